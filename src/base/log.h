@@ -1,0 +1,17 @@
+/*
+ * Debug messages. Rooms do not print: they return, and say at debug level what they did. The two
+ * kinds of message that a user sees (a warning, the reason of a failure) are printed by src/cmd.
+ */
+#ifndef GS_BASE_LOG_H
+#define GS_BASE_LOG_H
+
+#include "base/mem.h"
+
+/* How much is told: 0 nothing, 1 (-v) decisions, 2 (-vv) every step. Process-wide, set once. */
+void gs_log_set_level(int level);
+int gs_log_level(void);
+
+/* One line on stderr when level is on. errno is kept. */
+void gs_log(int level, const char *fmt, ...) GS_PRINTF(2, 3);
+
+#endif

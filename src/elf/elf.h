@@ -1,0 +1,48 @@
+/*
+ * ELF files of traced programs: where a function begins in the file, which names a file defines,
+ * its build id. Only what is asked for is read (a library of 450 MB costs some MB of memory), and
+ * nothing in a file is trusted: a malformed one gives an error, never a wrong read.
+ */
+#ifndef GS_ELF_ELF_H
+#define GS_ELF_ELF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct gs_elf; /* an open file */
+
+struct gs_elf_symbol {
+	uint64_t file_off;   /* where its first byte lies in the file: what a uprobe takes */
+	uint64_t size_bytes; /* as the symbol table says, may be 0 */
+	bool found;
+	bool dynamic; /* from .dynsym; false: from .symtab */
+};
+
+/* Opens an ELF64 little-endian file of this machine's kind. -ENOEXEC: not such a file. *ret_elf is
+ * the caller's to close. One object may be used by one thread at a time. */
+int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err);
+void gs_elf_close(struct gs_elf **elf);
+
+/* True when the dynamic symbol table defines the name as a function; reads a few hundred bytes
+ * (through .gnu.hash; the whole .dynsym only where a file has no such table). */
+bool gs_elf_defines(struct gs_elf *elf, const char *name);
+
+/* Look n functions up by name: in .dynsym and, with_static, for those not there in .symtab too.
+ * ret_symbols[i] answers names[i]. Indirect functions (STT_GNU_IFUNC) and undefined symbols do not
+ * count as found. 0 also when none was found; negative when the tables cannot be read. */
+int gs_elf_find(struct gs_elf *elf, const char *const *names, size_t n, bool with_static,
+		struct gs_elf_symbol *ret_symbols, struct gs_err *err);
+
+/* True when the file has a .symtab (is not stripped). */
+bool gs_elf_has_symtab(struct gs_elf *elf);
+
+/* Up to bytes of the file at file_off; how many were there (0 at the end), or a negative errno. */
+long gs_elf_read(struct gs_elf *elf, uint64_t file_off, void *buf, size_t bytes);
+
+/* The GNU build id in hex, "" when it has none. Lent until close. */
+const char *gs_elf_build_id(struct gs_elf *elf);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Which files hold the functions that we trace: in a running process, and, before a command is
+ * started, where it may load them from.
+ */
+#ifndef GS_ELF_LIBRARY_H
+#define GS_ELF_LIBRARY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* A file, whatever it is called and from whichever mount namespace it is seen. */
+struct gs_file_id {
+	uint64_t dev;
+	uint64_t ino;
+};
+
+struct gs_mapped_file {
+	struct gs_file_id id;
+	const char *path; /* as the process names it, " (deleted)" removed */
+	char open_path[4200]; /* a path that works from here: /proc/PID/root + path, or the
+			       * /proc/PID/map_files link where that is another file by now */
+	bool is_exe; /* the process's main executable */
+};
+
+/* Called once for each file; lent. A non-zero return ends the walk and is passed on. */
+typedef int (*gs_mapped_file_fn)(void *ctx, const struct gs_mapped_file *file);
+
+/* Visit every file mapped executable in the process, each once. 0, what fn returned, or a negative
+ * errno (-ESRCH: no such process). */
+int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx);
+
+/* Resolve one path as the process sees it (as a mapping event names it). 0 or negative errno. */
+int gs_library_resolve(pid_t pid, const char *path, struct gs_mapped_file *ret_file);
+
+/* Visit existing files from which a command that is about to start may load the libraries we
+ * trace, so that probes can be in place before its first instruction: the command's executable,
+ * what it and its interpreter ("#!") need according to ld.so's rules (DT_NEEDED with
+ * RPATH/RUNPATH, LD_LIBRARY_PATH, LD_PRELOAD, the ld.so cache, default folders), every
+ * libcudart*, libcuda.so*, libnccl* in those folders and in the ld.so cache, and, for a Python
+ * interpreter (also of a virtual environment), nvidia/<any>/lib and torch/lib below its site-packages.
+ * command is argv[0] as given; it is looked up in PATH. Files that do not exist are skipped. */
+int gs_library_candidates(const char *command, char *const environment[], gs_mapped_file_fn fn,
+			  void *ctx);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * Raw events in, records out: names and entities are interned, clocks made one, losses counted,
+ * and the result handed to the sinks in batches. The only room that knows both struct gs_event and
+ * struct gs_record. One thread.
+ */
+#ifndef GS_FEED_FEED_H
+#define GS_FEED_FEED_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/event.h"
+#include "model/record.h"
+#include "place/place.h"
+
+#define GS_FEED_MAX_SINKS 8
+
+struct gs_feed;
+
+struct gs_feed_options {
+	size_t size; /* of this struct */
+	enum gs_session_mode mode;
+	const char *command;
+	const char *engine;
+	int64_t boot_minus_mono_ns;
+	struct gs_place *place; /* borrowed */
+};
+
+/* Starts a stream: the first batch holds its SESSION record. */
+int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed);
+void gs_feed_free(struct gs_feed **feed);
+
+/* Sinks are called in the order added; one that fails is counted (GS_LOSS_SINK, with its name) and
+ * not called again. Added before the first event; at most GS_FEED_MAX_SINKS. The struct is copied;
+ * name is a static text. */
+int gs_feed_add_sink(struct gs_feed *feed, const char *name, const struct gs_sink *sink);
+
+/* The error of the sink that failed first since the last call of this, and its name; 0 none. */
+int gs_feed_sink_error(struct gs_feed *feed, const char **ret_name);
+
+/* One raw event from the ring (lent). Unknown kinds and sizes are counted as GS_LOSS_EVENT_BAD. */
+void gs_feed_event(struct gs_feed *feed, const struct gs_event *event);
+
+/* What a thread's cell grew by since the last time: before is the earlier reading (all zero the
+ * first time), now the present one; hist counts are compared modulo 2^32. thread tells pid, tid
+ * and comm. Nothing is sent when nothing changed. */
+void gs_feed_cell(struct gs_feed *feed, const struct gs_thread *thread,
+		  const struct gs_cell *before, const struct gs_cell *now);
+
+/* A call that is still open: sent as a CALL with GS_CALL_UNFINISHED, dur_ns its age. */
+void gs_feed_open_call(struct gs_feed *feed, const struct gs_thread *thread,
+		       const struct gs_frame *frame, unsigned depth, uint64_t now_mono_ns);
+
+/* count more were lost; detail may be NULL. */
+void gs_feed_loss(struct gs_feed *feed, unsigned layer, enum gs_loss cause, const char *detail,
+		  uint64_t count);
+
+/* A file was attached to (status 0) or not. function may be NULL: the whole file. */
+struct gs_feed_attach {
+	const char *path;
+	const char *function;
+	const char *reason;
+	int status;
+	uint32_t n_probes, n_moved, n_stepped;
+	uint32_t layer;
+};
+void gs_feed_attach(struct gs_feed *feed, const struct gs_feed_attach *attach);
+
+/* Hand over the batch so far, and flush the sinks. */
+void gs_feed_flush(struct gs_feed *feed);
+
+/* Send END and flush. exit_status -1: there was no command. */
+void gs_feed_end(struct gs_feed *feed, int exit_status, const char *reason);
+
+#endif

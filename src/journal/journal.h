@@ -1,0 +1,62 @@
+/*
+ * .gst files: an append-only run of independent, checksummed zstd frames, each holding whole
+ * records. A torn tail loses the frame that was being written and nothing else; a damaged frame in
+ * the middle is skipped to the next whole one and told. doc/format.md has the layout.
+ */
+#ifndef GS_JOURNAL_JOURNAL_H
+#define GS_JOURNAL_JOURNAL_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/record.h"
+
+struct gs_journal; /* a file being written */
+
+struct gs_journal_options {
+	size_t size; /* of this struct */
+	uint64_t max_bytes;        /* of the file; 0 no limit. When reached, later CALL and COUNTER
+				    * records are left out, the rest is still written */
+	uint32_t frame_bytes;      /* of records before a frame is closed; 0: 256 KiB */
+	uint32_t sync_every_ms;    /* fdatasync at least so often; 0: never but at close */
+	int compression_level;     /* of zstd; 0: 1 */
+};
+
+/* Creates (or replaces) the file. */
+int gs_journal_create(const char *path, const struct gs_journal_options *options,
+		      struct gs_journal **ret_journal, struct gs_err *err);
+
+/* The sink to push to; lent as long as the journal is open. push returns -ENOSPC and the like as
+ * the system gives them; the file stays readable up to its last whole frame. */
+const struct gs_sink *gs_journal_sink(struct gs_journal *journal);
+
+/* Records left out for max_bytes, so far. */
+uint64_t gs_journal_left_out(const struct gs_journal *journal);
+
+/* Writes what is pending and closes; the object is gone whatever is returned. */
+int gs_journal_close(struct gs_journal **journal, struct gs_err *err);
+
+struct gs_journal_reader;
+
+struct gs_journal_stats { /* what reading found */
+	uint64_t n_frames;
+	uint64_t n_records;
+	uint64_t file_bytes;
+	uint64_t cut_bytes;   /* at the torn end, not readable */
+	uint64_t skipped_bytes; /* of damaged frames in the middle */
+	uint64_t n_skipped_frames;
+};
+
+#define GS_JOURNAL_EOF 1 /* outcome of gs_journal_next(): no more whole frames */
+
+/* -EBADMSG: not a .gst file, or of a later, incompatible version (err says which). */
+int gs_journal_open(const char *path, struct gs_journal_reader **ret_reader, struct gs_err *err);
+
+/* The records of the next whole frame, lent until the next call. 0, GS_JOURNAL_EOF, or negative
+ * errno of the system (reading failed). */
+int gs_journal_next(struct gs_journal_reader *reader, struct gs_batch *ret_batch);
+
+void gs_journal_stats(const struct gs_journal_reader *reader, struct gs_journal_stats *ret_stats);
+void gs_journal_reader_close(struct gs_journal_reader **reader);
+
+#endif

@@ -1,0 +1,207 @@
+#include "model/dict.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/map.h"
+
+/* Records of one kind by id, each a copy of its own. */
+struct table {
+	void **slot; /* owned, and each element */
+	uint32_t n;
+};
+
+struct gs_dict {
+	struct table strings; /* char * */
+	struct table processes, threads, functions;
+	struct table comms; /* by order of arrival */
+	struct gs_map comm_idx; /* hash of (process, handle) -> index into comms */
+	struct gs_rec_session *session; /* owned */
+};
+
+struct gs_dict *gs_dict_new(void)
+{
+	struct gs_dict *d = calloc(1, sizeof(*d));
+
+	if (d)
+		d->comm_idx = GS_MAP_INIT(GS_DICT_MAX_ID);
+	return d;
+}
+
+static void table_fini(struct table *t)
+{
+	for (uint32_t i = 0; i < t->n; i++)
+		free(t->slot[i]);
+	free(t->slot);
+}
+
+void gs_dict_free(struct gs_dict **dict)
+{
+	struct gs_dict *d = *dict;
+
+	if (!d)
+		return;
+	table_fini(&d->strings);
+	table_fini(&d->processes);
+	table_fini(&d->threads);
+	table_fini(&d->functions);
+	table_fini(&d->comms);
+	gs_map_fini(&d->comm_idx);
+	free(d->session);
+	free(d);
+	*dict = NULL;
+}
+
+/* Put owned value into its slot; takes it over, also on failure. */
+static int table_set(struct table *t, uint32_t id, void *value)
+{
+	if (!value)
+		return -ENOMEM;
+	if (id == 0 || id >= GS_DICT_MAX_ID) {
+		free(value);
+		return -EINVAL;
+	}
+	if (id >= t->n) {
+		uint32_t n = t->n ? t->n : 16;
+		void **slot;
+
+		while (n <= id)
+			n *= 2;
+		slot = realloc(t->slot, n * sizeof(*slot));
+		if (!slot) {
+			free(value);
+			return -ENOMEM;
+		}
+		memset(slot + t->n, 0, (n - t->n) * sizeof(*slot));
+		t->slot = slot;
+		t->n = n;
+	}
+	free(t->slot[id]);
+	t->slot[id] = value;
+	return 0;
+}
+
+static void *table_get(const struct table *t, uint32_t id)
+{
+	return id < t->n ? t->slot[id] : NULL;
+}
+
+static void *copy_of(const void *p, size_t bytes)
+{
+	void *q = malloc(bytes);
+
+	return q ? memcpy(q, p, bytes) : NULL;
+}
+
+static uint64_t comm_key(uint32_t process, uint64_t comm)
+{
+	uint64_t k[2] = {process, comm};
+
+	return gs_hash_bytes(k, sizeof(k));
+}
+
+static int apply_comm(struct gs_dict *d, const struct gs_rec_comm *c)
+{
+	uint64_t key = comm_key(c->process, c->comm), idx;
+	int r;
+
+	if (!gs_map_get(&d->comm_idx, key, &idx)) {
+		idx = d->comm_idx.n_used + 1;
+		r = gs_map_put(&d->comm_idx, key, idx);
+		if (r < 0)
+			return r;
+	}
+	return table_set(&d->comms, (uint32_t)idx, copy_of(c, sizeof(*c)));
+}
+
+int gs_dict_apply(struct gs_dict *d, const struct gs_record *r)
+{
+	switch (r->kind) {
+	case GS_REC_SESSION: {
+		void *s = copy_of(r, sizeof(struct gs_rec_session));
+
+		if (!s)
+			return -ENOMEM;
+		free(d->session);
+		d->session = s;
+		return 0;
+	}
+	case GS_REC_STRING: {
+		const struct gs_rec_string *s = (const void *)r;
+
+		return table_set(&d->strings, s->id, strndup(s->text, s->text_bytes));
+	}
+	case GS_REC_PROCESS: {
+		const struct gs_rec_process *p = (const void *)r;
+
+		return table_set(&d->processes, p->id, copy_of(p, sizeof(*p)));
+	}
+	case GS_REC_THREAD: {
+		const struct gs_rec_thread *t = (const void *)r;
+
+		return table_set(&d->threads, t->id, copy_of(t, sizeof(*t)));
+	}
+	case GS_REC_FUNCTION: {
+		const struct gs_rec_function *f = (const void *)r;
+
+		return table_set(&d->functions, f->id, copy_of(f, sizeof(*f)));
+	}
+	case GS_REC_COMM:
+		return apply_comm(d, (const void *)r);
+	default:
+		return 0;
+	}
+}
+
+const char *gs_dict_string(const struct gs_dict *d, uint32_t id)
+{
+	const char *s = table_get(&d->strings, id);
+
+	return s ? s : "";
+}
+
+const struct gs_rec_session *gs_dict_session(const struct gs_dict *d)
+{
+	return d->session;
+}
+
+const struct gs_rec_process *gs_dict_process(const struct gs_dict *d, uint32_t id)
+{
+	return table_get(&d->processes, id);
+}
+
+const struct gs_rec_thread *gs_dict_thread(const struct gs_dict *d, uint32_t id)
+{
+	return table_get(&d->threads, id);
+}
+
+const struct gs_rec_function *gs_dict_function(const struct gs_dict *d, uint32_t id)
+{
+	return table_get(&d->functions, id);
+}
+
+const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *d, uint32_t process, uint64_t comm)
+{
+	const struct gs_rec_comm *c;
+	uint64_t idx;
+
+	if (!gs_map_get(&d->comm_idx, comm_key(process, comm), &idx))
+		return NULL;
+	c = table_get(&d->comms, (uint32_t)idx);
+	return c && c->process == process && c->comm == comm ? c : NULL;
+}
+
+uint32_t gs_dict_max_process(const struct gs_dict *d)
+{
+	return d->processes.n ? d->processes.n - 1 : 0;
+}
+
+uint32_t gs_dict_max_thread(const struct gs_dict *d)
+{
+	return d->threads.n ? d->threads.n - 1 : 0;
+}
+
+uint32_t gs_dict_max_function(const struct gs_dict *d)
+{
+	return d->functions.n ? d->functions.n - 1 : 0;
+}

@@ -1,0 +1,39 @@
+/*
+ * What a reader of records keeps: the texts, processes, threads and functions announced so far, by
+ * id. Every consumer that needs names owns one and feeds it each record before its own work.
+ * Everything returned is lent until the next gs_dict_apply() or gs_dict_free().
+ */
+#ifndef GS_MODEL_DICT_H
+#define GS_MODEL_DICT_H
+
+#include "model/record.h"
+
+#define GS_DICT_MAX_ID (1u << 20) /* a larger id is refused: a file cannot ask for all memory */
+
+struct gs_dict;
+
+struct gs_dict *gs_dict_new(void); /* NULL: no memory */
+void gs_dict_free(struct gs_dict **dict);
+
+/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION and COMM; others are ignored. 0, -ENOMEM, or
+ * -EINVAL for an id out of range. */
+int gs_dict_apply(struct gs_dict *dict, const struct gs_record *record);
+
+/* "" for 0 and for ids never announced. */
+const char *gs_dict_string(const struct gs_dict *dict, uint32_t id);
+
+/* NULL when never announced. */
+const struct gs_rec_session *gs_dict_session(const struct gs_dict *dict);
+const struct gs_rec_process *gs_dict_process(const struct gs_dict *dict, uint32_t id);
+const struct gs_rec_thread *gs_dict_thread(const struct gs_dict *dict, uint32_t id);
+const struct gs_rec_function *gs_dict_function(const struct gs_dict *dict, uint32_t id);
+
+/* The newest communicator with this handle in the process, or NULL. */
+const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *dict, uint32_t process, uint64_t comm);
+
+/* Ids run from 1 to these, some may be NULL. */
+uint32_t gs_dict_max_process(const struct gs_dict *dict);
+uint32_t gs_dict_max_thread(const struct gs_dict *dict);
+uint32_t gs_dict_max_function(const struct gs_dict *dict);
+
+#endif

@@ -1,0 +1,340 @@
+/*
+ * The table of functions. A row says which saved word is what: A0..A5 are the argument registers
+ * of the x86-64 System V ABI in order, S(n) the n-th eight-byte word above the return address
+ * (argument 7 is S(0)). Prototypes: cuda_runtime_api.h and cuda.h of CUDA 11.8 to 13.0, nccl.h of
+ * NCCL 2.18 to 2.28. Functions that take a stream exist a second time for the per-thread default
+ * stream, with _ptsz (asynchronous) or _ptds behind the name.
+ */
+#include "model/func.h"
+
+#include <string.h>
+
+#define A0   0
+#define A1   1
+#define A2   2
+#define A3   3
+#define A4   4
+#define A5   5
+#define S(n) (GS_V_STACK + (n))
+#define NO   GS_V_NONE
+
+#define NOT_READY   600 /* cudaErrorNotReady and CUDA_ERROR_NOT_READY */
+#define IN_PROGRESS 7   /* ncclInProgress */
+
+/* name, class, default, post, words on the stack, bytes, bytes2, stream, aux, arg0..arg3, answer */
+#define ROW(layer_, name_, class_, on_, post_, n_, b_, b2_, s_, x_, p_, q_, r_, t_, ok_)           \
+	{.by_default = on_,                                                                        \
+	 .name = name_,                                                                            \
+	 .desc = {.layer = GS_LAYER_##layer_,                                                      \
+		  .op = GS_CLASS_##class_,                                                         \
+		  .post = GS_POST_##post_,                                                         \
+		  .n_stack = n_,                                                                   \
+		  .v_bytes = b_,                                                                   \
+		  .v_bytes2 = b2_,                                                                 \
+		  .v_stream = s_,                                                                  \
+		  .v_aux = x_,                                                                     \
+		  .v_arg = {p_, q_, r_, t_},                                                       \
+		  .not_error = ok_}}
+
+#define RT_(name, class, post, n, b, b2, s, x, p, q)                                               \
+	ROW(CUDA_RUNTIME, name, class, true, post, n, b, b2, s, x, p, q, NO, NO, 0)
+#define RT(name, ...)      RT_(name, __VA_ARGS__)
+#define RT_ptsz(name, ...) RT_(name, __VA_ARGS__), RT_(name "_ptsz", __VA_ARGS__)
+#define RT_ptds(name, ...) RT_(name, __VA_ARGS__), RT_(name "_ptds", __VA_ARGS__)
+#define RT_hot(name, class, s)                                                                     \
+	ROW(CUDA_RUNTIME, name, class, false, NONE, 0, NO, NO, s, NO, NO, NO, NO, NO, NOT_READY)
+#define RT_query(name, class, s, p)                                                                \
+	ROW(CUDA_RUNTIME, name, class, true, NONE, 0, NO, NO, s, NO, p, NO, NO, NO, NOT_READY)
+
+#define DRV_(name, class, post, n, b, b2, s, x, p, q)                                              \
+	ROW(CUDA_DRIVER, name, class, true, post, n, b, b2, s, x, p, q, NO, NO, 0)
+#define DRV(name, ...)      DRV_(name, __VA_ARGS__)
+#define DRV_ptsz(name, ...) DRV_(name, __VA_ARGS__), DRV_(name "_ptsz", __VA_ARGS__)
+#define DRV_ptds(name, ...) DRV_(name, __VA_ARGS__), DRV_(name "_ptds", __VA_ARGS__)
+#define DRV_hot(name, class, s)                                                                    \
+	ROW(CUDA_DRIVER, name, class, false, NONE, 0, NO, NO, s, NO, NO, NO, NO, NO, NOT_READY)
+#define DRV_query(name, class, s, p)                                                               \
+	ROW(CUDA_DRIVER, name, class, true, NONE, 0, NO, NO, s, NO, p, NO, NO, NO, NOT_READY)
+
+/* NCCL: bytes = v_bytes elements of the type in v_bytes2; arg0 count, arg1 communicator, arg2 and
+ * arg3 buffers; aux is put together from dtype, op (v_aux) and root (its own word, see below). */
+#define NC(name_, class_, n_, count_, dtype_, op_, root_, comm_, stream_, send_, recv_)            \
+	{.by_default = true,                                                                       \
+	 .name = name_,                                                                            \
+	 .desc = {.layer = GS_LAYER_NCCL,                                                          \
+		  .op = GS_CLASS_##class_,                                                         \
+		  .post = GS_POST_NCCL,                                                            \
+		  .n_stack = n_,                                                                   \
+		  .v_bytes = count_,                                                               \
+		  .v_bytes2 = dtype_,                                                              \
+		  .v_stream = stream_,                                                             \
+		  .v_aux = (op_) | (root_) << 4,                                                   \
+		  .v_arg = {count_, comm_, send_, recv_},                                          \
+		  .not_error = IN_PROGRESS}}
+#define NC_COMM(name, class, n, comm, post)                                                        \
+	ROW(NCCL, name, class, true, post, n, NO, NO, NO, NO, comm, NO, NO, NO, IN_PROGRESS)
+
+static struct gs_func table[GS_FUNC_MAX] = {
+	[0] = {.name = ""},
+
+	/* --- CUDA runtime: launches --- */
+	RT_ptsz("cudaLaunchKernel", LAUNCH, LAUNCH_RT, 2, NO, NO, S(1), S(0), A0, NO),
+	RT_ptsz("cudaLaunchCooperativeKernel", LAUNCH, LAUNCH_RT, 2, NO, NO, S(1), S(0), A0, NO),
+	RT_ptsz("cudaLaunchKernelExC", LAUNCH, LAUNCH_EXC, 0, NO, NO, NO, NO, A1, NO),
+	RT("cudaLaunchCooperativeKernelMultiDevice", LAUNCH, NONE, 0, NO, NO, NO, A2, A0, A1),
+	RT_ptsz("cudaGraphLaunch", GRAPH_LAUNCH, NONE, 0, NO, NO, A1, NO, A0, NO),
+	RT_ptsz("cudaLaunchHostFunc", STREAM, NONE, 0, NO, NO, A0, NO, A1, NO),
+
+	/* allocations */
+	RT("cudaMalloc", ALLOC, OUT_PTR, 0, A1, NO, NO, NO, A0, NO),
+	RT_ptsz("cudaMallocAsync", ALLOC, OUT_PTR, 0, A1, NO, A2, NO, A0, NO),
+	RT_ptsz("cudaMallocFromPoolAsync", ALLOC, OUT_PTR, 0, A1, NO, A3, NO, A0, A2),
+	RT("cudaMallocManaged", ALLOC, OUT_PTR, 0, A1, NO, NO, A2, A0, NO),
+	RT("cudaMallocHost", ALLOC, OUT_PTR, 0, A1, NO, NO, NO, A0, NO),
+	RT("cudaHostAlloc", ALLOC, OUT_PTR, 0, A1, NO, NO, A2, A0, NO),
+	RT("cudaHostRegister", ALLOC, NONE, 0, A1, NO, NO, A2, A0, NO),
+	RT("cudaMallocPitch", ALLOC, PITCH, 0, A3, NO, NO, NO, A0, A2),
+	/* cudaExtent (24 bytes) goes by value, on the stack: width, height, depth. */
+	RT("cudaMalloc3D", ALLOC, PITCHED_PTR, 3, S(1), S(2), NO, NO, A0, S(0)),
+	RT("cudaMallocArray", ALLOC, ARRAY, 0, A2, A3, NO, A4, A0, A1),
+	RT("cudaFree", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	RT_ptsz("cudaFreeAsync", FREE, NONE, 0, NO, NO, A1, NO, A0, NO),
+	RT("cudaFreeHost", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	RT("cudaHostUnregister", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	RT("cudaFreeArray", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+
+	/* copies: destination, source, bytes, kind, stream */
+	RT_ptds("cudaMemcpy", COPY, NONE, 0, A2, NO, NO, A3, A0, A1),
+	RT_ptsz("cudaMemcpyAsync", COPY, NONE, 0, A2, NO, A4, A3, A0, A1),
+	RT("cudaMemcpyPeer", COPY, COPY_PEER, 0, A4, NO, NO, NO, A0, A2),
+	RT("cudaMemcpyPeerAsync", COPY, COPY_PEER, 0, A4, NO, A5, NO, A0, A2),
+	RT_ptds("cudaMemcpy2D", COPY, NONE, 1, A4, A5, NO, S(0), A0, A2),
+	RT_ptsz("cudaMemcpy2DAsync", COPY, NONE, 2, A4, A5, S(1), S(0), A0, A2),
+	RT_ptds("cudaMemcpy3D", COPY, COPY3D_RT, 0, NO, NO, NO, NO, A0, NO),
+	RT_ptsz("cudaMemcpy3DAsync", COPY, COPY3D_RT, 0, NO, NO, A1, NO, A0, NO),
+	RT_ptds("cudaMemcpyToSymbol", COPY, NONE, 0, A2, NO, NO, A4, A0, A1),
+	RT_ptsz("cudaMemcpyToSymbolAsync", COPY, NONE, 0, A2, NO, A5, A4, A0, A1),
+	RT_ptds("cudaMemcpyFromSymbol", COPY, NONE, 0, A2, NO, NO, A4, A0, A1),
+	RT_ptsz("cudaMemcpyFromSymbolAsync", COPY, NONE, 0, A2, NO, A5, A4, A0, A1),
+	/* array, wOffset, hOffset, src, spitch, width, then height, kind, stream */
+	RT_ptds("cudaMemcpy2DToArray", COPY, NONE, 2, A5, S(0), NO, S(1), A0, A3),
+	RT_ptsz("cudaMemcpy2DToArrayAsync", COPY, NONE, 3, A5, S(0), S(2), S(1), A0, A3),
+	/* dst, dpitch, array, wOffset, hOffset, width, then height, kind, stream */
+	RT_ptds("cudaMemcpy2DFromArray", COPY, NONE, 2, A5, S(0), NO, S(1), A0, A2),
+	RT_ptsz("cudaMemcpy2DFromArrayAsync", COPY, NONE, 3, A5, S(0), S(2), S(1), A0, A2),
+
+	/* memsets */
+	RT_ptds("cudaMemset", MEMSET, NONE, 0, A2, NO, NO, A1, A0, NO),
+	RT_ptsz("cudaMemsetAsync", MEMSET, NONE, 0, A2, NO, A3, A1, A0, NO),
+	RT_ptds("cudaMemset2D", MEMSET, NONE, 0, A3, A4, NO, A2, A0, NO),
+	RT_ptsz("cudaMemset2DAsync", MEMSET, NONE, 0, A3, A4, A5, A2, A0, NO),
+	/* cudaPitchedPtr (32 bytes) and cudaExtent (24) by value: pointer, pitch, xsize, ysize, then
+	 * width, height, depth (multiplied in by the post step); the stream follows the value. */
+	RT_ptds("cudaMemset3D", MEMSET, EXTENT3, 7, S(4), S(5), NO, A0, S(0), S(6)),
+	RT_ptsz("cudaMemset3DAsync", MEMSET, EXTENT3, 7, S(4), S(5), A1, A0, S(0), S(6)),
+
+	/* streams, events, synchronisation, device */
+	RT("cudaStreamCreate", STREAM, OUT_STREAM, 0, NO, NO, A0, NO, NO, NO),
+	RT("cudaStreamCreateWithFlags", STREAM, OUT_STREAM, 0, NO, NO, A0, A1, NO, NO),
+	RT("cudaStreamCreateWithPriority", STREAM, OUT_STREAM, 0, NO, NO, A0, A1, NO, NO),
+	RT("cudaStreamDestroy", STREAM, NONE, 0, NO, NO, A0, NO, NO, NO),
+	RT_ptsz("cudaStreamWaitEvent", STREAM, NONE, 0, NO, NO, A0, A2, A1, NO),
+	RT_ptsz("cudaStreamAddCallback", STREAM, NONE, 0, NO, NO, A0, NO, A1, NO),
+	RT_ptsz("cudaStreamBeginCapture", STREAM, NONE, 0, NO, NO, A0, A1, NO, NO),
+	RT_ptsz("cudaStreamEndCapture", STREAM, NONE, 0, NO, NO, A0, NO, NO, NO),
+	RT_ptsz("cudaStreamSynchronize", SYNC, NONE, 0, NO, NO, A0, NO, NO, NO),
+	RT_query("cudaStreamQuery", QUERY, A0, NO),
+	RT_query("cudaStreamQuery_ptsz", QUERY, A0, NO),
+	RT("cudaEventCreate", EVENT, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	RT("cudaEventCreateWithFlags", EVENT, OUT_PTR, 0, NO, NO, NO, A1, A0, NO),
+	RT_ptsz("cudaEventRecord", EVENT, NONE, 0, NO, NO, A1, NO, A0, NO),
+	RT_ptsz("cudaEventRecordWithFlags", EVENT, NONE, 0, NO, NO, A1, A2, A0, NO),
+	RT_query("cudaEventQuery", QUERY, NO, A0),
+	RT("cudaEventSynchronize", SYNC, NONE, 0, NO, NO, NO, NO, A0, NO),
+	RT("cudaEventDestroy", EVENT, NONE, 0, NO, NO, NO, NO, A0, NO),
+	ROW(CUDA_RUNTIME, "cudaEventElapsedTime", EVENT, true, NONE, 0, NO, NO, NO, NO, A1, A2, NO,
+	    NO, NOT_READY),
+	RT("cudaDeviceSynchronize", SYNC, NONE, 0, NO, NO, NO, NO, NO, NO),
+	RT("cudaSetDevice", DEVICE, NONE, 0, NO, NO, NO, A0, NO, NO),
+	RT("cudaDeviceReset", DEVICE, NONE, 0, NO, NO, NO, NO, NO, NO),
+	RT("cudaLibraryLoadData", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	RT("cudaLibraryLoadFromFile", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	RT("cudaLibraryUnload", MODULE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	RT("cudaGraphInstantiate", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, A1),
+	RT("cudaGraphInstantiateWithFlags", MODULE, OUT_PTR, 0, NO, NO, NO, A2, A0, A1),
+	RT("cudaGraphExecDestroy", MODULE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	/* Hot and telling nothing: cudaGetDevice alone was 93 % of a PyTorch step's hits. */
+	RT_hot("cudaGetDevice", QUERY, NO),
+	RT_hot("cudaGetLastError", QUERY, NO),
+	RT_hot("cudaPeekAtLastError", QUERY, NO),
+	RT_hot("cudaStreamIsCapturing", QUERY, A0),
+	RT_hot("cudaStreamGetCaptureInfo", QUERY, A0),
+	RT_hot("cudaGetDeviceCount", QUERY, NO),
+	RT_hot("cudaGetDeviceProperties", QUERY, NO),
+	RT_hot("cudaDeviceGetAttribute", QUERY, NO),
+	RT_hot("cudaFuncGetAttributes", QUERY, NO),
+	RT_hot("cudaFuncSetAttribute", QUERY, NO),
+	RT_hot("cudaPointerGetAttributes", QUERY, NO),
+	RT_hot("cudaMemGetInfo", QUERY, NO),
+	RT_hot("cudaOccupancyMaxActiveBlocksPerMultiprocessor", QUERY, NO),
+	RT_hot("cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", QUERY, NO),
+
+	/* --- CUDA driver: launches --- */
+	DRV_ptsz("cuLaunchKernel", LAUNCH, LAUNCH_DRV, 3, NO, NO, S(2), S(1), A0, NO),
+	DRV_ptsz("cuLaunchCooperativeKernel", LAUNCH, LAUNCH_DRV, 3, NO, NO, S(2), S(1), A0, NO),
+	DRV_ptsz("cuLaunchKernelEx", LAUNCH, LAUNCH_EX, 0, NO, NO, NO, NO, A1, NO),
+	DRV("cuLaunchCooperativeKernelMultiDevice", LAUNCH, NONE, 0, NO, NO, NO, A2, A0, A1),
+	DRV_ptsz("cuGraphLaunch", GRAPH_LAUNCH, NONE, 0, NO, NO, A1, NO, A0, NO),
+	DRV_ptsz("cuLaunchHostFunc", STREAM, NONE, 0, NO, NO, A0, NO, A1, NO),
+
+	/* allocations */
+	DRV("cuMemAlloc", ALLOC, OUT_PTR32, 0, A1, NO, NO, NO, A0, NO),
+	DRV("cuMemAlloc_v2", ALLOC, OUT_PTR, 0, A1, NO, NO, NO, A0, NO),
+	DRV("cuMemAllocPitch_v2", ALLOC, PITCH, 0, A3, NO, NO, A4, A0, A2),
+	DRV("cuMemAllocManaged", ALLOC, OUT_PTR, 0, A1, NO, NO, A2, A0, NO),
+	DRV("cuMemAllocHost", ALLOC, OUT_PTR, 0, A1, NO, NO, NO, A0, NO),
+	DRV("cuMemAllocHost_v2", ALLOC, OUT_PTR, 0, A1, NO, NO, NO, A0, NO),
+	DRV("cuMemHostAlloc", ALLOC, OUT_PTR, 0, A1, NO, NO, A2, A0, NO),
+	DRV("cuMemHostRegister_v2", ALLOC, NONE, 0, A1, NO, NO, A2, A0, NO),
+	DRV_ptsz("cuMemAllocAsync", ALLOC, OUT_PTR, 0, A1, NO, A2, NO, A0, NO),
+	DRV_ptsz("cuMemAllocFromPoolAsync", ALLOC, OUT_PTR, 0, A1, NO, A3, NO, A0, A2),
+	DRV("cuMemCreate", ALLOC, OUT_PTR, 0, A1, NO, NO, A3, A0, A2),
+	DRV("cuMemAddressReserve", OTHER, OUT_PTR, 0, A1, NO, NO, A4, A0, NO),
+	DRV("cuMemMap", OTHER, NONE, 0, A1, NO, NO, A4, A0, A3),
+	DRV("cuMemSetAccess", OTHER, NONE, 0, A1, NO, NO, NO, A0, NO),
+	DRV("cuMemUnmap", OTHER, NONE, 0, A1, NO, NO, NO, A0, NO),
+	DRV("cuMemAddressFree", OTHER, NONE, 0, A1, NO, NO, NO, A0, NO),
+	DRV("cuMemRelease", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuMemFree", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuMemFree_v2", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuMemFreeHost", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuMemHostUnregister", FREE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV_ptsz("cuMemFreeAsync", FREE, NONE, 0, NO, NO, A1, NO, A0, NO),
+
+	/* copies; the direction is in the name, put into aux by the post step */
+	DRV_ptds("cuMemcpy", COPY, COPY_ANY, 0, A2, NO, NO, NO, A0, A1),
+	DRV_ptsz("cuMemcpyAsync", COPY, COPY_ANY, 0, A2, NO, A3, NO, A0, A1),
+	DRV_ptds("cuMemcpyPeer", COPY, COPY_PEER, 0, A4, NO, NO, NO, A0, A2),
+	DRV_ptsz("cuMemcpyPeerAsync", COPY, COPY_PEER, 0, A4, NO, A5, NO, A0, A2),
+	DRV_ptds("cuMemcpyHtoD_v2", COPY, COPY_HTOD, 0, A2, NO, NO, NO, A0, A1),
+	DRV_ptsz("cuMemcpyHtoDAsync_v2", COPY, COPY_HTOD, 0, A2, NO, A3, NO, A0, A1),
+	DRV_ptds("cuMemcpyDtoH_v2", COPY, COPY_DTOH, 0, A2, NO, NO, NO, A0, A1),
+	DRV_ptsz("cuMemcpyDtoHAsync_v2", COPY, COPY_DTOH, 0, A2, NO, A3, NO, A0, A1),
+	DRV_ptds("cuMemcpyDtoD_v2", COPY, COPY_DTOD, 0, A2, NO, NO, NO, A0, A1),
+	DRV_ptsz("cuMemcpyDtoDAsync_v2", COPY, COPY_DTOD, 0, A2, NO, A3, NO, A0, A1),
+	DRV_ptds("cuMemcpy2D_v2", COPY, COPY2D_DRV, 0, NO, NO, NO, NO, A0, NO),
+	DRV_ptds("cuMemcpy2DUnaligned_v2", COPY, COPY2D_DRV, 0, NO, NO, NO, NO, A0, NO),
+	DRV_ptsz("cuMemcpy2DAsync_v2", COPY, COPY2D_DRV, 0, NO, NO, A1, NO, A0, NO),
+	DRV_ptds("cuMemcpy3D_v2", COPY, COPY3D_DRV, 0, NO, NO, NO, NO, A0, NO),
+	DRV_ptsz("cuMemcpy3DAsync_v2", COPY, COPY3D_DRV, 0, NO, NO, A1, NO, A0, NO),
+
+	/* memsets: bytes = elements * size of one */
+	DRV_ptds("cuMemsetD8_v2", MEMSET, NONE, 0, A2, NO, NO, A1, A0, NO),
+	DRV_ptds("cuMemsetD16_v2", MEMSET, FILL16, 0, A2, NO, NO, A1, A0, NO),
+	DRV_ptds("cuMemsetD32_v2", MEMSET, FILL32, 0, A2, NO, NO, A1, A0, NO),
+	DRV_ptds("cuMemsetD2D8_v2", MEMSET, NONE, 0, A3, A4, NO, A2, A0, NO),
+	DRV_ptds("cuMemsetD2D16_v2", MEMSET, FILL16, 0, A3, A4, NO, A2, A0, NO),
+	DRV_ptds("cuMemsetD2D32_v2", MEMSET, FILL32, 0, A3, A4, NO, A2, A0, NO),
+	DRV_ptsz("cuMemsetD8Async", MEMSET, NONE, 0, A2, NO, A3, A1, A0, NO),
+	DRV_ptsz("cuMemsetD16Async", MEMSET, FILL16, 0, A2, NO, A3, A1, A0, NO),
+	DRV_ptsz("cuMemsetD32Async", MEMSET, FILL32, 0, A2, NO, A3, A1, A0, NO),
+	DRV_ptsz("cuMemsetD2D8Async", MEMSET, NONE, 0, A3, A4, A5, A2, A0, NO),
+	DRV_ptsz("cuMemsetD2D16Async", MEMSET, FILL16, 0, A3, A4, A5, A2, A0, NO),
+	DRV_ptsz("cuMemsetD2D32Async", MEMSET, FILL32, 0, A3, A4, A5, A2, A0, NO),
+
+	/* streams, events, synchronisation, modules */
+	DRV("cuStreamCreate", STREAM, OUT_STREAM, 0, NO, NO, A0, A1, NO, NO),
+	DRV("cuStreamCreateWithPriority", STREAM, OUT_STREAM, 0, NO, NO, A0, A1, NO, NO),
+	DRV("cuStreamDestroy", STREAM, NONE, 0, NO, NO, A0, NO, NO, NO),
+	DRV("cuStreamDestroy_v2", STREAM, NONE, 0, NO, NO, A0, NO, NO, NO),
+	DRV_ptsz("cuStreamWaitEvent", STREAM, NONE, 0, NO, NO, A0, A2, A1, NO),
+	DRV_ptsz("cuStreamAddCallback", STREAM, NONE, 0, NO, NO, A0, NO, A1, NO),
+	DRV_ptsz("cuStreamSynchronize", SYNC, NONE, 0, NO, NO, A0, NO, NO, NO),
+	DRV_query("cuStreamQuery", QUERY, A0, NO),
+	DRV_query("cuStreamQuery_ptsz", QUERY, A0, NO),
+	DRV("cuEventCreate", EVENT, OUT_PTR, 0, NO, NO, NO, A1, A0, NO),
+	DRV_ptsz("cuEventRecord", EVENT, NONE, 0, NO, NO, A1, NO, A0, NO),
+	DRV_ptsz("cuEventRecordWithFlags", EVENT, NONE, 0, NO, NO, A1, A2, A0, NO),
+	DRV_query("cuEventQuery", QUERY, NO, A0),
+	DRV("cuEventSynchronize", SYNC, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuEventDestroy", EVENT, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuEventDestroy_v2", EVENT, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuCtxSynchronize", SYNC, NONE, 0, NO, NO, NO, NO, NO, NO),
+	DRV("cuModuleLoad", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuModuleLoadData", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuModuleLoadDataEx", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuModuleLoadFatBinary", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuModuleUnload", MODULE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuLibraryLoadData", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuLibraryLoadFromFile", MODULE, OUT_PTR, 0, NO, NO, NO, NO, A0, NO),
+	DRV("cuLibraryUnload", MODULE, NONE, 0, NO, NO, NO, NO, A0, NO),
+	DRV_hot("cuCtxGetCurrent", QUERY, NO),
+	DRV_hot("cuCtxSetCurrent", QUERY, NO),
+	DRV_hot("cuCtxPushCurrent_v2", QUERY, NO),
+	DRV_hot("cuCtxPopCurrent_v2", QUERY, NO),
+	DRV_hot("cuCtxGetDevice", QUERY, NO),
+	DRV_hot("cuDevicePrimaryCtxGetState", QUERY, NO),
+	DRV_hot("cuPointerGetAttribute", QUERY, NO),
+	DRV_hot("cuPointerGetAttributes", QUERY, NO),
+	DRV_hot("cuFuncGetAttribute", QUERY, NO),
+	DRV_hot("cuStreamIsCapturing", QUERY, A0),
+	DRV_hot("cuMemGetInfo_v2", QUERY, NO),
+
+	/* --- NCCL: stack words, count, dtype, op, root or peer, communicator, stream, send, recv --- */
+	NC("ncclAllReduce", COLLECTIVE, 1, A2, A3, A4, NO, A5, S(0), A0, A1),
+	NC("ncclReduceScatter", COLLECTIVE, 1, A2, A3, A4, NO, A5, S(0), A0, A1),
+	NC("ncclReduce", COLLECTIVE, 2, A2, A3, A4, A5, S(0), S(1), A0, A1),
+	NC("ncclBroadcast", COLLECTIVE, 1, A2, A3, NO, A4, A5, S(0), A0, A1),
+	NC("ncclBcast", COLLECTIVE, 0, A1, A2, NO, A3, A4, A5, A0, NO),
+	NC("ncclAllGather", COLLECTIVE, 0, A2, A3, NO, NO, A4, A5, A0, A1),
+	NC("ncclAlltoAll", COLLECTIVE, 0, A2, A3, NO, NO, A4, A5, A0, A1),
+	NC("ncclAllToAll", COLLECTIVE, 0, A2, A3, NO, NO, A4, A5, A0, A1),
+	NC("ncclGather", COLLECTIVE, 1, A2, A3, NO, A4, A5, S(0), A0, A1),
+	NC("ncclScatter", COLLECTIVE, 1, A2, A3, NO, A4, A5, S(0), A0, A1),
+	NC("ncclSend", P2P, 0, A1, A2, NO, A3, A4, A5, A0, NO),
+	NC("ncclRecv", P2P, 0, A1, A2, NO, A3, A4, A5, A0, NO),
+	NC_COMM("ncclGroupStart", GROUP, 0, NO, NONE),
+	NC_COMM("ncclGroupEnd", GROUP, 0, NO, NONE),
+	NC_COMM("ncclCommInitRank", COMM, 0, A0, COMM_INIT),
+	NC_COMM("ncclCommInitRankConfig", COMM, 0, A0, COMM_INIT),
+	NC_COMM("ncclCommInitRankScalable", COMM, 0, A0, COMM_INIT_SCALABLE),
+	NC_COMM("ncclCommInitAll", COMM, 0, NO, COMM_INIT_ALL),
+	NC_COMM("ncclCommSplit", COMM, 0, A3, COMM_SPLIT),
+	NC_COMM("ncclCommShrink", COMM, 0, A3, COMM_SHRINK),
+	NC_COMM("ncclCommFinalize", COMM, 0, A0, NONE),
+	NC_COMM("ncclCommDestroy", COMM, 0, A0, NONE),
+	NC_COMM("ncclCommAbort", COMM, 0, A0, NONE),
+	NC_COMM("ncclCommUserRank", QUERY, 0, A0, COMM_RANK),
+	NC_COMM("ncclCommCount", QUERY, 0, A0, COMM_SIZE),
+	ROW(NCCL, "ncclMemAlloc", ALLOC, true, OUT_PTR, 0, A1, NO, NO, NO, A0, NO, NO, NO, 0),
+	ROW(NCCL, "ncclMemFree", FREE, true, NONE, 0, NO, NO, NO, NO, A0, NO, NO, NO, 0),
+	ROW(NCCL, "ncclCommGetAsyncError", QUERY, false, NONE, 0, NO, NO, NO, NO, A0, NO, NO, NO,
+	    IN_PROGRESS),
+};
+
+static unsigned n_funcs;
+
+/* The rows number themselves, once, before main(). */
+__attribute__((constructor)) static void number_rows(void)
+{
+	for (n_funcs = 0; n_funcs + 1 < GS_FUNC_MAX && table[n_funcs + 1].name; n_funcs++)
+		table[n_funcs + 1].id = (uint16_t)(n_funcs + 1);
+}
+
+const struct gs_func *gs_func_by_id(unsigned id)
+{
+	return id >= 1 && id <= n_funcs ? &table[id] : NULL;
+}
+
+const struct gs_func *gs_func_by_name(const char *name)
+{
+	for (unsigned i = 1; i <= n_funcs; i++)
+		if (strcmp(table[i].name, name) == 0)
+			return &table[i];
+	return NULL;
+}
+
+unsigned gs_func_count(void)
+{
+	return n_funcs;
+}

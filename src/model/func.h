@@ -1,0 +1,99 @@
+/*
+ * Every function that can be traced by name: its layer, its class, and how its arguments become a
+ * struct gs_event_call. One row of the table in func.c is all that a new function needs: the
+ * kernel side, the attach plan, the summary and the trace files follow it.
+ */
+#ifndef GS_MODEL_FUNC_H
+#define GS_MODEL_FUNC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/event.h"
+#include "model/record.h"
+
+enum gs_func_class { /* stored */
+	GS_CLASS_OTHER = 0,
+	GS_CLASS_LAUNCH = 1,
+	GS_CLASS_GRAPH_LAUNCH = 2,
+	GS_CLASS_ALLOC = 3,
+	GS_CLASS_FREE = 4,
+	GS_CLASS_COPY = 5,
+	GS_CLASS_MEMSET = 6,
+	GS_CLASS_STREAM = 7,
+	GS_CLASS_EVENT = 8,
+	GS_CLASS_SYNC = 9,
+	GS_CLASS_DEVICE = 10,
+	GS_CLASS_MODULE = 11,
+	GS_CLASS_COLLECTIVE = 12,
+	GS_CLASS_P2P = 13,
+	GS_CLASS_GROUP = 14,
+	GS_CLASS_COMM = 15,
+	GS_CLASS_QUERY = 16, /* asks, changes nothing */
+	GS_CLASS_COUNT
+};
+
+struct gs_func {
+	uint16_t id; /* index in the table, from 1; not stored, not stable between versions */
+	bool by_default; /* traced unless functions are chosen by name */
+	const char *name; /* the exported symbol */
+	struct gs_func_desc desc;
+};
+
+/* NULL when there is none. */
+const struct gs_func *gs_func_by_id(unsigned id);
+const struct gs_func *gs_func_by_name(const char *name);
+
+/* Ids run from 1 to this. */
+unsigned gs_func_count(void);
+
+/* "cuda-runtime", "cuda-driver", "nccl"; the words used in options and outputs. */
+const char *gs_layer_name(unsigned layer);
+
+/* A heading for people: "CUDA runtime". */
+const char *gs_layer_title(unsigned layer);
+
+/* "launch", "alloc", ... */
+const char *gs_class_name(unsigned func_class);
+
+/* Words for enum gs_loss: "no room in the ring ...". */
+const char *gs_loss_text(unsigned cause);
+
+/* One word: "ring_full"; the key in JSON. */
+const char *gs_loss_name(unsigned cause);
+
+/* "cudaErrorMemoryAllocation"; NULL when the layer has no such code. */
+const char *gs_error_name(unsigned layer, int32_t code);
+
+/* Bytes of one element of an ncclDataType_t, 0 unknown; "float16" and "sum". */
+unsigned gs_nccl_dtype_bytes(unsigned dtype);
+const char *gs_nccl_dtype_name(unsigned dtype);
+const char *gs_nccl_op_name(unsigned op);
+
+/* "HtoD" and so on. */
+const char *gs_copy_kind_name(unsigned kind);
+
+/* A named argument of a call. */
+enum gs_arg_type {
+	GS_ARG_U64,     /* a number */
+	GS_ARG_BYTES,   /* a number of bytes */
+	GS_ARG_HANDLE,  /* an address or handle: shown in hex */
+	GS_ARG_TEXT,
+};
+
+struct gs_arg {
+	const char *name;
+	enum gs_arg_type type;
+	uint64_t value;
+	char text[48]; /* GS_ARG_TEXT */
+};
+
+#define GS_ARG_MAX 12
+
+/* The arguments of a call in the words of its class, for annotations and columns: grid, block,
+ * bytes, kind, stream ... plus "result" (the code by name) when ret is not 0. Returns how many. */
+size_t gs_call_args(const struct gs_rec_call *call, unsigned layer, unsigned func_class,
+		    struct gs_arg ret_args[GS_ARG_MAX]);
+
+#endif

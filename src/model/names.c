@@ -1,0 +1,224 @@
+/* The words for the numbers: layers, classes, losses, NCCL types, and the arguments of a call. */
+#include "model/func.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+static const char *word(const char *const *words, size_t n, unsigned i)
+{
+	return i < n && words[i] ? words[i] : "unknown";
+}
+
+const char *gs_layer_name(unsigned layer)
+{
+	static const char *const w[GS_LAYER_COUNT] = {"all", "cuda-runtime", "cuda-driver", "nccl"};
+
+	return word(w, GS_ARRAY_LEN(w), layer);
+}
+
+const char *gs_layer_title(unsigned layer)
+{
+	static const char *const w[GS_LAYER_COUNT] = {"all layers", "CUDA runtime", "CUDA driver",
+						      "NCCL"};
+
+	return word(w, GS_ARRAY_LEN(w), layer);
+}
+
+const char *gs_class_name(unsigned func_class)
+{
+	static const char *const w[GS_CLASS_COUNT] = {
+		"other", "launch", "graph-launch", "alloc",  "free",       "copy", "memset", "stream",
+		"event", "sync",   "device",       "module", "collective", "p2p",  "group",  "comm",
+		"query"};
+
+	return word(w, GS_ARRAY_LEN(w), func_class);
+}
+
+const char *gs_loss_name(unsigned cause)
+{
+	static const char *const w[GS_LOSS_COUNT] = {
+		"none",    "ring_full", "too_deep", "no_thread",    "no_cell",   "unmatched",
+		"short",   "late_attach", "output_failed", "bad_event", "map_notices", "process_gone"};
+
+	return word(w, GS_ARRAY_LEN(w), cause);
+}
+
+const char *gs_loss_text(unsigned cause)
+{
+	static const char *const w[GS_LOSS_COUNT] = {
+		[GS_LOSS_NONE] = "none",
+		[GS_LOSS_RING_FULL] =
+			"calls missing from the trace: the ring was full (they are in the summary)",
+		[GS_LOSS_TOO_DEEP] = "calls not seen: too many open at one time in one thread",
+		[GS_LOSS_NO_THREAD] = "calls not seen: too many threads at one time",
+		[GS_LOSS_NO_CELL] = "calls counted only here: too many thread and function pairs",
+		[GS_LOSS_UNMATCHED] = "calls whose entry or return was not seen",
+		[GS_LOSS_SHORT] =
+			"calls shorter than --min-duration (in the summary, not in the trace)",
+		[GS_LOSS_LATE] =
+			"libraries that were loaded before their probes were in place (first calls may be missing)",
+		[GS_LOSS_SINK] = "records that an output could not take",
+		[GS_LOSS_EVENT_BAD] = "events of unknown shape",
+		[GS_LOSS_MAPS] = "notices of newly mapped libraries that were dropped",
+		[GS_LOSS_PROC] = "processes that ended before their names could be read",
+	};
+
+	return word(w, GS_ARRAY_LEN(w), cause);
+}
+
+/* ncclDataType_t and ncclRedOp_t of nccl.h (NCCL 2.28). */
+static const struct {
+	unsigned bytes;
+	const char *name;
+} dtypes[] = {{1, "int8"},    {1, "uint8"},   {4, "int32"},    {4, "uint32"},
+	      {8, "int64"},   {8, "uint64"},  {2, "float16"},  {4, "float32"},
+	      {8, "float64"}, {2, "bfloat16"}, {1, "float8e4m3"}, {1, "float8e5m2"}};
+
+unsigned gs_nccl_dtype_bytes(unsigned dtype)
+{
+	return dtype < GS_ARRAY_LEN(dtypes) ? dtypes[dtype].bytes : 0;
+}
+
+const char *gs_nccl_dtype_name(unsigned dtype)
+{
+	return dtype < GS_ARRAY_LEN(dtypes) ? dtypes[dtype].name : "unknown";
+}
+
+const char *gs_nccl_op_name(unsigned op)
+{
+	static const char *const w[] = {"sum", "prod", "max", "min", "avg"};
+
+	return op < GS_ARRAY_LEN(w) ? w[op] : "user-made";
+}
+
+const char *gs_copy_kind_name(unsigned kind)
+{
+	static const char *const w[] = {"HtoH", "HtoD", "DtoH", "DtoD", "default", "peer"};
+
+	return word(w, GS_ARRAY_LEN(w), kind);
+}
+
+static struct gs_arg *add(struct gs_arg *args, size_t *n, const char *name, enum gs_arg_type type,
+			  uint64_t value)
+{
+	struct gs_arg *a = &args[(*n)++];
+
+	*a = (struct gs_arg){.name = name, .type = type, .value = value};
+	return a;
+}
+
+static void add_text(struct gs_arg *args, size_t *n, const char *name, const char *text)
+{
+	struct gs_arg *a = add(args, n, name, GS_ARG_TEXT, 0);
+
+	snprintf(a->text, sizeof(a->text), "%s", text);
+}
+
+static void add_dim3(struct gs_arg *args, size_t *n, const char *name, uint64_t x, uint64_t y,
+		     uint64_t z)
+{
+	struct gs_arg *a = add(args, n, name, GS_ARG_TEXT, 0);
+
+	snprintf(a->text, sizeof(a->text), "%u,%u,%u", (uint32_t)x, (uint32_t)y, (uint32_t)z);
+}
+
+static size_t nccl_args(const struct gs_rec_call *c, unsigned func_class, struct gs_arg *args)
+{
+	unsigned dtype = c->aux & 0xff, op = c->aux >> 8 & 0xff, root = c->aux >> 16;
+	size_t n = 0;
+
+	if (func_class == GS_CLASS_COLLECTIVE || func_class == GS_CLASS_P2P) {
+		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		add(args, &n, "count", GS_ARG_U64, c->arg[0]);
+		add_text(args, &n, "datatype", gs_nccl_dtype_name(dtype));
+		if (op != 0xff)
+			add_text(args, &n, "op", gs_nccl_op_name(op));
+		if (root != 0xffff)
+			add(args, &n, func_class == GS_CLASS_P2P ? "peer" : "root", GS_ARG_U64, root);
+		add(args, &n, "comm", GS_ARG_HANDLE, c->arg[1]);
+		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+	} else if (c->arg[0]) {
+		add(args, &n, "comm", GS_ARG_HANDLE, c->arg[0]);
+	}
+	return n;
+}
+
+static size_t cuda_args(const struct gs_rec_call *c, unsigned func_class, struct gs_arg *args)
+{
+	size_t n = 0;
+
+	switch (func_class) {
+	case GS_CLASS_LAUNCH:
+		add(args, &n, "function", GS_ARG_HANDLE, c->arg[0]);
+		add_dim3(args, &n, "grid", c->arg[1], c->arg[1] >> 32, c->arg[2]);
+		add_dim3(args, &n, "block", c->arg[2] >> 32, c->arg[3], c->arg[3] >> 32);
+		add(args, &n, "shared_bytes", GS_ARG_BYTES, c->aux);
+		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		break;
+	case GS_CLASS_GRAPH_LAUNCH:
+		add(args, &n, "graph", GS_ARG_HANDLE, c->arg[0]);
+		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		break;
+	case GS_CLASS_ALLOC:
+	case GS_CLASS_FREE:
+		add(args, &n, "pointer", GS_ARG_HANDLE, c->arg[0]);
+		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		if (c->stream)
+			add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		break;
+	case GS_CLASS_COPY:
+		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		add_text(args, &n, "kind", gs_copy_kind_name(c->aux));
+		add(args, &n, "destination", GS_ARG_HANDLE, c->arg[0]);
+		add(args, &n, "source", GS_ARG_HANDLE, c->arg[1]);
+		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		break;
+	case GS_CLASS_MEMSET:
+		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		add(args, &n, "value", GS_ARG_U64, c->aux);
+		add(args, &n, "pointer", GS_ARG_HANDLE, c->arg[0]);
+		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		break;
+	case GS_CLASS_STREAM:
+	case GS_CLASS_EVENT:
+	case GS_CLASS_SYNC:
+	case GS_CLASS_QUERY:
+		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
+		if (c->arg[0])
+			add(args, &n, "event", GS_ARG_HANDLE, c->arg[0]);
+		if (c->aux)
+			add(args, &n, "flags", GS_ARG_U64, c->aux);
+		break;
+	case GS_CLASS_DEVICE:
+		add(args, &n, "device", GS_ARG_U64, c->aux);
+		break;
+	default:
+		if (c->arg[0])
+			add(args, &n, "handle", GS_ARG_HANDLE, c->arg[0]);
+		if (c->bytes)
+			add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+		break;
+	}
+	return n;
+}
+
+size_t gs_call_args(const struct gs_rec_call *c, unsigned layer, unsigned func_class,
+		    struct gs_arg args[GS_ARG_MAX])
+{
+	size_t n = layer == GS_LAYER_NCCL && func_class != GS_CLASS_ALLOC &&
+				   func_class != GS_CLASS_FREE
+			   ? nccl_args(c, func_class, args)
+			   : cuda_args(c, func_class, args);
+
+	if (c->ret) {
+		const char *name = gs_error_name(layer, c->ret);
+
+		if (name)
+			add_text(args, &n, "result", name);
+		else
+			add(args, &n, "result", GS_ARG_U64, (uint32_t)c->ret);
+	}
+	return n;
+}

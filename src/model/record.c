@@ -1,0 +1,83 @@
+#include "model/record.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STRING_MAX_BYTES 4096
+
+static const uint16_t least_bytes[GS_REC_COUNT] = {
+	[GS_REC_SESSION] = sizeof(struct gs_rec_session),
+	[GS_REC_STRING] = sizeof(struct gs_rec_string),
+	[GS_REC_PROCESS] = sizeof(struct gs_rec_process),
+	[GS_REC_THREAD] = sizeof(struct gs_rec_thread),
+	[GS_REC_FUNCTION] = sizeof(struct gs_rec_function),
+	[GS_REC_CALL] = sizeof(struct gs_rec_call),
+	[GS_REC_STATS] = sizeof(struct gs_rec_stats),
+	[GS_REC_LOSS] = sizeof(struct gs_rec_loss),
+	[GS_REC_ATTACH] = sizeof(struct gs_rec_attach),
+	[GS_REC_COMM] = sizeof(struct gs_rec_comm),
+	[GS_REC_COUNTER] = sizeof(struct gs_rec_counter),
+	[GS_REC_END] = sizeof(struct gs_rec_end),
+};
+
+void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,
+		    size_t tail_bytes)
+{
+	size_t bytes = (struct_bytes + tail_bytes + 7) & ~(size_t)7;
+	struct gs_record *r;
+
+	if (bytes > GS_RECORD_MAX_BYTES)
+		return NULL;
+	r = gs_buf_extend(buf, bytes);
+	if (!r)
+		return NULL;
+	r->bytes = (uint16_t)bytes;
+	r->kind = (uint16_t)kind;
+	return r;
+}
+
+int gs_record_put_string(struct gs_buf *buf, uint32_t id, const char *text, size_t text_bytes)
+{
+	struct gs_rec_string *s;
+
+	if (text_bytes > STRING_MAX_BYTES)
+		text_bytes = STRING_MAX_BYTES;
+	s = gs_record_put(buf, GS_REC_STRING, sizeof(*s), text_bytes);
+	if (!s)
+		return -ENOBUFS;
+	s->id = id;
+	s->text_bytes = (uint32_t)text_bytes;
+	memcpy(s->text, text, text_bytes);
+	return 0;
+}
+
+static bool tail_fits(const struct gs_record *r)
+{
+	if (r->kind == GS_REC_STRING) {
+		const struct gs_rec_string *s = (const void *)r;
+
+		return s->text_bytes <= r->bytes - sizeof(*s);
+	}
+	if (r->kind == GS_REC_STATS) {
+		const struct gs_rec_stats *s = (const void *)r;
+
+		return s->n_buckets <= (r->bytes - sizeof(*s)) / sizeof(s->buckets[0]);
+	}
+	return true;
+}
+
+const struct gs_record *gs_record_next(const struct gs_batch *batch, size_t *offset)
+{
+	const struct gs_record *r;
+	size_t left = batch->bytes - *offset;
+
+	if (*offset > batch->bytes || left < sizeof(*r))
+		return NULL;
+	r = (const void *)((const char *)batch->data + *offset);
+	if (r->bytes < sizeof(*r) || r->bytes % 8 || r->bytes > left)
+		return NULL;
+	if (r->kind < GS_REC_COUNT && (r->bytes < least_bytes[r->kind] || !tail_fits(r)))
+		return NULL;
+	*offset += r->bytes;
+	return r;
+}

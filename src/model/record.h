@@ -1,0 +1,260 @@
+/*
+ * The one form in which everything travels after feed: on disk, to exporters, to a view. A batch
+ * is a run of records; a record is a head and a body of fixed width, little endian, 8-byte aligned.
+ * A reader that meets a kind it does not know skips it by its size; a record that is shorter than
+ * its kind's struct is malformed, one that is longer comes from a newer writer and is read by the
+ * part that is known. Names are interned: STRING gives a number to a text, and PROCESS, THREAD and
+ * FUNCTION give numbers to entities, always before the first record that uses them. Ids start at 1;
+ * 0 means none. doc/format.md describes the file around it.
+ *
+ * Times are CLOCK_BOOTTIME ns; SESSION ties them to the time of day.
+ */
+#ifndef GS_MODEL_RECORD_H
+#define GS_MODEL_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+
+#define GS_RECORD_VERSION 1
+#define GS_RECORD_MAX_BYTES 65528
+
+enum gs_record_kind { /* stored: numbers are never reused */
+	GS_REC_INVALID = 0,
+	GS_REC_SESSION = 1,
+	GS_REC_STRING = 2,
+	GS_REC_PROCESS = 3,
+	GS_REC_THREAD = 4,
+	GS_REC_FUNCTION = 5,
+	GS_REC_CALL = 6,
+	GS_REC_STATS = 7,
+	GS_REC_LOSS = 8,
+	GS_REC_ATTACH = 9,
+	GS_REC_COMM = 10,
+	GS_REC_COUNTER = 11,
+	GS_REC_END = 12,
+	GS_REC_COUNT
+};
+
+struct gs_record {
+	uint16_t bytes; /* whole record, a multiple of 8 */
+	uint16_t kind;
+	uint32_t flags; /* 0 */
+};
+
+/* First of a stream. Strings may follow it: ids may be used here before they are defined. */
+struct gs_rec_session {
+	struct gs_record head;
+	uint32_t version; /* GS_RECORD_VERSION of the writer */
+	uint32_t mode;    /* enum gs_session_mode */
+	uint64_t start_ns;
+	int64_t wall_minus_boot_ns;
+	uint32_t host_str;
+	uint32_t command_str; /* the traced command, or how the targets were chosen */
+	uint32_t kernel_str;  /* release of the running kernel */
+	uint32_t engine_str;  /* how calls were caught, as -v tells it */
+};
+
+enum gs_session_mode {
+	GS_SESSION_EVENTS = 1,  /* whole events */
+	GS_SESSION_SUMMARY = 2, /* aggregated in the kernel */
+};
+
+/* text_bytes of text, not terminated, padded with zeros. */
+struct gs_rec_string {
+	struct gs_record head;
+	uint32_t id;
+	uint32_t text_bytes;
+	char text[];
+};
+
+/* May come again for the same id, with what was learned since (exec changes comm, exe, cmdline). */
+struct gs_rec_process {
+	struct gs_record head;
+	uint32_t id;
+	uint32_t pid;    /* in the initial namespace */
+	uint32_t ns_pid; /* in its own */
+	uint32_t parent_pid;
+	uint32_t uid;
+	uint32_t comm_str;
+	uint32_t exe_str;
+	uint32_t cmdline_str;
+	uint32_t container_str; /* container id, 0 outside of one */
+	uint32_t pad;
+	uint64_t start_ns; /* when the process began, 0 unknown */
+};
+
+struct gs_rec_thread {
+	struct gs_record head;
+	uint32_t id;
+	uint32_t process; /* id */
+	uint32_t tid;
+	uint32_t comm_str;
+};
+
+struct gs_rec_function {
+	struct gs_record head;
+	uint32_t id;
+	uint16_t layer; /* enum gs_layer */
+	uint16_t func_class; /* enum gs_func_class */
+	uint32_t name_str;
+	uint32_t pad;
+};
+
+/* A call; see struct gs_event_call in model/event.h for what bytes, aux and arg mean. What the
+ * kernel could not know is filled in by span: bytes of a free. */
+struct gs_rec_call {
+	struct gs_record head;
+	uint64_t start_ns;
+	uint64_t dur_ns;
+	uint32_t thread;   /* id */
+	uint32_t function; /* id */
+	int32_t ret;
+	uint32_t aux;
+	uint16_t cpu;
+	uint8_t depth;
+	uint8_t call_flags; /* enum gs_call_flag */
+	uint8_t failed;     /* 1 when ret is an error of this function */
+	uint8_t pad[3];
+	uint64_t bytes;
+	uint64_t stream;
+	uint64_t arg[4];
+};
+
+struct gs_rec_bucket {
+	uint32_t bucket; /* model/hist.h */
+	uint32_t count;
+};
+
+/* Calls added up since the last such record of the same thread and function (a difference, not a
+ * running total), n_buckets of struct gs_rec_bucket behind it. */
+struct gs_rec_stats {
+	struct gs_record head;
+	uint32_t thread;
+	uint32_t function;
+	uint64_t time_ns; /* end of the interval */
+	uint64_t calls;
+	uint64_t errors;
+	uint64_t total_ns;
+	uint64_t max_ns; /* so far, not of the interval */
+	uint64_t bytes;
+	uint64_t inner; /* driver calls that were part of a runtime call and are counted there */
+	int32_t err_code[4];
+	uint32_t err_count[4];
+	uint32_t n_buckets;
+	uint32_t pad;
+	struct gs_rec_bucket buckets[];
+};
+
+/* A number of things lost since the last such record. */
+struct gs_rec_loss {
+	struct gs_record head;
+	uint16_t layer; /* enum gs_layer, 0 all */
+	uint16_t cause; /* enum gs_loss */
+	uint32_t detail_str; /* which library, file or process; 0 none */
+	uint64_t count;
+};
+
+/* A library or executable was attached to, or could not be. */
+struct gs_rec_attach {
+	struct gs_record head;
+	uint32_t path_str;
+	uint32_t func_str;   /* one function that failed; 0: the whole file */
+	int32_t status;      /* 0, or a negative errno */
+	uint32_t reason_str; /* of a failure, or a remark; 0 none */
+	uint32_t n_probes;   /* placed in this file */
+	uint32_t n_moved;    /* of these, placed some bytes in, where the kernel need not single-step */
+	uint32_t n_stepped;  /* of these, single-stepped */
+	uint32_t layer;      /* of its functions, when they are of one; 0 several */
+};
+
+/* A communicator is known. May come again with more known. */
+struct gs_rec_comm {
+	struct gs_record head;
+	uint32_t process; /* id */
+	int32_t rank;     /* -1 unknown */
+	int32_t n_ranks;  /* -1 unknown */
+	uint32_t origin_str; /* the call that made it */
+	uint64_t comm;    /* handle, unique within the process while it lives */
+	uint64_t id_hash; /* the same for all ranks of the communicator; 0 unknown */
+	uint64_t parent;  /* handle, 0 none */
+};
+
+enum gs_unit {
+	GS_UNIT_NONE = 0,
+	GS_UNIT_BYTES = 1,
+	GS_UNIT_COUNT = 2,
+};
+
+/* A value of a process at a time, as a counter track shows it. */
+struct gs_rec_counter {
+	struct gs_record head;
+	uint32_t process; /* id; 0 the machine */
+	uint32_t name_str;
+	uint64_t time_ns;
+	int64_t value;
+	uint32_t unit; /* enum gs_unit */
+	uint32_t pad;
+};
+
+/* Last of a stream that was closed in order. */
+struct gs_rec_end {
+	struct gs_record head;
+	uint64_t end_ns;
+	int32_t exit_status; /* of the traced command; -1 there was none */
+	uint32_t reason_str; /* why tracing ended: "command exited", "interrupted", ... */
+};
+
+_Static_assert(sizeof(struct gs_rec_session) == 48, "session");
+_Static_assert(sizeof(struct gs_rec_string) == 16, "string");
+_Static_assert(sizeof(struct gs_rec_process) == 56, "process");
+_Static_assert(sizeof(struct gs_rec_thread) == 24, "thread");
+_Static_assert(sizeof(struct gs_rec_function) == 24, "function");
+_Static_assert(sizeof(struct gs_rec_call) == 96, "call");
+_Static_assert(sizeof(struct gs_rec_stats) == 112, "stats");
+_Static_assert(sizeof(struct gs_rec_loss) == 24, "loss");
+_Static_assert(sizeof(struct gs_rec_attach) == 40, "attach");
+_Static_assert(sizeof(struct gs_rec_comm) == 48, "comm");
+_Static_assert(sizeof(struct gs_rec_counter) == 40, "counter");
+_Static_assert(sizeof(struct gs_rec_end) == 24, "end");
+
+/* A run of records, lent for the duration of a call. */
+struct gs_batch {
+	const void *data;
+	size_t bytes;
+};
+
+/* Where records go. push borrows the batch and returns 0 or a negative errno; flush asks for
+ * everything so far to be put where it can be seen (a file's bytes to the system). */
+struct gs_sink {
+	int (*push)(void *ctx, const struct gs_batch *batch);
+	int (*flush)(void *ctx); /* may be NULL */
+	void *ctx;
+};
+
+/* Append a record of the kind with body_bytes (its struct without tail) plus tail_bytes, zeroed,
+ * head filled. NULL when the buffer is at its maximum or the record would pass
+ * GS_RECORD_MAX_BYTES. */
+void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,
+		    size_t tail_bytes);
+
+/* Append a STRING; texts are cut at 4,096 bytes. 0 or -ENOBUFS/-ENOMEM. */
+int gs_record_put_string(struct gs_buf *buf, uint32_t id, const char *text, size_t text_bytes);
+
+/* The record at *offset when it is whole and at least as long as its kind asks (tails included);
+ * moves *offset behind it. NULL at the end (*offset == bytes) or at a malformed record (*offset
+ * stays before it: the rest of the batch cannot be read). */
+const struct gs_record *gs_record_next(const struct gs_batch *batch, size_t *offset);
+
+/* for (const struct gs_record *r ...) over a batch. */
+#define gs_records_for_each(batch, r)                                                              \
+	for (struct {                                                                              \
+		     size_t offset;                                                                \
+		     const struct gs_record *rec;                                                  \
+	     } it = {0, NULL};                                                                     \
+	     (it.rec = gs_record_next((batch), &it.offset)) != NULL;)                              \
+		for (const struct gs_record *r = it.rec; r; r = NULL)
+
+#endif

@@ -1,0 +1,135 @@
+/*
+ * A summary: plain values, made by view and rendered by export. Everything hangs off one
+ * allocation family and is freed by gs_summary_free(); strings are owned by the summary.
+ */
+#ifndef GS_MODEL_SUMMARY_H
+#define GS_MODEL_SUMMARY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define GS_SUMMARY_VERSION 1
+
+/* One function, in one thread, in one process or over all. */
+struct gs_function_stats {
+	uint16_t layer;      /* enum gs_layer */
+	uint16_t func_class; /* enum gs_func_class */
+	const char *name;
+	uint64_t calls;
+	uint64_t errors;
+	uint64_t total_ns;
+	uint64_t mean_ns;
+	uint64_t p50_ns, p95_ns, p99_ns; /* off by GS_HIST_ERROR_PCT at most */
+	uint64_t max_ns;
+	uint64_t bytes; /* of calls that succeeded */
+	uint64_t inner; /* further entries through this door that were part of a runtime call */
+};
+
+struct gs_function_list {
+	struct gs_function_stats *items; /* by layer, then by total time, most first */
+	size_t n;
+};
+
+struct gs_thread_summary {
+	uint32_t tid;
+	const char *comm;
+	struct gs_function_list functions;
+};
+
+struct gs_process_summary {
+	uint32_t pid;
+	uint32_t ns_pid;
+	uint32_t parent_pid;
+	uint32_t uid;
+	const char *comm;
+	const char *exe;
+	const char *cmdline;
+	const char *container; /* "" outside of one */
+	struct gs_function_list functions;
+	struct gs_thread_summary *threads; /* those that made calls, most time first */
+	size_t n_threads;
+};
+
+/* A code that a function returned, and how often. */
+struct gs_error_count {
+	uint16_t layer;
+	const char *function;
+	int32_t code; /* 0 with name "other": codes beyond the few that the kernel tells apart */
+	const char *name;
+	uint64_t count;
+};
+
+struct gs_attach_status {
+	const char *path;
+	const char *function; /* "" the whole file */
+	const char *reason;   /* of a failure; "" attached */
+	int32_t status;       /* 0, or a negative errno */
+	uint32_t n_probes, n_moved, n_stepped;
+};
+
+struct gs_lost_count {
+	uint16_t layer; /* enum gs_layer, 0: not of one layer */
+	uint16_t cause; /* enum gs_loss */
+	const char *detail; /* "" none */
+	uint64_t count;
+};
+
+/* A call that had not returned at the end. */
+struct gs_open_call {
+	uint32_t pid, tid;
+	uint16_t layer;
+	const char *comm;
+	const char *function;
+	uint64_t age_ns;
+	uint8_t depth;
+};
+
+struct gs_comm_summary {
+	uint32_t pid;
+	int32_t rank, n_ranks; /* -1 unknown */
+	uint64_t comm, id_hash, parent;
+	const char *origin;
+	uint64_t calls; /* collectives and p2p on it, seen as whole events; 0 in summary-only mode */
+	uint64_t bytes;
+};
+
+struct gs_summary {
+	const char *command;
+	const char *host;
+	const char *kernel;
+	const char *engine;
+	const char *end_reason;
+	uint32_t mode; /* enum gs_session_mode */
+	int32_t exit_status; /* of the command; -1 there was none */
+	int64_t start_wall_ns;
+	uint64_t duration_ns;
+	uint8_t complete; /* 0: the stream stopped without its END record (killed, torn file) */
+	struct gs_function_list functions; /* over all processes */
+	struct gs_process_summary *processes; /* those that made calls, most time first */
+	size_t n_processes;
+	struct gs_error_count *errors; /* most first */
+	size_t n_errors;
+	struct gs_attach_status *attached; /* status 0 */
+	size_t n_attached;
+	struct gs_attach_status *attach_failures;
+	size_t n_attach_failures;
+	struct gs_lost_count *lost;
+	size_t n_lost;
+	struct gs_open_call *open_calls; /* oldest first */
+	size_t n_open_calls;
+	struct gs_comm_summary *comms;
+	size_t n_comms;
+
+	void **allocations; /* every block above; owned */
+	size_t n_allocations;
+};
+
+/* A zeroed block that lives as long as the summary; NULL when there is no memory. */
+void *gs_summary_alloc(struct gs_summary *summary, size_t bytes);
+
+/* A copy of text that lives as long as the summary; "" when there is no memory. */
+const char *gs_summary_text(struct gs_summary *summary, const char *text);
+
+void gs_summary_free(struct gs_summary **summary);
+
+#endif
