@@ -185,7 +185,7 @@ struct gs_thread {
 	__u32 pid; /* 0: free */
 	__u32 tid;
 	__u32 depth;
-	__u32 too_deep; /* calls not recorded for want of a frame */
+	__u32 ended; /* 1: the thread is gone; user space takes the slot back */
 	char comm[16];
 	__u16 cell[GS_FUNC_MAX]; /* index into the cells; 0 none yet */
 	struct gs_frame frame[GS_DEPTH_MAX];
@@ -258,6 +258,47 @@ enum gs_loss {
 	GS_LOSS_MAPS = 10,        /* user space: notices of mapped libraries that were dropped */
 	GS_LOSS_PROC = 11,        /* user space: processes that were gone before they could be read */
 	GS_LOSS_COUNT
+};
+
+/* Which tasks are followed: those in the map of processes (chosen by pid, or born of one), and
+ * those that meet every criterion asked for here. */
+enum gs_filter {
+	GS_FILTER_NONE = 0, /* the map of processes alone decides */
+	GS_FILTER_ALL = 1,
+	GS_FILTER_UID = 2,
+	GS_FILTER_COMM = 4,   /* name of the process */
+	GS_FILTER_CGROUP = 8, /* below a cgroup of the unified hierarchy */
+};
+
+/* Constants of a run, written before the programs are loaded: the verifier drops what they rule
+ * out. */
+struct gs_kernel_config {
+	__u64 min_dur_ns;    /* shorter calls are aggregated, not sent */
+	__u64 cgroup_id;     /* GS_FILTER_CGROUP */
+	__u32 filter;        /* enum gs_filter, ored */
+	__u32 uid;           /* GS_FILTER_UID */
+	__u32 cgroup_level;  /* depth of cgroup_id below the root of the hierarchy */
+	__u8 events;         /* 1: whole calls are sent; 0: all are aggregated */
+	__u8 follow;         /* 1: children of followed processes are followed */
+	__u8 task_storage;   /* 1: the kernel has it for tracing programs */
+	__u8 pad;
+	char comm[16];       /* GS_FILTER_COMM, padded with zeros */
+};
+_Static_assert(sizeof(struct gs_kernel_config) == 48, "gs_kernel_config");
+
+/* What both sides change during a run; one array element, mapped by user space. */
+struct gs_kernel_state {
+	__u32 stopped;     /* 1: the run is over, calls are let pass */
+	__u32 filter_gen;  /* raised when the choice of processes changes: threads decide anew */
+	__u32 n_threads;   /* thread slots handed out so far, from 1 */
+	__u32 n_cells;     /* cells handed out so far, from 1 */
+	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
+};
+
+/* Task storage of each thread that came by. */
+struct gs_task_mark {
+	__u32 slot;       /* its struct gs_thread; 0: not followed */
+	__u32 filter_gen; /* when that was decided */
 };
 
 #endif

@@ -1,0 +1,104 @@
+/*
+ * Is the calling thread followed? Decided at its first call and kept in its mark; decided again
+ * when the choice of processes changes.
+ */
+#ifndef GS_BPF_DECIDE_H
+#define GS_BPF_DECIDE_H
+
+#include "thread.bpf.h"
+
+static __always_inline bool same_comm(const char *a, const volatile char *b)
+{
+	for (int i = 0; i < 16; i++) {
+		if (a[i] != b[i])
+			return false;
+		if (!a[i])
+			return true;
+	}
+	return true;
+}
+
+static __always_inline bool criteria_met(void)
+{
+	if (gs_config.filter & GS_FILTER_ALL)
+		return true;
+	if (gs_config.filter == GS_FILTER_NONE)
+		return false;
+	if (gs_config.filter & GS_FILTER_UID && (__u32)bpf_get_current_uid_gid() != gs_config.uid)
+		return false;
+	if (gs_config.filter & GS_FILTER_CGROUP &&
+	    bpf_get_current_ancestor_cgroup_id(gs_config.cgroup_level) != gs_config.cgroup_id)
+		return false;
+	if (gs_config.filter & GS_FILTER_COMM) {
+		struct task_struct *t = (void *)bpf_get_current_task();
+		char comm[16] = {};
+
+		BPF_CORE_READ_INTO(&comm, t, group_leader, comm);
+		if (!same_comm(comm, gs_config.comm))
+			return false;
+	}
+	return true;
+}
+
+static __always_inline bool followed(__u32 pid)
+{
+	__u32 one = 1;
+
+	if (bpf_map_lookup_elem(&gs_procs, &pid))
+		return true;
+	if (!criteria_met())
+		return false;
+	if (gs_config.follow)
+		bpf_map_update_elem(&gs_procs, &pid, &one, BPF_ANY);
+	return true;
+}
+
+/* A free slot, cleared; 0 when there is none. */
+static __always_inline __u32 slot_take(void)
+{
+	struct gs_kernel_state *s = state_get();
+	__u32 slot = 0;
+
+	if (bpf_map_pop_elem(&gs_free_threads, &slot) == 0)
+		return slot;
+	if (!s || s->n_threads >= GS_THREAD_MAX - 1)
+		return 0;
+	slot = __sync_fetch_and_add(&s->n_threads, 1) + 1;
+	return slot < GS_THREAD_MAX ? slot : 0;
+}
+
+/* The first call of a thread, or the first since the choice of processes changed. Returns its slot,
+ * 0 when it is not followed. Not inlined: it runs once a thread. */
+static __noinline __u32 thread_decide(__u32 layer)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct gs_kernel_state *s = state_get();
+	struct gs_task_mark *m;
+	struct gs_thread *t;
+	__u32 slot = 0;
+
+	if (!s)
+		return 0;
+	m = mark_get(true);
+	if (!m) {
+		lose(layer, GS_LOSS_NO_THREAD);
+		return 0;
+	}
+	m->filter_gen = s->filter_gen;
+	if (m->slot || !followed(id >> 32))
+		return m->slot;
+	slot = slot_take();
+	t = bpf_map_lookup_elem(&gs_threads, &slot);
+	if (!slot || !t) {
+		m->filter_gen = s->filter_gen - 1; /* ask again: a slot may be free by then */
+		lose(layer, GS_LOSS_NO_THREAD);
+		return 0;
+	}
+	t->pid = id >> 32;
+	t->tid = (__u32)id;
+	bpf_get_current_comm(t->comm, sizeof(t->comm));
+	m->slot = slot;
+	return slot;
+}
+
+#endif

@@ -1,0 +1,174 @@
+/*
+ * NCCL calls: the common engine, and beside it the birth of communicators. Which communicator is
+ * which rank of how many is only told by the calls that make it, so these send a second event.
+ */
+#include "call.bpf.h"
+#include "session.bpf.h"
+
+struct unique_id {
+	__u8 bytes[GS_NCCL_ID_BYTES];
+};
+
+/* The ids that running ncclCommInitRank* calls were given, by tid. Read at entry: the words above
+ * the return address belong to the called function, which may change them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct unique_id);
+} gs_unique_ids SEC(".maps");
+
+static __always_inline void save_unique_id(struct pt_regs *ctx, __u64 place)
+{
+	__u32 post = gs_desc[place >> 32 & FUNC_MASK].post;
+	__u32 tid = (__u32)bpf_get_current_pid_tgid();
+	struct unique_id id = {};
+	__u64 from;
+
+	/* ncclUniqueId has 128 bytes and goes by value: in memory, right above the return address,
+	 * whatever arguments follow it in registers (System V ABI 3.2.3, class MEMORY). */
+	if (post == GS_POST_COMM_INIT)
+		from = ctx->sp + 8;
+	else if (post == GS_POST_COMM_INIT_SCALABLE)
+		from = ctx->r8; /* the first of the ids */
+	else
+		return;
+	if (bpf_probe_read_user(&id, sizeof(id), (void *)from) == 0)
+		bpf_map_update_elem(&gs_unique_ids, &tid, &id, BPF_ANY);
+}
+
+static __always_inline void fill_init_all(struct gs_event_comm *e, const struct gs_frame *f)
+{
+	__u32 n = (__u32)f->v[1];
+
+	e->n_ranks = n;
+	e->n_list = n < GS_COMM_LIST_MAX ? n : GS_COMM_LIST_MAX;
+	for (int i = 0; i < GS_COMM_LIST_MAX; i++)
+		if (i < e->n_list)
+			bpf_probe_read_user(&e->list[i], 8, (void *)(f->v[0] + i * 8));
+}
+
+static __always_inline void fill_shrink(struct gs_event_comm *e, const struct gs_frame *f)
+{
+	__u32 n = (__u32)f->v[2], rank = 0;
+
+	e->n_list = n < 65535 ? n : 65535;
+	for (int i = 0; i < GS_COMM_LIST_MAX; i++) {
+		if (i >= e->n_list)
+			break;
+		bpf_probe_read_user(&rank, 4, (void *)(f->v[1] + i * 4));
+		e->list[i] = rank;
+	}
+}
+
+/* The fields that this way of making a communicator tells. */
+static __always_inline void fill_comm(struct gs_event_comm *e, const struct gs_frame *f, __u32 post)
+{
+	__u32 tid = e->tid;
+	struct unique_id *id;
+
+	switch (post) {
+	case GS_POST_COMM_INIT:
+	case GS_POST_COMM_INIT_SCALABLE:
+		bpf_probe_read_user(&e->comm, 8, (void *)f->v[0]);
+		e->n_ranks = (__s32)f->v[1];
+		e->rank = (__s32)f->v[2];
+		id = bpf_map_lookup_elem(&gs_unique_ids, &tid);
+		if (id) {
+			__builtin_memcpy(e->unique_id, id->bytes, GS_NCCL_ID_BYTES);
+			bpf_map_delete_elem(&gs_unique_ids, &tid);
+		}
+		return;
+	case GS_POST_COMM_INIT_ALL:
+		fill_init_all(e, f);
+		return;
+	case GS_POST_COMM_SPLIT:
+		e->parent = f->v[0];
+		e->color = (__s32)f->v[1];
+		e->key = (__s32)f->v[2];
+		bpf_probe_read_user(&e->comm, 8, (void *)f->v[3]);
+		return;
+	case GS_POST_COMM_SHRINK:
+		e->parent = f->v[0];
+		bpf_probe_read_user(&e->comm, 8, (void *)f->v[3]);
+		fill_shrink(e, f);
+		return;
+	case GS_POST_COMM_RANK:
+		e->comm = f->v[0];
+		bpf_probe_read_user(&e->rank, 4, (void *)f->v[1]);
+		return;
+	case GS_POST_COMM_SIZE:
+		e->comm = f->v[0];
+		bpf_probe_read_user(&e->n_ranks, 4, (void *)f->v[1]);
+		return;
+	}
+}
+
+static __always_inline void send_comm(struct pt_regs *ctx, struct gs_thread *t, __u32 depth)
+{
+	struct gs_frame *f = &t->frame[depth & DEPTH_MASK];
+	const volatile struct gs_func_desc *d = &gs_desc[f->func & FUNC_MASK];
+	struct gs_event_comm *e;
+	__s32 ret = (__s32)ctx->ax;
+
+	if (d->post < GS_POST_COMM_INIT || (ret && ret != d->not_error))
+		return;
+	e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+	if (!e) {
+		lose(GS_LAYER_NCCL, GS_LOSS_RING_FULL);
+		return;
+	}
+	__builtin_memset(e, 0, sizeof(*e));
+	e->head.kind = GS_EV_COMM;
+	e->head.bytes = sizeof(*e);
+	e->time_ns = bpf_ktime_get_ns();
+	e->pid = t->pid;
+	e->tid = t->tid;
+	e->func = f->func;
+	e->ret = ret;
+	e->n_ranks = -1;
+	e->rank = -1;
+	fill_comm(e, f, d->post);
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+SEC("?uprobe")
+int gs_nccl_session(struct pt_regs *ctx)
+{
+	__u64 *place = bpf_session_cookie();
+	struct gs_thread *t;
+
+	if (bpf_session_is_return()) {
+		t = call_leave(ctx, *place);
+		if (t)
+			send_comm(ctx, t, *place >> 16 & 0xffff);
+		return 0;
+	}
+	if (!call_enter(ctx, place))
+		return SESSION_NO_RETURN;
+	save_unique_id(ctx, *place);
+	return 0;
+}
+
+SEC("?uprobe")
+int gs_nccl_enter(struct pt_regs *ctx)
+{
+	__u64 place;
+
+	if (call_enter(ctx, &place))
+		save_unique_id(ctx, place);
+	return 0;
+}
+
+SEC("?uprobe")
+int gs_nccl_leave(struct pt_regs *ctx)
+{
+	__u32 depth;
+	struct gs_thread *t = call_leave_unpaired(ctx, &depth);
+
+	if (t)
+		send_comm(ctx, t, depth);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

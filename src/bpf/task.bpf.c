@@ -1,0 +1,87 @@
+/*
+ * Births, new programs and ends of followed processes. A child is followed from its first
+ * instruction on, since this runs inside fork().
+ */
+#include "thread.bpf.h"
+
+static __always_inline void send_task(struct task_struct *p, __u32 change, __u32 parent_pid,
+				      __u32 slot)
+{
+	struct gs_event_task *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+
+	if (!e) {
+		lose(GS_LAYER_NONE, GS_LOSS_RING_FULL);
+		return;
+	}
+	e->head.kind = GS_EV_TASK;
+	e->head.bytes = sizeof(*e);
+	e->head.pad = 0;
+	e->time_ns = bpf_ktime_get_ns();
+	e->pid = p->tgid;
+	e->tid = p->pid;
+	e->parent_pid = parent_pid;
+	e->change = change;
+	e->thread_slot = slot;
+	e->pad = 0;
+	__builtin_memcpy(e->comm, p->comm, sizeof(e->comm));
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+}
+
+SEC("?tp_btf/sched_process_fork")
+int gs_task_fork(__u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	__u32 pid = child->tgid, parent_pid = parent->tgid, one = 1;
+
+	if (child->pid != child->tgid || !gs_config.follow)
+		return 0;
+	if (!bpf_map_lookup_elem(&gs_procs, &parent_pid))
+		return 0;
+	bpf_map_update_elem(&gs_procs, &pid, &one, BPF_ANY);
+	send_task(child, GS_TASK_FORK, parent_pid, 0);
+	return 0;
+}
+
+/* The slot that the present thread holds, given back: it reports no more calls under it. */
+static __always_inline __u32 leave_slot(void)
+{
+	struct gs_task_mark *m = mark_get(false);
+	__u32 slot = m ? m->slot : 0;
+	struct gs_thread *t;
+
+	if (!slot)
+		return 0;
+	t = bpf_map_lookup_elem(&gs_threads, &slot);
+	if (t)
+		t->ended = 1;
+	mark_forget();
+	return slot;
+}
+
+SEC("?tp_btf/sched_process_exec")
+int gs_task_exec(__u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	__u32 pid = p->tgid, slot = leave_slot();
+
+	if (slot || bpf_map_lookup_elem(&gs_procs, &pid))
+		send_task(p, GS_TASK_EXEC, 0, slot);
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exit")
+int gs_task_exit(__u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+	__u32 pid = p->tgid, slot = leave_slot();
+	bool last = p->signal->live.counter == 0;
+	bool known = bpf_map_lookup_elem(&gs_procs, &pid);
+
+	if (last && known)
+		bpf_map_delete_elem(&gs_procs, &pid);
+	if (slot || (last && known))
+		send_task(p, GS_TASK_EXIT, 0, slot);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

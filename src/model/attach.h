@@ -1,0 +1,18 @@
+/* What became of probing one file, or one function of it. Plain values; the texts are lent. */
+#ifndef GS_MODEL_ATTACH_H
+#define GS_MODEL_ATTACH_H
+
+#include <stdint.h>
+
+struct gs_attach {
+	const char *path;     /* as the process names the file */
+	const char *function; /* NULL: the whole file */
+	const char *reason;   /* of a failure, or a remark; NULL none */
+	int status;           /* 0, or a negative errno */
+	uint32_t n_probes;
+	uint32_t n_moved;     /* placed some bytes in, where the kernel need not single-step */
+	uint32_t n_stepped;   /* single-stepped */
+	uint32_t layer;       /* enum gs_layer; 0 several */
+};
+
+#endif
