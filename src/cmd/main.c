@@ -1,4 +1,81 @@
-int main(void)
+/* gpuscope COMMAND ...: finds the command in the table and runs it. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cmd/cmd.h"
+
+static const struct gs_command commands[] = {
+	{"trace", "CUDA and NCCL calls of a command, of running processes or of the machine",
+	 gs_cmd_trace},
+	{"report", "the summary of a recorded .gst file, or its conversion to another format",
+	 gs_cmd_report},
+};
+
+void gs_say(const char *fmt, ...)
 {
-	return 0;
+	va_list ap;
+
+	fputs("gpuscope: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+int gs_exit_status_of(int error)
+{
+	switch (error) {
+	case -EPERM:
+	case -EACCES:
+	case -ENOTSUP:
+		return GS_EXIT_NOT_PERMITTED;
+	default:
+		return GS_EXIT_FAILED;
+	}
+}
+
+static void help(FILE *out)
+{
+	fputs("Usage: gpuscope COMMAND [OPTION...]\n\n"
+	      "Shows what an AI or HPC job does on this machine, without touching the job.\n\n"
+	      "Commands:\n",
+	      out);
+	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++)
+		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+	fputs("\n`gpuscope COMMAND --help` tells the options of one.\n\n"
+	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here;\n"
+	      "`gpuscope trace -- COMMAND` ends as the command does (126 not executable, 127 not "
+	      "found).\n",
+	      out);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		help(stderr);
+		return GS_EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    strcmp(argv[1], "help") == 0) {
+		help(stdout);
+		return GS_EXIT_DONE;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		printf("gpuscope %s\n", GS_VERSION);
+		return GS_EXIT_DONE;
+	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++) {
+		char name[64];
+
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		snprintf(name, sizeof(name), "gpuscope %s", commands[i].name);
+		argv[1] = name;
+		return commands[i].run(argc - 1, argv + 1);
+	}
+	gs_say("no command \"%s\": `gpuscope --help` lists them", argv[1]);
+	return GS_EXIT_USAGE;
 }

@@ -257,6 +257,7 @@ enum gs_loss {
 	GS_LOSS_EVENT_BAD = 9,    /* user space: an event of unknown shape */
 	GS_LOSS_MAPS = 10,        /* user space: notices of mapped libraries that were dropped */
 	GS_LOSS_PROC = 11,        /* user space: processes that were gone before they could be read */
+	GS_LOSS_BLOCKS = 12,      /* user space: allocations that could not be followed */
 	GS_LOSS_COUNT
 };
 

@@ -40,7 +40,8 @@ const char *gs_loss_name(unsigned cause)
 {
 	static const char *const w[GS_LOSS_COUNT] = {
 		"none",    "ring_full", "too_deep", "no_thread",    "no_cell",   "unmatched",
-		"short",   "late_attach", "output_failed", "bad_event", "map_notices", "process_gone"};
+		"short",   "late_attach", "output_failed", "bad_event", "map_notices", "process_gone",
+		"blocks"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -63,6 +64,8 @@ const char *gs_loss_text(unsigned cause)
 		[GS_LOSS_EVENT_BAD] = "events of unknown shape",
 		[GS_LOSS_MAPS] = "notices of newly mapped libraries that were dropped",
 		[GS_LOSS_PROC] = "processes that ended before their names could be read",
+		[GS_LOSS_BLOCKS] =
+			"allocations not followed: too many live at one time (bytes of frees and memory counters are low)",
 	};
 
 	return word(w, GS_ARRAY_LEN(w), cause);

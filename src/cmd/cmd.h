@@ -1,0 +1,37 @@
+/*
+ * The commands. This room alone talks to the user, handles signals and decides how the program
+ * ends; everything else returns.
+ */
+#ifndef GS_CMD_CMD_H
+#define GS_CMD_CMD_H
+
+#include <stdbool.h>
+
+#include "base/mem.h"
+
+/* How the program ends; documented in the README. A traced command's own status comes before. */
+enum gs_exit {
+	GS_EXIT_DONE = 0,
+	GS_EXIT_FAILED = 1,
+	GS_EXIT_USAGE = 2,
+	GS_EXIT_NOT_PERMITTED = 3, /* or not supported by this machine */
+	GS_EXIT_NOT_EXECUTABLE = 126,
+	GS_EXIT_NOT_FOUND = 127,
+};
+
+struct gs_command {
+	const char *name;
+	const char *summary; /* one line of `gpuscope --help` */
+	int (*run)(int argc, char **argv); /* argv[0] is "gpuscope NAME"; returns an exit status */
+};
+
+int gs_cmd_trace(int argc, char **argv);
+int gs_cmd_report(int argc, char **argv);
+
+/* "gpuscope: ..." on stderr, one line. */
+void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);
+
+/* The exit status that fits a negative errno of starting something. */
+int gs_exit_status_of(int error);
+
+#endif

@@ -1,0 +1,159 @@
+/* gpuscope report: reads a .gst file back and shows its summary, or writes it in another format. */
+#include <argp.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/fmt.h"
+#include "cmd/cmd.h"
+#include "cmd/trace.h"
+
+enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP };
+
+struct report_options {
+	const char *path;
+	const char *output; /* NULL: only the summary */
+	enum gs_summary_format format;
+	struct gs_summary_style style;
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct report_options *o = state->input;
+	char *end;
+
+	switch (key) {
+	case 'o':
+		o->output = arg;
+		if (!gs_export_knows(arg))
+			argp_error(state, "-o takes a file ending in .pftrace, .json or .csv");
+		return 0;
+	case OPT_FORMAT:
+		if (gs_summary_format_parse(arg, &o->format) < 0)
+			argp_error(state, "--format takes table, json, csv or yaml");
+		return 0;
+	case OPT_THREADS:
+		o->style.threads = true;
+		return 0;
+	case OPT_TOP:
+		o->style.n_top = (unsigned)strtoul(arg, &end, 10);
+		if (!*arg || *end)
+			argp_error(state, "--top takes a number");
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->path)
+			argp_error(state, "one file at a time");
+		o->path = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "which .gst file?");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* What reading found wrong, in a line each. */
+static void tell_damage(const char *path, const struct gs_journal_stats *s)
+{
+	char n[GS_FMT_BYTES];
+
+	if (s->cut_bytes)
+		gs_say("%s: torn at its end: the last %s could not be read, all %llu whole frames before "
+		       "were",
+		       path, gs_fmt_bytes(n, s->cut_bytes), (unsigned long long)s->n_frames);
+	if (s->n_skipped_frames || s->skipped_bytes)
+		gs_say("%s: damaged: %llu frames (%s) were skipped", path,
+		       (unsigned long long)s->n_skipped_frames, gs_fmt_bytes(n, s->skipped_bytes));
+}
+
+static int replay(const char *path, struct gs_journal_reader *reader, const struct gs_sink *view,
+		  const struct gs_sink *file, const char *file_path)
+{
+	struct gs_batch batch;
+	int r;
+
+	while ((r = gs_journal_next(reader, &batch)) == 0) {
+		r = view->push(view->ctx, &batch);
+		if (r == 0 && file) {
+			r = file->push(file->ctx, &batch);
+			if (r < 0) {
+				gs_say("cannot write %s: %s", file_path, strerror(-r));
+				return r;
+			}
+		}
+		if (r < 0)
+			return r;
+	}
+	if (r < 0)
+		gs_say("cannot read %s: %s", path, strerror(-r));
+	return r < 0 ? r : 0;
+}
+
+static int run(const struct report_options *o, struct gs_journal_reader *reader,
+	       struct gs_export *export)
+{
+	struct gs_summary_style style = o->style;
+	struct gs_summary *summary = NULL;
+	struct gs_journal_stats stats;
+	struct gs_view *view = NULL;
+	int r = gs_view_new(&view);
+
+	if (r == 0)
+		r = replay(o->path, reader, gs_view_sink(view),
+			   export ? gs_export_sink(export) : NULL, o->output);
+	gs_journal_stats(reader, &stats);
+	if (r == 0)
+		tell_damage(o->path, &stats);
+	if (r == 0)
+		r = gs_view_summary(view, &summary);
+	if (r == 0) {
+		summary_style_of(stdout, false, &style);
+		r = summary_write_to(NULL, stdout, summary, o->format, &style);
+	}
+	gs_summary_free(&summary);
+	gs_view_free(&view);
+	return r;
+}
+
+int gs_cmd_report(int argc, char **argv)
+{
+	static const struct argp_option option_table[] = {
+		{"output", 'o', "FILE", 0, "also write it as .pftrace, .json or .csv", 0},
+		{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 0},
+		{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 0},
+		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)", 0},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = option_table,
+		.parser = parse,
+		.args_doc = "FILE.gst",
+		.doc = "Prints the summary of a recorded file, as `gpuscope trace` printed it.\v"
+		       "Exit status: 0 done (also when a torn or damaged file could be read in part, "
+		       "which is told), 1 failed, 2 wrong usage.",
+	};
+	struct report_options o = {.style = {.size = sizeof(o.style), .n_top = 20}};
+	struct gs_export_options eo = {.size = sizeof(eo)};
+	struct gs_journal_reader *reader = NULL;
+	struct gs_export *export = NULL;
+	struct gs_err err = {{0}};
+	int r, close_r;
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+		return GS_EXIT_USAGE;
+	r = gs_journal_open(o.path, &reader, &err);
+	if (r == 0 && o.output)
+		r = gs_export_open(o.output, &eo, &export, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		gs_journal_reader_close(&reader);
+		return GS_EXIT_FAILED;
+	}
+	r = run(&o, reader, export);
+	close_r = gs_export_close(&export, &err);
+	if (r == 0 && close_r < 0)
+		gs_say("%s", gs_err_text(&err, close_r));
+	gs_journal_reader_close(&reader);
+	return r < 0 || close_r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}

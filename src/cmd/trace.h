@@ -1,0 +1,103 @@
+/* What the files of `gpuscope trace` share. */
+#ifndef GS_CMD_TRACE_H
+#define GS_CMD_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "export/export.h"
+#include "feed/feed.h"
+#include "journal/journal.h"
+#include "place/place.h"
+#include "probe/probe.h"
+#include "span/span.h"
+#include "view/view.h"
+
+#define TRACE_MAX_PIDS    64
+#define TRACE_MAX_GLOBS   32
+#define TRACE_MAX_OUTPUTS 4
+
+struct trace_options {
+	char **command; /* NULL: none; borrowed from argv */
+	pid_t pids[TRACE_MAX_PIDS];
+	size_t n_pids;
+	bool follow;
+	bool all;
+	int64_t uid; /* -1: any */
+	const char *comm, *cgroup;
+	uint32_t layers;
+	const char *globs[TRACE_MAX_GLOBS];
+	size_t n_globs;
+	uint64_t min_dur_ns, duration_ns, max_bytes;
+	uint32_t ring_bytes;
+	unsigned avoid;
+	bool summary_only;
+	const char *outputs[TRACE_MAX_OUTPUTS];
+	size_t n_outputs;
+	const char *summary_path; /* NULL: stdout, or stderr with a command */
+	enum gs_summary_format format;
+	struct gs_summary_style style;
+	bool color_auto; /* colours when the summary goes to a terminal */
+	bool list;       /* only list the functions */
+	bool quiet;      /* no live line */
+};
+
+/* Fills options from the command line. 0, or an exit status after having said what is wrong;
+ * *ret_done: --help or --list has been served. */
+int trace_options_parse(int argc, char **argv, struct trace_options *options, bool *ret_done);
+
+/* --- trace_output.c: from events to files and totals --- */
+
+struct trace_output;
+
+int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
+		     struct trace_output **ret_output, struct gs_err *err);
+
+/* Everything from the probe goes here; any thread, serialised inside. */
+void trace_output_attach(struct trace_output *output, const struct gs_attach *attach);
+void trace_output_loss(struct trace_output *output, unsigned layer, enum gs_loss cause,
+		       const char *detail, uint64_t count);
+
+/* Read what the kernel side has; harvest: also its cells, losses, and flush. */
+void trace_output_poll(struct trace_output *output, struct gs_probe *probe, bool harvest);
+void trace_output_stop(struct trace_output *output, struct gs_probe *probe);
+
+/* Calls so far and those missing from the trace, for the live line. */
+void trace_output_progress(struct trace_output *output, uint64_t ret_calls[GS_LAYER_COUNT],
+			   uint64_t *ret_lost);
+
+/* Ends the stream and closes the files. 0, or the first error (said already). */
+int trace_output_end(struct trace_output *output, int exit_status, const char *reason);
+
+/* Writes the summary where the options want it. 0 or negative errno (said already). */
+int trace_output_summary(struct trace_output *output);
+
+void trace_output_free(struct trace_output **output);
+
+/* Render a summary to path, or to fallback when path is NULL; said when it fails. */
+int summary_write_to(const char *path, FILE *fallback, const struct gs_summary *summary,
+		     enum gs_summary_format format, const struct gs_summary_style *style);
+
+/* The style of a summary on this stream: width and colours of a terminal. */
+void summary_style_of(FILE *stream, bool to_file, struct gs_summary_style *style);
+
+/* --- child.c: the command that is traced --- */
+
+struct child {
+	pid_t pid;
+	int go_fd;    /* a byte lets it start */
+	int error_fd; /* the errno of a failed exec; closed by a successful one */
+};
+
+/* A child that waits before it becomes the command. Negative errno. */
+int child_prepare(struct child *child, char **command);
+
+/* Lets it run. 0, or an exit status (126, 127) after having said why it could not be started. */
+int child_start(struct child *child, char **command);
+
+/* Ends a child that never started. */
+void child_abandon(struct child *child);
+
+#endif

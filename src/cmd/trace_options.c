@@ -1,0 +1,368 @@
+/* The command line of `gpuscope trace`. */
+#include <argp.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fmt.h"
+#include "base/log.h"
+#include "cmd/cmd.h"
+#include "cmd/trace.h"
+#include "model/func.h"
+
+enum {
+	OPT_CGROUP = 256,
+	OPT_FOLLOW,
+	OPT_LAYER,
+	OPT_FUNC,
+	OPT_MIN_DURATION,
+	OPT_DURATION,
+	OPT_MAX_SIZE,
+	OPT_SUMMARY_ONLY,
+	OPT_FORMAT,
+	OPT_SUMMARY,
+	OPT_RING_SIZE,
+	OPT_THREADS,
+	OPT_TOP,
+	OPT_AVOID,
+	OPT_LIST,
+	OPT_COLOR,
+};
+
+static const struct argp_option option_table[] = {
+	{NULL, 0, NULL, 0, "What to trace (a command behind -- is started and followed with all its "
+			   "children):", 1},
+	{"pid", 'p', "PID[,PID]", 0, "running processes", 1},
+	{"follow", OPT_FOLLOW, NULL, 0, "with -p or -c: their children too", 1},
+	{"user", 'u', "USER", 0, "all processes of a user (name or number)", 1},
+	{"comm", 'c', "NAME", 0, "all processes of this name (its first 15 characters)", 1},
+	{"cgroup", OPT_CGROUP, "PATH", 0, "all processes below a cgroup folder", 1},
+	{"all", 'a', NULL, 0, "every process of the machine", 1},
+	{NULL, 0, NULL, 0, "Which calls:", 2},
+	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl", 2},
+	{"func", OPT_FUNC, "GLOB[,GLOB]", 0,
+	 "functions by name instead of the default set, such as 'cudaMemcpy*'", 2},
+	{"list", OPT_LIST, NULL, 0, "list the functions that can be traced, and stop", 2},
+	{"min-duration", OPT_MIN_DURATION, "TIME", 0,
+	 "only calls of at least this become events (50us, 2ms); the summary still counts all", 2},
+	{NULL, 0, NULL, 0, "What comes out:", 3},
+	{"output", 'o', "FILE", 0,
+	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope report "
+	 "reads it); may be given more than once", 3},
+	{"summary-only", OPT_SUMMARY_ONLY, NULL, 0,
+	 "add calls up in the kernel: no event crosses (the default without -o)", 3},
+	{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 3},
+	{"summary", OPT_SUMMARY, "FILE", 0,
+	 "write the summary to a file (default: standard output; standard error with a command)", 3},
+	{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 3},
+	{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)", 3},
+	{"color", OPT_COLOR, "WHEN", 0, "auto, always, never", 3},
+	{"quiet", 'q', NULL, 0, "no live line", 3},
+	{"verbose", 'v', NULL, 0, "tell what is attached where and how (twice: every probe)", 3},
+	{NULL, 0, NULL, 0, "Limits:", 4},
+	{"duration", OPT_DURATION, "TIME", 0, "stop after this time (10 is seconds; 500ms, 2m)", 4},
+	{"max-size", OPT_MAX_SIZE, "BYTES", 0, "of each output file (64M, 2G)", 4},
+	{"ring-size", OPT_RING_SIZE, "BYTES", 0,
+	 "of the buffer between kernel and gpuscope (default 16M)", 4},
+	{"avoid", OPT_AVOID, "FEATURE[,FEATURE]", 0,
+	 "do without: session, multi, task-storage, moved-sites (to compare, or to step round a "
+	 "kernel's fault)", 4},
+	{0},
+};
+
+static int split(char *list, bool (*take)(struct trace_options *, const char *),
+		 struct trace_options *o)
+{
+	char *save = NULL;
+	int n = 0;
+
+	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save), n++)
+		if (!take(o, w))
+			return -EINVAL;
+	return n ? 0 : -EINVAL;
+}
+
+static bool take_pid(struct trace_options *o, const char *word)
+{
+	char *end;
+	long pid = strtol(word, &end, 10);
+
+	if (*end || pid <= 0 || pid > (1 << 22) || o->n_pids == TRACE_MAX_PIDS)
+		return false;
+	o->pids[o->n_pids++] = (pid_t)pid;
+	return true;
+}
+
+static bool take_layer(struct trace_options *o, const char *word)
+{
+	if (strcmp(word, "cuda") == 0) {
+		o->layers |= 1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER;
+		return true;
+	}
+	for (unsigned layer = 1; layer < GS_LAYER_COUNT; layer++) {
+		if (strcmp(word, gs_layer_name(layer)) == 0) {
+			o->layers |= 1u << layer;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool take_glob(struct trace_options *o, const char *word)
+{
+	if (o->n_globs == TRACE_MAX_GLOBS)
+		return false;
+	o->globs[o->n_globs++] = word;
+	return true;
+}
+
+static bool take_avoid(struct trace_options *o, const char *word)
+{
+	static const char *const names[] = {"session", "multi", "task-storage", "moved-sites"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
+		if (strcmp(word, names[i]) == 0) {
+			o->avoid |= 1u << i;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool take_user(struct trace_options *o, const char *word)
+{
+	struct passwd *pw = getpwnam(word);
+	char *end;
+
+	if (pw) {
+		o->uid = pw->pw_uid;
+		return true;
+	}
+	o->uid = strtol(word, &end, 10);
+	return *word && !*end && o->uid >= 0;
+}
+
+static bool take_ring_size(struct trace_options *o, const char *word)
+{
+	uint64_t bytes;
+
+	if (gs_parse_bytes(word, &bytes) < 0 || bytes < 65536 || bytes > 1u << 30)
+		return false;
+	/* The kernel takes powers of two. */
+	for (o->ring_bytes = 65536; o->ring_bytes < bytes;)
+		o->ring_bytes *= 2;
+	return true;
+}
+
+static bool take_output(struct trace_options *o, const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	if (o->n_outputs == TRACE_MAX_OUTPUTS)
+		return false;
+	o->outputs[o->n_outputs++] = path;
+	return gs_export_knows(path) || (dot && strcmp(dot, ".gst") == 0);
+}
+
+static bool take_top(struct trace_options *o, const char *word)
+{
+	char *end;
+	long n = strtol(word, &end, 10);
+
+	o->style.n_top = (unsigned)n;
+	return *word && !*end && n >= 0 && n < 100000;
+}
+
+static bool take_color(struct trace_options *o, const char *word)
+{
+	o->style.color = strcmp(word, "always") == 0;
+	o->color_auto = strcmp(word, "auto") == 0;
+	return o->style.color || o->color_auto || strcmp(word, "never") == 0;
+}
+
+static bool take_option(struct trace_options *o, int key, char *arg)
+{
+	switch (key) {
+	case 'p':
+		return split(arg, take_pid, o) == 0;
+	case 'u':
+		return take_user(o, arg);
+	case OPT_LAYER:
+		return split(arg, take_layer, o) == 0;
+	case OPT_FUNC:
+		return split(arg, take_glob, o) == 0;
+	case OPT_AVOID:
+		return split(arg, take_avoid, o) == 0;
+	case OPT_MIN_DURATION:
+		return gs_parse_ns(arg, 1000, &o->min_dur_ns) == 0;
+	case OPT_DURATION:
+		return gs_parse_ns(arg, 1000000000, &o->duration_ns) == 0 && o->duration_ns;
+	case OPT_MAX_SIZE:
+		return gs_parse_bytes(arg, &o->max_bytes) == 0 && o->max_bytes;
+	case OPT_RING_SIZE:
+		return take_ring_size(o, arg);
+	case OPT_FORMAT:
+		return gs_summary_format_parse(arg, &o->format) == 0;
+	case OPT_TOP:
+		return take_top(o, arg);
+	case OPT_COLOR:
+		return take_color(o, arg);
+	case 'o':
+		return take_output(o, arg);
+	default:
+		return false;
+	}
+}
+
+static const char *expected(int key)
+{
+	switch (key) {
+	case 'p':
+		return "process ids, such as 1234,1240 (at most 64)";
+	case 'u':
+		return "a user's name or number";
+	case OPT_LAYER:
+		return "of cuda, cuda-runtime, cuda-driver, nccl";
+	case OPT_FUNC:
+		return "at most 32 names or patterns";
+	case OPT_AVOID:
+		return "of session, multi, task-storage, moved-sites";
+	case OPT_FORMAT:
+		return "table, json, csv or yaml";
+	case OPT_COLOR:
+		return "auto, always or never";
+	case OPT_RING_SIZE:
+		return "64K to 1G";
+	case 'o':
+		return "a file ending in .pftrace, .json, .csv or .gst (at most 4)";
+	default:
+		return "a number with a unit, such as 10s, 50us, 64M";
+	}
+}
+
+static const char *option_name(int key)
+{
+	for (const struct argp_option *o = option_table; o->name || o->doc; o++)
+		if (o->key == key && o->name)
+			return o->name;
+	return "";
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct trace_options *o = state->input;
+
+	switch (key) {
+	case 'a':
+		o->all = true;
+		return 0;
+	case 'c':
+		o->comm = arg;
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	case 'v':
+		gs_log_set_level(gs_log_level() + 1);
+		return 0;
+	case OPT_CGROUP:
+		o->cgroup = arg;
+		return 0;
+	case OPT_FOLLOW:
+		o->follow = true;
+		return 0;
+	case OPT_SUMMARY_ONLY:
+		o->summary_only = true;
+		return 0;
+	case OPT_SUMMARY:
+		o->summary_path = arg;
+		return 0;
+	case OPT_THREADS:
+		o->style.threads = true;
+		return 0;
+	case OPT_LIST:
+		o->list = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		/* The first word that is no option begins the command, with or without "--". */
+		o->command = &state->argv[state->next - 1];
+		state->next = state->argc;
+		return 0;
+	default:
+		if (!arg)
+			return ARGP_ERR_UNKNOWN;
+		if (!take_option(o, key, arg)) {
+			gs_say("--%s takes %s", option_name(key), expected(key));
+			return EINVAL;
+		}
+		return 0;
+	}
+}
+
+static void list_functions(void)
+{
+	for (unsigned id = 1; id <= gs_func_count(); id++) {
+		const struct gs_func *f = gs_func_by_id(id);
+
+		printf("%-13s %-13s %s%s\n", gs_layer_name(f->desc.layer),
+		       gs_class_name(f->desc.op), f->name,
+		       f->by_default ? "" : "   (only by --func)");
+	}
+}
+
+static int check(const struct trace_options *o)
+{
+	bool chosen = o->n_pids || o->all || o->uid >= 0 || o->comm || o->cgroup;
+
+	if (!o->command && !chosen) {
+		gs_say("nothing to trace: give a command (gpuscope trace -- python train.py), -p PID, "
+		       "-u USER, -c NAME, --cgroup PATH or -a");
+		return GS_EXIT_USAGE;
+	}
+	if (o->command && chosen) {
+		gs_say("a command is traced alone: leave out -p, -u, -c, --cgroup and -a, or the command");
+		return GS_EXIT_USAGE;
+	}
+	if (o->summary_only && o->n_outputs) {
+		gs_say("--summary-only sends no events, so there is nothing to write into %s: leave out "
+		       "one of the two",
+		       o->outputs[0]);
+		return GS_EXIT_USAGE;
+	}
+	return 0;
+}
+
+int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *ret_done)
+{
+	static const struct argp argp = {
+		.options = option_table,
+		.parser = parse,
+		.args_doc = "-- COMMAND [ARGUMENT...]\n-p PID[,PID]...\n-a | -u USER | -c NAME | --cgroup PATH",
+		.doc = "Traces CUDA and NCCL calls and ends with a ranked summary.\v"
+		       "Examples:\n"
+		       "  gpuscope trace -- python train.py\n"
+		       "  gpuscope trace -o run.pftrace -- torchrun --nproc-per-node 8 train.py\n"
+		       "  gpuscope trace -p 4711 --duration 10 --format json > summary.json\n\n"
+		       "Exit status: that of the command, if one was given (126 not executable, 127 not "
+		       "found); else 0 done, 1 failed or nothing to trace was found, 2 wrong usage, 3 not "
+		       "permitted or not supported here.",
+	};
+
+	*o = (struct trace_options){.uid = -1, .color_auto = true};
+	o->style = (struct gs_summary_style){.size = sizeof(o->style), .n_top = 20};
+	*ret_done = false;
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) != 0)
+		return GS_EXIT_USAGE;
+	if (o->list) {
+		list_functions();
+		*ret_done = true;
+		return 0;
+	}
+	if (!o->n_outputs)
+		o->summary_only = true;
+	return check(o);
+}

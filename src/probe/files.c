@@ -1,0 +1,263 @@
+/*
+ * Files by identity: looked at once, whatever their name and from whichever mount namespace they are
+ * seen. One with functions of interest holds links as long as processes use it; one without is
+ * remembered as such. Where the followed processes are given by pid and stay the same, a file is
+ * attached for each of them alone, so that others that use the same file pay nothing.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "model/func.h"
+#include "probe/probe_int.h"
+
+#define MAX_FILES        65536
+#define UNUSED_NS        30000000000ull /* probes stay this long on a file that nobody uses */
+
+struct file {
+	struct gs_file_id id;
+	pid_t only_pid;       /* 0: for all processes */
+	struct links links;
+	unsigned n_probes;
+	pid_t *users;         /* owned; processes known to use it */
+	size_t n_users;
+	bool keep;            /* attached ahead of a command: no user yet */
+	uint64_t unused_since_ns; /* monotonic; 0: in use */
+};
+
+struct file_table {
+	struct file *files; /* owned */
+	size_t n, capacity;
+};
+
+struct file_table *files_new(void)
+{
+	return calloc(1, sizeof(struct file_table));
+}
+
+void files_free(struct file_table **table, struct links *ret_links)
+{
+	struct file_table *t = *table;
+
+	for (size_t i = 0; t && i < t->n; i++) {
+		struct links *l = &t->files[i].links;
+		int *fds = realloc(ret_links->fds, (ret_links->n + l->n + 1) * sizeof(*fds));
+
+		if (fds) {
+			ret_links->fds = fds;
+			if (l->n)
+				memcpy(fds + ret_links->n, l->fds, l->n * sizeof(*fds));
+			ret_links->n += l->n;
+			free(l->fds);
+		} else {
+			links_close(l);
+		}
+		free(t->files[i].users);
+	}
+	if (t)
+		free(t->files);
+	free(t);
+	*table = NULL;
+}
+
+static struct file *find(struct file_table *t, struct gs_file_id id, pid_t only_pid)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		struct file *f = &t->files[i];
+
+		if (f->id.ino == id.ino && f->id.dev == id.dev && f->only_pid == only_pid)
+			return f;
+	}
+	return NULL;
+}
+
+static struct file *add(struct file_table *t, struct gs_file_id id, pid_t only_pid)
+{
+	if (t->n == t->capacity) {
+		size_t capacity = t->capacity ? t->capacity * 2 : 64;
+		struct file *files;
+
+		if (capacity > MAX_FILES)
+			return NULL;
+		files = realloc(t->files, capacity * sizeof(*files));
+		if (!files)
+			return NULL;
+		t->files = files;
+		t->capacity = capacity;
+	}
+	t->files[t->n] = (struct file){.id = id, .only_pid = only_pid};
+	return &t->files[t->n++];
+}
+
+static void add_user(struct file *f, pid_t pid)
+{
+	pid_t *users;
+
+	if (pid <= 0) {
+		f->keep = true;
+		return;
+	}
+	for (size_t i = 0; i < f->n_users; i++)
+		if (f->users[i] == pid)
+			return;
+	users = realloc(f->users, (f->n_users + 1) * sizeof(*users));
+	if (!users)
+		return;
+	f->users = users;
+	f->users[f->n_users++] = pid;
+	f->unused_since_ns = 0;
+}
+
+static void tell_failure(struct gs_probe *probe, const char *path, const char *function,
+			 const char *reason, int status, uint32_t layer)
+{
+	struct gs_attach a = {.path = path,
+			      .function = function,
+			      .reason = reason,
+			      .status = status,
+			      .layer = layer};
+
+	probe->options.on_attach(probe->options.ctx, &a);
+}
+
+static const char *reason_of(int status)
+{
+	switch (status) {
+	case -EOPNOTSUPP:
+	case -524: /* ENOTSUPP, the kernel's own */
+		return "the kernel cannot probe the instruction there";
+	case -EINVAL:
+		return "the kernel refused the place";
+	default:
+		return strerror(-status);
+	}
+}
+
+/* One family's places of the plan. */
+static int attach_family(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file,
+			 const struct plan *plan, enum family family)
+{
+	struct place places[GS_FUNC_MAX];
+	int status[GS_FUNC_MAX], done;
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		bool nccl = gs_func_by_id(plan->places[i].func)->desc.layer == GS_LAYER_NCCL;
+
+		if (nccl == (family == FAMILY_NCCL))
+			places[n++] = plan->places[i];
+	}
+	if (!n)
+		return 0;
+	memset(status, 0, sizeof(status));
+	done = links_attach(&f->links, &probe->kernel, &probe->features, family, file->open_path,
+			    f->only_pid, places, n, status);
+	if (done < 0) {
+		tell_failure(probe, file->path, NULL, reason_of(done), done, plan->layer);
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++) {
+		const struct gs_func *func = gs_func_by_id(places[i].func);
+
+		if (status[i] < 0)
+			tell_failure(probe, file->path, func->name, reason_of(status[i]), status[i],
+				     func->desc.layer);
+	}
+	return done;
+}
+
+static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file)
+{
+	struct gs_err err = {{0}};
+	struct plan plan;
+	int r = plan_file(&plan, &probe->selection, &probe->options, &probe->features, file, &err);
+
+	if (r < 0) {
+		/* Most files that are mapped executable are none of ours; only what looks like one by
+		 * its name is worth a word. */
+		if (strstr(file->path, "libcuda") || strstr(file->path, "libnccl"))
+			tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
+		return;
+	}
+	for (int family = 0; family < N_FAMILIES; family++)
+		f->n_probes += (unsigned)attach_family(probe, f, file, &plan, family);
+	if (f->n_probes) {
+		struct gs_attach a = {.path = file->path,
+				      .n_probes = f->n_probes,
+				      .n_moved = plan.n_moved,
+				      .n_stepped = plan.n_stepped,
+				      .layer = plan.layer};
+
+		probe->options.on_attach(probe->options.ctx, &a);
+	}
+}
+
+int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new)
+{
+	pid_t only_pid = probe->by_process ? pid : 0;
+	struct file *f = find(probe->files, file->id, only_pid);
+
+	*ret_new = false;
+	if (!f) {
+		f = add(probe->files, file->id, only_pid);
+		if (!f)
+			return -ENOBUFS;
+		attach_file(probe, f, file);
+		*ret_new = f->n_probes > 0;
+	}
+	if (f->n_probes)
+		add_user(f, pid);
+	return 0;
+}
+
+void files_process_gone(struct gs_probe *probe, pid_t pid)
+{
+	struct file_table *t = probe->files;
+
+	for (size_t i = 0; i < t->n; i++) {
+		struct file *f = &t->files[i];
+
+		for (size_t u = 0; u < f->n_users; u++) {
+			if (f->users[u] != pid)
+				continue;
+			f->users[u] = f->users[--f->n_users];
+			if (!f->n_users && !f->keep)
+				f->unused_since_ns = gs_clock_mono_ns();
+			break;
+		}
+	}
+}
+
+void files_sweep(struct gs_probe *probe)
+{
+	struct file_table *t = probe->files;
+	uint64_t now = gs_clock_mono_ns();
+
+	for (size_t i = 0; i < t->n;) {
+		struct file *f = &t->files[i];
+
+		if (!f->unused_since_ns || now - f->unused_since_ns < UNUSED_NS) {
+			i++;
+			continue;
+		}
+		gs_log(1, "no process uses inode %llu any more: %u probes removed",
+		       (unsigned long long)f->id.ino, f->n_probes);
+		links_close(&f->links);
+		free(f->users);
+		*f = t->files[--t->n];
+	}
+}
+
+unsigned files_count(const struct file_table *t, unsigned *ret_n_probes)
+{
+	unsigned n = 0;
+
+	*ret_n_probes = 0;
+	for (size_t i = 0; i < t->n; i++) {
+		n += t->files[i].n_probes > 0;
+		*ret_n_probes += t->files[i].n_probes;
+	}
+	return n;
+}

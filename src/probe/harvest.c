@@ -1,0 +1,127 @@
+/*
+ * What the kernel side has added up, and the calls that are open: read from the shared arrays while
+ * it goes on writing. A cell belongs to one thread, so every number in it is either the old or the
+ * new one; numbers of one call may fall into two readings, and their sum is right.
+ *
+ * A thread that ended has its slot marked by the kernel side; its cells are handed over a last
+ * time, cleared, and put back into the queues of free ones.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+
+#include "base/clock.h"
+#include "probe/probe_int.h"
+
+static unsigned n_handed_out(const uint32_t *n, unsigned max)
+{
+	unsigned v = __atomic_load_n(n, __ATOMIC_ACQUIRE) + 1;
+
+	return v < max ? v : max;
+}
+
+static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler *h, unsigned idx)
+{
+	const struct gs_cell *cell = &probe->kernel.cells[idx];
+	struct gs_cell *before = &probe->before[idx], now;
+	uint32_t slot = cell->thread_slot;
+
+	if (!slot || slot >= GS_THREAD_MAX)
+		return;
+	if (cell->calls == before->calls && cell->inner == before->inner)
+		return;
+	memcpy(&now, cell, sizeof(now));
+	h->cell(h->ctx, &probe->kernel.threads[slot], before, &now);
+	*before = now;
+}
+
+/* The user stack pointer of a thread that waits in the kernel; 0 when it runs or is gone. */
+static uint64_t waiting_sp(uint32_t pid, uint32_t tid)
+{
+	GS_FCLOSE FILE *f = NULL;
+	unsigned long long sp = 0, a[6];
+	char path[64];
+	long nr;
+
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/syscall", pid, tid);
+	f = fopen(path, "re");
+	if (!f || fscanf(f, "%ld", &nr) != 1)
+		return 0;
+	/* "-1 sp pc" outside of a system call, else "nr six arguments sp pc". */
+	if (nr >= 0 && fscanf(f, "%llx %llx %llx %llx %llx %llx", &a[0], &a[1], &a[2], &a[3], &a[4],
+			      &a[5]) != 6)
+		return 0;
+	return fscanf(f, "%llx", &sp) == 1 ? sp : 0;
+}
+
+/* The frames of a thread that are open now. Those below its stack pointer were left by a jump. */
+static void hand_over_open(struct gs_probe *probe, const struct gs_probe_handler *h,
+			   const struct gs_thread *t, uint64_t now_ns)
+{
+	uint32_t depth = t->depth < GS_DEPTH_MAX ? t->depth : GS_DEPTH_MAX;
+	uint64_t sp;
+
+	if (!depth)
+		return;
+	sp = waiting_sp(t->pid, t->tid);
+	for (uint32_t i = 0; i < depth; i++) {
+		const struct gs_frame *f = &t->frame[i];
+
+		if (f->func && f->start_ns && f->start_ns <= now_ns && (!sp || f->sp > sp))
+			h->open_call(h->ctx, t, f, i, now_ns);
+	}
+}
+
+static void release_thread(struct gs_probe *probe, const struct gs_probe_handler *h, uint32_t slot)
+{
+	struct kernel_side *k = &probe->kernel;
+	struct gs_thread *t = &k->threads[slot];
+
+	hand_over_open(probe, h, t, gs_clock_mono_ns());
+	for (unsigned func = 1; func < GS_FUNC_MAX; func++) {
+		uint32_t idx = t->cell[func];
+
+		if (!idx || idx >= GS_CELL_MAX)
+			continue;
+		hand_over_cell(probe, h, idx);
+		memset(&k->cells[idx], 0, sizeof(k->cells[idx]));
+		memset(&probe->before[idx], 0, sizeof(probe->before[idx]));
+		bpf_map_update_elem(k->free_cells_fd, NULL, &idx, BPF_ANY);
+	}
+	memset(t, 0, sizeof(*t));
+	bpf_map_update_elem(k->free_threads_fd, NULL, &slot, BPF_ANY);
+}
+
+void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
+{
+	struct kernel_side *k = &probe->kernel;
+	unsigned n_cells = n_handed_out(&k->state->n_cells, GS_CELL_MAX);
+	unsigned n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
+
+	for (unsigned i = 1; i < n_cells; i++)
+		hand_over_cell(probe, h, i);
+	for (unsigned i = 1; i < n_threads; i++)
+		if (k->threads[i].ended)
+			release_thread(probe, h, i);
+}
+
+void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *h)
+{
+	struct kernel_side *k = &probe->kernel;
+	unsigned n_threads;
+	uint64_t now_ns;
+
+	/* From here on no frame is opened or closed: what is open stays as it is to be read. A
+	 * program that is just past its look at the flag finishes within the ring's last drain. */
+	__atomic_store_n(&k->state->stopped, 1, __ATOMIC_SEQ_CST);
+	now_ns = gs_clock_mono_ns();
+	while (gs_probe_poll(probe, h) > 0)
+		;
+	gs_probe_harvest(probe, h);
+	n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
+	for (unsigned i = 1; i < n_threads; i++)
+		if (k->threads[i].pid)
+			hand_over_open(probe, h, &k->threads[i], now_ns);
+}

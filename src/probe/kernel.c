@@ -1,0 +1,217 @@
+/*
+ * Loading the kernel side. The CUDA family is loaded first and makes the shared maps; the others are
+ * handed the same maps before they load. A family that this kernel refuses is left out and said so
+ * at debug level; without the CUDA family nothing works.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <bpf/bpf.h>
+
+#include "base/log.h"
+#include "cuda.skel.h"
+#include "model/func.h"
+#include "nccl.skel.h"
+#include "probe/link_create.h"
+#include "probe/probe_int.h"
+#include "task.skel.h"
+
+static const char *const shared_maps[] = {"gs_ring",  "gs_state",        "gs_threads",
+					  "gs_cells", "gs_free_threads", "gs_free_cells",
+					  "gs_procs", "gs_marks",        "gs_marks_by_tid"};
+
+/* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
+static void choose_programs(const struct features *f, struct bpf_program *session,
+			    struct bpf_program *enter, struct bpf_program *leave)
+{
+	bpf_program__set_autoload(session, f->session);
+	bpf_program__set_autoload(enter, !f->session);
+	bpf_program__set_autoload(leave, !f->session);
+	if (f->session) {
+		bpf_program__set_expected_attach_type(session,
+						      (enum bpf_attach_type)ATTACH_UPROBE_SESSION);
+	} else if (f->multi) {
+		bpf_program__set_expected_attach_type(enter, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(leave, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
+	}
+}
+
+static void fill_descriptions(volatile struct gs_func_desc *desc)
+{
+	for (unsigned id = 1; id <= gs_func_count(); id++)
+		*(struct gs_func_desc *)&desc[id] = gs_func_by_id(id)->desc;
+}
+
+static int prepare_maps(struct bpf_object *object, const struct features *f, uint32_t ring_bytes,
+			struct bpf_object *owner)
+{
+	struct bpf_map *unused = bpf_object__find_map_by_name(
+		object, f->task_storage ? "gs_marks_by_tid" : "gs_marks");
+	struct bpf_map *ring = bpf_object__find_map_by_name(object, "gs_ring");
+	int r = bpf_map__set_max_entries(ring, ring_bytes);
+
+	/* The storage map's type is unknown to kernels that lack it; it must not even be made. */
+	if (r == 0 && !f->task_storage)
+		r = bpf_map__set_autocreate(unused, false);
+	for (size_t i = 0; r == 0 && owner && i < GS_ARRAY_LEN(shared_maps); i++) {
+		struct bpf_map *to = bpf_object__find_map_by_name(object, shared_maps[i]);
+		struct bpf_map *from = bpf_object__find_map_by_name(owner, shared_maps[i]);
+
+		if (to && bpf_map__autocreate(to))
+			r = bpf_map__reuse_fd(to, bpf_map__fd(from));
+	}
+	return r;
+}
+
+static int load_cuda(struct kernel_side *k, const struct gs_kernel_config *config,
+		     const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_cuda_bpf *s = gs_cuda_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->cuda = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	fill_descriptions(s->rodata->gs_desc);
+	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter, s->progs.gs_cuda_leave);
+	r = prepare_maps(s->obj, f, ring_bytes, NULL);
+	if (r == 0)
+		r = gs_cuda_bpf__load(s);
+	k->session[FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
+	k->enter[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
+	k->leave[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
+	return r;
+}
+
+static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *config,
+		     const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_nccl_bpf *s = gs_nccl_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	fill_descriptions(s->rodata->gs_desc);
+	choose_programs(f, s->progs.gs_nccl_session, s->progs.gs_nccl_enter, s->progs.gs_nccl_leave);
+	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_nccl_bpf__load(s);
+	if (r < 0) {
+		gs_nccl_bpf__destroy(s);
+		return r;
+	}
+	k->nccl = s;
+	k->session[FAMILY_NCCL] = f->session ? s->progs.gs_nccl_session : NULL;
+	k->enter[FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_enter;
+	k->leave[FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_leave;
+	return 0;
+}
+
+static int load_task(struct kernel_side *k, const struct gs_kernel_config *config,
+		     const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_task_bpf *s = gs_task_bpf__open();
+	struct bpf_program *progs[3];
+	int r;
+
+	if (!s)
+		return -errno;
+	progs[0] = s->progs.gs_task_fork;
+	progs[1] = s->progs.gs_task_exec;
+	progs[2] = s->progs.gs_task_exit;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	for (size_t i = 0; i < GS_ARRAY_LEN(progs); i++)
+		bpf_program__set_autoload(progs[i], true);
+	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_task_bpf__load(s);
+	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(progs); i++) {
+		k->task_links[i] = bpf_program__attach(progs[i]);
+		if (!k->task_links[i])
+			r = -errno;
+	}
+	k->task = s;
+	return r;
+}
+
+static void *map_shared(struct bpf_map *map, bool writable)
+{
+	size_t bytes = (size_t)bpf_map__max_entries(map) * ((bpf_map__value_size(map) + 7u) & ~7u);
+	void *p = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED,
+		       bpf_map__fd(map), 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *ctx)
+{
+	k->state = map_shared(k->cuda->maps.gs_state, true);
+	k->threads = map_shared(k->cuda->maps.gs_threads, true);
+	k->cells = map_shared(k->cuda->maps.gs_cells, true);
+	k->ring = ring_buffer__new(bpf_map__fd(k->cuda->maps.gs_ring), on_event, ctx, NULL);
+	if (!k->state || !k->threads || !k->cells || !k->ring)
+		return -errno;
+	k->procs_fd = bpf_map__fd(k->cuda->maps.gs_procs);
+	k->free_threads_fd = bpf_map__fd(k->cuda->maps.gs_free_threads);
+	k->free_cells_fd = bpf_map__fd(k->cuda->maps.gs_free_cells);
+	return 0;
+}
+
+static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	if (gs_log_level() < 3)
+		return 0;
+	return vfprintf(stderr, fmt, ap);
+}
+
+int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
+		const struct gs_kernel_config *config, const struct features *f,
+		ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err)
+{
+	uint32_t ring_bytes = options->ring_bytes ? options->ring_bytes : 16u << 20;
+	int r;
+
+	*k = (struct kernel_side){0};
+	libbpf_set_print(quiet);
+	r = load_cuda(k, config, f, ring_bytes);
+	if (r < 0)
+		return gs_err_set(err, r, "the kernel refused the probe programs: %s%s", strerror(-r),
+				  r == -EPERM ? " (is this a container without CAP_BPF?)" : "");
+	r = load_nccl(k, config, f, ring_bytes);
+	if (r < 0)
+		gs_log(1, "the kernel refused the NCCL programs (%s): NCCL is not traced",
+		       strerror(-r));
+	r = load_task(k, config, f, ring_bytes);
+	if (r < 0)
+		return gs_err_set(err, r, "the kernel refused to follow processes: %s", strerror(-r));
+	r = map_all(k, on_event, ctx);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot map the kernel's counters: %s", strerror(-r));
+	return 0;
+}
+
+static void unmap(void *p, struct bpf_map *map)
+{
+	if (p)
+		munmap(p, (size_t)bpf_map__max_entries(map) *
+				  ((bpf_map__value_size(map) + 7u) & ~7u));
+}
+
+void kernel_unload(struct kernel_side *k)
+{
+	if (!k->cuda)
+		return;
+	ring_buffer__free(k->ring);
+	unmap(k->state, k->cuda->maps.gs_state);
+	unmap(k->threads, k->cuda->maps.gs_threads);
+	unmap(k->cells, k->cuda->maps.gs_cells);
+	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
+		bpf_link__destroy(k->task_links[i]);
+	gs_task_bpf__destroy(k->task);
+	gs_nccl_bpf__destroy(k->nccl);
+	gs_cuda_bpf__destroy(k->cuda);
+	*k = (struct kernel_side){0};
+}

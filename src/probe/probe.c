@@ -1,0 +1,305 @@
+/* A probe's life: what the header promises, put together from the other files of this room. */
+#include "probe/probe.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "probe/probe_int.h"
+
+static int on_ring_event(void *ctx, void *data, size_t bytes)
+{
+	struct gs_probe *probe = ctx;
+	const struct gs_event *e = data;
+
+	if (bytes >= sizeof(*e) && e->bytes <= bytes)
+		probe->handler->event(probe->handler->ctx, e);
+	probe->n_polled++;
+	return 0;
+}
+
+static int copy_options(struct gs_probe *probe, const struct gs_probe_options *o)
+{
+	probe->options = *o;
+	probe->pids = calloc(o->n_pids + 1, sizeof(*probe->pids));
+	probe->globs = calloc(o->n_globs + 1, sizeof(*probe->globs));
+	if (!probe->pids || !probe->globs)
+		return -ENOMEM;
+	if (o->n_pids)
+		memcpy(probe->pids, o->pids, o->n_pids * sizeof(*probe->pids));
+	for (size_t i = 0; i < o->n_globs; i++) {
+		probe->globs[i] = strdup(o->globs[i]);
+		if (!probe->globs[i])
+			return -ENOMEM;
+	}
+	probe->comm = o->comm ? strdup(o->comm) : NULL;
+	probe->cgroup = o->cgroup ? strdup(o->cgroup) : NULL;
+	if ((o->comm && !probe->comm) || (o->cgroup && !probe->cgroup))
+		return -ENOMEM;
+	probe->options.pids = probe->pids;
+	probe->options.globs = (const char *const *)probe->globs;
+	probe->options.comm = probe->comm;
+	probe->options.cgroup = probe->cgroup;
+	return 0;
+}
+
+static void describe_engine(struct gs_probe *probe)
+{
+	uint32_t ring_bytes = probe->options.ring_bytes ? probe->options.ring_bytes : 16u << 20;
+	char ring[GS_FMT_BYTES];
+
+	snprintf(probe->engine, sizeof(probe->engine), "%s, %s, %s ring%s",
+		 probe->features.session ? "session links"
+		 : probe->features.multi ? "pairs of multi links"
+					 : "single links",
+		 probe->features.task_storage ? "task storage" : "hash by thread",
+		 gs_fmt_bytes(ring, ring_bytes),
+		 probe->by_process ? ", probes in the chosen processes only" : "");
+}
+
+static int start(struct gs_probe *probe, struct gs_err *err)
+{
+	const struct gs_probe_options *o = &probe->options;
+	struct gs_err watch_err = {{0}};
+	struct gs_kernel_config config;
+	int r;
+
+	r = selection_make(&probe->selection, o, err);
+	if (r == 0)
+		r = features_detect(o->avoid, &probe->features, err);
+	if (r == 0)
+		r = target_config(probe, &config, err);
+	if (r < 0)
+		return r;
+	probe->by_process = o->n_pids && !o->follow && !config.filter && !probe->cgroup_v1;
+	r = kernel_load(&probe->kernel, o, &config, &probe->features, on_ring_event, probe, err);
+	if (r < 0)
+		return r;
+	probe->before = calloc(GS_CELL_MAX, sizeof(*probe->before));
+	probe->files = files_new();
+	if (!probe->before || !probe->files)
+		return -ENOMEM;
+	if (gs_watch_new(&probe->watch, &watch_err) < 0)
+		gs_log(1, "no notices of newly loaded libraries (%s): processes are looked at twice a "
+			  "second instead",
+		       gs_err_text(&watch_err, 0));
+	describe_engine(probe);
+	gs_log(1, "engine: %s; %u functions chosen", probe->engine, probe->selection.n);
+	for (size_t i = 0; i < o->n_pids && r == 0; i++)
+		r = gs_probe_follow(probe, probe->pids[i]);
+	return r;
+}
+
+int gs_probe_new(const struct gs_probe_options *options, struct gs_probe **ret_probe,
+		 struct gs_err *err)
+{
+	struct gs_probe *probe = calloc(1, sizeof(*probe));
+	int r = probe ? copy_options(probe, options) : -ENOMEM;
+
+	if (r == 0)
+		r = start(probe, err);
+	if (r < 0)
+		gs_probe_free(&probe);
+	else
+		*ret_probe = probe;
+	return r;
+}
+
+/* Each single link takes the kernel some 0.1 s to remove (it waits for all CPUs to be past it), so
+ * hundreds of them take minutes. A grandchild keeps the last references and lets go of them. */
+static void close_in_background(struct links *links)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		if (fork() == 0) {
+			setsid();
+			signal(SIGINT, SIG_IGN);
+			signal(SIGTERM, SIG_IGN);
+			/* Whoever waits for the end of our output must not wait for this. */
+			close(0);
+			close(1);
+			close(2);
+			links_close(links);
+		}
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	links_close(links);
+}
+
+void gs_probe_free(struct gs_probe **ref)
+{
+	struct gs_probe *probe = *ref;
+	struct links links = {0};
+
+	if (!probe)
+		return;
+	gs_watch_free(&probe->watch);
+	files_free(&probe->files, &links);
+	if (probe->features.multi || links.n == 0)
+		links_close(&links);
+	else
+		close_in_background(&links);
+	kernel_unload(&probe->kernel);
+	for (size_t i = 0; probe->globs && i < probe->options.n_globs; i++)
+		free(probe->globs[i]);
+	free(probe->globs);
+	free(probe->pids);
+	free(probe->comm);
+	free(probe->cgroup);
+	free(probe->before);
+	free(probe);
+	*ref = NULL;
+}
+
+const char *gs_probe_engine(const struct gs_probe *probe)
+{
+	return probe->engine;
+}
+
+unsigned gs_probe_n_files(const struct gs_probe *probe)
+{
+	unsigned n_probes;
+
+	return files_count(probe->files, &n_probes);
+}
+
+unsigned gs_probe_n_probes(const struct gs_probe *probe)
+{
+	unsigned n_probes;
+
+	files_count(probe->files, &n_probes);
+	return n_probes;
+}
+
+int gs_probe_follow(struct gs_probe *probe, pid_t pid)
+{
+	uint32_t key = (uint32_t)pid, one = 1;
+
+	if (bpf_map_update_elem(probe->kernel.procs_fd, &key, &one, BPF_ANY) < 0)
+		return -errno;
+	__atomic_fetch_add(&probe->kernel.state->filter_gen, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+struct use {
+	struct gs_probe *probe;
+	pid_t pid;
+};
+
+static int use_file(void *ctx, const struct gs_mapped_file *file)
+{
+	struct use *u = ctx;
+	bool is_new;
+
+	files_use(u->probe, u->pid, file, &is_new);
+	return 0;
+}
+
+int gs_probe_attach_process(struct gs_probe *probe, pid_t pid)
+{
+	struct use u = {probe, pid};
+
+	return gs_library_scan_process(pid, use_file, &u);
+}
+
+int gs_probe_attach_candidates(struct gs_probe *probe, const char *command,
+			       char *const environment[])
+{
+	struct use u = {probe, 0};
+
+	return gs_library_candidates(command, environment, use_file, &u);
+}
+
+int gs_probe_attach_running(struct gs_probe *probe)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *e;
+
+	if (!proc)
+		return -errno;
+	while ((e = readdir(proc)) != NULL) {
+		pid_t pid = isdigit((unsigned char)e->d_name[0]) ? (pid_t)atoi(e->d_name) : 0;
+
+		if (pid > 0 && pid != getpid() && target_may_match(probe, pid))
+			gs_probe_attach_process(probe, pid);
+	}
+	closedir(proc);
+	return 0;
+}
+
+int gs_probe_watch_fd(const struct gs_probe *probe)
+{
+	return probe->watch ? gs_watch_fd(probe->watch) : -1;
+}
+
+static void on_notice(void *ctx, const struct gs_watch_notice *notice)
+{
+	struct gs_probe *probe = ctx;
+	struct gs_mapped_file file;
+	bool is_new = false;
+
+	switch (notice->kind) {
+	case GS_WATCH_MAP:
+		if (!target_may_match(probe, notice->pid) ||
+		    gs_library_resolve(notice->pid, notice->path, &file) < 0)
+			return;
+		files_use(probe, notice->pid, &file, &is_new);
+		if (is_new)
+			probe->options.on_late(probe->options.ctx, notice->path, notice->pid,
+					       gs_clock_mono_ns() - notice->time_ns);
+		return;
+	case GS_WATCH_EXIT:
+		files_process_gone(probe, notice->pid);
+		return;
+	case GS_WATCH_EXEC:
+	case GS_WATCH_FORK:
+		/* A program's files come as MAP; a child shares what its parent has mapped, and the
+		 * links are on the file. */
+		return;
+	}
+}
+
+void gs_probe_watch_poll(struct gs_probe *probe)
+{
+	if (probe->watch)
+		gs_watch_poll(probe->watch, on_notice, probe);
+	else
+		gs_probe_attach_running(probe);
+}
+
+void gs_probe_rescan(struct gs_probe *probe)
+{
+	target_follow_cgroup_v1(probe);
+	files_sweep(probe);
+}
+
+int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler)
+{
+	probe->handler = handler;
+	probe->n_polled = 0;
+	ring_buffer__consume(probe->kernel.ring);
+	return probe->n_polled;
+}
+
+uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause)
+{
+	if (cause == GS_LOSS_MAPS)
+		return probe->watch ? gs_watch_lost(probe->watch) : 0;
+	if (layer >= GS_LAYER_MAX || cause >= GS_LOSS_COUNT)
+		return 0;
+	return probe->kernel.state->lost[layer][cause];
+}

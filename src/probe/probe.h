@@ -1,0 +1,125 @@
+/*
+ * Probes on library calls: finds the files, chooses where to stop, attaches by the cheapest way
+ * that this kernel has, and hands out what the kernel side saw.
+ *
+ * Two threads may share a probe: a control thread, which attaches (gs_probe_attach_*, _follow,
+ * _watch_*, _rescan), and a consumer, which reads (gs_probe_poll, _harvest, _stop). new and free
+ * belong to neither: nothing else may run then.
+ *
+ * Kernel-side life: programs, maps and links live as long as the descriptors in struct gs_probe;
+ * nothing is pinned. When the process is killed the kernel removes every probe by itself.
+ */
+#ifndef GS_PROBE_PROBE_H
+#define GS_PROBE_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "model/attach.h"
+#include "model/event.h"
+
+struct gs_probe;
+
+enum gs_avoid { /* kernel features not to be used although they are there: for comparison and tests */
+	GS_AVOID_SESSION = 1,
+	GS_AVOID_MULTI = 2,
+	GS_AVOID_TASK_STORAGE = 4,
+	GS_AVOID_MOVED_SITES = 8, /* not a kernel feature: always probe the first byte */
+};
+
+struct gs_probe_options {
+	size_t size; /* of this struct */
+	bool events;             /* whole events; false: aggregate in the kernel */
+	uint64_t min_dur_ns;     /* events only: shorter calls are aggregated instead */
+	uint32_t ring_bytes;     /* a power of two of at least 64 KiB; 0: 16 MiB */
+	unsigned avoid;          /* enum gs_avoid, ored */
+
+	const pid_t *pids;       /* followed processes; more by gs_probe_follow() */
+	size_t n_pids;
+	bool follow;             /* their children too */
+	bool all;                /* every process of the machine */
+	int64_t uid;             /* processes of this user; -1 any */
+	const char *comm;        /* processes of this name; NULL any */
+	const char *cgroup;      /* processes below this folder of a cgroup hierarchy; NULL any */
+
+	uint32_t layers;         /* bit 1 << enum gs_layer; 0: all */
+	const char *const *globs; /* functions by name; none: the default set */
+	size_t n_globs;
+
+	/* Called by the control thread's functions for each file or function that was attached to
+	 * or could not be; what is lent is good during the call. */
+	void (*on_attach)(void *ctx, const struct gs_attach *attach);
+	/* A library was mapped gap_ns before its probes were in place. */
+	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
+	void *ctx;
+};
+
+/* What the consumer gets; everything lent is good during the call. */
+struct gs_probe_handler {
+	void (*event)(void *ctx, const struct gs_event *event);
+	void (*cell)(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
+		     const struct gs_cell *now);
+	void (*open_call)(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
+			  unsigned depth, uint64_t now_mono_ns);
+	void *ctx;
+};
+
+/* -EPERM: a capability lacks; -ENOTSUP: this kernel cannot; -ENOENT: nothing chosen by the globs
+ * and layers; each with a text that says what to do. */
+int gs_probe_new(const struct gs_probe_options *options, struct gs_probe **ret_probe,
+		 struct gs_err *err);
+
+/* Removes every probe. Where the kernel needs long for that (single links, 0.1 s each), a child
+ * process does it in the background, so that nobody waits. */
+void gs_probe_free(struct gs_probe **probe);
+
+/* "session links, task storage, 16 MiB ring": what is in use. Lent. */
+const char *gs_probe_engine(const struct gs_probe *probe);
+
+/* How many files have probes now, and how many probes. */
+unsigned gs_probe_n_files(const struct gs_probe *probe);
+unsigned gs_probe_n_probes(const struct gs_probe *probe);
+
+/* --- control thread --- */
+
+/* Follow one more process. */
+int gs_probe_follow(struct gs_probe *probe, pid_t pid);
+
+/* Attach to what a process has mapped. -ESRCH: no such process. */
+int gs_probe_attach_process(struct gs_probe *probe, pid_t pid);
+
+/* Attach to the files that a command may load, before it starts. */
+int gs_probe_attach_candidates(struct gs_probe *probe, const char *command,
+			       char *const environment[]);
+
+/* Attach to what the chosen ones of all running processes have mapped. */
+int gs_probe_attach_running(struct gs_probe *probe);
+
+/* Readable when processes have mapped files; call gs_probe_watch_poll() then. -1: not available
+ * here, call it from time to time: it looks at all followed processes instead. */
+int gs_probe_watch_fd(const struct gs_probe *probe);
+void gs_probe_watch_poll(struct gs_probe *probe);
+
+/* To be called some times a second: follows members that joined a cgroup of an old (v1) hierarchy,
+ * and takes probes off files that no process has used for half a minute. */
+void gs_probe_rescan(struct gs_probe *probe);
+
+/* --- consumer --- */
+
+/* Hand over all events in the ring; how many there were. */
+int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler);
+
+/* Hand over what cells have grown by, and take back the slots of threads that ended. */
+void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler);
+
+/* The run is over: no further call is accounted for; the rest of the ring, the cells and the calls
+ * that are still open are handed over. */
+void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *handler);
+
+/* Total of a loss so far, as the kernel side counted it, or (GS_LOSS_MAPS) the watch. */
+uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause);
+
+#endif

@@ -1,0 +1,131 @@
+/* Shared among the files of this room. */
+#ifndef GS_PROBE_PROBE_INT_H
+#define GS_PROBE_PROBE_INT_H
+
+#include <bpf/libbpf.h>
+
+#include "elf/library.h"
+#include "probe/probe.h"
+#include "probe/site.h"
+#include "probe/watch.h"
+
+/* --- features.c: what this kernel and user can --- */
+
+struct features {
+	bool session;      /* Linux 6.13: entry and return by one link */
+	bool multi;        /* Linux 6.6: one link for many functions */
+	bool task_storage; /* Linux 5.11 */
+	bool nop5_is_call; /* Linux 6.18 turns five-byte nops under a probe into calls */
+};
+
+/* 0; -EPERM or -ENOTSUP with a text when nothing can be traced here. */
+int features_detect(unsigned avoid, struct features *ret_features, struct gs_err *err);
+
+/* --- kernel.c: programs and maps --- */
+
+enum family { FAMILY_CUDA, FAMILY_NCCL, N_FAMILIES };
+
+struct kernel_side {
+	struct gs_cuda_bpf *cuda; /* owned */
+	struct gs_nccl_bpf *nccl; /* owned; NULL when the kernel refused it */
+	struct gs_task_bpf *task; /* owned; NULL when the kernel refused it */
+	struct bpf_link *task_links[3];
+	/* By family; those that the way of attaching does not use are NULL. */
+	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
+	int procs_fd, free_threads_fd, free_cells_fd; /* borrowed from cuda */
+	struct ring_buffer *ring; /* owned */
+	/* Shared with the kernel side. */
+	struct gs_kernel_state *state;
+	struct gs_thread *threads;
+	struct gs_cell *cells;
+};
+
+int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
+		const struct gs_kernel_config *config, const struct features *features,
+		ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
+void kernel_unload(struct kernel_side *k);
+
+/* --- link.c: one function at a place, in the kernel --- */
+
+struct place { /* one probe */
+	uint64_t file_off;
+	uint16_t func; /* gs_func id: the cookie */
+};
+
+struct links {
+	int *fds; /* owned; raw link descriptors, and duplicates of those libbpf made */
+	size_t n;
+};
+
+/* Attach all n places of one file to the programs of a family. pid 0: every process. Places that
+ * the kernel refuses are left out and told by status[i] (negative errno, else 0). Returns how many
+ * were attached, or a negative errno when none could be for a common reason. */
+int links_attach(struct links *links, const struct kernel_side *k, const struct features *features,
+		 enum family family, const char *path, pid_t pid, const struct place *places,
+		 size_t n, int *status);
+void links_close(struct links *links);
+
+/* --- plan.c: which functions of a file, and where in them --- */
+
+struct plan {
+	struct place places[GS_FUNC_MAX];
+	size_t n;
+	uint32_t n_moved, n_stepped;
+	uint32_t layer; /* of all places, 0 when of several */
+};
+
+/* Which functions are asked for, by id. */
+struct selection {
+	bool wanted[GS_FUNC_MAX];
+	unsigned n;
+};
+
+int selection_make(struct selection *s, const struct gs_probe_options *options,
+		   struct gs_err *err);
+
+/* Fill plan (n 0: not a file of interest). Functions that must not be probed are told to
+ * options->on_attach. Negative errno: the file could not be read. */
+int plan_file(struct plan *plan, const struct selection *selection,
+	      const struct gs_probe_options *options, const struct features *features,
+	      const struct gs_mapped_file *file, struct gs_err *err);
+
+/* --- files.c: files with probes, and who uses them --- */
+
+struct file_table; /* by identity (and pid, where links are made by process) */
+
+struct gs_probe {
+	struct gs_probe_options options; /* texts and lists copied */
+	pid_t *pids;      /* owned copy */
+	char **globs;     /* owned copy */
+	char *comm, *cgroup;
+	bool by_process;  /* links are made for one process each: others pay nothing */
+	bool cgroup_v1;   /* members are followed one by one */
+	struct features features;
+	struct selection selection;
+	struct kernel_side kernel;
+	struct file_table *files;
+	struct gs_watch *watch; /* NULL: not available */
+	struct gs_cell *before; /* owned: cells as handed over last */
+	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
+	int n_polled;
+	char engine[160];
+};
+
+struct file_table *files_new(void);
+/* Hands the link descriptors of all files over into *ret_links. */
+void files_free(struct file_table **files, struct links *ret_links);
+
+/* A process has this file mapped: attach when it is of interest and new. ret_new: probes were
+ * placed now. */
+int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new);
+void files_process_gone(struct gs_probe *probe, pid_t pid);
+void files_sweep(struct gs_probe *probe);
+unsigned files_count(const struct file_table *files, unsigned *ret_n_probes);
+
+/* --- target.c: which processes --- */
+
+int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struct gs_err *err);
+bool target_may_match(const struct gs_probe *probe, pid_t pid);
+void target_follow_cgroup_v1(struct gs_probe *probe);
+
+#endif

@@ -1,0 +1,150 @@
+/*
+ * Which processes are followed. The kernel side decides by the map of processes and by criteria
+ * (model/event.h, enum gs_filter); here these are made from the options, and the one criterion that
+ * the kernel side cannot see, a cgroup of an old (v1) hierarchy, is turned into processes.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include <bpf/bpf.h>
+
+#include "base/mem.h"
+#include "probe/probe_int.h"
+
+#define CGROUP_MAX_DEPTH 16
+
+/* Folders between path and the root of its hierarchy. */
+static int cgroup_level(const char *path)
+{
+	char at[PATH_MAX];
+	struct stat st, up;
+	int level = 0;
+
+	snprintf(at, sizeof(at), "%s", path);
+	while (level < CGROUP_MAX_DEPTH * 4) {
+		size_t bytes = strlen(at);
+
+		if (stat(at, &st) != 0 || bytes + 4 > sizeof(at))
+			return -EINVAL;
+		memcpy(at + bytes, "/..", 4);
+		if (stat(at, &up) != 0)
+			return -EINVAL;
+		if (st.st_dev != up.st_dev)
+			return level;
+		level++;
+	}
+	return -EINVAL;
+}
+
+static int use_cgroup(struct gs_probe *probe, struct gs_kernel_config *config, struct gs_err *err)
+{
+	const char *path = probe->cgroup;
+	struct statfs fs;
+	struct stat st;
+	int level;
+
+	if (stat(path, &st) != 0 || statfs(path, &fs) != 0)
+		return gs_err_set(err, -errno, "--cgroup %s: %s", path, strerror(errno));
+	if (fs.f_type == CGROUP_SUPER_MAGIC) {
+		probe->cgroup_v1 = true;
+		config->follow = 1;
+		return 0;
+	}
+	if (fs.f_type != CGROUP2_SUPER_MAGIC)
+		return gs_err_set(err, -ENOTDIR,
+				  "--cgroup %s: not a folder of a cgroup hierarchy (they are below "
+				  "/sys/fs/cgroup)",
+				  path);
+	level = cgroup_level(path);
+	if (level < 0)
+		return gs_err_set(err, level, "--cgroup %s: cannot tell its place in the hierarchy",
+				  path);
+	/* The id of a cgroup is the inode number of its folder (kernfs, 64-bit). */
+	config->cgroup_id = st.st_ino;
+	config->cgroup_level = (uint32_t)level;
+	config->filter |= GS_FILTER_CGROUP;
+	return 0;
+}
+
+int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struct gs_err *err)
+{
+	const struct gs_probe_options *o = &probe->options;
+
+	*config = (struct gs_kernel_config){
+		.min_dur_ns = o->min_dur_ns,
+		.events = o->events,
+		.follow = o->follow,
+		.task_storage = probe->features.task_storage,
+	};
+	if (o->all)
+		config->filter |= GS_FILTER_ALL;
+	if (o->uid >= 0) {
+		config->filter |= GS_FILTER_UID;
+		config->uid = (uint32_t)o->uid;
+	}
+	if (probe->comm) {
+		config->filter |= GS_FILTER_COMM;
+		/* The kernel keeps 15 characters of a name. */
+		memcpy(config->comm, probe->comm, strnlen(probe->comm, sizeof(config->comm) - 1));
+	}
+	return probe->cgroup ? use_cgroup(probe, config, err) : 0;
+}
+
+bool target_may_match(const struct gs_probe *probe, pid_t pid)
+{
+	const struct gs_probe_options *o = &probe->options;
+	uint32_t key = (uint32_t)pid, value;
+	char path[32];
+	struct stat st;
+
+	if (o->all || o->comm || (o->cgroup && !probe->cgroup_v1))
+		return true;
+	if (bpf_map_lookup_elem(probe->kernel.procs_fd, &key, &value) == 0)
+		return true;
+	if (o->uid < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return stat(path, &st) == 0 && st.st_uid == (uint64_t)o->uid;
+}
+
+static void follow_members(struct gs_probe *probe, const char *folder, int depth)
+{
+	GS_FCLOSE FILE *f = NULL;
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *dir;
+	int pid;
+
+	if (snprintf(path, sizeof(path), "%s/cgroup.procs", folder) >= (int)sizeof(path))
+		return;
+	f = fopen(path, "re");
+	while (f && fscanf(f, "%d", &pid) == 1) {
+		uint32_t key = (uint32_t)pid, value;
+
+		if (pid > 0 && bpf_map_lookup_elem(probe->kernel.procs_fd, &key, &value) != 0) {
+			gs_probe_follow(probe, pid);
+			gs_probe_attach_process(probe, pid);
+		}
+	}
+	dir = depth < CGROUP_MAX_DEPTH ? opendir(folder) : NULL;
+	while (dir && (e = readdir(dir)) != NULL) {
+		if (e->d_type != DT_DIR || e->d_name[0] == '.')
+			continue;
+		if (snprintf(path, sizeof(path), "%s/%s", folder, e->d_name) < (int)sizeof(path))
+			follow_members(probe, path, depth + 1);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void target_follow_cgroup_v1(struct gs_probe *probe)
+{
+	if (probe->cgroup_v1)
+		follow_members(probe, probe->cgroup, 0);
+}
