@@ -32,7 +32,9 @@ typedef int (*gs_mapped_file_fn)(void *ctx, const struct gs_mapped_file *file);
  * errno (-ESRCH: no such process). */
 int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx);
 
-/* Resolve one path as the process sees it (as a mapping event names it). 0 or negative errno. */
+/* Resolve one path as the process sees it (as a mapping event names it); ret_file->path is path.
+ * 0, -EINVAL (not the name of a regular file), -ENOENT (gone, and not mapped any more), -ESRCH or
+ * another negative errno. */
 int gs_library_resolve(pid_t pid, const char *path, struct gs_mapped_file *ret_file);
 
 /* Visit existing files from which a command that is about to start may load the libraries we
@@ -41,7 +43,8 @@ int gs_library_resolve(pid_t pid, const char *path, struct gs_mapped_file *ret_f
  * RPATH/RUNPATH, LD_LIBRARY_PATH, LD_PRELOAD, the ld.so cache, default folders), every
  * libcudart*, libcuda.so*, libnccl* in those folders and in the ld.so cache, and, for a Python
  * interpreter (also of a virtual environment), nvidia/<any>/lib and torch/lib below its site-packages.
- * command is argv[0] as given; it is looked up in PATH. Files that do not exist are skipped. */
+ * command is argv[0] as given; it is looked up in PATH. Files that do not exist are skipped. 0,
+ * what fn returned, -ENOENT (no such command) or another negative errno. */
 int gs_library_candidates(const char *command, char *const environment[], gs_mapped_file_fn fn,
 			  void *ctx);
 

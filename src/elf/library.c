@@ -1,0 +1,276 @@
+/*
+ * The files that a running process has mapped executable.
+ *
+ * /proc/PID/maps names them, but a name there is only text: as seen from our root where the file
+ * can be reached from it, else from the root of the process's mount namespace; the file may have
+ * been deleted or replaced since; the process may live in a chroot or another mount namespace.
+ * What is certain is /proc/PID/map_files/START-END, a link to the very file of a mapping, which
+ * only privileged users may follow. So each name is tried, and believed when it leads to the file
+ * of the link (of the same inode number where the link cannot be followed):
+ *
+ *	/proc/PID/root + the name without the process's root    the usual case
+ *	the name as it stands                                   mapped before a chroot
+ *	the link itself                                         deleted, replaced, unreachable
+ *
+ * The first is preferred to the link because it stays good when the mapping or the process ends.
+ */
+#include "elf/library_int.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define DELETED " (deleted)"
+
+/* Numbers in hex up to the stop character. */
+static bool take_hex(char **p, char stop, uint64_t *ret_value)
+{
+	char *end;
+
+	errno = 0;
+	*ret_value = strtoull(*p, &end, 16);
+	if (end == *p || *end != stop || errno)
+		return false;
+	*p = end + 1;
+	return true;
+}
+
+/* The kernel writes a newline in a name as "\012" and leaves all else as it is. */
+static void unescape(char *text)
+{
+	char *out = text;
+
+	while (*text) {
+		if (strncmp(text, "\\012", 4) == 0) {
+			*out++ = '\n';
+			text += 4;
+		} else {
+			*out++ = *text++;
+		}
+	}
+	*out = 0;
+}
+
+bool gs_maps_parse(char *line, struct gs_maps_line *ret_line)
+{
+	struct gs_maps_line l = {0};
+	uint64_t ignored;
+	char *p = line;
+
+	line[strcspn(line, "\n")] = 0;
+	if (!take_hex(&p, '-', &l.start) || !take_hex(&p, ' ', &l.end))
+		return false;
+	if (strspn(p, "rwxsp-") != 4 || p[4] != ' ')
+		return false;
+	l.executable = p[2] == 'x';
+	p += 5;
+	if (!take_hex(&p, ' ', &ignored) || !take_hex(&p, ':', &ignored) ||
+	    !take_hex(&p, ' ', &ignored))
+		return false;
+	errno = 0;
+	l.ino = strtoull(p, &p, 10);
+	if (errno || (*p != ' ' && *p != 0))
+		return false;
+	p += strspn(p, " ");
+	/* "[vdso]", "anon_inode:..." and "//anon" are no files; a memfd has no path to open. */
+	if (l.ino && p[0] == '/' && p[1] != '/' && strncmp(p, "/memfd:", 7) != 0) {
+		l.path = p;
+		unescape(p);
+	}
+	*ret_line = l;
+	return true;
+}
+
+static bool cut_suffix(char *text, const char *suffix)
+{
+	size_t bytes = strlen(text), cut = strlen(suffix);
+
+	if (bytes <= cut || strcmp(text + bytes - cut, suffix) != 0)
+		return false;
+	text[bytes - cut] = 0;
+	return true;
+}
+
+struct scan {
+	pid_t pid;
+	char root[PATH_MAX]; /* the process's root as we see it; "" when it is ours */
+	struct gs_file_id exe;
+	bool have_exe;
+};
+
+struct file_link { /* /proc/PID/map_files/START-END */
+	char path[96];
+	bool followed; /* st is of the mapped file */
+	struct stat st;
+};
+
+static void scan_init(struct scan *scan, pid_t pid)
+{
+	char path[64];
+	struct stat st;
+	ssize_t n;
+
+	*scan = (struct scan){.pid = pid};
+	snprintf(path, sizeof(path), "/proc/%d/root", pid);
+	n = readlink(path, scan->root, sizeof(scan->root) - 1);
+	scan->root[n > 1 ? n : 0] = 0; /* of one byte: "/" */
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (stat(path, &st) == 0) {
+		scan->exe = gs_file_id_of(&st);
+		scan->have_exe = true;
+	}
+}
+
+/* Fill file if open_path leads to a regular file. */
+static bool take_file(const struct scan *scan, const char *open_path, const char *path,
+		      struct gs_mapped_file *file, struct stat *st)
+{
+	if (stat(open_path, st) < 0 || !S_ISREG(st->st_mode))
+		return false;
+	if (strlen(open_path) >= sizeof(file->open_path))
+		return false;
+	strcpy(file->open_path, open_path);
+	file->path = path;
+	file->id = gs_file_id_of(st);
+	file->is_exe =
+		scan->have_exe && scan->exe.dev == file->id.dev && scan->exe.ino == file->id.ino;
+	return true;
+}
+
+static bool is_mapped_file(const struct gs_maps_line *line, const struct file_link *fl,
+			   const struct stat *st)
+{
+	if (fl->followed)
+		return st->st_dev == fl->st.st_dev && st->st_ino == fl->st.st_ino;
+	return st->st_ino == line->ino;
+}
+
+/* False when the mapping is of no regular file, or of one that cannot be reached. */
+static bool resolve_mapping(const struct scan *scan, struct gs_maps_line *line,
+			    struct gs_mapped_file *ret_file)
+{
+	char *inner = line->path; /* as the process names it */
+	size_t root_bytes = strlen(scan->root);
+	char open_path[sizeof(ret_file->open_path)];
+	struct file_link fl = {0};
+	bool under_root;
+	struct stat st;
+
+	snprintf(fl.path, sizeof(fl.path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, scan->pid,
+		 line->start, line->end);
+	fl.followed = stat(fl.path, &fl.st) == 0;
+	if (fl.followed && !S_ISREG(fl.st.st_mode))
+		return false;
+	if (strncmp(inner, scan->root, root_bytes) == 0 && inner[root_bytes] == '/')
+		inner += root_bytes;
+
+	snprintf(open_path, sizeof(open_path), "/proc/%d/root%s", scan->pid, inner);
+	under_root = take_file(scan, open_path, inner, ret_file, &st);
+	if (under_root && is_mapped_file(line, &fl, &st))
+		return true;
+	if (cut_suffix(inner, DELETED))
+		under_root = false; /* a name that ends so is believed above only */
+	if (fl.followed) {
+		if (take_file(scan, line->path, inner, ret_file, &st) &&
+		    is_mapped_file(line, &fl, &st))
+			return true;
+		return take_file(scan, fl.path, inner, ret_file, &st);
+	}
+	/* Inode numbers of some stacked file systems differ from those in maps. A name that is not
+	 * deleted is the file's unless something has been mounted over it since. */
+	return under_root;
+}
+
+static int scan_line(struct scan *scan, char *text, struct gs_seen *seen, gs_mapped_file_fn fn,
+		     void *ctx)
+{
+	struct gs_mapped_file file;
+	struct gs_maps_line line;
+	int r;
+
+	if (!gs_maps_parse(text, &line) || !line.executable || !line.path)
+		return 0;
+	if (!resolve_mapping(scan, &line, &file))
+		return 0;
+	r = gs_seen_add(seen, file.id);
+	return r > 0 ? fn(ctx, &file) : r;
+}
+
+int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx)
+{
+	GS_CLEANUP(gs_seen_fini) struct gs_seen seen = GS_SEEN_INIT;
+	GS_FCLOSE FILE *maps = NULL;
+	GS_FREE char *text = NULL;
+	size_t text_bytes = 0;
+	struct scan scan;
+	char path[64];
+
+	if (pid <= 0)
+		return -ESRCH;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	maps = fopen(path, "re");
+	if (!maps)
+		return errno == ENOENT ? -ESRCH : -errno;
+	scan_init(&scan, pid);
+	/* The kernel bounds a line: a path of 4096 bytes, each at most four characters. */
+	for (;;) {
+		int r;
+
+		errno = 0;
+		if (getline(&text, &text_bytes, maps) < 0)
+			return -errno; /* 0 at the end */
+		r = scan_line(&scan, text, &seen, fn, ctx);
+		if (r != 0)
+			return r;
+	}
+}
+
+struct wanted_path {
+	char path[PATH_MAX];
+	struct gs_mapped_file *ret_file;
+};
+
+static int take_path(void *ctx, const struct gs_mapped_file *file)
+{
+	struct wanted_path *wanted = ctx;
+
+	if (strcmp(file->path, wanted->path) != 0)
+		return 0;
+	*wanted->ret_file = *file;
+	return 1;
+}
+
+int gs_library_resolve(pid_t pid, const char *path, struct gs_mapped_file *ret_file)
+{
+	char open_path[sizeof(ret_file->open_path)];
+	struct gs_mapped_file file;
+	struct wanted_path wanted = {.ret_file = &file};
+	struct scan scan;
+	struct stat st;
+	int r;
+
+	if (pid <= 0)
+		return -ESRCH;
+	if (path[0] != '/' || path[1] == '/' || strncmp(path, "/memfd:", 7) == 0)
+		return -EINVAL;
+	if (strlen(path) >= sizeof(wanted.path))
+		return -ENAMETOOLONG;
+	scan_init(&scan, pid);
+	snprintf(open_path, sizeof(open_path), "/proc/%d/root%s", pid, path);
+	if (take_file(&scan, open_path, path, ret_file, &st))
+		return 0;
+	if (stat(open_path, &st) == 0)
+		return -EINVAL; /* a device or the like */
+	/* Gone by now, but still mapped. */
+	strcpy(wanted.path, path);
+	cut_suffix(wanted.path, DELETED);
+	r = gs_library_scan_process(pid, take_path, &wanted);
+	if (r <= 0)
+		return r < 0 ? r : -ENOENT;
+	file.path = path;
+	*ret_file = file;
+	return 0;
+}

@@ -1,0 +1,45 @@
+/*
+ * A set of files by identity: the ids in an array, and a map from the hash of an id to its place
+ * there. Two ids of one hash are told apart by trying the next hash.
+ */
+#include "elf/library_int.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+void gs_seen_fini(struct gs_seen *seen)
+{
+	free(seen->ids);
+	gs_map_fini(&seen->by_hash);
+	*seen = GS_SEEN_INIT;
+}
+
+struct gs_file_id gs_file_id_of(const struct stat *st)
+{
+	return (struct gs_file_id){.dev = st->st_dev, .ino = st->st_ino};
+}
+
+int gs_seen_add(struct gs_seen *seen, struct gs_file_id id)
+{
+	uint64_t hash = gs_hash_bytes(&id, sizeof(id)), i;
+	int r;
+
+	for (; gs_map_get(&seen->by_hash, hash, &i); hash++) {
+		if (seen->ids[i].dev == id.dev && seen->ids[i].ino == id.ino)
+			return 0;
+	}
+	if (seen->n_ids == seen->capacity) {
+		size_t capacity = seen->capacity ? 2 * seen->capacity : 64;
+		struct gs_file_id *ids = realloc(seen->ids, capacity * sizeof(*ids));
+
+		if (!ids)
+			return -ENOMEM;
+		seen->ids = ids;
+		seen->capacity = capacity;
+	}
+	r = gs_map_put(&seen->by_hash, hash, seen->n_ids);
+	if (r < 0)
+		return r;
+	seen->ids[seen->n_ids++] = id;
+	return 1;
+}
