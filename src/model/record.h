@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
+#include "model/event.h"
 
 #define GS_RECORD_VERSION 1
 #define GS_RECORD_MAX_BYTES 65528
@@ -170,7 +171,12 @@ struct gs_rec_attach {
 	uint32_t layer;      /* of its functions, when they are of one; 0 several */
 };
 
-/* A communicator is known. May come again with more known. */
+#define GS_COMM_NO_SPLIT INT32_MIN /* color of a communicator that no split made */
+
+/* A communicator is known. May come again with more known. What the call that made it was given is
+ * there from the start; rank, n_ranks and id_hash of a split or shrunk one are filled in by span.
+ * A rank that takes part in a split without a color of its own (color < 0) gets no communicator and
+ * sends one with comm 0: the others are counted against it. */
 struct gs_rec_comm {
 	struct gs_record head;
 	uint32_t process; /* id */
@@ -180,6 +186,11 @@ struct gs_rec_comm {
 	uint64_t comm;    /* handle, unique within the process while it lives */
 	uint64_t id_hash; /* the same for all ranks of the communicator; 0 unknown */
 	uint64_t parent;  /* handle, 0 none */
+	int32_t color;    /* of a split; else GS_COMM_NO_SPLIT */
+	int32_t key;      /* of a split; else 0 */
+	uint32_t n_excluded; /* of a shrink: how many; those past the array's end are not told */
+	uint32_t pad;
+	int32_t excluded[GS_COMM_LIST_MAX]; /* ranks of the parent */
 };
 
 enum gs_unit {
@@ -216,7 +227,7 @@ _Static_assert(sizeof(struct gs_rec_call) == 96, "call");
 _Static_assert(sizeof(struct gs_rec_stats) == 112, "stats");
 _Static_assert(sizeof(struct gs_rec_loss) == 24, "loss");
 _Static_assert(sizeof(struct gs_rec_attach) == 40, "attach");
-_Static_assert(sizeof(struct gs_rec_comm) == 48, "comm");
+_Static_assert(sizeof(struct gs_rec_comm) == 128, "comm");
 _Static_assert(sizeof(struct gs_rec_counter) == 40, "counter");
 _Static_assert(sizeof(struct gs_rec_end) == 24, "end");
 

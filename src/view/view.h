@@ -1,12 +1,26 @@
 /*
  * The running totals that screens and summaries show: per function, over all, per process and per
- * thread, from CALL and STATS records alike. One thread.
+ * thread, from CALL and STATS records alike (a call comes as one of them, never both). One thread.
+ *
+ * push returns -EBADMSG when a batch holds a malformed record (what stood before it is counted) and
+ * -ENOMEM when something could not be counted; both leave the view usable.
  */
 #ifndef GS_VIEW_VIEW_H
 #define GS_VIEW_VIEW_H
 
 #include "model/record.h"
 #include "model/summary.h"
+
+/* Beyond these, calls are still counted, under fewer names: pairs of thread and function go to a
+ * thread "unknown", functions to "unknown". Communicators, files and open calls past their limit
+ * are left out and told in the summary as GS_LOSS_SINK of "summary". */
+#define GS_VIEW_MAX_PAIRS     (1u << 15)
+#define GS_VIEW_MAX_FUNCTIONS 1024
+#define GS_VIEW_MAX_ERRORS    64 /* codes by function; more are "other" */
+#define GS_VIEW_MAX_COMMS     (1u << 16)
+#define GS_VIEW_MAX_ATTACHED  (1u << 14)
+#define GS_VIEW_MAX_OPEN      (1u << 16)
+#define GS_VIEW_MAX_LOST      1024
 
 struct gs_view;
 
@@ -16,10 +30,11 @@ void gs_view_free(struct gs_view **view);
 /* The sink to push to; lent as long as the view lives. */
 const struct gs_sink *gs_view_sink(struct gs_view *view);
 
-/* Everything so far; *ret_summary is the caller's to free. */
+/* Everything so far; *ret_summary is the caller's to free. 0 or -ENOMEM. */
 int gs_view_summary(struct gs_view *view, struct gs_summary **ret_summary);
 
-/* For a live line: calls so far of a layer (0: all), calls lost to the trace so far. */
+/* For a live line: calls so far of a layer (0: all), and calls lost to the trace so far. Calls left
+ * out because --min-duration asked so are not lost. */
 uint64_t gs_view_calls(const struct gs_view *view, unsigned layer);
 uint64_t gs_view_lost(const struct gs_view *view);
 

@@ -1,0 +1,110 @@
+/*
+ * What a view remembers, shared by the file that counts (view.c) and the one that adds up
+ * (summary.c) and by nobody else.
+ *
+ * threads[thread id].cell[function id] is an index into accs: three loads and no hashing for a
+ * call. Index 0 means none yet; thread 0 and function 0 stand for all that have no place of their
+ * own.
+ */
+#ifndef GS_VIEW_TALLY_H
+#define GS_VIEW_TALLY_H
+
+#include <stdbool.h>
+
+#include "base/map.h"
+#include "model/dict.h"
+#include "model/func.h"
+#include "view/view.h"
+
+struct acc {
+	uint64_t calls;
+	uint64_t total_ns;
+	uint64_t max_ns;
+	uint64_t bytes;
+	uint64_t errors;
+	uint64_t inner;
+	uint64_t *hist; /* owned; GS_HIST_N_BUCKETS, NULL while nothing was counted */
+};
+
+struct view_thread {
+	uint32_t *cell; /* owned */
+	uint32_t n_cells;
+};
+
+struct err_count {
+	int32_t code; /* 0: others */
+	uint64_t count;
+};
+
+/* What a call of the function means beyond its numbers. */
+enum func_kind {
+	FUNC_NEW = 0, /* not looked at yet, or not announced */
+	FUNC_PLAIN,
+	FUNC_COMM_USE, /* arg[1] is a communicator */
+	FUNC_COMM_END, /* arg[0] is one that ceases to be */
+};
+
+struct view_func {
+	enum func_kind kind;
+	uint64_t calls;
+	struct err_count *errs; /* owned; n_errs used, room at powers of two */
+	uint32_t n_errs;
+	uint64_t n_other_errs;
+};
+
+struct view_comm {
+	uint32_t process;
+	int32_t rank, n_ranks;
+	uint32_t origin_str;
+	uint64_t comm, id_hash, parent;
+	uint64_t calls;
+	uint64_t bytes;
+	bool announced; /* false: only its calls were seen */
+	bool ended;     /* the handle may name another one next */
+};
+
+struct view_lost {
+	uint16_t layer;
+	uint16_t cause;
+	uint32_t detail_str;
+	uint64_t count;
+};
+
+struct view_open {
+	uint32_t thread;
+	uint32_t function;
+	uint64_t age_ns;
+	uint8_t depth;
+};
+
+/* A growable array of any element; see grow() in view.c. */
+struct array {
+	void *items; /* owned */
+	size_t n;
+	size_t n_room;
+};
+
+struct gs_view {
+	struct gs_sink sink;
+	struct gs_dict *dict;        /* owned */
+	struct view_thread *threads; /* owned, by id */
+	uint32_t n_threads;
+	struct acc *accs; /* owned; [0] is never used */
+	uint32_t n_accs, n_accs_room;
+	struct array comms;     /* struct view_comm */
+	struct gs_map comm_idx; /* comm_key() -> index into comms, the newest */
+	struct array lost;      /* struct view_lost */
+	struct array attached;  /* struct gs_rec_attach */
+	struct array open;      /* struct view_open */
+	uint64_t n_left_out;    /* records that had no place */
+	uint64_t n_lost_calls;
+	uint64_t last_ns;
+	struct gs_rec_end end; /* valid when ended */
+	bool ended;
+	struct view_func funcs[GS_VIEW_MAX_FUNCTIONS]; /* by id */
+};
+
+/* Add one to another; 0 or -ENOMEM. */
+int gs_view_acc_add(struct acc *sum, const struct acc *more);
+
+#endif
