@@ -204,6 +204,7 @@ static void put_rows(struct table *t, unsigned indent, const struct gs_function_
 		put_row(t, &row);
 	}
 	if (total && n > 1) {
+		row.ink = GS_INK_PLAIN;
 		row.f = &all;
 		snprintf(name, sizeof(name), "all %s functions", gs_fmt_count(count, n));
 		put_row(t, &row);
@@ -241,8 +242,10 @@ static void put_inner(struct table *t, const struct gs_function_stats *items, si
 	for (size_t i = 0; i < n && r == 0; i++) {
 		if (!items[i].inner || n_inner++ >= n_most)
 			continue;
-		r = gs_buf_printf(&text, "%s%s was entered %s more times", n_inner > 1 ? ", " : "",
-				  gs_text_of(items[i].name), gs_fmt_count(count, items[i].inner));
+		r = gs_buf_printf(&text,
+				  n_inner > 1 ? ", %s %s%s" : "%s was entered %s more time%s",
+				  gs_text_of(items[i].name), gs_fmt_count(count, items[i].inner),
+				  n_inner > 1 ? "" : plural(items[i].inner));
 	}
 	if (!n_inner)
 		return;
@@ -252,8 +255,6 @@ static void put_inner(struct table *t, const struct gs_function_stats *items, si
 	if (r == 0)
 		r = gs_buf_printf(&text, "%s from runtime calls; those are counted there",
 				  n_inner > 1 ? "," : "");
-	if (r == 0)
-		r = gs_buf_put(&text, "", 1);
 	gs_pen_check(t->page.pen, r);
 	if (r < 0)
 		return;
