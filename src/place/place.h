@@ -15,16 +15,16 @@ struct gs_place; /* the table of processes seen; one thread at a time */
 
 struct gs_place_process {
 	uint32_t pid;
-	uint32_t ns_pid;     /* in its innermost pid namespace */
+	uint32_t ns_pid; /* in its innermost pid namespace */
 	uint32_t parent_pid;
 	uint32_t uid;
-	uint64_t start_ns;   /* boot clock; 0 unknown */
-	char comm[16];
-	char exe[256];       /* path as the process sees it; "" unreadable (kernel threads, rights) */
+	uint64_t start_ns; /* boot clock; 0 unknown */
+	char comm[16];     /* here and in what follows, control bytes are '?' */
+	char exe[256];     /* path as the process sees it; "" unreadable (kernel threads, rights) */
 	char cmdline[GS_PLACE_CMDLINE_BYTES]; /* arguments joined by blanks, control bytes as '?' */
 	char container[GS_PLACE_CONTAINER_BYTES]; /* id of docker, containerd, CRI-O, podman,
 						   * systemd-nspawn, apptainer or lxc; "" outside */
-	uint8_t gone;        /* ended before it could be read: only pid and what was told are known */
+	uint8_t gone; /* ended before it could be read: only pid and what was told are known */
 };
 
 /* proc_path is "/proc", or another folder in tests. NULL: no memory. */
@@ -32,18 +32,25 @@ struct gs_place *gs_place_new(const char *proc_path);
 void gs_place_free(struct gs_place **place);
 
 /* The process; read now if it is new. Never NULL but for want of memory: a process that is gone
- * comes back with gone set. Lent until the next call. */
+ * comes back with gone set. After its exit, what is known of it comes back until another process
+ * (another start time) is found to have its pid. 65,536 are kept, then the oldest ended one is
+ * given up. Lent until the next call. */
 const struct gs_place_process *gs_place_process(struct gs_place *place, uint32_t pid);
 
-/* The name of a thread, read now; comm_hint (may be "") is used when it is gone. Writes 16 bytes. */
-void gs_place_thread_comm(struct gs_place *place, uint32_t pid, uint32_t tid,
-			  const char *comm_hint, char ret_comm[16]);
+/* The name of a thread, read now; comm_hint (may be "") is used when it is gone. Writes 16 bytes.
+ */
+void gs_place_thread_comm(struct gs_place *place, uint32_t pid, uint32_t tid, const char *comm_hint,
+			  char ret_comm[16]);
+
+/* pid is a new process: what was known of an earlier one with this pid is forgotten. It is read at
+ * its first lookup; when it is gone by then, parent_pid at least is known. */
+void gs_place_fork(struct gs_place *place, uint32_t pid, uint32_t parent_pid);
 
 /* The process runs another program: the next lookup reads it again. */
 void gs_place_exec(struct gs_place *place, uint32_t pid);
 
-/* The process ended: what is known stays until its pid is seen again. comm_hint fills what could
- * not be read in time. */
+/* The process ended: what is known stays until its pid is seen again. comm_hint (16 bytes at most,
+ * may be "") fills what could not be read in time. */
 void gs_place_exit(struct gs_place *place, uint32_t pid, const char *comm_hint);
 
 /* The container id in a /proc/PID/cgroup text, "" when there is none. Pure; out has

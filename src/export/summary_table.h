@@ -1,0 +1,12 @@
+/* The two halves of the table: summary_table.c and, for its end, summary_attention.c. */
+#ifndef GS_EXPORT_SUMMARY_TABLE_H
+#define GS_EXPORT_SUMMARY_TABLE_H
+
+#include <stdbool.h>
+
+#include "export/summary_page.h"
+
+/* Communicators, open calls, errors, losses, what was attached to. Lists are cut unless all. */
+void gs_summary_attention(struct gs_page *page, const struct gs_summary *summary, bool all);
+
+#endif

@@ -1,0 +1,32 @@
+/* /proc/PID/cgroup: the names of groups are chosen by whoever may make one. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "place/place.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	char out[GS_PLACE_CONTAINER_BYTES];
+	char *text = malloc(bytes + 1);
+
+	if (!text)
+		return 0;
+	if (bytes)
+		memcpy(text, data, bytes);
+	text[bytes] = '\0';
+	memset(out, 'x', sizeof(out));
+	gs_place_container_of_cgroup(text, out);
+	assert(memchr(out, '\0', sizeof(out)));
+	for (size_t i = 0; out[i]; i++)
+		assert((unsigned char)out[i] >= 0x20 && out[i] != 0x7f);
+	free(text);
+	return 0;
+}
+
+#ifdef GS_FUZZ_REPLAY
+#include "replay_main.h"
+#endif

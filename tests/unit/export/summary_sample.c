@@ -1,0 +1,203 @@
+#include "summary_sample.h"
+
+#include <errno.h>
+
+#include "base/mem.h"
+#include "model/func.h"
+#include "model/record.h"
+
+#define US 1000ull
+#define MS 1000000ull
+#define S  1000000000ull
+
+#define LIST(a)                                                                                    \
+	{                                                                                          \
+		.items = (a), .n = GS_ARRAY_LEN(a)                                                 \
+	}
+
+/* layer, class, name, calls, errors, total, p50, p95, p99, max, bytes, inner */
+#define F(l, c, nm, n, e, t, a, b, d, m, by, in)                                                   \
+	{                                                                                          \
+		.layer = GS_LAYER_##l, .func_class = GS_CLASS_##c, .name = (nm), .calls = (n),     \
+		.errors = (e), .total_ns = (t), .mean_ns = (n) ? (t) / ((n) ? (n) : 1) : 0,        \
+		.p50_ns = (a), .p95_ns = (b), .p99_ns = (d), .max_ns = (m), .bytes = (by),         \
+		.inner = (in)                                                                      \
+	}
+
+static struct gs_function_stats all[] = {
+	F(CUDA_RUNTIME, SYNC, "cudaStreamSynchronize", 2410, 0, 41300 * MS, 17 * MS, 21 * MS,
+	  24 * MS, 192 * MS, 0, 0),
+	F(CUDA_RUNTIME, LAUNCH, "cudaLaunchKernel", 83263, 0, 1234567890, 11200, 30400, 92 * US,
+	  12300 * US, 0, 0),
+	F(CUDA_RUNTIME, COPY, "cudaMemcpyAsync", 5120, 2, 384 * MS, 62 * US, 130 * US, 212 * US,
+	  3450 * US, 13207650304, 0),
+	F(CUDA_RUNTIME, ALLOC, "cudaMalloc", 214, 14, 91 * MS, 310 * US, 1200 * US, 2700 * US,
+	  8900 * US, 42949672960, 0),
+	F(CUDA_RUNTIME, LAUNCH, "cudaLaunchCooperativeKernelMultiDevice", 48, 0, 1 * MS, 20 * US,
+	  22 * US, 25 * US, 25 * US, 0, 0),
+	F(CUDA_RUNTIME, QUERY, "cudaGetLastError", 99001, 0, 900 * US, 9, 11, 12, 480, 0, 0),
+	F(CUDA_RUNTIME, DEVICE, "cudaSetDevice", 1300, 0, 300 * US, 210, 380, 402, 9000, 0, 0),
+	F(CUDA_RUNTIME, FREE, "cudaFree", 7, 0, 120 * US, 17 * US, 19 * US, 19 * US, 19 * US, 0, 0),
+	F(CUDA_DRIVER, LAUNCH, "cuLaunchKernel", 13146, 0, 144 * MS, 9800, 17 * US, 45 * US,
+	  890 * US, 0, 83263),
+	F(CUDA_DRIVER, MODULE, "cuModuleLoadData", 31, 0, 130 * MS, 4 * MS, 5 * MS, 6 * MS, 6 * MS,
+	  0, 0),
+	F(CUDA_DRIVER, ALLOC, "cuMemAlloc_v2", 0, 0, 0, 0, 0, 0, 0, 0, 200),
+	F(NCCL, COMM, "ncclCommInitRankConfig", 2, 1, 7900 * MS, 3900 * MS, 4 * S, 4 * S, 4 * S, 0,
+	  0),
+	F(NCCL, COLLECTIVE, "ncclAllReduce", 1204, 0, 66 * MS, 41 * US, 98 * US, 190 * US,
+	  2200 * US, 812319998976, 0),
+	F(NCCL, P2P, "ncclSend", 1, 0, 90 * US, 90 * US, 90 * US, 90 * US, 90 * US, 4096, 0),
+};
+
+static struct gs_function_stats rank0[] = {
+	F(CUDA_RUNTIME, SYNC, "cudaStreamSynchronize", 1204, 0, 20900 * MS, 17 * MS, 21 * MS,
+	  24 * MS, 192 * MS, 0, 0),
+	F(CUDA_RUNTIME, LAUNCH, "cudaLaunchKernel", 41630, 0, 630 * MS, 11200, 30400, 92 * US,
+	  12300 * US, 0, 0),
+	F(CUDA_RUNTIME, ALLOC, "cudaMalloc", 107, 0, 40 * MS, 310 * US, 1200 * US, 2700 * US,
+	  2900 * US, 21474836480, 0),
+	F(CUDA_RUNTIME, QUERY, "cudaGetLastError", 50001, 0, 500 * US, 9, 11, 12, 480, 0, 0),
+	F(CUDA_RUNTIME, DEVICE, "cudaSetDevice", 650, 0, 150 * US, 210, 380, 402, 9000, 0, 0),
+	F(NCCL, COLLECTIVE, "ncclAllReduce", 602, 0, 33 * MS, 41 * US, 98 * US, 190 * US, 2200 * US,
+	  406159999488, 0),
+};
+
+static struct gs_function_stats rank1[] = {
+	F(CUDA_RUNTIME, SYNC, "cudaStreamSynchronize", 1206, 0, 20400 * MS, 17 * MS, 21 * MS,
+	  24 * MS, 150 * MS, 0, 0),
+	F(CUDA_RUNTIME, LAUNCH, "cudaLaunchKernel", 41633, 0, 604567890, 11200, 30400, 92 * US,
+	  9300 * US, 0, 0),
+	F(CUDA_RUNTIME, ALLOC, "cudaMalloc", 107, 14, 51 * MS, 310 * US, 1200 * US, 2700 * US,
+	  8900 * US, 21474836480, 0),
+	F(NCCL, COLLECTIVE, "ncclAllReduce", 602, 0, 33 * MS, 41 * US, 98 * US, 190 * US, 2200 * US,
+	  406159999488, 0),
+};
+
+/* Names as a hostile or careless program gives them: an escape sequence, quotes, bytes that are no
+ * UTF-8, words that YAML would take for something else. */
+static struct gs_thread_summary threads0[] = {
+	{.tid = 4242, .comm = "python", .functions = LIST(rank0)},
+	{.tid = 4250, .comm = "\033[31mpt \"main\"\n", .functions = {.items = rank0, .n = 2}},
+};
+
+static struct gs_thread_summary threads1[] = {
+	{.tid = 4243, .comm = "no", .functions = LIST(rank1)},
+	{.tid = 4251, .comm = "\xff\xfe, 0x1F", .functions = {.items = rank1 + 3, .n = 1}},
+};
+
+static struct gs_process_summary processes[] = {
+	{.pid = 4242,
+	 .ns_pid = 17,
+	 .parent_pid = 4200,
+	 .uid = 1000,
+	 .comm = "python",
+	 .exe = "/usr/bin/python3.11",
+	 .cmdline = "python train.py --rank 0 --name \"größer: 模型 №7\"\t# first",
+	 .container = "3f2a9c1b2d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8",
+	 .functions = LIST(rank0),
+	 .threads = threads0,
+	 .n_threads = GS_ARRAY_LEN(threads0)},
+	{.pid = 4243,
+	 .uid = 0,
+	 .comm = "~",
+	 .exe = "",
+	 .cmdline = "",
+	 .container = "",
+	 .functions = LIST(rank1),
+	 .threads = threads1,
+	 .n_threads = GS_ARRAY_LEN(threads1)},
+};
+
+static struct gs_error_count errors[] = {
+	{GS_LAYER_CUDA_RUNTIME, "cudaMalloc", 2, "cudaErrorMemoryAllocation", 14},
+	{GS_LAYER_CUDA_RUNTIME, "cudaMemcpyAsync", 700, "cudaErrorIllegalAddress", 1},
+	{GS_LAYER_CUDA_RUNTIME, "cudaMemcpyAsync", 0, "other", 1},
+	{GS_LAYER_NCCL, "ncclCommInitRankConfig", -77, "", 1},
+};
+
+static struct gs_attach_status attached[] = {
+	{"/usr/lib/x86_64-linux-gnu/libcuda.so.535.183.01", "", "", 0, 212, 180, 32},
+	{"/opt/conda/lib/python3.11/site-packages/nvidia/cuda_runtime/lib/libcudart.so.12", "",
+	 "2 symbols share one address", 0, 143, 143, 0},
+	{"/opt/conda/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2", "", "", 0, 1, 0,
+	 0},
+};
+
+static struct gs_attach_status failures[] = {
+	{"/opt/app/libcudart_static_plugin.so", "cudaLaunchKernel",
+	 "the function is shorter than a probe", -EINVAL, 0, 0, 0},
+	{"/srv/gone/libnccl.so.2", "", "", -ENOENT, 0, 0, 0},
+};
+
+static struct gs_lost_count lost[] = {
+	{GS_LAYER_CUDA_RUNTIME, GS_LOSS_RING_FULL, "", 1204},
+	{GS_LAYER_NONE, GS_LOSS_LATE, "/opt/conda/lib/libcublas.so.12", 1},
+	{GS_LAYER_NONE, GS_LOSS_LATE, "/opt/conda/lib/libcudnn.so.9", 1},
+	{GS_LAYER_NCCL, 4711, "", 3},
+	{GS_LAYER_NCCL, GS_LOSS_UNMATCHED, "", 0},
+};
+
+static struct gs_open_call open_calls[] = {
+	{4242, 4250, GS_LAYER_NCCL, "python", "ncclAllReduce", 252 * S, 0},
+	{4242, 4250, GS_LAYER_CUDA_RUNTIME, "python", "cudaStreamSynchronize", 251 * S, 1},
+	{4243, 4243, GS_LAYER_CUDA_RUNTIME, "\033[2J~", "cudaDeviceSynchronize", 3400 * MS, 0},
+};
+
+static struct gs_comm_summary comms[] = {
+	{4242, 0, 2, 0x7f12ab34cd00, 0xfedcba9876543210, 0, "ncclCommInitRankConfig", 602,
+	 406159999488},
+	{4243, 1, 2, 0x7fe0ab34cd00, 0xfedcba9876543210, 0, "ncclCommInitRankConfig", 602,
+	 406159999488},
+	{4243, -1, -1, 0x7fe0ab350000, 0, 0x7fe0ab34cd00, "ncclCommSplit", 1, 4096},
+};
+
+struct gs_summary sample_full(void)
+{
+	return (struct gs_summary){
+		.command = "torchrun --nproc-per-node 2 train.py --epochs 3",
+		.host = "node17",
+		.kernel = "6.8.0-45-generic",
+		.engine = "one link for each file, pairing in the kernel",
+		.end_reason = "command exited",
+		.mode = GS_SESSION_EVENTS,
+		.exit_status = 1,
+		.start_wall_ns = 1763706420123456789,
+		.duration_ns = 72345678901,
+		.complete = 1,
+		.functions = LIST(all),
+		.processes = processes,
+		.n_processes = GS_ARRAY_LEN(processes),
+		.errors = errors,
+		.n_errors = GS_ARRAY_LEN(errors),
+		.attached = attached,
+		.n_attached = GS_ARRAY_LEN(attached),
+		.attach_failures = failures,
+		.n_attach_failures = GS_ARRAY_LEN(failures),
+		.lost = lost,
+		.n_lost = GS_ARRAY_LEN(lost),
+		.open_calls = open_calls,
+		.n_open_calls = GS_ARRAY_LEN(open_calls),
+		.comms = comms,
+		.n_comms = GS_ARRAY_LEN(comms),
+	};
+}
+
+struct gs_summary sample_single(void)
+{
+	struct gs_summary s = sample_full();
+
+	s.command = "python train.py --epochs 3";
+	s.exit_status = 0;
+	s.functions = (struct gs_function_list)LIST(rank0);
+	s.n_processes = 1;
+	s.mode = GS_SESSION_SUMMARY;
+	s.n_errors = s.n_attach_failures = s.n_lost = s.n_open_calls = 0;
+	s.n_comms = 1;
+	return s;
+}
+
+struct gs_summary sample_empty(void)
+{
+	return (struct gs_summary){.exit_status = -1};
+}

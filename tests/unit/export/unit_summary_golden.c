@@ -1,0 +1,264 @@
+/*
+ * The four formats against tests/golden/summary_*; GS_GOLDEN_UPDATE=1 writes these files anew (then
+ * look at what changed). Whether JSON, YAML and CSV are what their readers take them for is asked
+ * of a real reader in tests/unit/export/summary_formats.py.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "export/export.h"
+#include "export/text.h"
+#include "summary_sample.h"
+
+static char *render(const struct gs_summary *s, enum gs_summary_format format,
+		    const struct gs_summary_style *style)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+
+	assert_non_null(f);
+	assert_int_equal(gs_summary_write(f, s, format, style), 0);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(strlen(text), bytes);
+	return text;
+}
+
+static char *load(const char *path)
+{
+	FILE *f GS_FCLOSE = fopen(path, "re");
+	size_t bytes = 1u << 20;
+	char *text = calloc(1, bytes);
+
+	assert_non_null(text);
+	if (!f)
+		fail_msg("%s: %s; GS_GOLDEN_UPDATE=1 writes it", path, strerror(errno));
+	assert_true(fread(text, 1, bytes - 1, f) < bytes - 1);
+	return text;
+}
+
+static void check(const char *name, const char *text)
+{
+	char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", GS_GOLDEN_DIR, name);
+	if (getenv("GS_GOLDEN_UPDATE")) {
+		FILE *f = fopen(path, "we");
+
+		assert_non_null(f);
+		assert_true(fputs(text, f) >= 0);
+		assert_int_equal(fclose(f), 0);
+	} else {
+		char *golden GS_FREE = load(path);
+
+		assert_string_equal(text, golden);
+	}
+}
+
+static void check_format(const struct gs_summary *s, enum gs_summary_format format,
+			 const char *name)
+{
+	const struct gs_summary_style style = {.size = sizeof(style)};
+	char *text GS_FREE = render(s, format, &style);
+
+	check(name, text);
+}
+
+static void test_json(void **state GS_UNUSED)
+{
+	struct gs_summary full = sample_full(), single = sample_single(), empty = sample_empty();
+
+	check_format(&full, GS_SUMMARY_JSON, "summary_full.json");
+	check_format(&single, GS_SUMMARY_JSON, "summary_single.json");
+	check_format(&empty, GS_SUMMARY_JSON, "summary_empty.json");
+}
+
+static void test_yaml(void **state GS_UNUSED)
+{
+	struct gs_summary full = sample_full(), single = sample_single(), empty = sample_empty();
+
+	check_format(&full, GS_SUMMARY_YAML, "summary_full.yaml");
+	check_format(&single, GS_SUMMARY_YAML, "summary_single.yaml");
+	check_format(&empty, GS_SUMMARY_YAML, "summary_empty.yaml");
+}
+
+static void test_csv(void **state GS_UNUSED)
+{
+	struct gs_summary full = sample_full(), empty = sample_empty();
+
+	check_format(&full, GS_SUMMARY_CSV, "summary_full.csv");
+	check_format(&empty, GS_SUMMARY_CSV, "summary_empty.csv");
+}
+
+/* No line passes the width, none ends in a blank, none holds a control character. */
+static void check_page(const char *text, unsigned width, bool color)
+{
+	for (const char *p = text; *p;) {
+		const char *end = strchr(p, '\n');
+		char line[4096];
+		size_t n = 0;
+
+		assert_non_null(end);
+		assert_true((size_t)(end - p) < sizeof(line));
+		while (p < end) {
+			if (color && *p == '\033') {
+				p += strcspn(p, "m") + 1;
+				continue;
+			}
+			assert_true((unsigned char)*p >= 0x20);
+			line[n++] = *p++;
+		}
+		line[n] = '\0';
+		p = end + 1;
+		if (width && gs_text_columns(line) > width)
+			fail_msg("%zu columns, not %u: %s", gs_text_columns(line), width, line);
+		if (n && line[n - 1] == ' ')
+			fail_msg("blank at the end: %s", line);
+	}
+}
+
+static void test_table_widths(void **state GS_UNUSED)
+{
+	static const unsigned widths[] = {80, 100, 120, 140, 0};
+	struct gs_summary full = sample_full();
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(widths); i++) {
+		struct gs_summary_style style = {
+			.size = sizeof(style), .width = widths[i], .n_top = 6};
+		char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
+		char name[64];
+
+		snprintf(name, sizeof(name), "summary_full_%u.txt", widths[i]);
+		check_page(text, widths[i], false);
+		check(name, text);
+	}
+}
+
+static void test_table_every_width(void **state GS_UNUSED)
+{
+	struct gs_summary full = sample_full(), empty = sample_empty();
+
+	for (unsigned width = 20; width < 220; width++) {
+		struct gs_summary_style style = {
+			.size = sizeof(style), .width = width, .threads = true, .color = width & 1};
+		char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
+		char *none GS_FREE = render(&empty, GS_SUMMARY_TABLE, &style);
+
+		check_page(text, width, style.color);
+		check_page(none, width, style.color);
+		if (width < 80)
+			continue;
+		for (const char *
+			     heads[] = {"calls", "errors", "total", "mean", "p99", "bytes", NULL},
+			    **h = heads;
+		     *h; h++)
+			assert_non_null(strstr(text, *h));
+	}
+	/* What is too narrow for anything is still written, and ends. */
+	for (unsigned width = 4; width < 20; width++) {
+		struct gs_summary_style style = {.size = sizeof(style), .width = width};
+		char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style);
+
+		assert_non_null(strstr(text, "Lost"));
+	}
+}
+
+static void test_table_threads(void **state GS_UNUSED)
+{
+	struct gs_summary full = sample_full(), single = sample_single();
+	struct gs_summary_style style = {
+		.size = sizeof(style), .width = 120, .threads = true, .n_top = 4};
+	char *text GS_FREE = render(&full, GS_SUMMARY_TABLE, &style), *other GS_FREE = NULL;
+
+	check("summary_full_threads.txt", text);
+	other = render(&single, GS_SUMMARY_TABLE, &style);
+	check("summary_single_threads.txt", other);
+}
+
+static void test_table_single(void **state GS_UNUSED)
+{
+	struct gs_summary single = sample_single();
+	struct gs_summary_style style = {.size = sizeof(style), .width = 120};
+	char *text GS_FREE = render(&single, GS_SUMMARY_TABLE, &style);
+
+	check("summary_single.txt", text);
+	assert_null(strstr(text, "Process "));
+	assert_non_null(strstr(text, "Nothing was lost."));
+	assert_non_null(strstr(text, "No attach failure."));
+}
+
+static void test_table_color(void **state GS_UNUSED)
+{
+	struct gs_summary full = sample_full();
+	struct gs_summary_style style = {.size = sizeof(style), .width = 120, .n_top = 6};
+	char *plain GS_FREE = render(&full, GS_SUMMARY_TABLE, &style), *text GS_FREE = NULL;
+	char *bare GS_FREE = NULL;
+	size_t n = 0;
+
+	assert_null(strchr(plain, '\033'));
+	style.color = true;
+	text = render(&full, GS_SUMMARY_TABLE, &style);
+	check("summary_full_color.txt", text);
+	/* Colours do not move anything. */
+	bare = strdup(text);
+	for (const char *p = text; *p;) {
+		if (*p == '\033')
+			p += strcspn(p, "m") + 1;
+		else
+			bare[n++] = *p++;
+	}
+	bare[n] = '\0';
+	assert_string_equal(bare, plain);
+}
+
+static void test_table_empty(void **state GS_UNUSED)
+{
+	struct gs_summary empty = sample_empty(), full = sample_full();
+	struct gs_summary_style style = {.size = sizeof(style), .width = 80};
+	char *text GS_FREE = render(&empty, GS_SUMMARY_TABLE, &style), *attached GS_FREE = NULL;
+	char *failed GS_FREE = NULL, *open GS_FREE = NULL;
+
+	check("summary_empty.txt", text);
+	assert_non_null(strstr(text, "stopped without its end"));
+	assert_non_null(strstr(text, "library was loaded"));
+	assert_non_null(strstr(text, "Nothing was lost."));
+	style.width = 0;
+	empty.complete = 1;
+	empty.attach_failures = full.attach_failures;
+	empty.n_attach_failures = 1;
+	failed = render(&empty, GS_SUMMARY_TABLE, &style);
+	assert_null(strstr(failed, "stopped without its end"));
+	assert_non_null(strstr(failed, "could not be attached to"));
+	empty.attached = full.attached;
+	empty.n_attached = 1;
+	attached = render(&empty, GS_SUMMARY_TABLE, &style);
+	assert_non_null(strstr(attached, "none of these functions was called"));
+	empty.open_calls = full.open_calls;
+	empty.n_open_calls = 1;
+	open = render(&empty, GS_SUMMARY_TABLE, &style);
+	assert_non_null(strstr(open, "No CUDA or NCCL call returned"));
+	assert_non_null(strstr(open, "ncclAllReduce"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_yaml),
+		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_table_widths),
+		cmocka_unit_test(test_table_every_width),
+		cmocka_unit_test(test_table_threads),
+		cmocka_unit_test(test_table_single),
+		cmocka_unit_test(test_table_color),
+		cmocka_unit_test(test_table_empty),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
