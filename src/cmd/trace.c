@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "model/func.h"

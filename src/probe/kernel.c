@@ -10,11 +10,13 @@
 #include <bpf/bpf.h>
 
 #include "base/log.h"
-#include "cuda.skel.h"
 #include "model/func.h"
-#include "nccl.skel.h"
 #include "probe/link_create.h"
 #include "probe/probe_int.h"
+
+/* The skeletons use the types of model/event.h without naming it. */
+#include "cuda.skel.h"
+#include "nccl.skel.h"
 #include "task.skel.h"
 
 static const char *const shared_maps[] = {"gs_ring",  "gs_state",        "gs_threads",

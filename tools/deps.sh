@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Installs what building and testing gpuscope needs on Debian 12 and Ubuntu 24.04, and nothing that
+# is there already. `tools/deps.sh --print` only names the missing packages.
+set -euo pipefail
+
+packages=(gcc make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
+	libzstd-dev libcmocka-dev linux-libc-dev python3 python3-yaml protobuf-compiler zstd)
+
+if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+	echo "deps: this is not a Debian or Ubuntu machine: install by hand what corresponds to: ${packages[*]}" >&2
+	exit 1
+fi
+
+is_installed() {
+	dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null | grep -q '^ii'
+}
+
+missing=()
+for p in "${packages[@]}"; do
+	# Ubuntu ships bpftool with the kernel's tools.
+	[ "$p" = bpftool ] && is_installed linux-tools-common && continue
+	is_installed "$p" || missing+=("$p")
+done
+if [ "${1:-}" = --print ]; then
+	printf '%s\n' "${missing[@]}"
+	exit 0
+fi
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "deps: these packages are missing, and installing them needs root: ${missing[*]}" >&2
+		exit 1
+	fi
+	as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+if ! apt-cache show bpftool 2>/dev/null | grep -q '^Version'; then
+	missing=("${missing[@]/#bpftool/linux-tools-generic}")
+fi
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""The law of includes (ARCHITECTURE.md): which room may include which. Reads the #include lines of
+src/ and fails with each line that breaks it. Also bounds the size of files, headers and rooms."""
+import pathlib
+import re
+import sys
+
+SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
+FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view"}
+BELOW = {"base", "model"}
+ALLOWED = {
+    "base": {"base"},
+    "model": BELOW,
+    "bpf": {"bpf", "model/event.h", "model/hist.h"},
+    "feed": BELOW | {"feed", "place"},
+    "export": BELOW | {"export"},
+    "cmd": BELOW | FIRST | {"feed", "export", "cmd"},
+}
+for room in FIRST:
+    ALLOWED[room] = BELOW | {room}
+ALLOWED["probe"] |= {"elf"}
+MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+
+
+def check(path):
+    room = path.relative_to(SRC).parts[0]
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        name = match.group(1)
+        target = name.split("/")[0]
+        if "/" not in name:
+            # Skeletons belong to probe; a room of the kernel side names its own headers plainly.
+            if (name.endswith(".skel.h") and room == "probe") or (room == "bpf" and name.endswith(".bpf.h")):
+                continue
+            yield f"{path.relative_to(SRC.parent)}:{number}: name the room: \"{room}/{name}\"?"
+        elif target not in ALLOWED[room] and name not in ALLOWED[room]:
+            yield f"{path.relative_to(SRC.parent)}:{number}: {room} may not include {name}"
+        elif name.endswith("_int.h") and target != room:
+            yield f"{path.relative_to(SRC.parent)}:{number}: {name} is private to {target}"
+
+
+def main():
+    problems, rooms = [], {}
+    files = sorted(p for p in SRC.rglob("*") if p.suffix in (".c", ".h"))
+    for path in files:
+        lines = len(path.read_text().splitlines())
+        room = path.relative_to(SRC).parts[0]
+        rooms[room] = rooms.get(room, 0) + lines
+        limit = MAX_HEADER if path.suffix == ".h" and room != "bpf" else MAX_FILE
+        if lines > limit:
+            problems.append(f"{path.relative_to(SRC.parent)}: {lines} lines, more than {limit}: split it")
+        problems += check(path)
+    problems += [f"src/{room}: {n} lines, more than {MAX_ROOM}: split the room" for room, n in rooms.items() if n > MAX_ROOM]
+    print("\n".join(problems) if problems else f"include law: {len(files)} files of {len(rooms)} rooms keep it")
+    return bool(problems)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
