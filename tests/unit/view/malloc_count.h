@@ -1,0 +1,37 @@
+/*
+ * Counts calls of malloc, calloc and realloc: the program must be linked with
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc. To be included by one file of a program.
+ */
+#ifndef GS_TESTS_MALLOC_COUNT_H
+#define GS_TESTS_MALLOC_COUNT_H
+
+#include <stddef.h>
+
+static unsigned long n_mallocs;
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t n, size_t bytes);
+void *__real_realloc(void *p, size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__wrap_calloc(size_t n, size_t bytes);
+void *__wrap_realloc(void *p, size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+	n_mallocs++;
+	return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t n, size_t bytes)
+{
+	n_mallocs++;
+	return __real_calloc(n, bytes);
+}
+
+void *__wrap_realloc(void *p, size_t bytes)
+{
+	n_mallocs++;
+	return __real_realloc(p, bytes);
+}
+
+#endif
