@@ -1,4 +1,16 @@
-/* A main for a fuzz target built without libFuzzer: runs each file named on the command line. */
+/*
+ * A main for fuzz targets that are built without libFuzzer: -DGS_FUZZ_REPLAY runs each file named
+ * on the command line through the target once.
+ */
+#ifndef TESTS_FUZZ_REPLAY_MAIN_H
+#define TESTS_FUZZ_REPLAY_MAIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+#ifdef GS_FUZZ_REPLAY
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,25 +19,23 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		FILE *f = fopen(argv[i], "rb");
 		uint8_t *data = NULL;
-		size_t bytes = 0, room = 0, n;
+		long bytes = -1;
 
-		if (!f) {
-			perror(argv[i]);
+		if (f && fseek(f, 0, SEEK_END) == 0)
+			bytes = ftell(f);
+		if (bytes >= 0)
+			data = malloc((size_t)bytes + 1);
+		if (!data || fseek(f, 0, SEEK_SET) != 0 ||
+		    fread(data, 1, (size_t)bytes, f) != (size_t)bytes) {
+			fprintf(stderr, "cannot read %s\n", argv[i]);
 			return 1;
 		}
-		do {
-			if (bytes == room) {
-				room = room ? room * 2 : 65536;
-				data = realloc(data, room);
-				if (!data)
-					abort();
-			}
-			n = fread(data + bytes, 1, room - bytes, f);
-			bytes += n;
-		} while (n);
 		fclose(f);
-		LLVMFuzzerTestOneInput(data, bytes);
+		LLVMFuzzerTestOneInput(data, (size_t)bytes);
 		free(data);
 	}
 	return 0;
 }
+#endif
+
+#endif
