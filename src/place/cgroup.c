@@ -134,7 +134,7 @@ static unsigned match_path(struct piece path, struct piece *ret)
 
 	while (path.len) {
 		const char *slash = memchr(path.at, '/', path.len);
-		struct piece c = {path.at, slash ? (size_t)(slash - path.at) : path.len}, id;
+		struct piece c = {path.at, slash ? (size_t)(slash - path.at) : path.len}, id = {"", 0};
 
 		path.at += c.len + (slash ? 1 : 0);
 		path.len -= c.len + (slash ? 1 : 0);
@@ -186,7 +186,7 @@ void gs_place_container_of_cgroup(const char *cgroup_text, char *out)
 		const char *path = colon ? memchr(colon + 1, ':', (size_t)(end - colon - 1)) : NULL;
 
 		if (path && path[1] == '/') {
-			struct piece id;
+			struct piece id = {"", 0};
 			unsigned depth =
 				match_path((struct piece){path + 1, (size_t)(end - path - 1)}, &id);
 
