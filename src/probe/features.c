@@ -1,9 +1,11 @@
 /*
  * What this kernel and this user can do, asked of the kernel itself rather than guessed from its
- * version: each feature is tried in the smallest way that tells. The one exception is the nop5
- * optimisation, which has no visible switch (arch/x86/kernel/uprobes.c, CONFIG_X86_64, 6.18).
+ * version: each feature is tried in the smallest way that tells. The exception is how long nops are
+ * treated, which nothing shows (arch/x86/kernel/uprobes.c): emulated since 6.16, turned into calls
+ * since 6.18. Later kernels may do better; treating them alike costs little.
  */
 #include <errno.h>
+#include <limits.h>
 #include <linux/bpf.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,14 +75,15 @@ static bool link_type_known(unsigned attach_type)
 	return link == -EBADF;
 }
 
-static bool nop5_becomes_call(void)
+/* An unreadable version counts as the newest: the rules then are the most careful ones. */
+static unsigned kernel_version(void)
 {
 	unsigned major, minor;
 	struct utsname u;
 
 	if (uname(&u) != 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
-		return true;
-	return major > 6 || (major == 6 && minor >= 18);
+		return UINT_MAX;
+	return major << 8 | (minor < 255 ? minor : 255);
 }
 
 int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
@@ -104,7 +107,8 @@ int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 		.session = session && !(avoid & (GS_AVOID_SESSION | GS_AVOID_MULTI)),
 		.multi = multi && !(avoid & GS_AVOID_MULTI),
 		.task_storage = storage && !(avoid & GS_AVOID_TASK_STORAGE),
-		.nop5_is_call = nop5_becomes_call(),
+		.long_nop_is_emulated = kernel_version() >= (6 << 8 | 16),
+		.nop5_is_call = kernel_version() >= (6 << 8 | 18),
 	};
 	gs_log(1, "kernel: session links %s, multi links %s, task storage %s",
 	       f->session ? "used" : session ? "there, not used" : "missing (Linux 6.13)",

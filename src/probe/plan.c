@@ -68,7 +68,8 @@ static void add_place(struct plan *plan, const struct gs_func *func,
 		      const struct gs_probe_options *options, const struct features *features,
 		      const char *path)
 {
-	struct gs_site_rules rules = {.nop5_is_call = features->nop5_is_call};
+	struct gs_site_rules rules = {.nop5_is_call = features->nop5_is_call,
+				      .long_nop_is_emulated = features->long_nop_is_emulated};
 	struct gs_site site;
 	uint8_t code[64];
 	long n = gs_elf_read(elf, symbol->file_off, code, sizeof(code));

@@ -15,6 +15,7 @@ struct features {
 	bool session;      /* Linux 6.13: entry and return by one link */
 	bool multi;        /* Linux 6.6: one link for many functions */
 	bool task_storage; /* Linux 5.11 */
+	bool long_nop_is_emulated; /* Linux 6.16 */
 	bool nop5_is_call; /* Linux 6.18 turns five-byte nops under a probe into calls */
 };
 

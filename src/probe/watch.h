@@ -36,7 +36,9 @@ typedef void (*gs_watch_fn)(void *ctx, const struct gs_watch_notice *notice);
 int gs_watch_new(struct gs_watch **ret_watch, struct gs_err *err);
 void gs_watch_free(struct gs_watch **watch);
 
-/* An epoll descriptor that turns readable as soon as a notice is there. Owned by the watch. */
+/* An epoll descriptor that turns readable as soon as a notice is there. Owned by the watch. The
+ * kernel signals a notice once, and adding the descriptor to a loop can use that up: call
+ * gs_watch_poll() once after adding it. */
 int gs_watch_fd(const struct gs_watch *watch);
 
 /* Deliver what is there, ordered by time over all CPUs. Returns how many were delivered. */

@@ -1,0 +1,56 @@
+/*
+ * Any bytes as a function: byte 0 the rules (two bits) and whether a size is known, byte 1 the
+ * size, the rest the code. Aborts where the answer breaks a promise of probe/site.h.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "probe/site.h"
+
+#define REQUIRE(cond)                                                                              \
+	do {                                                                                       \
+		if (!(cond))                                                                       \
+			abort();                                                                   \
+	} while (0)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct gs_site_rules rules;
+	struct gs_site site, again;
+	uint64_t function_bytes;
+	uint8_t *code;
+	size_t code_bytes;
+
+	if (bytes < 2)
+		return 0;
+	rules.nop5_is_call = data[0] & 1;
+	rules.long_nop_is_emulated = data[0] >> 1 & 1;
+	function_bytes = data[0] & 4 ? data[1] : 0;
+	code_bytes = bytes - 2;
+	/* A copy of just that length lets the sanitizer see a read behind it. */
+	code = malloc(code_bytes ? code_bytes : 1);
+	REQUIRE(code);
+	memcpy(code, data + 2, code_bytes);
+
+	site = gs_site_choose_x86_64(code, code_bytes, function_bytes, &rules);
+	REQUIRE(site.kind >= GS_SITE_EMULATED && site.kind <= GS_SITE_REFUSED);
+	REQUIRE((site.kind == GS_SITE_MOVED) == (site.offset_bytes != 0));
+	REQUIRE((site.kind >= GS_SITE_STEPPED) == (site.reason != NULL));
+	if (site.kind <= GS_SITE_MOVED) {
+		REQUIRE(site.offset_bytes < code_bytes);
+		REQUIRE(!function_bytes || site.offset_bytes < function_bytes);
+		/* At the site itself the first instruction is emulated. */
+		again = gs_site_choose_x86_64(code + site.offset_bytes,
+					      code_bytes - site.offset_bytes, 0, &rules);
+		REQUIRE(again.kind == GS_SITE_EMULATED || rules.nop5_is_call);
+	}
+	free(code);
+	return 0;
+}
+
+#ifdef GS_FUZZ_REPLAY
+#include "replay_main.h"
+#endif
