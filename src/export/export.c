@@ -298,30 +298,26 @@ size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
 	return n;
 }
 
-static size_t name_slot(const struct gs_arg_names *names, const char *name)
+unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name)
 {
 	uintptr_t h = (uintptr_t)name;
-	size_t i = (h ^ h >> 7) % GS_ARG_NAME_SLOTS;
+	size_t slot = (h ^ h >> 7) % GS_ARG_NAME_SLOTS;
+	unsigned id = 0;
 
-	while (names->name[i] && names->name[i] != name)
-		i = (i + 1) % GS_ARG_NAME_SLOTS;
-	return i;
-}
-
-unsigned gs_arg_name_find(const struct gs_arg_names *names, const char *name)
-{
-	return names->id[name_slot(names, name)];
-}
-
-unsigned gs_arg_name_add(struct gs_arg_names *names, const char *name, uint8_t id)
-{
-	size_t i = name_slot(names, name);
-
+	while (names->name[slot] && names->name[slot] != name)
+		slot = (slot + 1) % GS_ARG_NAME_SLOTS;
+	if (names->name[slot])
+		return names->id[slot];
+	for (size_t i = 0; i < GS_ARG_NAME_SLOTS && !id; i++)
+		if (names->name[i] && strcmp(names->name[i], name) == 0)
+			id = names->id[i];
 	/* One slot stays free, so that looking for a name always ends. */
-	if (names->n + 1u >= GS_ARG_NAME_SLOTS)
-		return 0;
-	names->n++;
-	names->name[i] = name;
-	names->id[i] = id;
+	if (names->n_slots + 1 >= GS_ARG_NAME_SLOTS)
+		return id;
+	if (!id)
+		id = ++names->last_id;
+	names->n_slots++;
+	names->name[slot] = name;
+	names->id[slot] = (uint8_t)id;
 	return id;
 }

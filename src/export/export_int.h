@@ -119,18 +119,18 @@ void gs_call_view(const struct gs_dict *dict, const struct gs_rec_call *call,
 size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
 		      struct gs_arg ret_args[GS_EXPORT_ARG_MAX]);
 
-/* Small numbers for the names of arguments, which are literals: looked up by address. */
+/* Numbers for the names of arguments, from 1 in order of appearance. Names are literals, so one is
+ * found by its address; the same name may stand at several. */
 #define GS_ARG_NAME_SLOTS 128
 struct gs_arg_names {
 	const char *name[GS_ARG_NAME_SLOTS];
 	uint8_t id[GS_ARG_NAME_SLOTS];
-	uint8_t n; /* ids given, from 1 */
+	uint8_t n_slots; /* used */
+	uint8_t last_id;
 };
 
-/* 0 when name is new, and then gs_arg_name_add() gives it the number, or 0 when there is no room.
- */
-unsigned gs_arg_name_find(const struct gs_arg_names *names, const char *name);
-unsigned gs_arg_name_add(struct gs_arg_names *names, const char *name, uint8_t id);
+/* The number of name, a new one (last_id moves) when it has none; 0 when there is no room. */
+unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name);
 
 /* Texts and numbers; each writes at p, without a terminator, and returns where it ended. */
 char *gs_put_u64(char *p, uint64_t v);

@@ -350,13 +350,10 @@ static uint64_t need_event_name(struct perfetto *x, struct gs_pb *pb, const stru
 
 static unsigned need_arg_name(struct perfetto *x, struct gs_pb *pb, const char *name)
 {
-	unsigned iid = gs_arg_name_find(&x->arg_names, name);
+	unsigned known = x->arg_names.last_id, iid = gs_arg_name_id(&x->arg_names, name);
 
-	if (iid == 0) {
-		iid = gs_arg_name_add(&x->arg_names, name, (uint8_t)(x->arg_names.n + 1));
-		if (iid)
-			intern(pb, INTERNED_ANNOTATION_NAMES, iid, name);
-	}
+	if (iid > known)
+		intern(pb, INTERNED_ANNOTATION_NAMES, iid, name);
 	return iid;
 }
 

@@ -56,9 +56,10 @@ static const char first_columns[] =
 	"depth,finished,failed,result,result_name,arguments_unread";
 
 struct csv {
-	struct gs_arg_names names; /* argument -> its column + 1, or NO_COLUMN */
-	int64_t second;            /* since 1970, that second_text shows */
-	char second_text[24];      /* "2026-01-01T00:00:00." */
+	struct gs_arg_names names;
+	uint8_t column[GS_ARG_NAME_SLOTS]; /* by the number of a name; or NO_COLUMN */
+	int64_t second;                    /* since 1970, that second_text shows */
+	char second_text[24];              /* "2026-01-01T00:00:00." */
 };
 
 static uint8_t *start(struct gs_export *e GS_UNUSED, uint8_t *out)
@@ -73,19 +74,23 @@ static uint8_t *start(struct gs_export *e GS_UNUSED, uint8_t *out)
 	return (uint8_t *)p;
 }
 
+static unsigned find_column(const char *arg)
+{
+	for (unsigned i = 0; i < N_COLUMNS; i++)
+		if (strcmp(columns[i].arg ? columns[i].arg : columns[i].column, arg) == 0)
+			return i;
+	return NO_COLUMN; /* it has a place among the first columns */
+}
+
 static unsigned column_of(struct csv *x, const char *arg)
 {
-	unsigned id = gs_arg_name_find(&x->names, arg);
+	unsigned known = x->names.last_id, id = gs_arg_name_id(&x->names, arg);
 
-	if (id)
-		return id;
-	for (size_t i = 0; i < N_COLUMNS && !id; i++)
-		if (strcmp(columns[i].arg ? columns[i].arg : columns[i].column, arg) == 0)
-			id = (unsigned)i + 1;
-	if (!id)
-		id = NO_COLUMN; /* it has a place among the first columns */
-	gs_arg_name_add(&x->names, arg, (uint8_t)id);
-	return id;
+	if (id == 0)
+		return find_column(arg);
+	if (id > known)
+		x->column[id] = (uint8_t)find_column(arg);
+	return x->column[id];
 }
 
 static char *wall(struct csv *x, char *p, int64_t wall_ns)
@@ -184,7 +189,7 @@ static char *put_args(struct gs_export *e, char *p, const struct gs_call_view *v
 		unsigned column = column_of(e->state, args[i].name);
 
 		if (column != NO_COLUMN)
-			by_column[column - 1] = &args[i];
+			by_column[column] = &args[i];
 	}
 	for (size_t i = 0; i < N_COLUMNS; i++) {
 		const struct gs_arg *a = by_column[i];

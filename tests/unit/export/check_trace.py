@@ -121,7 +121,10 @@ def read_pftrace():
             name = tables[2][e[10][0]] if 10 in e else e[23][0].decode() if 23 in e else None
             events.append((p[8][0], n, e[9][0], e[11][0], name,
                            [tables[1][c] for c in e.get(3, ())], notes, e.get(30, [None])[0]))
-    need([fields(t[4][0]) for t in tracks.values() if 4 in t][1][5] != [], 'pftrace: threads')
+    threads = [fields(t[4][0]) for t in tracks.values() if 4 in t]
+    need([(t[1][0], t[2][0], t[5][0].decode('utf-8')) for t in threads]
+         == [(4242, 4242, 'trainer'), (4300, 4301, 'bad\ufffd\ufffdutf8'),
+             (4242, 4250, 'line1\nline2,"q"')], 'pftrace: threads')
     check_counters(tracks, events)
     check_losses(tracks, events)
     return slices(events)
@@ -169,7 +172,7 @@ def check_protoc():
     with open(FOLDER + '/trace.pftrace', 'rb') as f:
         text = subprocess.run(
             [protoc, '-I' + FOLDER, '--decode=perfetto.protos.Trace', 'perfetto_subset.proto'],
-            stdin=f, capture_output=True, check=True, cwd=FOLDER).stdout.decode()
+            stdin=f, capture_output=True, check=True).stdout.decode()
     # A field that the schema does not know is shown by its number.
     need(not any(line.strip()[:1].isdigit() for line in text.splitlines()),
          'pftrace: a field that the schema does not have')

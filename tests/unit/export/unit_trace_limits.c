@@ -92,9 +92,12 @@ static unsigned count_calls(const char *suffix, const struct gs_buf *file)
 		}
 		return n;
 	}
-	for (; p < end; p++)
-		n += *p == '\n';
-	assert_int_equal(end[-1], '\n');
+	for (bool quoted = false; p < end; p++) {
+		if (*p == '"')
+			quoted = !quoted;
+		n += *p == '\n' && !quoted;
+		assert_false(p + 1 == end && (quoted || *p != '\n'));
+	}
 	return n - 1; /* the heading */
 }
 
@@ -160,7 +163,7 @@ static void short_streams(void **state)
 
 static void size_limit(void **state)
 {
-	static const uint64_t limits[] = {1, 10000, 100000, 3000000};
+	static const uint64_t limits[] = {1, 10000, 100000, 1500000};
 	struct gs_buf h = head(), c = calls(1000);
 
 	for (size_t k = 0; k < GS_ARRAY_LEN(limits) * GS_ARRAY_LEN(suffixes); k++) {
@@ -175,13 +178,13 @@ static void size_limit(void **state)
 
 		assert_int_equal(gs_export_open(path, &o, &e, NULL), 0);
 		assert_int_equal(push(e, &h), 0);
-		for (int i = 0; i < 50; i++)
+		for (int i = 0; i < 20; i++)
 			assert_int_equal(push(e, &c), 0);
 		left_out = gs_export_left_out(e);
 		assert_int_equal(gs_export_close(&e, NULL), 0);
 		file = read_all(path);
 		n = count_calls(suffix, &file);
-		assert_int_equal(n + left_out, 50000);
+		assert_int_equal(n + left_out, 20000);
 		assert_true(left_out > 0);
 		if (limit > 1) {
 			assert_true(file.bytes <= limit);
