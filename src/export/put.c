@@ -168,15 +168,9 @@ char *gs_put_json(char *p, const char *text, size_t max_bytes)
 }
 
 /* RFC 4180: quotes around what holds a comma, a quote or a line end; quotes doubled. */
-char *gs_put_csv(char *p, const char *text, size_t max_bytes)
+static char *put_csv_quoted(char *p, const uint8_t *s, size_t left)
 {
-	size_t left = strnlen(text, max_bytes);
-	const uint8_t *s = (const uint8_t *)text;
-	bool quoted = memchr(text, ',', left) || memchr(text, '"', left) ||
-		      memchr(text, '\n', left) || memchr(text, '\r', left);
-
-	if (quoted)
-		*p++ = '"';
+	*p++ = '"';
 	while (left) {
 		if (*s >= 0x80) {
 			p = put_utf8(p, &s, &left);
@@ -187,7 +181,28 @@ char *gs_put_csv(char *p, const char *text, size_t max_bytes)
 		*p++ = (char)*s++;
 		left--;
 	}
-	if (quoted)
-		*p++ = '"';
+	*p++ = '"';
+	return p;
+}
+
+char *gs_put_csv(char *p, const char *text, size_t max_bytes)
+{
+	size_t all = strnlen(text, max_bytes), left = all;
+	const uint8_t *s = (const uint8_t *)text;
+	char *begin = p;
+
+	while (left) {
+		uint8_t c = *s;
+
+		if (c >= 0x80) {
+			p = put_utf8(p, &s, &left);
+			continue;
+		}
+		if (c == ',' || c == '"' || c == '\n' || c == '\r')
+			return put_csv_quoted(begin, (const uint8_t *)text, all);
+		*p++ = (char)c;
+		s++;
+		left--;
+	}
 	return p;
 }

@@ -95,7 +95,8 @@ static unsigned column_of(struct csv *x, const char *arg)
 
 static char *wall(struct csv *x, char *p, int64_t wall_ns)
 {
-	int64_t second = wall_ns / 1000000000, rest = wall_ns % 1000000000;
+	int64_t second = wall_ns / 1000000000;
+	int32_t rest = (int32_t)(wall_ns % 1000000000);
 	struct tm tm;
 	time_t t;
 
