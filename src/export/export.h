@@ -15,7 +15,7 @@
 struct gs_export; /* an open trace file */
 
 struct gs_export_options {
-	size_t size; /* of this struct */
+	size_t size;        /* of this struct */
 	uint64_t max_bytes; /* of the file; 0 no limit. When reached, later calls are left out and
 			     * counted, and the file is still closed in order */
 };
@@ -48,11 +48,11 @@ enum gs_summary_format {
 int gs_summary_format_parse(const char *name, enum gs_summary_format *ret_format);
 
 struct gs_summary_style {
-	size_t size;       /* of this struct */
-	unsigned width;    /* columns of the terminal, 0: no limit */
-	bool color;        /* ANSI colours in the table */
-	bool threads;      /* the table also shows each thread */
-	unsigned n_top;    /* functions shown by layer in the table; 0: all */
+	size_t size;    /* of this struct */
+	unsigned width; /* columns of the terminal, 0: no limit */
+	bool color;     /* ANSI colours in the table */
+	bool threads;   /* the table also shows each thread */
+	unsigned n_top; /* functions shown by layer in the table; 0: all */
 };
 
 /* Render; 0 or a negative errno of writing to out. */

@@ -1,0 +1,323 @@
+/*
+ * A trace file as the rest of the program sees it: opened by its suffix, pushed to, closed. What
+ * the formats have in common is here: the dictionary, the start that waits until the session's
+ * texts are known, the limit on the size, and the entities that a call names.
+ */
+#include "export/export_int.h"
+
+#include <errno.h>
+
+#include "base/mem.h"
+
+static const struct gs_writer *const writers[] = {&gs_writer_perfetto, &gs_writer_json,
+						  &gs_writer_csv};
+
+static const struct gs_writer *writer_of(const char *path)
+{
+	const char *name = strrchr(path, '/');
+	const char *dot;
+
+	name = name ? name + 1 : path;
+	dot = strrchr(name, '.');
+	if (!dot || dot == name) /* ".csv" is a name without a suffix */
+		return NULL;
+	for (size_t i = 0; i < GS_ARRAY_LEN(writers); i++)
+		if (strcmp(dot, writers[i]->suffix) == 0)
+			return writers[i];
+	return NULL;
+}
+
+bool gs_export_knows(const char *path)
+{
+	return writer_of(path) != NULL;
+}
+
+static void export_free(struct gs_export **export)
+{
+	struct gs_export *e = *export;
+
+	if (!e)
+		return;
+	if (e->writer->fini && e->state)
+		e->writer->fini(e->state);
+	free(e->state);
+	gs_dict_free(&e->dict);
+	if (e->out.fd >= 0)
+		gs_out_close(&e->out);
+	free(e->path);
+	free(e);
+	*export = NULL;
+}
+
+static void start_once(struct gs_export *e)
+{
+	if (e->started)
+		return;
+	e->started = true;
+	gs_out_commit(&e->out, e->writer->start(e, gs_out_begin(&e->out)));
+}
+
+static void record_limited(struct gs_export *e, const struct gs_record *r)
+{
+	uint8_t *p = gs_out_begin(&e->out);
+
+	if (!e->full) {
+		uint8_t *end = e->writer->record(e, r, p);
+
+		if (e->max_bytes &&
+		    e->out.file_bytes + (uint64_t)(end - e->out.buf) + GS_OUT_TAIL_BYTES >
+			    e->max_bytes)
+			e->full = true;
+		else
+			gs_out_commit(&e->out, end);
+	}
+	if (e->full && r->kind == GS_REC_CALL)
+		e->left_out++;
+}
+
+static void see_time(struct gs_export *e, uint64_t time_ns)
+{
+	if (time_ns > e->now_ns)
+		e->now_ns = time_ns;
+}
+
+static int push_record(struct gs_export *e, const struct gs_record *r)
+{
+	int error;
+
+	switch (r->kind) {
+	case GS_REC_CALL: {
+		const struct gs_rec_call *c = (const void *)r;
+
+		see_time(e, c->start_ns + c->dur_ns);
+		break;
+	}
+	case GS_REC_SESSION:
+		see_time(e, ((const struct gs_rec_session *)r)->start_ns);
+		break;
+	case GS_REC_COUNTER:
+		see_time(e, ((const struct gs_rec_counter *)r)->time_ns);
+		break;
+	case GS_REC_END:
+		memcpy(&e->end, r, sizeof(e->end));
+		e->ended = true;
+		see_time(e, e->end.end_ns);
+		break;
+	default:
+		break;
+	}
+	if (r->kind != GS_REC_CALL) {
+		error = gs_dict_apply(e->dict, r);
+		if (error == -ENOMEM)
+			return error;
+		/* An id out of range: whoever uses it is shown as unknown. */
+		if (error < 0)
+			return 0;
+	}
+	if (r->kind == GS_REC_CALL || r->kind == GS_REC_COUNTER || r->kind == GS_REC_LOSS)
+		start_once(e);
+	if (e->started)
+		record_limited(e, r);
+	return 0;
+}
+
+static int push(void *ctx, const struct gs_batch *batch)
+{
+	struct gs_export *e = ctx;
+	const struct gs_record *r;
+	size_t offset = 0;
+	int error;
+
+	while (!e->out.error && (r = gs_record_next(batch, &offset)) != NULL) {
+		error = push_record(e, r);
+		if (error < 0)
+			return error;
+	}
+	if (e->out.error)
+		return e->out.error;
+	return offset == batch->bytes ? 0 : -EINVAL;
+}
+
+static int flush(void *ctx)
+{
+	struct gs_export *e = ctx;
+
+	return gs_out_flush(&e->out);
+}
+
+int gs_export_open(const char *path, const struct gs_export_options *options,
+		   struct gs_export **ret_export, struct gs_err *err)
+{
+	GS_CLEANUP(export_free) struct gs_export *e = NULL;
+	const struct gs_writer *writer = writer_of(path);
+	int r;
+
+	if (!writer)
+		return gs_err_set(err, -EINVAL,
+				  "cannot tell the format of %s by its name: end it in .pftrace, "
+				  ".json or .csv",
+				  path);
+	e = calloc(1, sizeof(*e));
+	if (!e)
+		return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
+	e->writer = writer;
+	e->out.fd = -1;
+	e->state = calloc(1, writer->state_bytes);
+	e->dict = gs_dict_new();
+	e->path = strdup(path);
+	if (!e->state || !e->dict || !e->path)
+		return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
+	if (options &&
+	    options->size >= offsetof(struct gs_export_options, max_bytes) + sizeof(uint64_t))
+		e->max_bytes = options->max_bytes;
+	r = gs_out_open(&e->out, path);
+	if (r < 0) {
+		e->out.fd = -1;
+		return gs_err_set(err, r, "cannot create %s: %s", path, strerror(-r));
+	}
+	e->sink = (struct gs_sink){.push = push, .flush = flush, .ctx = e};
+	*ret_export = gs_take(e);
+	return 0;
+}
+
+const struct gs_sink *gs_export_sink(struct gs_export *export)
+{
+	return &export->sink;
+}
+
+uint64_t gs_export_left_out(const struct gs_export *export)
+{
+	return export->left_out;
+}
+
+int gs_export_close(struct gs_export **export, struct gs_err *err)
+{
+	GS_CLEANUP(export_free) struct gs_export *e = *export;
+	int r;
+
+	*export = NULL;
+	start_once(e);
+	if (e->writer->finish)
+		gs_out_commit(&e->out, e->writer->finish(e, gs_out_begin(&e->out)));
+	r = gs_out_flush(&e->out);
+	if (r < 0 && e->writer->last_words && e->out.file_bytes)
+		gs_out_last_words(&e->out, e->writer->last_words);
+	r = gs_out_close(&e->out);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot write %s: %s", e->path, strerror(-r));
+	return 0;
+}
+
+void gs_call_view(const struct gs_dict *dict, const struct gs_rec_call *call,
+		  struct gs_call_view *v)
+{
+	v->call = call;
+	v->function = gs_dict_function(dict, call->function);
+	v->thread = gs_dict_thread(dict, call->thread);
+	v->process = v->thread ? gs_dict_process(dict, v->thread->process) : NULL;
+	v->layer = v->function ? v->function->layer : GS_LAYER_NONE;
+	v->func_class = v->function ? v->function->func_class : GS_CLASS_OTHER;
+	v->function_name = v->function ? gs_dict_string(dict, v->function->name_str) : "";
+	if (v->function_name[0] == '\0')
+		v->function_name = "unknown";
+	v->layer_name = v->layer ? gs_layer_name(v->layer) : "unknown";
+	v->class_name = v->function ? gs_class_name(v->func_class) : "unknown";
+}
+
+/* gs_call_args() of a launch, the most frequent call by far, without its printf: the words must
+ * stay the same (tested). */
+static size_t launch_args(const struct gs_rec_call *c, struct gs_arg *a)
+{
+	a[0] = (struct gs_arg){.name = "function", .type = GS_ARG_HANDLE, .value = c->arg[0]};
+	a[1].name = "grid";
+	a[1].type = GS_ARG_TEXT;
+	a[1].value = 0;
+	*gs_put_dim3(a[1].text, (uint32_t)c->arg[1], (uint32_t)(c->arg[1] >> 32),
+		     (uint32_t)c->arg[2]) = '\0';
+	a[2].name = "block";
+	a[2].type = GS_ARG_TEXT;
+	a[2].value = 0;
+	*gs_put_dim3(a[2].text, (uint32_t)(c->arg[2] >> 32), (uint32_t)c->arg[3],
+		     (uint32_t)(c->arg[3] >> 32)) = '\0';
+	a[3] = (struct gs_arg){.name = "shared_bytes", .type = GS_ARG_BYTES, .value = c->aux};
+	a[4] = (struct gs_arg){.name = "stream", .type = GS_ARG_HANDLE, .value = c->stream};
+	return 5;
+}
+
+static void add_text(struct gs_arg *a, const char *name, const char *text)
+{
+	a->name = name;
+	a->type = GS_ARG_TEXT;
+	a->value = 0;
+	*gs_put(a->text, text) = '\0';
+}
+
+/* The communicator of an NCCL call, when it is known. */
+static const struct gs_rec_comm *comm_of(const struct gs_dict *dict, const struct gs_call_view *v)
+{
+	uint64_t handle;
+
+	if (v->layer != GS_LAYER_NCCL || !v->thread)
+		return NULL;
+	switch (v->func_class) {
+	case GS_CLASS_COLLECTIVE:
+	case GS_CLASS_P2P:
+		handle = v->call->arg[1];
+		break;
+	case GS_CLASS_COMM:
+	case GS_CLASS_QUERY:
+		handle = v->call->arg[0];
+		break;
+	default:
+		return NULL;
+	}
+	return handle ? gs_dict_comm(dict, v->thread->process, handle) : NULL;
+}
+
+size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
+		      struct gs_arg args[GS_EXPORT_ARG_MAX])
+{
+	const struct gs_rec_call *c = v->call;
+	const struct gs_rec_comm *comm = comm_of(dict, v);
+	size_t n;
+
+	if (v->func_class == GS_CLASS_LAUNCH && v->layer != GS_LAYER_NCCL && c->ret == 0)
+		n = launch_args(c, args);
+	else
+		n = gs_call_args(c, v->layer, v->func_class, args);
+	if (comm && comm->rank >= 0)
+		args[n++] = (struct gs_arg){
+			.name = "rank", .type = GS_ARG_U64, .value = (uint64_t)comm->rank};
+	if (comm && comm->n_ranks >= 0)
+		args[n++] = (struct gs_arg){
+			.name = "nranks", .type = GS_ARG_U64, .value = (uint64_t)comm->n_ranks};
+	if (c->call_flags & GS_CALL_UNFINISHED)
+		add_text(&args[n++], "state", "did not finish");
+	if (c->call_flags & GS_CALL_ARGS_UNREAD)
+		add_text(&args[n++], "arguments", "some could not be read");
+	return n;
+}
+
+unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name)
+{
+	uintptr_t h = (uintptr_t)name;
+	size_t slot = (h ^ h >> 7) % GS_ARG_NAME_SLOTS;
+	unsigned id = 0;
+
+	while (names->name[slot] && names->name[slot] != name)
+		slot = (slot + 1) % GS_ARG_NAME_SLOTS;
+	if (names->name[slot])
+		return names->id[slot];
+	for (size_t i = 0; i < GS_ARG_NAME_SLOTS && !id; i++)
+		if (names->name[i] && strcmp(names->name[i], name) == 0)
+			id = names->id[i];
+	/* One slot stays free, so that looking for a name always ends. */
+	if (names->n_slots + 1 >= GS_ARG_NAME_SLOTS)
+		return id;
+	if (!id)
+		id = ++names->last_id;
+	names->n_slots++;
+	names->name[slot] = name;
+	names->id[slot] = (uint8_t)id;
+	return id;
+}

@@ -1,0 +1,121 @@
+/*
+ * The file behind a trace writer. When a write fails (no space, a limit on the size of files, a
+ * reader that went away), the file is cut back to the end of the last whole record that fits,
+ * so that what was written can be read; from then on every call returns that error.
+ */
+#include "export/export_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <time.h>
+
+#include "base/mem.h"
+
+int gs_out_open(struct gs_out *out, const char *path)
+{
+	GS_FREE uint8_t *buf = malloc(GS_OUT_BYTES);
+	GS_CLOSE int fd = -1;
+
+	if (!buf)
+		return -ENOMEM;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+	if (fd < 0)
+		return -errno;
+	*out = (struct gs_out){.fd = gs_take_fd(&fd), .buf = gs_take(buf)};
+	return 0;
+}
+
+/* write() whose failure is an error and not a signal: SIGXFSZ and SIGPIPE end a process that has
+ * not asked for it, and this room may not decide for the whole process what they do. */
+static ssize_t write_quietly(int fd, const void *data, size_t bytes)
+{
+	static const struct timespec at_once;
+	sigset_t caught, before, pending;
+	ssize_t n;
+	int error;
+
+	sigemptyset(&caught);
+	sigaddset(&caught, SIGXFSZ);
+	sigaddset(&caught, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &caught, &before);
+	n = write(fd, data, bytes);
+	error = errno;
+	if (n < 0 && (error == EFBIG || error == EPIPE)) {
+		int sig = error == EFBIG ? SIGXFSZ : SIGPIPE;
+
+		/* One that was waiting before is not ours to take. */
+		if (!sigismember(&pending, sig)) {
+			sigemptyset(&caught);
+			sigaddset(&caught, sig);
+			sigtimedwait(&caught, NULL, &at_once);
+		}
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	errno = error;
+	return n;
+}
+
+/* The end of the last record within the bytes that were written, leaving room for last words. */
+static void cut_at_record(struct gs_out *out, size_t written_bytes)
+{
+	size_t keep = 0;
+
+	for (uint32_t i = 0; i < out->n_marks; i++)
+		if (out->marks[i] + 64 <= written_bytes)
+			keep = out->marks[i];
+	out->file_bytes += keep;
+	/* A pipe or a device cannot be cut; nothing is lost by trying. */
+	if (ftruncate(out->fd, (off_t)out->file_bytes) < 0)
+		return;
+}
+
+int gs_out_flush(struct gs_out *out)
+{
+	size_t done = 0;
+
+	while (!out->error && done < out->used_bytes) {
+		ssize_t n = write_quietly(out->fd, out->buf + done, out->used_bytes - done);
+
+		if (n >= 0)
+			done += (size_t)n;
+		else if (errno != EINTR)
+			out->error = -errno;
+		if (out->error)
+			cut_at_record(out, done);
+	}
+	if (!out->error)
+		out->file_bytes += done;
+	out->used_bytes = 0;
+	out->n_marks = 0;
+	return out->error;
+}
+
+void gs_out_last_words(struct gs_out *out, const char *text)
+{
+	if (lseek(out->fd, (off_t)out->file_bytes, SEEK_SET) < 0)
+		return;
+	if (write_quietly(out->fd, text, strlen(text)) < 0)
+		return; /* the error that counts is the one before */
+}
+
+int gs_out_close(struct gs_out *out)
+{
+	int r = gs_out_flush(out);
+
+	if (close(gs_take_fd(&out->fd)) < 0 && r == 0)
+		r = -errno;
+	gs_free_p(&out->buf);
+	return r;
+}
+
+void gs_out_commit(struct gs_out *out, const void *end)
+{
+	size_t used = (size_t)((const uint8_t *)end - out->buf);
+	uint32_t last = out->n_marks ? out->marks[out->n_marks - 1] : 0;
+
+	out->used_bytes = used;
+	if (used - last >= GS_OUT_MARK_BYTES && out->n_marks < GS_ARRAY_LEN(out->marks))
+		out->marks[out->n_marks++] = (uint32_t)used;
+}

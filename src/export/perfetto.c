@@ -1,0 +1,565 @@
+/*
+ * ".pftrace": the protobuf form of Perfetto (ui.perfetto.dev, trace_processor). A trace is a run
+ * of TracePacket messages; ours are all of one sequence:
+ *
+ *   first packet     incremental state cleared, defaults, categories by number, the clocks
+ *   track            one for a process, a thread, a counter, when it is first used
+ *   interned data    a name by number, when it is first used
+ *   slice            begin with name, categories and arguments; end
+ *
+ * Times are those of the records, CLOCK_BOOTTIME, which is Perfetto's own default. The reader
+ * sorts by time, so a call may be written when it ends, after the calls inside it. A call that
+ * never returned is a begin without an end. What was lost is an instant on a track of its own, at
+ * the time the stream told it. The numbers of fields are those of protos/perfetto/trace in
+ * Perfetto's sources; tests/golden/perfetto_subset.proto lists the ones used here.
+ */
+#include "export/export_int.h"
+#include "export/pb.h"
+
+#include "base/mem.h"
+#include "base/map.h"
+
+enum { /* fields, by message */
+       TRACE_PACKET = 1,
+
+       PACKET_CLOCK_SNAPSHOT = 6,
+       PACKET_TIMESTAMP = 8,
+       PACKET_SEQUENCE_ID = 10,
+       PACKET_TRACK_EVENT = 11,
+       PACKET_INTERNED_DATA = 12,
+       PACKET_SEQUENCE_FLAGS = 13,
+       PACKET_TIMESTAMP_CLOCK = 58,
+       PACKET_DEFAULTS = 59,
+       PACKET_TRACK_DESCRIPTOR = 60,
+
+       SNAPSHOT_CLOCKS = 1,
+       CLOCK_ID = 1,
+       CLOCK_TIMESTAMP = 2,
+
+       TRACK_UUID = 1,
+       TRACK_NAME = 2,
+       TRACK_PROCESS = 3,
+       TRACK_THREAD = 4,
+       TRACK_PARENT = 5,
+       TRACK_COUNTER = 8,
+       PROCESS_PID = 1,
+       PROCESS_CMDLINE = 2,
+       PROCESS_SORT_INDEX = 3,
+       PROCESS_NAME = 6,
+       PROCESS_START = 7,
+       PROCESS_LABELS = 8,
+       THREAD_PID = 1,
+       THREAD_TID = 2,
+       THREAD_SORT_INDEX = 3,
+       THREAD_NAME = 5,
+       COUNTER_UNIT = 3,
+
+       EVENT_CATEGORY_IID = 3,
+       EVENT_ANNOTATION = 4,
+       EVENT_TYPE = 9,
+       EVENT_NAME_IID = 10,
+       EVENT_TRACK = 11,
+       EVENT_NAME = 23,
+       EVENT_COUNTER_VALUE = 30,
+
+       ANNOTATION_NAME_IID = 1,
+       ANNOTATION_UINT = 3,
+       ANNOTATION_INT = 4,
+       ANNOTATION_STRING = 6,
+       ANNOTATION_POINTER = 7,
+       ANNOTATION_NAME = 10,
+       ANNOTATION_STRING_IID = 17,
+
+       INTERNED_CATEGORIES = 1,
+       INTERNED_EVENT_NAMES = 2,
+       INTERNED_ANNOTATION_NAMES = 3,
+       INTERNED_ANNOTATION_STRINGS = 29,
+       ENTRY_IID = 1,
+       ENTRY_TEXT = 2,
+};
+
+enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
+enum { SEQ_CLEARED = 1, SEQ_NEEDS_STATE = 2 };
+enum { CLOCK_ID_REALTIME = 1, CLOCK_ID_BOOTTIME = 6 };
+enum { UNIT_COUNT = 2, UNIT_BYTES = 3 };
+
+/* Categories: a layer's number, and these. */
+enum { CATEGORY_UNKNOWN = GS_LAYER_COUNT, CATEGORY_ERROR, CATEGORY_GPUSCOPE };
+
+/* Track ids: a kind in the low bits, so that none meet; small numbers make small files. */
+enum { TRACK_OWN = 0, TRACK_OF_PROCESS = 1, TRACK_OF_THREAD = 2, TRACK_OF_COUNTER = 3 };
+#define UUID(kind, id)      ((uint64_t)(id) << 2 | (kind))
+#define UUID_GPUSCOPE       UUID(TRACK_OWN, 1)
+#define UUID_LOSSES         UUID(TRACK_OWN, 2)
+#define UUID_UNKNOWN_THREAD UUID(TRACK_OWN, 3)
+
+#define EVENT_NAME_UNKNOWN 1 /* and function id + 1 */
+#define COUNTER_MAX        65536
+
+/* Texts of arguments that have a number. One that hashes to the place of another takes it over
+ * and, when it comes again, gets a new number: bounded, and always right. */
+#define TEXT_SLOTS 1024
+struct text_slot {
+	uint64_t iid; /* 0: free */
+	char text[sizeof(((struct gs_arg *)0)->text)];
+};
+
+struct perfetto {
+	/* Announced already, by id. */
+	uint8_t functions[GS_DICT_MAX_ID];
+	uint8_t threads[GS_DICT_MAX_ID];
+	uint8_t processes[GS_DICT_MAX_ID];
+	bool loss_track, unknown_track, unknown_name;
+	struct gs_map counters; /* (process, name) -> 1, 2, ... */
+	struct gs_arg_names arg_names;
+	struct text_slot texts[TEXT_SLOTS];
+	uint64_t last_text_iid;
+};
+
+/* Each packet begins the same way: sequence 1, and it relies on what came before. */
+static uint8_t *packet_open(struct gs_pb *pb)
+{
+	static const uint8_t head[] = {PACKET_SEQUENCE_ID << 3, 1, PACKET_SEQUENCE_FLAGS << 3,
+				       SEQ_NEEDS_STATE};
+	uint8_t *packet = gs_pb_open(pb, TRACE_PACKET, GS_PB_LARGE);
+
+	memcpy(pb->at, head, sizeof(head));
+	pb->at += sizeof(head);
+	return packet;
+}
+
+static void packet_close(struct gs_pb *pb, uint8_t *packet)
+{
+	gs_pb_close(pb, packet, GS_PB_LARGE);
+}
+
+static void entry(struct gs_pb *pb, uint32_t table, uint64_t iid, const char *text)
+{
+	uint8_t *m = gs_pb_open(pb, table, GS_PB_SMALL);
+
+	gs_pb_uint(pb, ENTRY_IID, iid);
+	gs_pb_text(pb, ENTRY_TEXT, text, GS_PUT_MAX);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+}
+
+/* A packet that gives a number to a text. */
+static void intern(struct gs_pb *pb, uint32_t table, uint64_t iid, const char *text)
+{
+	uint8_t *packet = packet_open(pb);
+	uint8_t *m = gs_pb_open(pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
+
+	entry(pb, table, iid, text);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static uint8_t *event_open(struct gs_pb *pb, unsigned type, uint64_t track)
+{
+	uint8_t *m = gs_pb_open(pb, PACKET_TRACK_EVENT, GS_PB_LARGE);
+
+	gs_pb_uint(pb, EVENT_TYPE, type);
+	gs_pb_uint(pb, EVENT_TRACK, track);
+	return m;
+}
+
+static void annotate_text(struct gs_pb *pb, const char *name, const char *text, size_t max_bytes)
+{
+	uint8_t *m;
+
+	if (text[0] == '\0')
+		return;
+	m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
+	gs_pb_text(pb, ANNOTATION_NAME, name, GS_PUT_MAX);
+	gs_pb_text(pb, ANNOTATION_STRING, text, max_bytes);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+}
+
+static void annotate_number(struct gs_pb *pb, const char *name, uint32_t field, uint64_t value)
+{
+	uint8_t *m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
+
+	gs_pb_text(pb, ANNOTATION_NAME, name, GS_PUT_MAX);
+	gs_pb_uint(pb, field, value);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+}
+
+/* A track with only a name. */
+static void own_track(struct gs_pb *pb, uint64_t uuid, const char *name)
+{
+	uint8_t *packet = packet_open(pb);
+	uint8_t *m = gs_pb_open(pb, PACKET_TRACK_DESCRIPTOR, GS_PB_LARGE);
+
+	gs_pb_uint(pb, TRACK_UUID, uuid);
+	gs_pb_text(pb, TRACK_NAME, name, GS_PUT_MAX);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void clock(struct gs_pb *pb, unsigned id, uint64_t time_ns)
+{
+	uint8_t *m = gs_pb_open(pb, SNAPSHOT_CLOCKS, GS_PB_SMALL);
+
+	gs_pb_uint(pb, CLOCK_ID, id);
+	gs_pb_uint(pb, CLOCK_TIMESTAMP, time_ns);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+}
+
+/* Ties the boot clock to the time of day, and says what is traced. */
+static void session(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_session *s)
+{
+	uint8_t *packet = packet_open(pb), *m;
+
+	gs_pb_uint(pb, PACKET_TIMESTAMP, s->start_ns);
+	m = gs_pb_open(pb, PACKET_CLOCK_SNAPSHOT, GS_PB_LARGE);
+	clock(pb, CLOCK_ID_BOOTTIME, s->start_ns);
+	clock(pb, CLOCK_ID_REALTIME, s->start_ns + (uint64_t)s->wall_minus_boot_ns);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+
+	packet = packet_open(pb);
+	gs_pb_uint(pb, PACKET_TIMESTAMP, s->start_ns);
+	m = event_open(pb, TYPE_INSTANT, UUID_GPUSCOPE);
+	gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_GPUSCOPE);
+	gs_pb_text(pb, EVENT_NAME, "tracing began", GS_PUT_MAX);
+	annotate_text(pb, "command", gs_dict_string(e->dict, s->command_str), GS_PUT_MAX);
+	annotate_text(pb, "host", gs_dict_string(e->dict, s->host_str), GS_PUT_MAX);
+	annotate_text(pb, "kernel", gs_dict_string(e->dict, s->kernel_str), GS_PUT_MAX);
+	annotate_text(pb, "engine", gs_dict_string(e->dict, s->engine_str), GS_PUT_MAX);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static uint8_t *start(struct gs_export *e, uint8_t *p)
+{
+	const struct gs_rec_session *s = gs_dict_session(e->dict);
+	struct perfetto *x = e->state;
+	struct gs_pb pb = {p};
+	uint8_t *packet = gs_pb_open(&pb, TRACE_PACKET, GS_PB_LARGE), *m;
+
+	x->counters = GS_MAP_INIT(COUNTER_MAX);
+	gs_pb_uint(&pb, PACKET_SEQUENCE_ID, 1);
+	gs_pb_uint(&pb, PACKET_SEQUENCE_FLAGS, SEQ_CLEARED);
+	m = gs_pb_open(&pb, PACKET_DEFAULTS, GS_PB_SMALL);
+	gs_pb_uint(&pb, PACKET_TIMESTAMP_CLOCK, CLOCK_ID_BOOTTIME);
+	gs_pb_close(&pb, m, GS_PB_SMALL);
+	m = gs_pb_open(&pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
+	for (unsigned i = 1; i < GS_LAYER_COUNT; i++)
+		entry(&pb, INTERNED_CATEGORIES, i, gs_layer_name(i));
+	entry(&pb, INTERNED_CATEGORIES, CATEGORY_UNKNOWN, "unknown");
+	entry(&pb, INTERNED_CATEGORIES, CATEGORY_ERROR, "error");
+	entry(&pb, INTERNED_CATEGORIES, CATEGORY_GPUSCOPE, "gpuscope");
+	gs_pb_close(&pb, m, GS_PB_LARGE);
+	packet_close(&pb, packet);
+	own_track(&pb, UUID_GPUSCOPE, "gpuscope");
+	if (s)
+		session(e, &pb, s);
+	return pb.at;
+}
+
+static void process_track(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_process *r)
+{
+	const char *container = gs_dict_string(e->dict, r->container_str);
+	uint8_t *packet = packet_open(pb);
+	uint8_t *track = gs_pb_open(pb, PACKET_TRACK_DESCRIPTOR, GS_PB_LARGE), *m;
+
+	gs_pb_uint(pb, TRACK_UUID, UUID(TRACK_OF_PROCESS, r->id));
+	m = gs_pb_open(pb, TRACK_PROCESS, GS_PB_LARGE);
+	gs_pb_uint(pb, PROCESS_PID, r->pid);
+	/* One text: where its arguments begin and end was lost when it became one. */
+	gs_pb_text(pb, PROCESS_CMDLINE, gs_dict_string(e->dict, r->cmdline_str), GS_PUT_MAX);
+	gs_pb_uint(pb, PROCESS_SORT_INDEX, r->id);
+	gs_pb_text(pb, PROCESS_NAME, gs_dict_string(e->dict, r->comm_str), GS_PUT_MAX);
+	if (r->start_ns)
+		gs_pb_uint(pb, PROCESS_START, r->start_ns);
+	if (container[0])
+		gs_pb_text(pb, PROCESS_LABELS, container, GS_PUT_MAX);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	gs_pb_close(pb, track, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void thread_track(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_thread *t,
+			 const struct gs_rec_process *r)
+{
+	const char *name = gs_dict_string(e->dict, t->comm_str);
+	uint8_t *packet, *track, *m;
+
+	if (!r) { /* Perfetto has no threads outside of a process */
+		own_track(pb, UUID(TRACK_OF_THREAD, t->id), name);
+		return;
+	}
+	packet = packet_open(pb);
+	track = gs_pb_open(pb, PACKET_TRACK_DESCRIPTOR, GS_PB_LARGE);
+	gs_pb_uint(pb, TRACK_UUID, UUID(TRACK_OF_THREAD, t->id));
+	gs_pb_uint(pb, TRACK_PARENT, UUID(TRACK_OF_PROCESS, r->id));
+	m = gs_pb_open(pb, TRACK_THREAD, GS_PB_LARGE);
+	gs_pb_uint(pb, THREAD_PID, r->pid);
+	gs_pb_uint(pb, THREAD_TID, t->tid);
+	gs_pb_uint(pb, THREAD_SORT_INDEX, t->tid == r->pid ? 0 : t->tid);
+	gs_pb_text(pb, THREAD_NAME, name, GS_PUT_MAX);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	gs_pb_close(pb, track, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+/* The dictionary refuses ids of GS_DICT_MAX_ID and above, so announced ones are in the tables. */
+static uint64_t need_process(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_process *r)
+{
+	struct perfetto *x = e->state;
+
+	if (!x->processes[r->id]) {
+		x->processes[r->id] = 1;
+		process_track(e, pb, r);
+	}
+	return UUID(TRACK_OF_PROCESS, r->id);
+}
+
+static uint64_t need_thread(struct gs_export *e, struct gs_pb *pb, const struct gs_call_view *v)
+{
+	struct perfetto *x = e->state;
+
+	if (!v->thread) {
+		if (!x->unknown_track)
+			own_track(pb, UUID_UNKNOWN_THREAD, "unknown thread");
+		x->unknown_track = true;
+		return UUID_UNKNOWN_THREAD;
+	}
+	if (!x->threads[v->thread->id]) {
+		x->threads[v->thread->id] = 1;
+		if (v->process)
+			need_process(e, pb, v->process);
+		thread_track(e, pb, v->thread, v->process);
+	}
+	return UUID(TRACK_OF_THREAD, v->thread->id);
+}
+
+static uint64_t need_event_name(struct perfetto *x, struct gs_pb *pb, const struct gs_call_view *v)
+{
+	if (!v->function) {
+		if (!x->unknown_name)
+			intern(pb, INTERNED_EVENT_NAMES, EVENT_NAME_UNKNOWN, "unknown");
+		x->unknown_name = true;
+		return EVENT_NAME_UNKNOWN;
+	}
+	if (!x->functions[v->function->id]) {
+		x->functions[v->function->id] = 1;
+		intern(pb, INTERNED_EVENT_NAMES, v->function->id + 1, v->function_name);
+	}
+	return v->function->id + 1;
+}
+
+static unsigned need_arg_name(struct perfetto *x, struct gs_pb *pb, const char *name)
+{
+	unsigned known = x->arg_names.last_id, iid = gs_arg_name_id(&x->arg_names, name);
+
+	if (iid > known)
+		intern(pb, INTERNED_ANNOTATION_NAMES, iid, name);
+	return iid;
+}
+
+static uint64_t need_text(struct perfetto *x, struct gs_pb *pb, const char *text)
+{
+	size_t bytes = strlen(text) + 1;
+	struct text_slot *slot = &x->texts[gs_hash_bytes(text, bytes) % TEXT_SLOTS];
+
+	if (slot->iid == 0 || memcmp(slot->text, text, bytes) != 0) {
+		slot->iid = ++x->last_text_iid;
+		memcpy(slot->text, text, bytes);
+		intern(pb, INTERNED_ANNOTATION_STRINGS, slot->iid, text);
+	}
+	return slot->iid;
+}
+
+static void annotate(struct gs_pb *pb, const struct gs_arg *a, unsigned name_iid, uint64_t text_iid)
+{
+	uint8_t *m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
+
+	if (name_iid)
+		gs_pb_uint(pb, ANNOTATION_NAME_IID, name_iid);
+	else
+		gs_pb_text(pb, ANNOTATION_NAME, a->name, GS_PUT_MAX);
+	if (a->type == GS_ARG_TEXT)
+		gs_pb_uint(pb, ANNOTATION_STRING_IID, text_iid);
+	else if (a->type == GS_ARG_HANDLE)
+		gs_pb_uint(pb, ANNOTATION_POINTER, a->value);
+	else
+		gs_pb_uint(pb, ANNOTATION_UINT, a->value);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+}
+
+static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call *c)
+{
+	struct gs_arg args[GS_EXPORT_ARG_MAX];
+	unsigned names[GS_EXPORT_ARG_MAX];
+	uint64_t texts[GS_EXPORT_ARG_MAX] = {0}, track, name;
+	struct perfetto *x = e->state;
+	struct gs_call_view v;
+	uint8_t *packet, *m;
+	size_t n;
+
+	/* What the slice refers to has to come before it. */
+	gs_call_view(e->dict, c, &v);
+	n = gs_export_args(e->dict, &v, args);
+	track = need_thread(e, pb, &v);
+	name = need_event_name(x, pb, &v);
+	for (size_t i = 0; i < n; i++) {
+		names[i] = need_arg_name(x, pb, args[i].name);
+		if (args[i].type == GS_ARG_TEXT)
+			texts[i] = need_text(x, pb, args[i].text);
+	}
+
+	packet = packet_open(pb);
+	gs_pb_uint(pb, PACKET_TIMESTAMP, c->start_ns);
+	m = event_open(pb, TYPE_SLICE_BEGIN, track);
+	gs_pb_uint(pb, EVENT_NAME_IID, name);
+	gs_pb_uint(pb, EVENT_CATEGORY_IID,
+		   v.layer && v.layer < GS_LAYER_COUNT ? v.layer : CATEGORY_UNKNOWN);
+	if (c->failed)
+		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_ERROR);
+	for (size_t i = 0; i < n; i++)
+		annotate(pb, &args[i], names[i], texts[i]);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+	if (c->call_flags & GS_CALL_UNFINISHED)
+		return;
+
+	packet = packet_open(pb);
+	gs_pb_uint(pb, PACKET_TIMESTAMP, c->start_ns + c->dur_ns);
+	m = event_open(pb, TYPE_SLICE_END, track);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void counter_track(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_counter *c,
+			  uint64_t uuid)
+{
+	const struct gs_rec_process *r = gs_dict_process(e->dict, c->process);
+	uint64_t parent = r ? need_process(e, pb, r) : 0;
+	uint8_t *packet = packet_open(pb);
+	uint8_t *track = gs_pb_open(pb, PACKET_TRACK_DESCRIPTOR, GS_PB_LARGE), *m;
+
+	gs_pb_uint(pb, TRACK_UUID, uuid);
+	gs_pb_text(pb, TRACK_NAME, gs_dict_string(e->dict, c->name_str), GS_PUT_MAX);
+	if (parent)
+		gs_pb_uint(pb, TRACK_PARENT, parent);
+	m = gs_pb_open(pb, TRACK_COUNTER, GS_PB_SMALL);
+	if (c->unit == GS_UNIT_BYTES || c->unit == GS_UNIT_COUNT)
+		gs_pb_uint(pb, COUNTER_UNIT, c->unit == GS_UNIT_BYTES ? UNIT_BYTES : UNIT_COUNT);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+	gs_pb_close(pb, track, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void counter(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_counter *c)
+{
+	uint64_t key = (uint64_t)c->process << 32 | c->name_str, n;
+	struct perfetto *x = e->state;
+	uint8_t *packet, *m;
+
+	if (!gs_map_get(&x->counters, key, &n)) {
+		n = x->counters.n_used + 1;
+		/* Beyond COUNTER_MAX tracks nobody looks: those values are not drawn. */
+		if (gs_map_put(&x->counters, key, n) < 0)
+			return;
+		counter_track(e, pb, c, UUID(TRACK_OF_COUNTER, n));
+	}
+	packet = packet_open(pb);
+	gs_pb_uint(pb, PACKET_TIMESTAMP, c->time_ns);
+	m = event_open(pb, TYPE_COUNTER, UUID(TRACK_OF_COUNTER, n));
+	gs_pb_int(pb, EVENT_COUNTER_VALUE, c->value);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void loss(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_loss *l)
+{
+	struct perfetto *x = e->state;
+	uint8_t *packet, *m;
+
+	if (!x->loss_track)
+		own_track(pb, UUID_LOSSES, "gpuscope losses");
+	x->loss_track = true;
+	packet = packet_open(pb);
+	gs_pb_uint(pb, PACKET_TIMESTAMP, e->now_ns);
+	m = event_open(pb, TYPE_INSTANT, UUID_LOSSES);
+	gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_GPUSCOPE);
+	gs_pb_text(pb, EVENT_NAME, gs_loss_name(l->cause), GS_PUT_MAX);
+	annotate_number(pb, "count", ANNOTATION_UINT, l->count);
+	annotate_text(pb, "cause", gs_loss_text(l->cause), GS_PUT_MAX);
+	annotate_text(pb, "layer", gs_layer_name(l->layer), GS_PUT_MAX);
+	annotate_text(pb, "detail", gs_dict_string(e->dict, l->detail_str), GS_PUT_MAX);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *p)
+{
+	struct perfetto *x = e->state;
+	struct gs_pb pb = {p};
+
+	switch (r->kind) {
+	case GS_REC_CALL:
+		call(e, &pb, (const void *)r);
+		break;
+	case GS_REC_COUNTER:
+		counter(e, &pb, (const void *)r);
+		break;
+	case GS_REC_LOSS:
+		loss(e, &pb, (const void *)r);
+		break;
+	case GS_REC_PROCESS: /* more is known of it now: its track is described again */
+		if (x->processes[((const struct gs_rec_process *)r)->id])
+			process_track(e, &pb, (const void *)r);
+		break;
+	case GS_REC_THREAD: {
+		const struct gs_rec_thread *t = (const void *)r;
+
+		if (x->threads[t->id])
+			thread_track(e, &pb, t, gs_dict_process(e->dict, t->process));
+		break;
+	}
+	default:
+		break;
+	}
+	return pb.at;
+}
+
+static uint8_t *finish(struct gs_export *e, uint8_t *p)
+{
+	struct gs_pb pb = {p};
+	uint8_t *packet = packet_open(&pb), *m;
+
+	gs_pb_uint(&pb, PACKET_TIMESTAMP, e->now_ns);
+	m = event_open(&pb, TYPE_INSTANT, UUID_GPUSCOPE);
+	gs_pb_uint(&pb, EVENT_CATEGORY_IID, CATEGORY_GPUSCOPE);
+	gs_pb_text(&pb, EVENT_NAME, e->ended ? "tracing ended" : "stream stopped without its end",
+		   GS_PUT_MAX);
+	if (e->ended) {
+		annotate_text(&pb, "reason", gs_dict_string(e->dict, e->end.reason_str),
+			      GS_PUT_MAX_SHORT);
+		if (e->end.exit_status >= 0)
+			annotate_number(&pb, "exit_status", ANNOTATION_INT,
+					(uint64_t)e->end.exit_status);
+	}
+	if (e->left_out)
+		annotate_number(&pb, "calls_left_out_for_file_size", ANNOTATION_UINT, e->left_out);
+	gs_pb_close(&pb, m, GS_PB_LARGE);
+	packet_close(&pb, packet);
+	return pb.at;
+}
+
+static void fini(void *state)
+{
+	struct perfetto *x = state;
+
+	gs_map_fini(&x->counters);
+}
+
+const struct gs_writer gs_writer_perfetto = {
+	.suffix = ".pftrace",
+	.state_bytes = sizeof(struct perfetto),
+	.start = start,
+	.record = record,
+	.finish = finish,
+	.fini = fini,
+};

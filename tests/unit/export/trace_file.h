@@ -1,0 +1,112 @@
+/* What the tests of the trace writers share: a file of their own, its content, and a reader of
+ * protobuf that knows nothing of the encoder under test. */
+#ifndef GS_TESTS_EXPORT_TRACE_FILE_H
+#define GS_TESTS_EXPORT_TRACE_FILE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "export/export.h"
+
+/* A path with this suffix in a folder of this test run. */
+GS_UNUSED static const char *test_path(const char *suffix)
+{
+	static char folder[] = "/tmp/gs-export-XXXXXX", path[4][128];
+	static unsigned turn;
+
+	if (strstr(folder, "XXXXXX"))
+		assert_non_null(mkdtemp(folder));
+	turn = (turn + 1) % 4;
+	if (suffix)
+		snprintf(path[turn], sizeof(path[turn]), "%s/trace%s", folder, suffix);
+	else
+		snprintf(path[turn], sizeof(path[turn]), "%s", folder);
+	return path[turn];
+}
+
+GS_UNUSED static int remove_test_files(void **state)
+{
+	static const char *const suffixes[] = {".pftrace", ".json", ".csv"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(suffixes); i++)
+		unlink(test_path(suffixes[i]));
+	return rmdir(test_path(NULL));
+}
+
+/* All of a file; the caller frees with gs_buf_fini(). */
+GS_UNUSED static struct gs_buf read_all(const char *path)
+{
+	struct gs_buf b = GS_BUF_INIT(1u << 30);
+	GS_FCLOSE FILE *f = fopen(path, "re");
+	char chunk[65536];
+	size_t n;
+
+	if (!f)
+		fail_msg("cannot read %s", path);
+	while ((n = fread(chunk, 1, sizeof(chunk), f)) > 0)
+		assert_int_equal(gs_buf_put(&b, chunk, n), 0);
+	assert_int_equal(gs_buf_put(&b, "", 1), 0); /* for strstr() */
+	b.bytes--;
+	return b;
+}
+
+/* One field of a message. */
+struct field {
+	unsigned number, wire;
+	uint64_t value;      /* varint */
+	const uint8_t *data; /* length-delimited */
+	size_t bytes;
+};
+
+GS_UNUSED static uint64_t take_varint(const uint8_t **p, const uint8_t *end)
+{
+	uint64_t v = 0;
+
+	for (int shift = 0;; shift += 7) {
+		assert_true(*p < end && shift < 70);
+		v |= (uint64_t)(**p & 0x7f) << shift;
+		if (!(*(*p)++ & 0x80))
+			return v;
+	}
+}
+
+GS_UNUSED static struct field take_field(const uint8_t **p, const uint8_t *end)
+{
+	uint64_t tag = take_varint(p, end);
+	struct field f = {.number = (unsigned)(tag >> 3), .wire = tag & 7};
+
+	assert_true(f.wire == 0 || f.wire == 2);
+	f.value = take_varint(p, end);
+	if (f.wire == 2) {
+		assert_true(f.value <= (uint64_t)(end - *p));
+		f.data = *p;
+		f.bytes = f.value;
+		*p += f.bytes;
+	}
+	return f;
+}
+
+/* The first field of that number in a message; number 0 when there is none. */
+GS_UNUSED static struct field find_field(const void *data, size_t bytes, unsigned number)
+{
+	const uint8_t *p = data, *end = p + bytes;
+
+	while (p < end) {
+		struct field f = take_field(&p, end);
+
+		if (f.number == number)
+			return f;
+	}
+	return (struct field){0};
+}
+
+#endif

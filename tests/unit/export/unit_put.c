@@ -1,0 +1,104 @@
+/* Numbers and texts written by hand, against printf and against the rules of each format. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "export/export_int.h"
+
+static char out[65536];
+
+#define expect(end, want)                                                                          \
+	do {                                                                                       \
+		*(end) = '\0';                                                                     \
+		assert_string_equal(out, want);                                                    \
+	} while (0)
+
+static void numbers(void **state)
+{
+	uint64_t v = 1;
+	char want[64];
+
+	for (int i = 0; i < 20000; i++) {
+		uint64_t n = v >> (i % 64);
+
+		snprintf(want, sizeof(want), "%" PRIu64, n);
+		expect(gs_put_u64(out, n), want);
+		snprintf(want, sizeof(want), "%" PRId64, (int64_t)n);
+		expect(gs_put_i64(out, (int64_t)n), want);
+		snprintf(want, sizeof(want), "0x%" PRIx64, n);
+		expect(gs_put_hex(out, n), want);
+		snprintf(want, sizeof(want), "%" PRIu64 ".%03u", n / 1000, (unsigned)(n % 1000));
+		expect(gs_put_us(out, n), want);
+		v = v * 6364136223846793005ull + 1442695040888963407ull;
+	}
+	expect(gs_put_u64(out, UINT64_MAX), "18446744073709551615");
+	expect(gs_put_i64(out, INT64_MIN), "-9223372036854775808");
+	expect(gs_put_hex(out, 0), "0x0");
+	expect(gs_put_dim3(out, 0, UINT32_MAX, 10), "0,4294967295,10");
+	expect(gs_put(out, "as it is"), "as it is");
+}
+
+#define BAD "\xef\xbf\xbd"
+
+static const struct {
+	const char *text, *utf8, *json, *csv;
+} texts[] = {
+	{"", "", "\"\"", ""},
+	{"plain", "plain", "\"plain\"", "plain"},
+	{"a,b", "a,b", "\"a,b\"", "\"a,b\""},
+	{"say \"x\"", "say \"x\"", "\"say \\\"x\\\"\"", "\"say \"\"x\"\"\""},
+	{"two\nlines\r", "two\nlines\r", "\"two\\nlines\\r\"", "\"two\nlines\r\""},
+	{"\t\b\f\\\x01\x1f\x7f", "\t\b\f\\\x01\x1f\x7f", "\"\\t\\b\\f\\\\\\u0001\\u001f\\u007f\"",
+	 "\t\b\f\\\x01\x1f\x7f"},
+	{"\xe2\x82\xac\xc3\xa9\xf0\x9f\x98\x80", "\xe2\x82\xac\xc3\xa9\xf0\x9f\x98\x80",
+	 "\"\xe2\x82\xac\xc3\xa9\xf0\x9f\x98\x80\"", "\xe2\x82\xac\xc3\xa9\xf0\x9f\x98\x80"},
+	/* a stray continuation, a byte that never occurs, cut short at the end and in between */
+	{"\x80z", BAD "z", "\"" BAD "z\"", BAD "z"},
+	{"\xffz", BAD "z", "\"" BAD "z\"", BAD "z"},
+	{"z\xc3", "z" BAD, "\"z" BAD "\"", "z" BAD},
+	{"\xc3z", BAD "z", "\"" BAD "z\"", BAD "z"},
+	{"\xe2\x82z", BAD BAD "z", "\"" BAD BAD "z\"", BAD BAD "z"},
+	/* longer than needed, a surrogate, above the last character */
+	{"\xc0\xaf", BAD BAD, "\"" BAD BAD "\"", BAD BAD},
+	{"\xed\xa0\x80", BAD BAD BAD, "\"" BAD BAD BAD "\"", BAD BAD BAD},
+	{"\xf4\x90\x80\x80", BAD BAD BAD BAD, "\"" BAD BAD BAD BAD "\"", BAD BAD BAD BAD},
+};
+
+static void foreign_texts(void **state)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(texts); i++) {
+		expect(gs_put_utf8(out, texts[i].text, GS_PUT_MAX), texts[i].utf8);
+		expect(gs_put_json(out, texts[i].text, GS_PUT_MAX), texts[i].json);
+		expect(gs_put_csv(out, texts[i].text, GS_PUT_MAX), texts[i].csv);
+	}
+}
+
+/* No more is read than allowed, whatever stands behind it. */
+static void cut(void **state)
+{
+	char raw[4] = {'a', 'b', ',', '"'};
+
+	expect(gs_put_utf8(out, raw, 2), "ab");
+	expect(gs_put_json(out, raw, 2), "\"ab\"");
+	expect(gs_put_csv(out, raw, 2), "ab");
+	expect(gs_put_csv(out, raw, 3), "\"ab,\"");
+	expect(gs_put_utf8(out, "a\xc3\xa9", 2), "a" BAD);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(numbers),
+		cmocka_unit_test(foreign_texts),
+		cmocka_unit_test(cut),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
