@@ -137,7 +137,7 @@ int gs_cmd_report(int argc, char **argv)
 	struct gs_journal_reader *reader = NULL;
 	struct gs_export *export = NULL;
 	struct gs_err err = {{0}};
-	int r, close_r;
+	int r, close_r = 0;
 
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
@@ -151,7 +151,8 @@ int gs_cmd_report(int argc, char **argv)
 		return GS_EXIT_FAILED;
 	}
 	r = run(&o, reader, export);
-	close_r = gs_export_close(&export, &err);
+	if (export)
+		close_r = gs_export_close(&export, &err);
 	if (r == 0 && close_r < 0)
 		gs_say("%s", gs_err_text(&err, close_r));
 	gs_journal_reader_close(&reader);

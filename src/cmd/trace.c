@@ -73,6 +73,13 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 	trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE, detail, 1);
 }
 
+static void on_process(void *ctx, pid_t pid)
+{
+	struct trace *t = ctx;
+
+	trace_output_process(t->output, pid);
+}
+
 /* --- the consumer thread --- */
 
 static void *consume(void *ctx)
@@ -168,12 +175,11 @@ static void reap_child(struct trace *t)
 	t->child_ended = true;
 	if (WIFSIGNALED(status)) {
 		t->child_status = 128 + WTERMSIG(status);
-		snprintf(t->reason, sizeof(t->reason), "command killed by signal %d (%s)",
+		snprintf(t->reason, sizeof(t->reason), "the command was killed by signal %d (%s)",
 			 WTERMSIG(status), strsignal(WTERMSIG(status)));
 	} else {
 		t->child_status = WEXITSTATUS(status);
-		snprintf(t->reason, sizeof(t->reason), "command ended with status %d",
-			 t->child_status);
+		snprintf(t->reason, sizeof(t->reason), "the command ended");
 	}
 }
 
@@ -332,6 +338,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.n_globs = o->n_globs,
 		.on_attach = on_attach,
 		.on_late = on_late,
+		.on_process = on_process,
 		.ctx = t,
 	};
 
@@ -440,7 +447,6 @@ int gs_cmd_trace(int argc, char **argv)
 	gs_probe_free(&t.probe);
 	wait_for_child(&t);
 	cleanup(&t);
-	if (!t.options.command)
-		return r;
-	return t.child_ended && t.child_status ? t.child_status : r == GS_EXIT_FAILED && !t.child_ended ? r : t.child_status;
+	/* The command's own status comes first: to wrap it changes nothing for who waits for it. */
+	return t.options.command && t.child_ended ? t.child_status : r;
 }

@@ -60,6 +60,9 @@ void trace_output_attach(struct trace_output *output, const struct gs_attach *at
 void trace_output_loss(struct trace_output *output, unsigned layer, enum gs_loss cause,
 		       const char *detail, uint64_t count);
 
+/* A followed process was born or runs a new program: read its names while it lives. */
+void trace_output_process(struct trace_output *output, pid_t pid);
+
 /* Read what the kernel side has; harvest: also its cells, losses, and flush. */
 void trace_output_poll(struct trace_output *output, struct gs_probe *probe, bool harvest);
 void trace_output_stop(struct trace_output *output, struct gs_probe *probe);

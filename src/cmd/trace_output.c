@@ -125,6 +125,14 @@ void trace_output_loss(struct trace_output *o, unsigned layer, enum gs_loss caus
 	pthread_mutex_unlock(&o->lock);
 }
 
+void trace_output_process(struct trace_output *o, pid_t pid)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_place_exec(o->place, (uint32_t)pid);
+	gs_place_process(o->place, (uint32_t)pid);
+	pthread_mutex_unlock(&o->lock);
+}
+
 static void on_event(void *ctx, const struct gs_event *event)
 {
 	gs_feed_event(ctx, event);
@@ -311,8 +319,10 @@ void trace_output_free(struct trace_output **ref)
 	if (!o)
 		return;
 	for (size_t i = 0; i < o->n_files; i++) {
-		gs_export_close(&o->files[i].export, NULL);
-		gs_journal_close(&o->files[i].journal, NULL);
+		if (o->files[i].export)
+			gs_export_close(&o->files[i].export, NULL);
+		if (o->files[i].journal)
+			gs_journal_close(&o->files[i].journal, NULL);
 	}
 	gs_feed_free(&o->feed);
 	gs_span_free(&o->span);

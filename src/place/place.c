@@ -315,6 +315,9 @@ const struct gs_place_process *gs_place_process(struct gs_place *p, uint32_t pid
 		e->stale = 0;
 		return e->known;
 	}
+	/* Ended before it could be read again: what was read last is still the best to be had. */
+	if (e->known && !e->known->gone)
+		return e->known;
 	if (!e->known)
 		e->known = calloc(1, sizeof(*e->known));
 	if (!e->known)

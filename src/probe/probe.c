@@ -268,7 +268,9 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 	case GS_WATCH_EXEC:
 	case GS_WATCH_FORK:
 		/* A program's files come as MAP; a child shares what its parent has mapped, and the
-		 * links are on the file. */
+		 * links are on the file. Names are read at once: the process may not live long. */
+		if (target_may_match(probe, notice->pid))
+			probe->options.on_process(probe->options.ctx, notice->pid);
 		return;
 	}
 }

@@ -54,6 +54,8 @@ struct gs_probe_options {
 	void (*on_attach)(void *ctx, const struct gs_attach *attach);
 	/* A library was mapped gap_ns before its probes were in place. */
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
+	/* A process that may be a followed one was born, or runs a new program. */
+	void (*on_process)(void *ctx, pid_t pid);
 	void *ctx;
 };
 
