@@ -15,6 +15,7 @@ struct collect {
 	struct gs_buf got;     /* of all batches so far */
 	struct gs_dict *dict;  /* fed with them */
 	const void *last_data; /* where the last batch was */
+	size_t last_bytes;
 	unsigned n_pushed, n_flushed;
 	int answer; /* of push and flush */
 	bool deaf;  /* count, do not keep */
@@ -26,6 +27,7 @@ static inline GS_UNUSED int collect_push(void *ctx, const struct gs_batch *batch
 
 	c->n_pushed++;
 	c->last_data = batch->data;
+	c->last_bytes = batch->bytes;
 	if (c->deaf)
 		return c->answer;
 	if (gs_buf_put(&c->got, batch->data, batch->bytes) < 0)

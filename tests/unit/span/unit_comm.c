@@ -473,6 +473,139 @@ static void nonsense(void **state)
 	is(&c, 3, 0x91, 1, 2);
 }
 
+#define RANKS 5
+#define COMMS 60 /* communicators of a random job, the root included */
+
+/* A communicator of a random job, worked out from the outside: who is which rank. */
+struct expected {
+	uint32_t process[RANKS];
+	int32_t n_ranks;
+};
+
+static uint64_t seed;
+
+static uint32_t dice(uint32_t n)
+{
+	seed = seed * 6364136223846793005ull + 1442695040888963407ull;
+	return (uint32_t)(seed >> 33) % n;
+}
+
+/* Handle of communicator i in any process. */
+#define HANDLE(i) (0x10000ull + 16 * (uint64_t)(i))
+
+/* All ranks of parent split it into two colors or none; streams take each process's record.
+ * Returns the number of communicators afterwards. */
+static unsigned split_at_random(struct expected e[COMMS], unsigned n, unsigned parent,
+				struct stream streams[RANKS + 1])
+{
+	struct {
+		int32_t color, key;
+	} given[RANKS];
+	const struct expected *p = &e[parent];
+	uint64_t handle[2] = {HANDLE(n), HANDLE(n + 1)};
+
+	for (int32_t r = 0; r < p->n_ranks; r++) {
+		given[r].color = dice(6) ? (int32_t)dice(2) : -1;
+		given[r].key = (int32_t)dice(3) - 1;
+		put_split(&streams[p->process[r]], p->process[r], HANDLE(parent),
+			  given[r].color < 0 ? 0 : handle[given[r].color], given[r].color,
+			  given[r].key);
+	}
+	for (int32_t color = 0; color < 2; color++) {
+		struct expected *child = &e[n + (unsigned)color];
+
+		for (int32_t key = -1; key < 2; key++)
+			for (int32_t r = 0; r < p->n_ranks; r++)
+				if (given[r].color == color && given[r].key == key)
+					child->process[child->n_ranks++] = p->process[r];
+	}
+	return n + 2;
+}
+
+static unsigned shrink_at_random(struct expected e[COMMS], unsigned n, unsigned parent,
+				 struct stream streams[RANKS + 1])
+{
+	const struct expected *p = &e[parent];
+	int32_t out = (int32_t)dice((uint32_t)p->n_ranks);
+
+	for (int32_t r = 0; r < p->n_ranks; r++) {
+		if (r == out)
+			continue;
+		put_shrink(&streams[p->process[r]], p->process[r], HANDLE(parent), HANDLE(n), &out,
+			   1);
+		e[n].process[e[n].n_ranks++] = p->process[r];
+	}
+	return n + 1;
+}
+
+/* Push the processes' streams record by record, in any order between processes. */
+static void interleave(struct gs_span *span, struct stream streams[RANKS + 1])
+{
+	const struct gs_sink *sink = gs_span_sink(span);
+	size_t at[RANKS + 1] = {0}, left = 0;
+
+	for (unsigned p = 1; p <= RANKS; p++)
+		left += streams[p].buf.bytes;
+	while (left) {
+		unsigned p = 1 + dice(RANKS);
+		struct gs_batch b = {streams[p].buf.data + at[p], streams[p].buf.bytes - at[p]};
+		size_t bytes = 0;
+
+		if (!gs_record_next(&b, &bytes))
+			continue;
+		b.bytes = bytes;
+		assert_int_equal(sink->push(sink->ctx, &b), 0);
+		at[p] += bytes;
+		left -= bytes;
+	}
+}
+
+static void random_jobs(void **state)
+{
+	seed = 99;
+	for (unsigned job = 0; job < 40; job++) {
+		struct stream streams[RANKS + 1];
+		struct expected e[COMMS] = {{.n_ranks = RANKS}};
+		uint64_t hashes[COMMS];
+		STREAM s = STREAM_INIT;
+		COLLECT c;
+		SPAN *span = collect_span(&c);
+		unsigned n = 1;
+
+		put_world(&s, RANKS);
+		push(span, &s);
+		for (uint32_t p = 1; p <= RANKS; p++) {
+			streams[p] = STREAM_INIT;
+			e[0].process[p - 1] = p;
+			put_comm(&streams[p], p, HANDLE(0), (int32_t)p - 1, RANKS, ROOT_HASH);
+		}
+		while (n + 2 <= COMMS) {
+			unsigned parent = dice(n < 6 ? n : 6);
+
+			if (e[parent].n_ranks > 1 && dice(4) == 0)
+				n = shrink_at_random(e, n, parent, streams);
+			else
+				n = split_at_random(e, n, parent, streams);
+		}
+		interleave(span, streams);
+		for (unsigned i = 0; i < n; i++) {
+			hashes[i] = 0;
+			for (int32_t r = 0; r < e[i].n_ranks; r++) {
+				uint32_t p = e[i].process[r];
+
+				is(&c, p, HANDLE(i), r, e[i].n_ranks);
+				if (r == 0)
+					hashes[i] = hash(&c, p, HANDLE(i));
+				assert_int_equal(hash(&c, p, HANDLE(i)), hashes[i]);
+			}
+			for (unsigned j = 0; hashes[i] && j < i; j++)
+				assert_int_not_equal(hashes[i], hashes[j]);
+		}
+		for (uint32_t p = 1; p <= RANKS; p++)
+			stream_fini(&streams[p]);
+	}
+}
+
 /* Half of a job is traced, for long: what never becomes known makes room. */
 static void places_are_given_back(void **state)
 {
@@ -531,6 +664,7 @@ int main(void)
 		cmocka_unit_test(destroyed_before_known),
 		cmocka_unit_test(exec_ends_all),
 		cmocka_unit_test(nonsense),
+		cmocka_unit_test(random_jobs),
 		cmocka_unit_test(places_are_given_back),
 	};
 

@@ -497,6 +497,47 @@ static void allocates_nothing_when_warm(void **state)
 	assert_int_equal(n_mallocs, before);
 }
 
+/* Every allocation fails once: all records come through, and what cannot be done is left out. */
+static void survives_want_of_memory(void **state)
+{
+	STREAM s = STREAM_INIT;
+	bool failed = true;
+
+	put_world(&s);
+	for (unsigned i = 1; i < 400; i++)
+		put_mem(&s, 1, MALLOC, i, i << 12, 1);
+	for (uint64_t i = 1; i < 40; i++) {
+		struct gs_rec_comm *r;
+
+		put_comm(&s, 1, 16 * i, 0, 1, i);
+		r = put_comm(&s, 1, 16 * i + 1, -1, -1, 0);
+		r->parent = 16 * i;
+		r->color = 0;
+		r = put_comm(&s, 1, 16 * i + 2, -1, -1, 0);
+		r->parent = 16 * i + 3;
+		r->color = 0;
+	}
+	put_process(&s, 1, 100, "exec'd");
+	for (unsigned long at = 1; failed; at++) {
+		struct gs_batch b = stream_batch(&s);
+		struct collect c = {.deaf = true};
+		SPAN *span = NULL;
+		int r;
+
+		c.sink = (struct gs_sink){.push = collect_push, .ctx = &c};
+		n_mallocs = 0;
+		fail_at = at;
+		r = gs_span_new(&c.sink, &span);
+		if (r == 0)
+			assert_int_equal(gs_span_sink(span)->push(gs_span_sink(span)->ctx, &b), 0);
+		failed = n_mallocs >= fail_at;
+		fail_at = 0;
+		assert_true(r == 0 || (r == -ENOMEM && !span));
+		assert_int_equal(c.n_pushed, r == 0);
+		assert_true(c.last_bytes >= (r == 0 ? b.bytes : 0));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +555,7 @@ int main(void)
 		cmocka_unit_test(names_make_way),
 		cmocka_unit_test(functions_announced_late),
 		cmocka_unit_test(allocates_nothing_when_warm),
+		cmocka_unit_test(survives_want_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
