@@ -165,14 +165,10 @@ static int table_list(struct build *b, const struct table *t, struct gs_function
 			.max_ns = a->max_ns,
 			.bytes = a->bytes,
 			.inner = a->inner,
+			.p50_ns = gs_hist_quantile_ns(a->hist, 0.50, a->max_ns),
+			.p95_ns = gs_hist_quantile_ns(a->hist, 0.95, a->max_ns),
+			.p99_ns = gs_hist_quantile_ns(a->hist, 0.99, a->max_ns),
 		};
-		if (a->hist) {
-			struct gs_function_stats *i = &ret->items[n];
-
-			i->p50_ns = gs_hist_quantile_ns(a->hist, 0.50, a->max_ns);
-			i->p95_ns = gs_hist_quantile_ns(a->hist, 0.95, a->max_ns);
-			i->p99_ns = gs_hist_quantile_ns(a->hist, 0.99, a->max_ns);
-		}
 		n++;
 	}
 	qsort(ret->items, n, sizeof(*ret->items), compare_functions);

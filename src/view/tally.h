@@ -23,7 +23,7 @@ struct acc {
 	uint64_t bytes;
 	uint64_t errors;
 	uint64_t inner;
-	uint64_t *hist; /* owned; GS_HIST_N_BUCKETS, NULL while nothing was counted */
+	uint64_t *hist; /* owned; GS_HIST_N_BUCKETS; NULL only in an empty sum */
 };
 
 struct view_thread {
@@ -104,7 +104,7 @@ struct gs_view {
 	struct view_func funcs[GS_VIEW_MAX_FUNCTIONS]; /* by id */
 };
 
-/* Add one to another; 0 or -ENOMEM. */
+/* Add one of a view, or a sum that is not empty, to a sum; 0 or -ENOMEM. */
 int gs_view_acc_add(struct acc *sum, const struct acc *more);
 
 #endif

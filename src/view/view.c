@@ -166,8 +166,6 @@ int gs_view_acc_add(struct acc *sum, const struct acc *more)
 	sum->inner += more->inner;
 	if (more->max_ns > sum->max_ns)
 		sum->max_ns = more->max_ns;
-	if (!more->hist)
-		return 0;
 	if (!sum->hist)
 		sum->hist = calloc(GS_HIST_N_BUCKETS, sizeof(*sum->hist));
 	if (!sum->hist)

@@ -684,6 +684,49 @@ static void allocates_nothing_when_warm(void **state)
 	assert_int_equal(n_mallocs, before);
 }
 
+/* Every allocation fails once: what is told is -ENOMEM, and nothing is leaked or lost for good. */
+static void survives_want_of_memory(void **state)
+{
+	STREAM s = STREAM_INIT;
+	bool failed = true;
+
+	put_world(&s);
+	for (unsigned i = 0; i < 300; i++) {
+		struct gs_rec_call *c = put_call(&s, 1 + i % 100, 1 + i % 5, i, i);
+
+		c->failed = i % 3 == 0;
+		c->ret = (int32_t)i;
+		c->arg[1] = 16 * (i + 1);
+	}
+	put_call(&s, 1, 1, 0, 1)->call_flags = GS_CALL_UNFINISHED;
+	put_comm(&s, 1, 0xa0, 0, 1, 1);
+	put_loss(&s, 0, GS_LOSS_PROC, 0, 1);
+	put_record(&s, GS_REC_ATTACH, sizeof(struct gs_rec_attach), 0);
+	for (unsigned long at = 1; failed; at++) {
+		struct gs_batch b = stream_batch(&s);
+		SUMMARY *sum = NULL;
+		VIEW *v = NULL;
+		int r, pushed = 0;
+
+		n_mallocs = 0;
+		fail_at = at;
+		r = gs_view_new(&v);
+		if (r == 0)
+			pushed = gs_view_sink(v)->push(gs_view_sink(v)->ctx, &b);
+		if (r == 0)
+			r = gs_view_summary(v, &sum);
+		failed = n_mallocs >= fail_at;
+		fail_at = 0;
+		assert_true(r == 0 || r == -ENOMEM);
+		assert_true(pushed == 0 || pushed == -ENOMEM);
+		assert_true(failed || (r == 0 && pushed == 0));
+		if (v)
+			assert_in_range(gs_view_calls(v, 0), 200, 300);
+		if (v && pushed == 0)
+			assert_int_equal(gs_view_calls(v, 0), 300);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -702,6 +745,7 @@ int main(void)
 		cmocka_unit_test(malformed),
 		cmocka_unit_test(too_many_pairs),
 		cmocka_unit_test(allocates_nothing_when_warm),
+		cmocka_unit_test(survives_want_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
