@@ -186,7 +186,7 @@ void gs_place_container_of_cgroup(const char *cgroup_text, char *out)
 		const char *path = colon ? memchr(colon + 1, ':', (size_t)(end - colon - 1)) : NULL;
 
 		if (path && path[1] == '/') {
-			struct piece id;
+			struct piece id = {"", 0};
 			unsigned depth =
 				match_path((struct piece){path + 1, (size_t)(end - path - 1)}, &id);
 

@@ -49,7 +49,7 @@ bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *r
 	enum { PARENT = 4, START = 22 }; /* fields as proc(5) counts them */
 	const char *end = text + bytes, *open = memchr(text, '(', bytes);
 	const char *close = memrchr(text, ')', bytes), *p;
-	uint64_t value, parent = 0;
+	uint64_t value = 0, parent = 0;
 
 	if (!open || !close || close < open)
 		return false;
