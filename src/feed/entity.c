@@ -1,0 +1,404 @@
+/*
+ * Numbers for names: texts, functions, processes, threads. Each is announced in the batch where its
+ * number is given out, so that the announcement comes before every use.
+ *
+ * A pid or tid is a name that the kernel gives to others later. A process is another one when its
+ * pid has another start time; that is asked after its exit was told, and when a fork of the pid is
+ * told. A thread is another one after its exit, or when its process is another one. Events of an
+ * ending process may come after its exit: as long as nobody else has the pid they are still its.
+ *
+ * Tables that are full give up an ended entry, or, when the search meets none, a living one, which
+ * then gets a new number at its next event.
+ */
+#include "feed/feed_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "model/dict.h"
+
+#define STRING_MAX       (1u << 18)
+#define STRING_MAX_BYTES 4096
+#define PROCESS_MAX      65536
+#define THREAD_MAX       65536
+#define SEARCH_MAX       1024 /* slots looked at for an ended entry */
+
+/* How far the start of a process, told in ticks of 10 ms, may lie before the fork that made it. */
+#define START_SLACK_NS 20000000
+
+int gs_feed_entities_init(struct gs_feed *f)
+{
+	f->strings = GS_MAP_INIT(STRING_MAX);
+	f->process_of_pid = GS_MAP_INIT(PROCESS_MAX);
+	f->thread_of_key = GS_MAP_INIT(THREAD_MAX);
+	f->processes = calloc(PROCESS_MAX, sizeof(*f->processes));
+	f->threads = calloc(THREAD_MAX, sizeof(*f->threads));
+	return f->processes && f->threads ? 0 : -ENOMEM;
+}
+
+void gs_feed_entities_fini(struct gs_feed *f)
+{
+	gs_map_fini(&f->strings);
+	gs_map_fini(&f->process_of_pid);
+	gs_map_fini(&f->thread_of_key);
+	free(f->processes);
+	free(f->threads);
+}
+
+uint32_t gs_feed_intern(struct gs_feed *f, const char *text)
+{
+	size_t bytes = strnlen(text, STRING_MAX_BYTES);
+	uint64_t key = gs_hash_bytes(text, bytes), id = 0;
+
+	if (!bytes || gs_map_get(&f->strings, key, &id))
+		return (uint32_t)id;
+	id = f->strings.n_used + 1;
+	if (gs_map_put(&f->strings, key, id) < 0)
+		return 0;
+	gs_record_put_string(&f->batch, (uint32_t)id, text, bytes);
+	return (uint32_t)id;
+}
+
+const struct gs_func *gs_feed_function(struct gs_feed *f, unsigned id)
+{
+	const struct gs_func *func = gs_func_by_id(id);
+	struct gs_rec_function *r;
+	uint32_t name_str;
+
+	if (!func || f->function_told[id])
+		return func;
+	name_str = gs_feed_intern(f, func->name);
+	r = gs_feed_put(f, GS_REC_FUNCTION, sizeof(*r), 0);
+	r->id = func->id;
+	r->layer = func->desc.layer;
+	r->func_class = func->desc.op;
+	r->name_str = name_str;
+	f->function_told[id] = true;
+	return func;
+}
+
+/* --- threads --- */
+
+static uint64_t thread_key(uint32_t pid, uint32_t tid)
+{
+	return (uint64_t)pid << 32 | tid;
+}
+
+static struct gs_feed_thread *thread_get(const struct gs_feed *f, uint32_t pid, uint32_t tid)
+{
+	uint64_t idx;
+
+	return gs_map_get(&f->thread_of_key, thread_key(pid, tid), &idx) ? &f->threads[idx] : NULL;
+}
+
+static void unsee(struct gs_feed *f, uint32_t pid, uint32_t tid)
+{
+	struct gs_feed_seen *s = &f->seen[tid % GS_FEED_CACHE];
+
+	if (s->pid == pid && s->tid == tid)
+		*s = (struct gs_feed_seen){0};
+}
+
+static void thread_forget(struct gs_feed *f, struct gs_feed_thread *t)
+{
+	unsee(f, t->pid, t->tid);
+	gs_map_del(&f->thread_of_key, thread_key(t->pid, t->tid));
+	*t = (struct gs_feed_thread){0};
+}
+
+/* A free slot. */
+static struct gs_feed_thread *thread_slot(struct gs_feed *f)
+{
+	uint32_t first = f->thread_hand, i = 0;
+	struct gs_feed_thread *t;
+
+	if (f->n_threads < THREAD_MAX)
+		return &f->threads[f->n_threads++];
+	do {
+		t = &f->threads[(first + i) % THREAD_MAX];
+	} while (t->pid && !t->ended && ++i < SEARCH_MAX);
+	if (i == SEARCH_MAX) {
+		i = 0;
+		t = &f->threads[first % THREAD_MAX];
+	}
+	f->thread_hand = first + i + 1;
+	if (t->pid)
+		thread_forget(f, t);
+	return t;
+}
+
+static void put_thread(struct gs_feed *f, struct gs_feed_thread *t, const char *comm)
+{
+	uint32_t comm_str = gs_feed_intern(f, comm);
+	struct gs_rec_thread *r = gs_feed_put(f, GS_REC_THREAD, sizeof(*r), 0);
+
+	r->id = t->id;
+	r->process = t->process;
+	r->tid = t->tid;
+	r->comm_str = comm_str;
+	t->nameless = !comm[0];
+}
+
+static struct gs_feed_thread *thread_make(struct gs_feed *f, uint32_t pid, uint32_t tid,
+					  uint32_t process, const char *comm)
+{
+	struct gs_feed_thread *t;
+
+	if (f->last_thread_id + 1 >= GS_DICT_MAX_ID)
+		return NULL;
+	t = thread_slot(f);
+	if (gs_map_put(&f->thread_of_key, thread_key(pid, tid), (uint64_t)(t - f->threads)) < 0)
+		return NULL; /* the slot stays free, to be found by the next search */
+	*t = (struct gs_feed_thread){
+		.pid = pid,
+		.tid = tid,
+		.id = ++f->last_thread_id,
+		.process = process,
+		.checked = true,
+	};
+	put_thread(f, t, comm);
+	return t;
+}
+
+/* Let each thread of a process be looked at anew (or, when it is to be forgotten, not at all). */
+static void threads_of_process(struct gs_feed *f, uint32_t process, bool forget)
+{
+	for (uint32_t i = 0; i < f->n_threads; i++) {
+		struct gs_feed_thread *t = &f->threads[i];
+
+		if (!t->pid || t->process != process)
+			continue;
+		if (forget) {
+			thread_forget(f, t);
+		} else {
+			unsee(f, t->pid, t->tid);
+			t->checked = false;
+		}
+	}
+}
+
+/* --- processes --- */
+
+static struct gs_feed_process *process_get(const struct gs_feed *f, uint32_t pid)
+{
+	uint64_t idx;
+
+	return gs_map_get(&f->process_of_pid, pid, &idx) ? &f->processes[idx] : NULL;
+}
+
+uint32_t gs_feed_process_id(const struct gs_feed *f, uint32_t pid)
+{
+	const struct gs_feed_process *p = process_get(f, pid);
+
+	return p ? p->id : 0;
+}
+
+static void process_forget(struct gs_feed *f, struct gs_feed_process *p)
+{
+	threads_of_process(f, p->id, true);
+	gs_map_del(&f->process_of_pid, p->pid);
+	*p = (struct gs_feed_process){0};
+}
+
+static struct gs_feed_process *process_slot(struct gs_feed *f)
+{
+	uint32_t first = f->process_hand, i = 0;
+	struct gs_feed_process *p;
+
+	if (f->n_processes < PROCESS_MAX)
+		return &f->processes[f->n_processes++];
+	do {
+		p = &f->processes[(first + i) % PROCESS_MAX];
+	} while (p->pid && !p->exited && ++i < SEARCH_MAX);
+	if (i == SEARCH_MAX) {
+		i = 0;
+		p = &f->processes[first % PROCESS_MAX];
+	}
+	f->process_hand = first + i + 1;
+	if (p->pid)
+		process_forget(f, p);
+	return p;
+}
+
+static void put_process(struct gs_feed *f, struct gs_feed_process *p,
+			const struct gs_place_process *known, const char *comm_hint)
+{
+	const char *comm = known->comm[0] ? known->comm : comm_hint;
+	uint32_t comm_str = gs_feed_intern(f, comm), exe_str = gs_feed_intern(f, known->exe);
+	uint32_t cmdline_str = gs_feed_intern(f, known->cmdline);
+	uint32_t container_str = gs_feed_intern(f, known->container);
+	struct gs_rec_process *r = gs_feed_put(f, GS_REC_PROCESS, sizeof(*r), 0);
+
+	r->id = p->id;
+	r->pid = p->pid;
+	r->ns_pid = known->ns_pid;
+	r->parent_pid = known->parent_pid;
+	r->uid = known->uid;
+	r->comm_str = comm_str;
+	r->exe_str = exe_str;
+	r->cmdline_str = cmdline_str;
+	r->container_str = container_str;
+	r->start_ns = known->start_ns;
+	p->nameless = !comm[0];
+	if (known->gone && !p->loss_told) {
+		gs_feed_put_loss(f, GS_LAYER_NONE, GS_LOSS_PROC, comm, 1);
+		p->loss_told = true;
+	}
+}
+
+static struct gs_feed_process *process_make(struct gs_feed *f, const struct gs_place_process *known,
+					    const char *comm_hint)
+{
+	struct gs_feed_process *p;
+
+	if (f->last_process_id + 1 >= GS_DICT_MAX_ID)
+		return NULL;
+	p = process_slot(f);
+	if (gs_map_put(&f->process_of_pid, known->pid, (uint64_t)(p - f->processes)) < 0)
+		return NULL;
+	*p = (struct gs_feed_process){
+		.pid = known->pid,
+		.id = ++f->last_process_id,
+		.start_ns = known->start_ns,
+	};
+	put_process(f, p, known, comm_hint);
+	return p;
+}
+
+/* The process that has the pid now; NULL: too many, or no memory. */
+static struct gs_feed_process *process_find(struct gs_feed *f, uint32_t pid, const char *comm_hint)
+{
+	struct gs_feed_process *p = process_get(f, pid);
+	const struct gs_place_process *known;
+
+	if (p && !p->exited)
+		return p;
+	known = gs_place_process(f->place, pid);
+	if (!known)
+		return p;
+	if (p) {
+		if (known->gone || known->start_ns == p->start_ns)
+			return p;
+		process_forget(f, p);
+	}
+	return process_make(f, known, comm_hint);
+}
+
+uint32_t gs_feed_thread_find(struct gs_feed *f, uint32_t pid, uint32_t tid, const char *comm_hint,
+			     uint32_t cell_slot)
+{
+	struct gs_feed_thread *t = thread_get(f, pid, tid);
+	struct gs_feed_process *p;
+	char comm[16];
+
+	if (t && t->ended && cell_slot && cell_slot == t->ended_slot)
+		return t->id;
+	if (!t || t->ended || !t->checked) {
+		gs_place_thread_comm(f->place, pid, tid, comm_hint, comm);
+		p = process_find(f, pid, comm);
+		if (!p)
+			return 0;
+		t = thread_get(f, pid, tid); /* its process may have turned out another one */
+		if (t && t->ended) {
+			thread_forget(f, t);
+			t = NULL;
+		}
+		if (!t)
+			t = thread_make(f, pid, tid, p->id, comm);
+		if (!t)
+			return 0;
+		t->checked = true;
+	}
+	f->seen[tid % GS_FEED_CACHE] = (struct gs_feed_seen){pid, tid, t->id};
+	return t->id;
+}
+
+/* --- what is told of tasks --- */
+
+static void task_fork(struct gs_feed *f, const struct gs_event_task *ev)
+{
+	struct gs_feed_process *p = process_get(f, ev->pid);
+	uint64_t fork_ns = ev->time_ns + (uint64_t)f->boot_minus_mono_ns;
+
+	/* The fork may be told after the first call of the process that it made. */
+	if (p && p->start_ns + START_SLACK_NS >= fork_ns)
+		return;
+	if (p)
+		process_forget(f, p);
+	gs_place_fork(f->place, ev->pid, ev->parent_pid);
+}
+
+/* The program is another one, the process is not; of its threads only the first lives on. */
+static void task_exec(struct gs_feed *f, const struct gs_event_task *ev)
+{
+	struct gs_feed_process *p = process_get(f, ev->pid);
+	const struct gs_place_process *known;
+	struct gs_feed_thread *t;
+	char comm[16];
+
+	gs_place_exec(f->place, ev->pid);
+	if (!p)
+		return;
+	gs_place_thread_comm(f->place, ev->pid, ev->pid, ev->comm, comm);
+	known = gs_place_process(f->place, ev->pid);
+	if (known)
+		put_process(f, p, known, comm);
+	t = thread_get(f, ev->pid, ev->pid);
+	if (t && !t->ended)
+		put_thread(f, t, comm);
+	for (uint32_t i = 0; i < f->n_threads; i++) {
+		t = &f->threads[i];
+		if (t->pid && t->process == p->id && t->tid != t->pid)
+			thread_forget(f, t);
+	}
+}
+
+static void task_exit(struct gs_feed *f, const struct gs_event_task *ev)
+{
+	struct gs_feed_thread *t = thread_get(f, ev->pid, ev->tid);
+	struct gs_feed_process *p = process_get(f, ev->pid);
+	char comm[16];
+
+	if (ev->tid == ev->pid) {
+		gs_place_exit(f->place, ev->pid, ev->comm);
+		if (p) {
+			const struct gs_place_process *known =
+				p->nameless ? gs_place_process(f->place, ev->pid) : NULL;
+
+			p->exited = true;
+			threads_of_process(f, p->id, false);
+			/* It was gone when it was announced: now its name is known. */
+			if (known && known->comm[0])
+				put_process(f, p, known, "");
+		}
+	}
+	if (!t || t->ended)
+		return;
+	if (t->nameless && ev->comm[0]) {
+		gs_place_thread_comm(f->place, ev->pid, ev->tid, ev->comm, comm);
+		put_thread(f, t, comm);
+	}
+	unsee(f, t->pid, t->tid);
+	t->ended = true;
+	t->ended_slot = ev->thread_slot;
+}
+
+bool gs_feed_task(struct gs_feed *f, const struct gs_event_task *ev)
+{
+	if (!ev->pid)
+		return false;
+	switch (ev->change) {
+	case GS_TASK_FORK:
+		task_fork(f, ev);
+		return true;
+	case GS_TASK_EXEC:
+		task_exec(f, ev);
+		return true;
+	case GS_TASK_EXIT:
+		task_exit(f, ev);
+		return true;
+	default:
+		return false;
+	}
+}

@@ -1,0 +1,189 @@
+/*
+ * Events, cells and open calls to records. gs_feed_event() for a call of a known thread is the path
+ * that every traced call takes: one look into a small table, one record.
+ */
+#include "feed/feed.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "feed/feed_int.h"
+
+static void bad(struct gs_feed *f)
+{
+	f->pending_loss[GS_LOSS_EVENT_BAD]++;
+}
+
+/* False: the event is malformed. */
+static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
+{
+	const struct gs_func *func = gs_feed_function(f, ev->func);
+	struct gs_rec_call *c;
+	uint32_t thread;
+
+	if (!func || !ev->pid || !ev->tid)
+		return false;
+	thread = gs_feed_thread(f, ev->pid, ev->tid);
+	if (!thread) {
+		f->pending_loss[GS_LOSS_NO_THREAD]++;
+		return true;
+	}
+	c = gs_feed_put(f, GS_REC_CALL, sizeof(*c), 0);
+	c->start_ns = ev->start_ns + (uint64_t)f->boot_minus_mono_ns;
+	c->dur_ns = ev->dur_ns;
+	c->thread = thread;
+	c->function = func->id;
+	c->ret = ev->ret;
+	c->aux = ev->aux;
+	c->cpu = ev->cpu;
+	c->depth = ev->depth;
+	c->call_flags = ev->flags;
+	c->failed = ev->ret != 0 && ev->ret != func->desc.not_error;
+	c->bytes = ev->bytes;
+	c->stream = ev->stream;
+	memcpy(c->arg, ev->arg, sizeof(c->arg));
+	f->batch_calls++;
+	return true;
+}
+
+void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
+{
+	static const uint16_t kind_bytes[GS_EV_COUNT] = {
+		[GS_EV_CALL] = sizeof(struct gs_event_call),
+		[GS_EV_COMM] = sizeof(struct gs_event_comm),
+		[GS_EV_TASK] = sizeof(struct gs_event_task),
+	};
+	bool good = false;
+
+	if (f->ended)
+		return;
+	/* The kernel side is of the same build: other sizes than these are damage. */
+	if (ev->kind < GS_EV_COUNT && ev->bytes == kind_bytes[ev->kind]) {
+		switch (ev->kind) {
+		case GS_EV_CALL:
+			good = event_call(f, (const void *)ev);
+			break;
+		case GS_EV_COMM:
+			good = gs_feed_comm(f, (const void *)ev);
+			break;
+		case GS_EV_TASK:
+			good = gs_feed_task(f, (const void *)ev);
+			break;
+		}
+	}
+	if (!good)
+		bad(f);
+	gs_feed_settle(f);
+}
+
+/* Non-zero differences of the two histograms, modulo 2^32; returns how many. */
+static uint32_t hist_difference(const struct gs_cell *before, const struct gs_cell *now,
+				struct gs_rec_bucket out[GS_HIST_N_BUCKETS])
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < GS_HIST_N_BUCKETS; i++) {
+		uint32_t d = now->hist[i] - before->hist[i];
+
+		if (d)
+			out[n++] = (struct gs_rec_bucket){.bucket = i, .count = d};
+	}
+	return n;
+}
+
+/* A code has its slot for as long as the cell lives; slots fill up in order. */
+static void error_difference(const struct gs_cell *before, const struct gs_cell *now,
+			     struct gs_rec_stats *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < GS_ERR_CODES; i++) {
+		uint32_t d = now->err_count[i] - before->err_count[i];
+
+		if (now->err_code[i] && d) {
+			s->err_code[n] = now->err_code[i];
+			s->err_count[n++] = d;
+		}
+	}
+}
+
+static bool grew(const struct gs_cell *before, const struct gs_cell *now)
+{
+	return now->calls >= before->calls && now->errors >= before->errors &&
+	       now->total_ns >= before->total_ns && now->bytes >= before->bytes &&
+	       now->inner >= before->inner;
+}
+
+void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struct gs_cell *before,
+		  const struct gs_cell *now)
+{
+	struct gs_rec_bucket buckets[GS_HIST_N_BUCKETS];
+	const struct gs_func *func;
+	struct gs_rec_stats *s;
+	uint32_t n, id;
+
+	if (f->ended)
+		return;
+	n = hist_difference(before, now, buckets);
+	if (n == 0 && now->calls == before->calls && now->errors == before->errors &&
+	    now->total_ns == before->total_ns && now->bytes == before->bytes &&
+	    now->inner == before->inner)
+		return;
+	func = gs_func_by_id(now->func);
+	if (!func || !thread->pid || !thread->tid || !grew(before, now)) {
+		bad(f);
+		return;
+	}
+	id = gs_feed_thread_find(f, thread->pid, thread->tid, thread->comm, now->thread_slot);
+	if (!id) {
+		f->pending_loss[GS_LOSS_NO_THREAD] += now->calls - before->calls;
+		return;
+	}
+	gs_feed_function(f, func->id);
+	s = gs_feed_put(f, GS_REC_STATS, sizeof(*s), n * sizeof(s->buckets[0]));
+	s->thread = id;
+	s->function = func->id;
+	s->time_ns = gs_clock_boot_ns();
+	s->calls = now->calls - before->calls;
+	s->errors = now->errors - before->errors;
+	s->total_ns = now->total_ns - before->total_ns;
+	s->max_ns = now->max_ns;
+	s->bytes = now->bytes - before->bytes;
+	s->inner = now->inner - before->inner;
+	error_difference(before, now, s);
+	s->n_buckets = n;
+	memcpy(s->buckets, buckets, n * sizeof(buckets[0]));
+	gs_feed_settle(f);
+}
+
+void gs_feed_open_call(struct gs_feed *f, const struct gs_thread *thread,
+		       const struct gs_frame *frame, unsigned depth, uint64_t now_mono_ns)
+{
+	const struct gs_func *func;
+	struct gs_rec_call *c;
+	uint32_t id;
+
+	if (f->ended)
+		return;
+	func = gs_feed_function(f, frame->func);
+	if (!func || !thread->pid || !thread->tid) {
+		bad(f);
+		return;
+	}
+	id = gs_feed_thread_find(f, thread->pid, thread->tid, thread->comm, 0);
+	if (!id) {
+		f->pending_loss[GS_LOSS_NO_THREAD]++;
+		return;
+	}
+	c = gs_feed_put(f, GS_REC_CALL, sizeof(*c), 0);
+	c->start_ns = frame->start_ns + (uint64_t)f->boot_minus_mono_ns;
+	c->dur_ns = now_mono_ns > frame->start_ns ? now_mono_ns - frame->start_ns : 0;
+	c->thread = id;
+	c->function = func->id;
+	c->cpu = (uint16_t)frame->cpu;
+	c->depth = (uint8_t)depth;
+	c->call_flags = frame->flags | GS_CALL_UNFINISHED;
+	gs_feed_open_args(&func->desc, frame, c);
+	f->batch_calls++;
+	gs_feed_settle(f);
+}

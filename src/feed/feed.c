@@ -1,0 +1,249 @@
+/*
+ * The stream: its beginning and end, the batch that records gather in, and the sinks it goes to.
+ *
+ * A batch is one buffer, had at the start and used again and again. It is handed over when it has
+ * GS_FEED_BATCH_BYTES or when the owner asks; as it is only looked at after a whole event, no
+ * definition is ever parted from a later use by anything but the order of batches.
+ *
+ * A sink that fails is out: the stream it has seen has a hole from there on. The calls that it
+ * misses are counted, and told to the sinks that are left before the end.
+ */
+#include "feed/feed.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "base/clock.h"
+#include "feed/feed_int.h"
+
+void *gs_feed_put(struct gs_feed *f, enum gs_record_kind kind, size_t struct_bytes,
+		  size_t tail_bytes)
+{
+	void *r = gs_record_put(&f->batch, kind, struct_bytes, tail_bytes);
+
+	/* The buffer was made whole at the start and holds what one call may add. */
+	assert(r);
+	return r;
+}
+
+/* SESSION comes before all else, and the texts it names behind it. */
+static void put_session(struct gs_feed *f, const struct gs_feed_options *options)
+{
+	struct gs_rec_session *s = gs_feed_put(f, GS_REC_SESSION, sizeof(*s), 0);
+	struct utsname name;
+
+	s->version = GS_RECORD_VERSION;
+	s->mode = options->mode;
+	s->start_ns = gs_clock_boot_ns();
+	s->wall_minus_boot_ns = gs_clock_wall_minus_boot_ns();
+	/* The buffer does not move: s stays where it is. */
+	s->command_str = gs_feed_intern(f, options->command ? options->command : "");
+	s->engine_str = gs_feed_intern(f, options->engine ? options->engine : "");
+	if (uname(&name) == 0) {
+		s->host_str = gs_feed_intern(f, name.nodename);
+		s->kernel_str = gs_feed_intern(f, name.release);
+	}
+}
+
+int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed)
+{
+	struct gs_feed *f;
+	int r;
+
+	if (options->size < sizeof(*options) || !options->place ||
+	    (options->mode != GS_SESSION_EVENTS && options->mode != GS_SESSION_SUMMARY))
+		return -EINVAL;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	f->place = options->place;
+	f->boot_minus_mono_ns = options->boot_minus_mono_ns;
+	f->batch = GS_BUF_INIT(GS_FEED_BATCH_BYTES + GS_FEED_SPARE_BYTES);
+	r = gs_buf_reserve(&f->batch, f->batch.max_bytes);
+	if (r == 0)
+		r = gs_feed_entities_init(f);
+	if (r == 0)
+		r = gs_feed_comms_init(f);
+	if (r < 0) {
+		gs_feed_free(&f);
+		return r;
+	}
+	put_session(f, options);
+	*ret_feed = f;
+	return 0;
+}
+
+void gs_feed_free(struct gs_feed **feed)
+{
+	struct gs_feed *f = *feed;
+
+	if (!f)
+		return;
+	gs_feed_entities_fini(f);
+	gs_feed_comms_fini(f);
+	gs_buf_fini(&f->batch);
+	free(f);
+	*feed = NULL;
+}
+
+int gs_feed_add_sink(struct gs_feed *f, const char *name, const struct gs_sink *sink)
+{
+	if (!sink->push)
+		return -EINVAL;
+	if (f->delivered || f->ended)
+		return -EBUSY;
+	if (f->n_sinks == GS_FEED_MAX_SINKS)
+		return -ENOSPC;
+	f->sinks[f->n_sinks++] = (struct gs_feed_sink){.name = name, .sink = *sink};
+	return 0;
+}
+
+int gs_feed_sink_error(struct gs_feed *f, const char **ret_name)
+{
+	struct gs_feed_sink *first = NULL;
+
+	for (unsigned i = 0; i < f->n_sinks; i++) {
+		struct gs_feed_sink *s = &f->sinks[i];
+
+		if (s->error && !s->told && (!first || s->order < first->order))
+			first = s;
+	}
+	if (!first)
+		return 0;
+	first->told = true;
+	*ret_name = first->name;
+	return first->error;
+}
+
+static void sink_failed(struct gs_feed *f, struct gs_feed_sink *s, int error)
+{
+	s->error = error;
+	s->order = ++f->n_failed;
+}
+
+static void deliver(struct gs_feed *f)
+{
+	struct gs_batch batch = {.data = f->batch.data, .bytes = f->batch.bytes};
+
+	if (!batch.bytes)
+		return;
+	for (unsigned i = 0; i < f->n_sinks; i++) {
+		struct gs_feed_sink *s = &f->sinks[i];
+
+		if (!s->error) {
+			int r = s->sink.push(s->sink.ctx, &batch);
+
+			if (r < 0)
+				sink_failed(f, s, r);
+		}
+		if (s->error)
+			s->n_missed += f->batch_calls;
+	}
+	f->delivered = true;
+	f->batch_calls = 0;
+	gs_buf_reset(&f->batch);
+}
+
+static void flush_sinks(struct gs_feed *f)
+{
+	for (unsigned i = 0; i < f->n_sinks; i++) {
+		struct gs_feed_sink *s = &f->sinks[i];
+		int r = !s->error && s->sink.flush ? s->sink.flush(s->sink.ctx) : 0;
+
+		if (r < 0)
+			sink_failed(f, s, r);
+	}
+}
+
+void gs_feed_settle(struct gs_feed *f)
+{
+	if (f->batch.bytes >= GS_FEED_BATCH_BYTES)
+		deliver(f);
+}
+
+void gs_feed_put_loss(struct gs_feed *f, unsigned layer, enum gs_loss cause, const char *detail,
+		      uint64_t count)
+{
+	uint32_t detail_str = gs_feed_intern(f, detail ? detail : "");
+	struct gs_rec_loss *l = gs_feed_put(f, GS_REC_LOSS, sizeof(*l), 0);
+
+	l->layer = (uint16_t)layer;
+	l->cause = (uint16_t)cause;
+	l->detail_str = detail_str;
+	l->count = count;
+}
+
+static void put_pending_losses(struct gs_feed *f)
+{
+	for (unsigned i = 0; i < GS_LOSS_COUNT; i++) {
+		if (f->pending_loss[i])
+			gs_feed_put_loss(f, GS_LAYER_NONE, i, NULL, f->pending_loss[i]);
+		f->pending_loss[i] = 0;
+	}
+}
+
+void gs_feed_loss(struct gs_feed *f, unsigned layer, enum gs_loss cause, const char *detail,
+		  uint64_t count)
+{
+	if (!count || f->ended)
+		return;
+	gs_feed_put_loss(f, layer, cause, detail, count);
+	gs_feed_settle(f);
+}
+
+void gs_feed_attach(struct gs_feed *f, const struct gs_feed_attach *attach)
+{
+	uint32_t path_str, func_str, reason_str;
+	struct gs_rec_attach *a;
+
+	if (f->ended)
+		return;
+	path_str = gs_feed_intern(f, attach->path ? attach->path : "");
+	func_str = gs_feed_intern(f, attach->function ? attach->function : "");
+	reason_str = gs_feed_intern(f, attach->reason ? attach->reason : "");
+	a = gs_feed_put(f, GS_REC_ATTACH, sizeof(*a), 0);
+	a->path_str = path_str;
+	a->func_str = func_str;
+	a->reason_str = reason_str;
+	a->status = attach->status;
+	a->n_probes = attach->n_probes;
+	a->n_moved = attach->n_moved;
+	a->n_stepped = attach->n_stepped;
+	a->layer = attach->layer;
+	gs_feed_settle(f);
+}
+
+void gs_feed_flush(struct gs_feed *f)
+{
+	if (f->ended)
+		return;
+	put_pending_losses(f);
+	deliver(f);
+	flush_sinks(f);
+}
+
+void gs_feed_end(struct gs_feed *f, int exit_status, const char *reason)
+{
+	struct gs_rec_end *e;
+	uint32_t reason_str;
+
+	if (f->ended)
+		return;
+	/* First all calls: a sink that fails on them is told to the others yet. */
+	put_pending_losses(f);
+	deliver(f);
+	for (unsigned i = 0; i < f->n_sinks; i++)
+		if (f->sinks[i].n_missed)
+			gs_feed_put_loss(f, GS_LAYER_NONE, GS_LOSS_SINK, f->sinks[i].name,
+					 f->sinks[i].n_missed);
+	reason_str = gs_feed_intern(f, reason ? reason : "");
+	e = gs_feed_put(f, GS_REC_END, sizeof(*e), 0);
+	e->end_ns = gs_clock_boot_ns();
+	e->exit_status = exit_status;
+	e->reason_str = reason_str;
+	deliver(f);
+	flush_sinks(f);
+	f->ended = true;
+}

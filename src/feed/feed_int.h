@@ -1,0 +1,131 @@
+/*
+ * Between the files of feed. feed.c has the batch and the sinks, entity.c the tables of strings,
+ * processes and threads, comm.c that of communicators, event.c and open.c make records of events,
+ * cells and open calls.
+ *
+ * All tables live as long as the feed and are bounded; their memory is had at the start or grows
+ * while new entities turn up, never for an event of known ones.
+ */
+#ifndef GS_FEED_INT_H
+#define GS_FEED_INT_H
+
+#include <stdbool.h>
+
+#include "base/map.h"
+#include "feed/feed.h"
+#include "model/func.h"
+
+#define GS_FEED_BATCH_BYTES (256u << 10) /* a batch is handed over when it has this much */
+#define GS_FEED_SPARE_BYTES (64u << 10)  /* more than what one call of feed.h can add to it */
+#define GS_FEED_CACHE       256          /* a power of two */
+
+struct gs_feed_sink {
+	const char *name;
+	struct gs_sink sink;
+	int error;         /* negative errno of its failure; 0 none yet */
+	bool told;         /* by gs_feed_sink_error() */
+	unsigned order;    /* of failing, from 1 */
+	uint64_t n_missed; /* CALL records since */
+};
+
+struct gs_feed_process {
+	uint32_t pid; /* 0: free */
+	uint32_t id;
+	uint64_t start_ns; /* 0 unknown */
+	bool exited;       /* its pid may be another's by now */
+	bool nameless;
+	bool loss_told;
+};
+
+struct gs_feed_thread {
+	uint32_t pid; /* 0: free */
+	uint32_t tid;
+	uint32_t id;
+	uint32_t process;    /* id */
+	uint32_t ended_slot; /* of the kernel side, when it ended with one */
+	bool ended;
+	bool checked; /* seen again since the exit of its process was told */
+	bool nameless;
+};
+
+struct gs_feed_seen { /* a thread lately looked up */
+	uint32_t pid, tid, id;
+};
+
+struct gs_feed {
+	struct gs_place *place; /* borrowed */
+	int64_t boot_minus_mono_ns;
+	bool delivered; /* a batch has left */
+	bool ended;
+
+	struct gs_buf batch;
+	uint64_t batch_calls; /* CALL records in it */
+	struct gs_feed_sink sinks[GS_FEED_MAX_SINKS];
+	unsigned n_sinks, n_failed;
+	uint64_t pending_loss[GS_LOSS_COUNT]; /* found here, told with the next flush */
+
+	bool function_told[GS_FUNC_MAX];
+	struct gs_feed_seen seen[GS_FEED_CACHE]; /* by the low bits of tid */
+
+	struct gs_map strings;                       /* hash of the text -> id */
+	struct gs_map process_of_pid, thread_of_key; /* -> index */
+	struct gs_feed_process *processes;           /* owned */
+	struct gs_feed_thread *threads;              /* owned */
+	uint32_t n_processes, n_threads;             /* slots ever used */
+	uint32_t process_hand, thread_hand;          /* where the search for a slot goes on */
+	uint32_t last_process_id, last_thread_id;
+
+	struct gs_map comm_of_key; /* -> index */
+	struct gs_rec_comm *comms; /* owned; a ring: the oldest is overwritten */
+	uint32_t n_comms, comm_hand;
+};
+
+/* A record in the batch, zeroed but for its head. Never NULL: the batch has room for all that one
+ * call adds. What it is filled with must be interned before. */
+void *gs_feed_put(struct gs_feed *feed, enum gs_record_kind kind, size_t struct_bytes,
+		  size_t tail_bytes);
+
+/* Hand the batch over when it is full: the last act of each call that puts records. */
+void gs_feed_settle(struct gs_feed *feed);
+
+void gs_feed_put_loss(struct gs_feed *feed, unsigned layer, enum gs_loss cause, const char *detail,
+		      uint64_t count);
+
+int gs_feed_entities_init(struct gs_feed *feed);
+void gs_feed_entities_fini(struct gs_feed *feed);
+
+/* The id of a text, announced when it is new; 0 for "" and when there are too many. */
+uint32_t gs_feed_intern(struct gs_feed *feed, const char *text);
+
+/* The function, announced when it is new; NULL when there is none with the id. */
+const struct gs_func *gs_feed_function(struct gs_feed *feed, unsigned id);
+
+/* The id of a thread, announced (and its process before it) when it is new; 0 when there are too
+ * many: the caller counts a loss. comm_hint: 16 bytes or less, may be "". cell_slot: the thread's
+ * slot when it is known, by which readings of an ended thread are told from those of its heir. */
+uint32_t gs_feed_thread_find(struct gs_feed *feed, uint32_t pid, uint32_t tid,
+			     const char *comm_hint, uint32_t cell_slot);
+
+static inline uint32_t gs_feed_thread(struct gs_feed *feed, uint32_t pid, uint32_t tid)
+{
+	const struct gs_feed_seen *s = &feed->seen[tid % GS_FEED_CACHE];
+
+	return s->tid == tid && s->pid == pid ? s->id : gs_feed_thread_find(feed, pid, tid, "", 0);
+}
+
+/* The id of a process of which a thread was just found. */
+uint32_t gs_feed_process_id(const struct gs_feed *feed, uint32_t pid);
+
+/* These two: false when the event is malformed. */
+bool gs_feed_task(struct gs_feed *feed, const struct gs_event_task *event);
+bool gs_feed_comm(struct gs_feed *feed, const struct gs_event_comm *event);
+
+int gs_feed_comms_init(struct gs_feed *feed);
+void gs_feed_comms_fini(struct gs_feed *feed);
+
+/* Fill bytes, stream, aux, arg and ARGS_UNREAD of an open call from what its entry saved: what
+ * only the end of the call or the memory of the process tells is 0. */
+void gs_feed_open_args(const struct gs_func_desc *desc, const struct gs_frame *frame,
+		       struct gs_rec_call *call);
+
+#endif
