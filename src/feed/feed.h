@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "model/attach.h"
 #include "model/event.h"
 #include "model/record.h"
 #include "place/place.h"
@@ -26,19 +27,30 @@ struct gs_feed_options {
 	struct gs_place *place; /* borrowed */
 };
 
-/* Starts a stream: the first batch holds its SESSION record. */
+/* Starts a stream: the first batch holds its SESSION record. 0, -ENOMEM, or -EINVAL for options
+ * that cannot be (size, mode, no place). */
 int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed);
 void gs_feed_free(struct gs_feed **feed);
 
-/* Sinks are called in the order added; one that fails is counted (GS_LOSS_SINK, with its name) and
- * not called again. Added before the first event; at most GS_FEED_MAX_SINKS. The struct is copied;
- * name is a static text. */
+/* Sinks are called in the order added; one that fails is not called again, and the CALL records it
+ * misses are told to the others at the end (GS_LOSS_SINK, with its name). Added before the first
+ * event; at most GS_FEED_MAX_SINKS. The struct is copied; name is a static text. 0, -EINVAL without
+ * push, -ENOSPC when there are too many, -EBUSY when a batch has already left. */
 int gs_feed_add_sink(struct gs_feed *feed, const char *name, const struct gs_sink *sink);
 
-/* The error of the sink that failed first since the last call of this, and its name; 0 none. */
+/* The way to all sinks, for a stage that stands between feed and them; lent as long as feed lives. */
+const struct gs_sink *gs_feed_outlet(struct gs_feed *feed);
+
+/* From now on batches go to stage, which passes them on to the outlet, completed. Set before the
+ * first event; copied. */
+void gs_feed_set_stage(struct gs_feed *feed, const struct gs_sink *stage);
+
+/* The error of the sink that failed first of those not told by this yet, and its name; 0 none. */
 int gs_feed_sink_error(struct gs_feed *feed, const char **ret_name);
 
-/* One raw event from the ring (lent). Unknown kinds and sizes are counted as GS_LOSS_EVENT_BAD. */
+/* One raw event from the ring (lent). Unknown kinds and sizes are counted as GS_LOSS_EVENT_BAD.
+ * Events of one thread come in their order; the exit of a thread before or after the last reading
+ * of its cells. */
 void gs_feed_event(struct gs_feed *feed, const struct gs_event *event);
 
 /* What a thread's cell grew by since the last time: before is the earlier reading (all zero the
@@ -47,7 +59,8 @@ void gs_feed_event(struct gs_feed *feed, const struct gs_event *event);
 void gs_feed_cell(struct gs_feed *feed, const struct gs_thread *thread,
 		  const struct gs_cell *before, const struct gs_cell *now);
 
-/* A call that is still open: sent as a CALL with GS_CALL_UNFINISHED, dur_ns its age. */
+/* A call that is still open: sent as a CALL with GS_CALL_UNFINISHED, dur_ns its age. Arguments that
+ * only its return tells, or that lie in memory of the process, are 0. */
 void gs_feed_open_call(struct gs_feed *feed, const struct gs_thread *thread,
 		       const struct gs_frame *frame, unsigned depth, uint64_t now_mono_ns);
 
@@ -55,21 +68,13 @@ void gs_feed_open_call(struct gs_feed *feed, const struct gs_thread *thread,
 void gs_feed_loss(struct gs_feed *feed, unsigned layer, enum gs_loss cause, const char *detail,
 		  uint64_t count);
 
-/* A file was attached to (status 0) or not. function may be NULL: the whole file. */
-struct gs_feed_attach {
-	const char *path;
-	const char *function;
-	const char *reason;
-	int status;
-	uint32_t n_probes, n_moved, n_stepped;
-	uint32_t layer;
-};
-void gs_feed_attach(struct gs_feed *feed, const struct gs_feed_attach *attach);
+/* A file was attached to, or could not be. */
+void gs_feed_attach(struct gs_feed *feed, const struct gs_attach *attach);
 
-/* Hand over the batch so far, and flush the sinks. */
+/* Hand over the batch so far, and flush the sinks. Losses that feed itself found are told now. */
 void gs_feed_flush(struct gs_feed *feed);
 
-/* Send END and flush. exit_status -1: there was no command. */
+/* Send END and flush; nothing is taken in after it. exit_status -1: there was no command. */
 void gs_feed_end(struct gs_feed *feed, int exit_status, const char *reason);
 
 #endif

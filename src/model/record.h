@@ -259,13 +259,18 @@ int gs_record_put_string(struct gs_buf *buf, uint32_t id, const char *text, size
  * stays before it: the rest of the batch cannot be read). */
 const struct gs_record *gs_record_next(const struct gs_batch *batch, size_t *offset);
 
+/* The record behind r, or the first one when r is NULL; NULL as above. */
+static inline const struct gs_record *gs_record_after(const struct gs_batch *batch,
+						      const struct gs_record *r)
+{
+	size_t offset = r ? (size_t)((const char *)r - (const char *)batch->data) + r->bytes : 0;
+
+	return gs_record_next(batch, &offset);
+}
+
 /* for (const struct gs_record *r ...) over a batch. */
 #define gs_records_for_each(batch, r)                                                              \
-	for (struct {                                                                              \
-		     size_t offset;                                                                \
-		     const struct gs_record *rec;                                                  \
-	     } it = {0, NULL};                                                                     \
-	     (it.rec = gs_record_next((batch), &it.offset)) != NULL;)                              \
-		for (const struct gs_record *r = it.rec; r; r = NULL)
+	for (const struct gs_record *r = gs_record_after((batch), NULL); r;                        \
+	     r = gs_record_after((batch), r))
 
 #endif

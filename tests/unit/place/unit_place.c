@@ -3,7 +3,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -11,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,86 +19,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "place/place.h"
-
-#define TICK_NS (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK))
-
-struct fake {
-	char root[64];
-	struct gs_place *place;
-};
-
-static int setup(void **state)
-{
-	struct fake *f = calloc(1, sizeof(*f));
-
-	strcpy(f->root, "/tmp/gs-place-XXXXXX");
-	if (!mkdtemp(f->root))
-		return -1;
-	f->place = gs_place_new(f->root);
-	*state = f;
-	return f->place ? 0 : -1;
-}
-
-static int run(const char *fmt, const char *arg)
-{
-	char command[256];
-
-	snprintf(command, sizeof(command), fmt, arg);
-	return system(command);
-}
-
-static int teardown(void **state)
-{
-	struct fake *f = *state;
-	int r = run("rm -rf %s", f->root);
-
-	gs_place_free(&f->place);
-	assert_null(f->place);
-	free(f);
-	return r;
-}
-
-static void put(const struct fake *f, unsigned pid, const char *name, const char *data,
-		size_t bytes)
-{
-	char path[256];
-	GS_FCLOSE FILE *file = NULL;
-
-	snprintf(path, sizeof(path), "%s/%u", f->root, pid);
-	mkdir(path, 0755);
-	snprintf(path, sizeof(path), "%s/%u/%s", f->root, pid, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_int_equal(fwrite(data, 1, bytes, file), bytes);
-}
-
-static void put_stat(const struct fake *f, unsigned pid, const char *comm, unsigned parent,
-		     unsigned long long ticks)
-{
-	char text[256];
-
-	snprintf(text, sizeof(text),
-		 "%u (%s) S %u 1 1 0 -1 4 1 0 0 0 1 2 3 4 20 0 1 0 %llu 0 0 0\n", pid, comm, parent,
-		 ticks);
-	put(f, pid, "stat", text, strlen(text));
-}
-
-static void put_exe(const struct fake *f, unsigned pid, const char *target)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/%u/exe", f->root, pid);
-	unlink(path);
-	assert_int_equal(symlink(target, path), 0);
-}
-
-static void drop(const struct fake *f, unsigned pid)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/%u", f->root, pid);
-	assert_int_equal(run("rm -rf %s", path), 0);
-}
+#include "unit/place/fake_proc.h"
 
 static void reads_everything(void **state)
 {
@@ -109,11 +28,11 @@ static void reads_everything(void **state)
 	const char cgroup[] = "0::/lxc/box\n";
 	const struct gs_place_process *p;
 
-	put_stat(f, 42, "py) (thon", 3, 5000);
-	put(f, 42, "status", status, strlen(status));
-	put(f, 42, "cmdline", "python\0-c\0x\ny\0", 14);
-	put(f, 42, "cgroup", cgroup, strlen(cgroup));
-	put_exe(f, 42, "/usr/bin/python (deleted)");
+	fake_put_stat(f, 42, "py) (thon", 3, 5000);
+	fake_put(f, 42, "status", status, strlen(status));
+	fake_put(f, 42, "cmdline", "python\0-c\0x\ny\0", 14);
+	fake_put(f, 42, "cgroup", cgroup, strlen(cgroup));
+	fake_put_exe(f, 42, "/usr/bin/python (deleted)");
 	p = gs_place_process(f->place, 42);
 	assert_non_null(p);
 	assert_int_equal(p->pid, 42);
@@ -128,7 +47,7 @@ static void reads_everything(void **state)
 	assert_int_equal(p->gone, 0);
 
 	/* Read once: what changes without notice is not seen. */
-	put_stat(f, 42, "other", 3, 5000);
+	fake_put_stat(f, 42, "other", 3, 5000);
 	assert_string_equal(gs_place_process(f->place, 42)->comm, "py) (thon");
 }
 
@@ -137,7 +56,7 @@ static void missing_files_leave_blanks(void **state)
 	struct fake *f = *state;
 	const struct gs_place_process *p;
 
-	put_stat(f, 7, "kthreadd", 0, 1);
+	fake_put_stat(f, 7, "kthreadd", 0, 1);
 	p = gs_place_process(f->place, 7);
 	assert_int_equal(p->gone, 0);
 	assert_int_equal(p->ns_pid, 7);
@@ -157,8 +76,8 @@ static void thousands_of_groups(void **state)
 	for (unsigned i = 0; i < 65536; i++)
 		n += (size_t)snprintf(status + n, room - n, "%u ", 100000 + i);
 	n += (size_t)snprintf(status + n, room - n, "\nNSpid:\t8\t2\n");
-	put_stat(f, 8, "a", 1, 1);
-	put(f, 8, "status", status, n);
+	fake_put_stat(f, 8, "a", 1, 1);
+	fake_put(f, 8, "status", status, n);
 	assert_int_equal(gs_place_process(f->place, 8)->ns_pid, 2);
 	assert_int_equal(gs_place_process(f->place, 8)->uid, 9);
 }
@@ -170,13 +89,13 @@ static void a_file_without_end_is_cut(void **state)
 	GS_FREE char *data = malloc(bytes);
 
 	memset(data, 'a', bytes);
-	put_stat(f, 8, "a", 1, 1);
-	put(f, 8, "cmdline", data, bytes);
-	put(f, 8, "cgroup", data, bytes);
+	fake_put_stat(f, 8, "a", 1, 1);
+	fake_put(f, 8, "cmdline", data, bytes);
+	fake_put(f, 8, "cgroup", data, bytes);
 	assert_int_equal(strlen(gs_place_process(f->place, 8)->cmdline),
 			 GS_PLACE_CMDLINE_BYTES - 1);
 	/* A stat line that is garbage is a process that cannot be read. */
-	put(f, 9, "stat", data, bytes);
+	fake_put(f, 9, "stat", data, bytes);
 	assert_int_equal(gs_place_process(f->place, 9)->gone, 1);
 }
 
@@ -202,7 +121,7 @@ static void gone_before_it_was_read(void **state)
 	assert_string_equal(p->comm, "0123456789abcde");
 
 	/* When a process turns up under the pid, it is another one. */
-	put_stat(f, 78, "new", 1, 10);
+	fake_put_stat(f, 78, "new", 1, 10);
 	p = gs_place_process(f->place, 78);
 	assert_int_equal(p->gone, 0);
 	assert_string_equal(p->comm, "new");
@@ -213,13 +132,13 @@ static void exec_is_read_again(void **state)
 	struct fake *f = *state;
 	const struct gs_place_process *p;
 
-	put_stat(f, 5, "sh", 1, 50);
-	put(f, 5, "cmdline", "sh\0", 3);
-	put_exe(f, 5, "/bin/sh");
+	fake_put_stat(f, 5, "sh", 1, 50);
+	fake_put(f, 5, "cmdline", "sh\0", 3);
+	fake_put_exe(f, 5, "/bin/sh");
 	assert_string_equal(gs_place_process(f->place, 5)->exe, "/bin/sh");
-	put_stat(f, 5, "train", 1, 50);
-	put(f, 5, "cmdline", "train\0--fast\0", 13);
-	put_exe(f, 5, "/opt/train");
+	fake_put_stat(f, 5, "train", 1, 50);
+	fake_put(f, 5, "cmdline", "train\0--fast\0", 13);
+	fake_put_exe(f, 5, "/opt/train");
 	gs_place_exec(f->place, 5);
 	p = gs_place_process(f->place, 5);
 	assert_string_equal(p->comm, "train");
@@ -228,7 +147,7 @@ static void exec_is_read_again(void **state)
 
 	/* Gone before it could be read again: the old names are no longer true, the rest is. */
 	gs_place_exec(f->place, 5);
-	drop(f, 5);
+	fake_drop(f, 5);
 	for (int i = 0; i < 2; i++) {
 		p = gs_place_process(f->place, 5);
 		assert_int_equal(p->gone, 1);
@@ -249,29 +168,29 @@ static void a_pid_is_used_again(void **state)
 	struct fake *f = *state;
 	const struct gs_place_process *p;
 
-	put_stat(f, 6, "first", 1, 100);
+	fake_put_stat(f, 6, "first", 1, 100);
 	assert_string_equal(gs_place_process(f->place, 6)->comm, "first");
 	gs_place_exit(f->place, 6, "first");
 	/* Still there while it ends, then not: known all the same. */
 	assert_string_equal(gs_place_process(f->place, 6)->comm, "first");
-	drop(f, 6);
+	fake_drop(f, 6);
 	p = gs_place_process(f->place, 6);
 	assert_string_equal(p->comm, "first");
 	assert_int_equal(p->gone, 0);
-	put_stat(f, 6, "second", 1, 200);
+	fake_put_stat(f, 6, "second", 1, 200);
 	p = gs_place_process(f->place, 6);
 	assert_string_equal(p->comm, "second");
 	assert_int_equal(p->start_ns, 200 * TICK_NS);
 
 	/* A fork under the same pid, its end not seen. */
-	put_stat(f, 6, "third", 1, 300);
+	fake_put_stat(f, 6, "third", 1, 300);
 	assert_string_equal(gs_place_process(f->place, 6)->comm, "second");
 	gs_place_fork(f->place, 6, 9);
 	p = gs_place_process(f->place, 6);
 	assert_string_equal(p->comm, "third");
 	assert_int_equal(p->parent_pid, 1);
 	/* Ended before it was read, but still there: read then. */
-	put_stat(f, 10, "zombie", 1, 400);
+	fake_put_stat(f, 10, "zombie", 1, 400);
 	gs_place_exit(f->place, 10, "zomb");
 	p = gs_place_process(f->place, 10);
 	assert_int_equal(p->gone, 0);
@@ -281,11 +200,9 @@ static void a_pid_is_used_again(void **state)
 static void names_of_threads(void **state)
 {
 	struct fake *f = *state;
-	char path[128], comm[16];
+	char comm[16];
 
-	snprintf(path, sizeof(path), "mkdir -p %s/5/task/6", f->root);
-	assert_int_equal(run("%s", path), 0);
-	put(f, 5, "task/6/comm", "a) b\n\n", 6);
+	fake_put_task(f, 5, 6, "a) b\n\n");
 	gs_place_thread_comm(f->place, 5, 6, "hint", comm);
 	assert_string_equal(comm, "a) b?");
 	gs_place_thread_comm(f->place, 5, 7, "hint", comm);
@@ -315,16 +232,16 @@ static void the_table_is_bounded(void **state)
 	enum { MAX = 65536 };
 	struct fake *f = *state;
 
-	put_stat(f, 1, "init", 0, 1);
-	put_stat(f, 2, "ended", 1, 2);
+	fake_put_stat(f, 1, "init", 0, 1);
+	fake_put_stat(f, 2, "ended", 1, 2);
 	assert_string_equal(gs_place_process(f->place, 1)->comm, "init");
 	assert_string_equal(gs_place_process(f->place, 2)->comm, "ended");
 	gs_place_exit(f->place, 2, "");
-	drop(f, 2);
+	fake_drop(f, 2);
 	for (uint32_t pid = 3; pid <= MAX; pid++)
 		gs_place_fork(f->place, pid, 1);
 	/* Full, nothing given up yet. */
-	put_stat(f, 1, "changed", 0, 1);
+	fake_put_stat(f, 1, "changed", 0, 1);
 	assert_string_equal(gs_place_process(f->place, 1)->comm, "init");
 	assert_int_equal(gs_place_process(f->place, 2)->gone, 0);
 	/* One more: the ended one goes, though the other is older. */
@@ -412,7 +329,7 @@ static void real_thread_and_real_child(void **state)
 
 int main(void)
 {
-#define FAKE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define FAKE(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)
 	const struct CMUnitTest tests[] = {
 		FAKE(reads_everything),         FAKE(missing_files_leave_blanks),
 		FAKE(thousands_of_groups),      FAKE(a_file_without_end_is_cut),
