@@ -363,6 +363,8 @@ int fake_query(const void *event_or_stream)
 	int r = FAKE_OK;
 	struct slot *slot;
 
+	if (event_or_stream == FAKE_NO_HANDLE)
+		return FAKE_BAD_HANDLE;
 	pthread_mutex_lock(&books.lock);
 	slot = known((uint64_t)event_or_stream);
 	if (slot && slot->pending) {
@@ -377,6 +379,8 @@ int fake_sync(const void *event_or_stream)
 {
 	struct slot *slot;
 
+	if (event_or_stream == FAKE_NO_HANDLE)
+		return FAKE_BAD_HANDLE;
 	pthread_mutex_lock(&books.lock);
 	slot = known((uint64_t)event_or_stream);
 	if (slot)

@@ -136,13 +136,14 @@ RT(cudaLaunchCooperativeKernel_ptsz, (const void *func, dim3 gridDim, dim3 block
 RT(cudaGraphLaunch, (cudaGraphExec_t graphExec, cudaStream_t stream))
 {
 	fake_begin(__func__, FAKE_COST_LAUNCH_RT, 0);
-	return fake_rt_end(cuGraphLaunch(graphExec, stream));
+	return fake_rt_end(graphExec ? (int)cuGraphLaunch(graphExec, stream) : FAKE_INVALID_VALUE);
 }
 
 RT(cudaGraphLaunch_ptsz, (cudaGraphExec_t graphExec, cudaStream_t stream))
 {
 	fake_begin(__func__, FAKE_COST_LAUNCH_RT, 0);
-	return fake_rt_end(cuGraphLaunch_ptsz(graphExec, stream));
+	return fake_rt_end(graphExec ? (int)cuGraphLaunch_ptsz(graphExec, stream)
+				     : FAKE_INVALID_VALUE);
 }
 
 RT_PTSZ(cudaLaunchHostFunc, (cudaStream_t stream, cudaHostFn_t fn, void *userData),

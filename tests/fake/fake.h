@@ -93,7 +93,9 @@ uint64_t fake_memory_total(void);
 
 /* After a record, an event and its stream answer "not ready" to the first FAKE_CUDA_NOT_READY
  * queries. An event or a stream that this library did not make is taken for one without work, and
- * an event is adopted when recorded. */
+ * an event is adopted when recorded; only this one is refused. */
+#define FAKE_NO_HANDLE ((void *)-1)
+
 int fake_event_record(const void *event, const void *stream);
 int fake_query(const void *event_or_stream);
 int fake_sync(const void *event_or_stream);
