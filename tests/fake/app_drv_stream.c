@@ -1,0 +1,264 @@
+/* fake_app: the calls of the driver that move no data. */
+#include "app.h"
+
+#define APP_LIBRARY LIB_DRV
+
+static int put_stream(struct worker *w, int r, struct seen *s, const CUstream *stream)
+{
+	s->stream = r == CUDA_SUCCESS ? (uint64_t)*stream : 0;
+	r = app_put(w, DRV_STREAM, r, s, (uint64_t)*stream);
+	s->arg[0] = 0;
+	return r;
+}
+
+CALL(cuStreamCreate)
+{
+	CUstream stream = NULL;
+
+	s->aux = w->bad ? 99 : 1;
+	return put_stream(w, DO(cuStreamCreate)(&stream, s->aux), s, &stream);
+}
+
+CALL(cuStreamCreateWithPriority)
+{
+	CUstream stream = NULL;
+
+	s->aux = w->bad ? 99 : 1;
+	return put_stream(w, DO(cuStreamCreateWithPriority)(&stream, s->aux, -3), s, &stream);
+}
+
+CALL(cuStreamDestroy)
+{
+	s->stream = w->bad ? UNKNOWN : app_take(w, DRV_STREAM);
+	return DO(cuStreamDestroy)((CUstream)s->stream);
+}
+
+CALL(cuStreamDestroy_v2)
+{
+	s->stream = w->bad ? UNKNOWN : app_take(w, DRV_STREAM);
+	return DO(cuStreamDestroy_v2)((CUstream)s->stream);
+}
+
+CALL_TWIN(cuStreamWaitEvent, _ptsz)
+{
+	s->stream = (uint64_t)handle_of(i);
+	s->aux = i % 2;
+	s->arg[0] = w->bad ? 0 : (uint64_t)handle_of(i + 1000);
+	return DO(cuStreamWaitEvent)(handle_of(i), (CUevent)s->arg[0], i % 2);
+}
+
+static CUstream stream_of(const struct worker *w, unsigned i, struct seen *s)
+{
+	uint64_t made = app_last(w, DRV_STREAM);
+
+	s->stream = w->bad ? (uint64_t)-1 : made ? made : (uint64_t)handle_of(i);
+	return (CUstream)s->stream;
+}
+
+CALL_TWIN(cuStreamSynchronize, _ptsz)
+{
+	return DO(cuStreamSynchronize)(stream_of(w, i, s));
+}
+
+CALL_TWIN(cuStreamQuery, _ptsz)
+{
+	return DO(cuStreamQuery)(stream_of(w, i, s));
+}
+
+CALL(cuStreamIsCapturing)
+{
+	CUstreamCaptureStatus status;
+
+	s->stream = (uint64_t)handle_of(i);
+	return DO(cuStreamIsCapturing)(handle_of(i), w->bad ? NULL : &status);
+}
+
+CALL(cuEventCreate)
+{
+	CUevent event = NULL;
+
+	s->aux = w->bad ? 99 : 2;
+	return PUT(w, DRV_EVENT, DO(cuEventCreate)(&event, s->aux), s, (uint64_t)event);
+}
+
+static CUevent event_of(const struct worker *w, struct seen *s)
+{
+	uint64_t made = app_last(w, DRV_EVENT);
+
+	s->arg[0] = w->bad ? 0 : made ? made : (uint64_t)handle_of(2000);
+	return (CUevent)s->arg[0];
+}
+
+CALL_TWIN(cuEventRecord, _ptsz)
+{
+	s->stream = (uint64_t)handle_of(i);
+	return DO(cuEventRecord)(event_of(w, s), handle_of(i));
+}
+
+CALL_TWIN(cuEventRecordWithFlags, _ptsz)
+{
+	s->stream = (uint64_t)handle_of(i);
+	s->aux = i % 2;
+	return DO(cuEventRecordWithFlags)(event_of(w, s), handle_of(i), i % 2);
+}
+
+CALL(cuEventQuery)
+{
+	return DO(cuEventQuery)(event_of(w, s));
+}
+
+CALL(cuEventSynchronize)
+{
+	return DO(cuEventSynchronize)(event_of(w, s));
+}
+
+CALL(cuEventDestroy)
+{
+	s->arg[0] = w->bad ? UNKNOWN : app_take(w, DRV_EVENT);
+	return DO(cuEventDestroy)((CUevent)s->arg[0]);
+}
+
+CALL(cuEventDestroy_v2)
+{
+	s->arg[0] = w->bad ? UNKNOWN : app_take(w, DRV_EVENT);
+	return DO(cuEventDestroy_v2)((CUevent)s->arg[0]);
+}
+
+CALL(cuCtxSynchronize)
+{
+	return DO(cuCtxSynchronize)();
+}
+
+CALL(cuModuleLoad)
+{
+	CUmodule module = NULL;
+	int r = DO(cuModuleLoad)(&module, w->bad ? NULL : "a.cubin");
+
+	return app_put(w, DRV_MODULE, r, s, (uint64_t)module);
+}
+
+CALL(cuModuleLoadData)
+{
+	CUmodule module = NULL;
+	int r = DO(cuModuleLoadData)(&module, w->bad ? NULL : "image");
+
+	return app_put(w, DRV_MODULE, r, s, (uint64_t)module);
+}
+
+CALL(cuModuleLoadDataEx)
+{
+	CUmodule module = NULL;
+	int r = DO(cuModuleLoadDataEx)(&module, w->bad ? NULL : "image", 0, NULL, NULL);
+
+	return app_put(w, DRV_MODULE, r, s, (uint64_t)module);
+}
+
+CALL(cuModuleLoadFatBinary)
+{
+	CUmodule module = NULL;
+	int r = DO(cuModuleLoadFatBinary)(&module, w->bad ? NULL : "image");
+
+	return app_put(w, DRV_MODULE, r, s, (uint64_t)module);
+}
+
+CALL(cuModuleUnload)
+{
+	s->arg[0] = w->bad ? UNKNOWN : app_take(w, DRV_MODULE);
+	return DO(cuModuleUnload)((CUmodule)s->arg[0]);
+}
+
+CALL(cuLibraryLoadData)
+{
+	CUlibrary library = NULL;
+	int r = DO(cuLibraryLoadData)(&library, w->bad ? NULL : "image", NULL, NULL, 0, NULL, NULL,
+				      0);
+
+	return app_put(w, DRV_LIBRARY, r, s, (uint64_t)library);
+}
+
+CALL(cuLibraryLoadFromFile)
+{
+	CUlibrary library = NULL;
+	int r = DO(cuLibraryLoadFromFile)(&library, w->bad ? NULL : "a.cubin", NULL, NULL, 0, NULL,
+					  NULL, 0);
+
+	return app_put(w, DRV_LIBRARY, r, s, (uint64_t)library);
+}
+
+CALL(cuLibraryUnload)
+{
+	s->arg[0] = w->bad ? UNKNOWN : app_take(w, DRV_LIBRARY);
+	return DO(cuLibraryUnload)((CUlibrary)s->arg[0]);
+}
+
+CALL(cuCtxGetCurrent)
+{
+	CUcontext context;
+
+	return DO(cuCtxGetCurrent)(w->bad ? NULL : &context);
+}
+
+CALL(cuCtxSetCurrent)
+{
+	return DO(cuCtxSetCurrent)(handle_of(1));
+}
+
+CALL(cuCtxPushCurrent_v2)
+{
+	return DO(cuCtxPushCurrent_v2)(w->bad ? NULL : handle_of(1));
+}
+
+CALL(cuCtxPopCurrent_v2)
+{
+	CUcontext context;
+
+	return DO(cuCtxPopCurrent_v2)(&context);
+}
+
+CALL(cuCtxGetDevice)
+{
+	CUdevice device;
+
+	return DO(cuCtxGetDevice)(w->bad ? NULL : &device);
+}
+
+CALL(cuDevicePrimaryCtxGetState)
+{
+	unsigned int flags;
+	int active;
+
+	return DO(cuDevicePrimaryCtxGetState)(w->bad ? 99 : 0, &flags, &active);
+}
+
+/* Asking for what this library did not give out fails: the list must allocate first. */
+CALL(cuPointerGetAttribute)
+{
+	unsigned int type;
+	uint64_t p = w->bad ? UNKNOWN : app_last(w, DRV_DEVICE);
+
+	return DO(cuPointerGetAttribute)(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, p);
+}
+
+CALL(cuPointerGetAttributes)
+{
+	CUpointer_attribute attribute = CU_POINTER_ATTRIBUTE_MEMORY_TYPE;
+	unsigned int type;
+	void *data[1] = {&type};
+
+	return DO(cuPointerGetAttributes)(1, w->bad ? NULL : &attribute, data, 0);
+}
+
+CALL(cuFuncGetAttribute)
+{
+	int value;
+
+	return DO(cuFuncGetAttribute)(&value, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+				      w->bad ? NULL : handle_of(19));
+}
+
+CALL(cuMemGetInfo_v2)
+{
+	size_t free_bytes, total_bytes;
+
+	return DO(cuMemGetInfo_v2)(w->bad ? NULL : &free_bytes, &total_bytes);
+}

@@ -1,0 +1,337 @@
+/* Launches, streams, events, modules and the functions that only ask, of the driver's stand-in. */
+#include "cuda_drv.h"
+
+#define MAX_BLOCK_THREADS 1024
+
+#ifdef FAKE_STUB
+/* What the entries compare; never the value that ends them. */
+__attribute__((visibility("hidden"), used)) uint32_t fake_stub_word = 1;
+#endif
+
+static CUresult launched(CUfunction f, uint64_t gx, uint64_t gy, uint64_t gz, uint64_t bx,
+			 uint64_t by, uint64_t bz)
+{
+	bool fits = bx && by && bz && bx * by <= MAX_BLOCK_THREADS && bz <= MAX_BLOCK_THREADS &&
+		    bx * by * bz <= MAX_BLOCK_THREADS;
+
+	return f && gx && gy && gz && fits ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV_PTSZ(cuLaunchKernel,
+	 (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+	  unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+	  unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra),
+	 (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,
+	  kernelParams, extra))
+{
+	fake_begin(__func__, FAKE_COST_LAUNCH, 0);
+	return launched(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ);
+}
+
+DRV_PTSZ(cuLaunchCooperativeKernel,
+	 (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
+	  unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
+	  unsigned int sharedMemBytes, CUstream hStream, void **kernelParams),
+	 (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream,
+	  kernelParams))
+{
+	fake_begin(__func__, FAKE_COST_LAUNCH, 0);
+	return launched(f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ);
+}
+
+DRV_PTSZ(cuLaunchKernelEx,
+	 (const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra),
+	 (config, f, kernelParams, extra))
+{
+	fake_begin(__func__, FAKE_COST_LAUNCH, 0);
+	if (!config)
+		return CUDA_ERROR_INVALID_VALUE;
+	return launched(f, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+			config->blockDimY, config->blockDimZ);
+}
+
+DRV(cuLaunchCooperativeKernelMultiDevice,
+    (CUDA_LAUNCH_PARAMS * launchParamsList, unsigned int numDevices, unsigned int flags))
+{
+	fake_begin(__func__, FAKE_COST_LAUNCH, 0);
+	if (!launchParamsList || !numDevices)
+		return CUDA_ERROR_INVALID_VALUE;
+	for (unsigned int i = 0; i < numDevices; i++) {
+		const CUDA_LAUNCH_PARAMS *p = &launchParamsList[i];
+		CUresult r = launched(p->function, p->gridDimX, p->gridDimY, p->gridDimZ,
+				      p->blockDimX, p->blockDimY, p->blockDimZ);
+
+		if (r != CUDA_SUCCESS)
+			return r;
+	}
+	return CUDA_SUCCESS;
+}
+
+DRV_PTSZ(cuGraphLaunch, (CUgraphExec hGraph, CUstream hStream), (hGraph, hStream))
+{
+	fake_begin(__func__, FAKE_COST_LAUNCH, 0);
+	return hGraph ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV_PTSZ(cuLaunchHostFunc, (CUstream hStream, CUhostFn fn, void *userData), (hStream, fn, userData))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	if (!fn)
+		return CUDA_ERROR_INVALID_VALUE;
+	fn(userData);
+	return CUDA_SUCCESS;
+}
+
+DRV_PTSZ(cuStreamAddCallback,
+	 (CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags),
+	 (hStream, callback, userData, flags))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	if (!callback || flags)
+		return CUDA_ERROR_INVALID_VALUE;
+	callback(hStream, CUDA_SUCCESS, userData);
+	return CUDA_SUCCESS;
+}
+
+static CUresult give(enum fake_kind kind, void **ret_handle)
+{
+	uint64_t handle;
+	int r;
+
+	if (!ret_handle)
+		return CUDA_ERROR_INVALID_VALUE;
+	r = fake_alloc(kind, 0, &handle);
+	if (r == FAKE_OK)
+		*ret_handle = (void *)handle;
+	return (CUresult)r;
+}
+
+static CUresult take(enum fake_kind kind, const void *handle)
+{
+	return (CUresult)fake_free(kind, (uint64_t)handle);
+}
+
+DRV(cuStreamCreate, (CUstream * phStream, unsigned int Flags))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
+	return Flags > 1 ? CUDA_ERROR_INVALID_VALUE : give(FAKE_STREAM, (void **)phStream);
+}
+
+DRV(cuStreamCreateWithPriority, (CUstream * phStream, unsigned int flags, int priority))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
+	return flags > 1 ? CUDA_ERROR_INVALID_VALUE : give(FAKE_STREAM, (void **)phStream);
+}
+
+DRV(cuStreamDestroy, (CUstream hStream))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
+	return take(FAKE_STREAM, hStream);
+}
+
+DRV(cuStreamDestroy_v2, (CUstream hStream))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
+	return take(FAKE_STREAM, hStream);
+}
+
+DRV_PTSZ(cuStreamWaitEvent, (CUstream hStream, CUevent hEvent, unsigned int Flags),
+	 (hStream, hEvent, Flags))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	return !hEvent     ? CUDA_ERROR_INVALID_HANDLE
+	       : Flags > 1 ? CUDA_ERROR_INVALID_VALUE
+			   : CUDA_SUCCESS;
+}
+
+DRV_PTSZ(cuStreamSynchronize, (CUstream hStream), (hStream))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return (CUresult)fake_sync(hStream);
+}
+
+DRV_PTSZ(cuStreamQuery, (CUstream hStream), (hStream))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return (CUresult)fake_query(hStream);
+}
+
+DRV(cuEventCreate, (CUevent * phEvent, unsigned int Flags))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	return Flags > 7 ? CUDA_ERROR_INVALID_VALUE : give(FAKE_EVENT, (void **)phEvent);
+}
+
+DRV_PTSZ(cuEventRecord, (CUevent hEvent, CUstream hStream), (hEvent, hStream))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	return (CUresult)fake_event_record(hEvent, hStream);
+}
+
+DRV_PTSZ(cuEventRecordWithFlags, (CUevent hEvent, CUstream hStream, unsigned int flags),
+	 (hEvent, hStream, flags))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	return flags > 1 ? CUDA_ERROR_INVALID_VALUE : (CUresult)fake_event_record(hEvent, hStream);
+}
+
+DRV(cuEventQuery, (CUevent hEvent))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return hEvent ? (CUresult)fake_query(hEvent) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+DRV(cuEventSynchronize, (CUevent hEvent))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return hEvent ? (CUresult)fake_sync(hEvent) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+DRV(cuEventDestroy, (CUevent hEvent))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	return take(FAKE_EVENT, hEvent);
+}
+
+DRV(cuEventDestroy_v2, (CUevent hEvent))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	return take(FAKE_EVENT, hEvent);
+}
+
+DRV(cuCtxSynchronize, (void))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	fake_wait();
+	return CUDA_SUCCESS;
+}
+
+DRV(cuModuleLoad, (CUmodule * module, const char *fname))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return fname ? give(FAKE_MODULE, (void **)module) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuModuleLoadData, (CUmodule * module, const void *image))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return image ? give(FAKE_MODULE, (void **)module) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuModuleLoadDataEx, (CUmodule * module, const void *image, unsigned int numOptions,
+			 CUjit_option *options, void **optionValues))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return image ? give(FAKE_MODULE, (void **)module) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuModuleLoadFatBinary, (CUmodule * module, const void *fatCubin))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return fatCubin ? give(FAKE_MODULE, (void **)module) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuModuleUnload, (CUmodule hmod))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
+	return take(FAKE_MODULE, hmod);
+}
+
+DRV(cuLibraryLoadData,
+    (CUlibrary * library, const void *code, CUjit_option *jitOptions, void **jitOptionsValues,
+     unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+     unsigned int numLibraryOptions))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return code ? give(FAKE_MODULE, (void **)library) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuLibraryLoadFromFile,
+    (CUlibrary * library, const char *fileName, CUjit_option *jitOptions, void **jitOptionsValues,
+     unsigned int numJitOptions, CUlibraryOption *libraryOptions, void **libraryOptionValues,
+     unsigned int numLibraryOptions))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return fileName ? give(FAKE_MODULE, (void **)library) : CUDA_ERROR_INVALID_VALUE;
+}
+
+DRV(cuLibraryUnload, (CUlibrary library))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
+	return take(FAKE_MODULE, library);
+}
+
+/* One context for everybody; a thread has it without asking. */
+static __thread CUcontext context = (CUcontext)0x555500001000;
+
+DRV(cuCtxGetCurrent, (CUcontext * pctx))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!pctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pctx = context;
+	return CUDA_SUCCESS;
+}
+
+DRV(cuCtxSetCurrent, (CUcontext ctx))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	context = ctx;
+	return CUDA_SUCCESS;
+}
+
+DRV(cuCtxPushCurrent_v2, (CUcontext ctx))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!ctx)
+		return CUDA_ERROR_INVALID_VALUE;
+	context = ctx;
+	return CUDA_SUCCESS;
+}
+
+DRV(cuCtxPopCurrent_v2, (CUcontext * pctx))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (pctx)
+		*pctx = context;
+	return CUDA_SUCCESS;
+}
+
+DRV(cuCtxGetDevice, (CUdevice * device))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!device)
+		return CUDA_ERROR_INVALID_VALUE;
+	*device = 0;
+	return CUDA_SUCCESS;
+}
+
+DRV(cuDevicePrimaryCtxGetState, (CUdevice dev, unsigned int *flags, int *active))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (dev < 0 || dev > 7)
+		return CUDA_ERROR_INVALID_DEVICE;
+	if (!flags || !active)
+		return CUDA_ERROR_INVALID_VALUE;
+	*flags = 0;
+	*active = 1;
+	return CUDA_SUCCESS;
+}
+
+DRV(cuFuncGetAttribute, (int *pi, CUfunction_attribute attrib, CUfunction hfunc))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!pi || !hfunc)
+		return CUDA_ERROR_INVALID_VALUE;
+	*pi = attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? MAX_BLOCK_THREADS : 0;
+	return CUDA_SUCCESS;
+}
+
+DRV(cuStreamIsCapturing, (CUstream hStream, CUstreamCaptureStatus *captureStatus))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!captureStatus)
+		return CUDA_ERROR_INVALID_VALUE;
+	*captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+	return CUDA_SUCCESS;
+}

@@ -1,0 +1,325 @@
+/*
+ * The stand-in for NCCL: every function under its profiling name, and weakly under its own, at the
+ * same address, as in the real library. It moves no data and meets nobody: a communicator is what
+ * its caller said it is, and ranks of different processes never wait for one another.
+ */
+#include "fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define COMM_MAGIC 0x6d6f636c63636eull
+#define RANK_MAX   (1 << 20)
+
+struct ncclComm {
+	uint64_t magic;
+	int n_ranks, rank, device;
+};
+
+#define NC(name, params)                                                                           \
+	ncclResult_t nccl##name params                                                             \
+		__attribute__((weak, visibility("default"), alias("pnccl" #name)));                \
+	FAKE_EXPORT ncclResult_t pnccl##name params
+
+static __thread int group_depth;
+
+static bool is_comm(const struct ncclComm *comm)
+{
+	return comm && comm->magic == COMM_MAGIC;
+}
+
+static ncclResult_t new_comm(int n_ranks, int rank, int device, ncclComm_t *ret_comm)
+{
+	struct ncclComm *comm;
+
+	if (!ret_comm || n_ranks < 1 || n_ranks > RANK_MAX || rank < 0 || rank >= n_ranks)
+		return ncclInvalidArgument;
+	comm = malloc(sizeof(*comm));
+	if (!comm)
+		return ncclSystemError;
+	*comm = (struct ncclComm){COMM_MAGIC, n_ranks, rank, device};
+	*ret_comm = comm;
+	return ncclSuccess;
+}
+
+static ncclResult_t good_config(const ncclConfig_t *config)
+{
+	return config && config->magic != NCCL_CONFIG_MAGIC ? ncclInvalidArgument : ncclSuccess;
+}
+
+NC(GetVersion, (int *version))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!version)
+		return ncclInvalidArgument;
+	*version = NCCL_VERSION_CODE;
+	return ncclSuccess;
+}
+
+NC(GetUniqueId, (ncclUniqueId * uniqueId))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!uniqueId)
+		return ncclInvalidArgument;
+	return getrandom(uniqueId, sizeof(*uniqueId), 0) == sizeof(*uniqueId) ? ncclSuccess
+									      : ncclSystemError;
+}
+
+const char *ncclGetErrorString(ncclResult_t result)
+	__attribute__((weak, visibility("default"), alias("pncclGetErrorString")));
+
+FAKE_EXPORT const char *pncclGetErrorString(ncclResult_t result)
+{
+	return result == ncclSuccess ? "no error" : "an error of the stand-in";
+}
+
+NC(CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return new_comm(nranks, rank, 0, comm);
+}
+
+NC(CommInitRankConfig,
+   (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config))
+{
+	ncclResult_t r = good_config(config);
+
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return r == ncclSuccess ? new_comm(nranks, rank, 0, comm) : r;
+}
+
+NC(CommInitRankScalable, (ncclComm_t * newcomm, int nranks, int myrank, int nId,
+			  ncclUniqueId *commIds, ncclConfig_t *config))
+{
+	ncclResult_t r = nId < 1 || !commIds ? ncclInvalidArgument : good_config(config);
+
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return r == ncclSuccess ? new_comm(nranks, myrank, 0, newcomm) : r;
+}
+
+NC(CommInitAll, (ncclComm_t * comm, int ndev, const int *devlist))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	if (!comm || ndev < 1 || ndev > RANK_MAX)
+		return ncclInvalidArgument;
+	for (int i = 0; i < ndev; i++) {
+		ncclResult_t r = new_comm(ndev, i, devlist ? devlist[i] : i, &comm[i]);
+
+		if (r != ncclSuccess)
+			return r;
+	}
+	return ncclSuccess;
+}
+
+/* Which ranks chose which colour is not known to one rank: the new communicator is as large as the
+ * old one, ranked by the key where that is a rank. */
+NC(CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	if (!is_comm(comm) || !newcomm || color < NCCL_SPLIT_NOCOLOR ||
+	    good_config(config) != ncclSuccess)
+		return ncclInvalidArgument;
+	if (color == NCCL_SPLIT_NOCOLOR) {
+		*newcomm = NULL;
+		return ncclSuccess;
+	}
+	return new_comm(comm->n_ranks, key >= 0 && key < comm->n_ranks ? key : comm->rank,
+			comm->device, newcomm);
+}
+
+NC(CommShrink, (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
+		ncclConfig_t *config, int shrinkFlags))
+{
+	int rank;
+
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	if (!is_comm(comm) || !excludeRanksList || excludeRanksCount < 1 ||
+	    excludeRanksCount >= comm->n_ranks || good_config(config) != ncclSuccess)
+		return ncclInvalidArgument;
+	rank = comm->rank;
+	for (int i = 0; i < excludeRanksCount; i++) {
+		if (excludeRanksList[i] < 0 || excludeRanksList[i] >= comm->n_ranks ||
+		    excludeRanksList[i] == comm->rank)
+			return ncclInvalidArgument;
+		rank -= excludeRanksList[i] < comm->rank;
+	}
+	return new_comm(comm->n_ranks - excludeRanksCount, rank, comm->device, newcomm);
+}
+
+NC(CommFinalize, (ncclComm_t comm))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return is_comm(comm) ? ncclSuccess : ncclInvalidArgument;
+}
+
+static ncclResult_t end_comm(struct ncclComm *comm)
+{
+	if (!is_comm(comm))
+		return ncclInvalidArgument;
+	comm->magic = 0;
+	free(comm);
+	return ncclSuccess;
+}
+
+NC(CommDestroy, (ncclComm_t comm))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	return end_comm(comm);
+}
+
+NC(CommAbort, (ncclComm_t comm))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	return end_comm(comm);
+}
+
+NC(CommUserRank, (const ncclComm_t comm, int *rank))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!is_comm(comm) || !rank)
+		return ncclInvalidArgument;
+	*rank = comm->rank;
+	return ncclSuccess;
+}
+
+NC(CommCount, (const ncclComm_t comm, int *count))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!is_comm(comm) || !count)
+		return ncclInvalidArgument;
+	*count = comm->n_ranks;
+	return ncclSuccess;
+}
+
+NC(CommCuDevice, (const ncclComm_t comm, int *device))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!is_comm(comm) || !device)
+		return ncclInvalidArgument;
+	*device = comm->device;
+	return ncclSuccess;
+}
+
+NC(CommGetAsyncError, (ncclComm_t comm, ncclResult_t *asyncError))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!is_comm(comm) || !asyncError)
+		return ncclInvalidArgument;
+	*asyncError = ncclSuccess;
+	return ncclSuccess;
+}
+
+NC(MemAlloc, (void **ptr, size_t size))
+{
+	uint64_t address;
+
+	fake_begin(__func__, FAKE_COST_ALLOC, size);
+	if (!ptr || !size)
+		return ncclInvalidArgument;
+	if (fake_alloc(FAKE_DEVICE, size, &address) != FAKE_OK)
+		return ncclSystemError;
+	*ptr = (void *)address;
+	return ncclSuccess;
+}
+
+NC(MemFree, (void *ptr))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	if (ptr && fake_free(FAKE_DEVICE, (uint64_t)ptr) != FAKE_OK)
+		return ncclInvalidArgument;
+	return ncclSuccess;
+}
+
+NC(GroupStart, (void))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	group_depth++;
+	return ncclSuccess;
+}
+
+NC(GroupEnd, (void))
+{
+	fake_begin(__func__, group_depth == 1 ? FAKE_COST_COLLECTIVE : FAKE_COST_NONE, 0);
+	if (!group_depth)
+		return ncclInvalidUsage;
+	group_depth--;
+	return ncclSuccess;
+}
+
+/* peer: a root or the other side. In a group the work is done by its end. */
+static ncclResult_t enqueued(const char *func, const struct ncclComm *comm, ncclDataType_t type,
+			     ncclRedOp_t op, int peer)
+{
+	fake_begin(func, group_depth ? FAKE_COST_EVENT : FAKE_COST_COLLECTIVE, 0);
+	if (!is_comm(comm) || (unsigned)type >= ncclNumTypes || (unsigned)op >= ncclNumOps ||
+	    peer < 0 || peer >= comm->n_ranks)
+		return ncclInvalidArgument;
+	return ncclSuccess;
+}
+
+NC(AllReduce, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+	       ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, op, 0);
+}
+
+NC(ReduceScatter, (const void *sendbuff, void *recvbuff, size_t recvcount, ncclDataType_t datatype,
+		   ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, op, 0);
+}
+
+NC(Reduce, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+	    ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, op, root);
+}
+
+NC(Broadcast, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+	       int root, ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, root);
+}
+
+NC(Bcast, (void *buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
+	   cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, root);
+}
+
+NC(AllGather, (const void *sendbuff, void *recvbuff, size_t sendcount, ncclDataType_t datatype,
+	       ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, 0);
+}
+
+NC(AlltoAll, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype,
+	      ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, 0);
+}
+
+NC(Gather, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+	    ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, root);
+}
+
+NC(Scatter, (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, int root,
+	     ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, root);
+}
+
+NC(Send, (const void *sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+	  cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, peer);
+}
+
+NC(Recv, (void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+	  cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, peer);
+}
