@@ -110,21 +110,11 @@ static void thread_forget(struct gs_feed *f, struct gs_feed_thread *t)
 /* A free slot. */
 static struct gs_feed_thread *thread_slot(struct gs_feed *f)
 {
-<<<<<<< HEAD
-=======
 	uint32_t first = f->thread_hand, i = 0;
->>>>>>> place-feed
 	struct gs_feed_thread *t;
 
 	if (f->n_threads < THREAD_MAX)
 		return &f->threads[f->n_threads++];
-<<<<<<< HEAD
-	for (unsigned i = 0; i < SEARCH_MAX; i++) {
-		t = &f->threads[f->thread_hand++ % THREAD_MAX];
-		if (!t->pid || t->ended)
-			break;
-	}
-=======
 	do {
 		t = &f->threads[(first + i) % THREAD_MAX];
 	} while (t->pid && !t->ended && ++i < SEARCH_MAX);
@@ -133,7 +123,6 @@ static struct gs_feed_thread *thread_slot(struct gs_feed *f)
 		t = &f->threads[first % THREAD_MAX];
 	}
 	f->thread_hand = first + i + 1;
->>>>>>> place-feed
 	if (t->pid)
 		thread_forget(f, t);
 	return t;
@@ -214,21 +203,11 @@ static void process_forget(struct gs_feed *f, struct gs_feed_process *p)
 
 static struct gs_feed_process *process_slot(struct gs_feed *f)
 {
-<<<<<<< HEAD
-=======
 	uint32_t first = f->process_hand, i = 0;
->>>>>>> place-feed
 	struct gs_feed_process *p;
 
 	if (f->n_processes < PROCESS_MAX)
 		return &f->processes[f->n_processes++];
-<<<<<<< HEAD
-	for (unsigned i = 0; i < SEARCH_MAX; i++) {
-		p = &f->processes[f->process_hand++ % PROCESS_MAX];
-		if (!p->pid || p->exited)
-			break;
-	}
-=======
 	do {
 		p = &f->processes[(first + i) % PROCESS_MAX];
 	} while (p->pid && !p->exited && ++i < SEARCH_MAX);
@@ -237,7 +216,6 @@ static struct gs_feed_process *process_slot(struct gs_feed *f)
 		p = &f->processes[first % PROCESS_MAX];
 	}
 	f->process_hand = first + i + 1;
->>>>>>> place-feed
 	if (p->pid)
 		process_forget(f, p);
 	return p;

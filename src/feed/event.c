@@ -42,9 +42,6 @@ static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
 	c->bytes = ev->bytes;
 	c->stream = ev->stream;
 	memcpy(c->arg, ev->arg, sizeof(c->arg));
-<<<<<<< HEAD
-=======
->>>>>>> place-feed
 	return true;
 }
 
@@ -186,8 +183,5 @@ void gs_feed_open_call(struct gs_feed *f, const struct gs_thread *thread,
 	c->depth = (uint8_t)depth;
 	c->call_flags = frame->flags | GS_CALL_UNFINISHED;
 	gs_feed_open_args(&func->desc, frame, c);
-<<<<<<< HEAD
-=======
->>>>>>> place-feed
 	gs_feed_settle(f);
 }

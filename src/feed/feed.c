@@ -47,11 +47,6 @@ static void put_session(struct gs_feed *f, const struct gs_feed_options *options
 	}
 }
 
-<<<<<<< HEAD
-static int outlet_push(void *ctx, const struct gs_batch *batch);
-
-=======
->>>>>>> place-feed
 static int outlet_push(void *ctx, const struct gs_batch *batch);
 
 int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed)
@@ -77,11 +72,6 @@ int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed
 		gs_feed_free(&f);
 		return r;
 	}
-<<<<<<< HEAD
-	f->outlet = (struct gs_sink){.push = outlet_push, .ctx = f};
-	f->stage = f->outlet;
-=======
->>>>>>> place-feed
 	f->outlet = (struct gs_sink){.push = outlet_push, .ctx = f};
 	f->stage = f->outlet;
 	put_session(f, options);
@@ -137,36 +127,6 @@ static void sink_failed(struct gs_feed *f, struct gs_feed_sink *s, int error)
 	s->order = ++f->n_failed;
 }
 
-<<<<<<< HEAD
-static uint64_t count_calls(const struct gs_batch *batch)
-{
-	uint64_t n = 0;
-
-	gs_records_for_each(batch, r) n += r->kind == GS_REC_CALL;
-	return n;
-}
-
-static int outlet_push(void *ctx, const struct gs_batch *batch)
-{
-	struct gs_feed *f = ctx;
-
-	for (unsigned i = 0; i < f->n_sinks; i++) {
-		struct gs_feed_sink *s = &f->sinks[i];
-
-		if (!s->error) {
-			int r = s->sink.push(s->sink.ctx, batch);
-
-			if (r < 0)
-				sink_failed(f, s, r);
-		}
-		if (s->error)
-			s->n_missed += count_calls(batch);
-	}
-	return 0;
-}
-
-=======
->>>>>>> place-feed
 static uint64_t count_calls(const struct gs_batch *batch)
 {
 	uint64_t n = 0;
@@ -264,11 +224,7 @@ void gs_feed_loss(struct gs_feed *f, unsigned layer, enum gs_loss cause, const c
 	gs_feed_settle(f);
 }
 
-<<<<<<< HEAD
 void gs_feed_attach(struct gs_feed *f, const struct gs_attach *attach)
-=======
-void gs_feed_attach(struct gs_feed *f, const struct gs_attach *attach)
->>>>>>> place-feed
 {
 	uint32_t path_str, func_str, reason_str;
 	struct gs_rec_attach *a;
