@@ -157,6 +157,24 @@ static void follows_rpath(void **state)
 	assert_string_equal(v->exe, shop_path("c/linked"));
 }
 
+/* Other tokens are no tokens. */
+static void expands_tokens(void **state)
+{
+	ENV env = env_new();
+
+	assert_true(shop_run("mkdir -p 't/$OTHER/x86_64' t/lib64 t/lib/x86_64-linux-gnu") &&
+		    make_library("'t/$OTHER/x86_64/libtoken.so'", "") &&
+		    make_library("t/lib64/libfolder.so", "") &&
+		    shop_run("cp t/lib64/libfolder.so t/lib/x86_64-linux-gnu") &&
+		    make_program("bin/tokens", "-Wl,-rpath,'$ORIGIN/../t/$OTHER/$PLATFORM' "
+					       "-Wl,-rpath,'$ORIGIN/../t/${LIB}' "
+					       "-L't/$OTHER/x86_64' -ltoken -Lt/lib64 -lfolder"));
+	VISITS v = walk("tokens", env);
+	assert_visited(v, shop_path("bin/../t/$OTHER/x86_64/libtoken.so"));
+	assert_true(visited(v, shop_path("bin/../t/lib64/libfolder.so")) ||
+		    visited(v, shop_path("bin/../t/lib/x86_64-linux-gnu/libfolder.so")));
+}
+
 static void follows_library_path(void **state)
 {
 	ENV env = env_new();
@@ -424,6 +442,7 @@ int main(void)
 		cmocka_unit_test(visits_what_is_no_program_of_ours),
 		cmocka_unit_test(follows_runpath),
 		cmocka_unit_test(follows_rpath),
+		cmocka_unit_test(expands_tokens),
 		cmocka_unit_test(follows_library_path),
 		cmocka_unit_test(follows_preloads),
 		cmocka_unit_test(follows_the_cache),

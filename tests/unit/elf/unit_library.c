@@ -73,18 +73,21 @@ static bool in_child(bool (*fn)(void *ctx), void *ctx)
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Whether /proc/PID/map_files can be followed here. */
+/* Whether /proc/PID/map_files can be followed here: it has links for mappings of files only. */
 static bool can_follow_links(void)
 {
 	GS_FCLOSE FILE *maps = fopen("/proc/self/maps", "re");
+	char text[PATH_MAX + 128], path[96];
 	unsigned long start, end;
-	char path[96];
 	struct stat st;
 
-	if (!maps || fscanf(maps, "%lx-%lx", &start, &end) != 2)
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", start, end);
-	return stat(path, &st) == 0;
+	while (maps && fgets(text, sizeof(text), maps)) {
+		if (!strchr(text, '/') || sscanf(text, "%lx-%lx", &start, &end) != 2)
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/map_files/%lx-%lx", start, end);
+		return stat(path, &st) == 0;
+	}
+	return false;
 }
 
 static int make_files(void **state)
