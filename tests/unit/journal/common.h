@@ -290,7 +290,8 @@ static inline struct frames walk(const struct gs_buf *file)
 	while (off < file->bytes) {
 		struct frame *x;
 
-		f.items = realloc(f.items, (f.n + 1) * sizeof(*f.items));
+		if ((f.n & (f.n - 1)) == 0) /* full, as the room doubles */
+			f.items = realloc(f.items, (f.n ? 2 * f.n : 1) * sizeof(*f.items));
 		x = &f.items[f.n++];
 		x->off = off;
 		memcpy(&x->header, file->data + off, sizeof(x->header));

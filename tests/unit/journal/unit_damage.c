@@ -125,11 +125,19 @@ static int find_raw(const struct frames *f, const struct gs_batch *batch)
  * out is what was written. */
 static void flip_everything(void **state)
 {
+	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 200};
 	struct memory_file f = memory_file();
-	struct gs_buf file = make_file(&f, 25);
-	struct frames frames = walk(&file);
+	struct gs_buf b = records(), file;
+	struct frames frames;
 	size_t n_data = 0;
 
+	put_session(&b);
+	for (uint64_t i = 0; i < 6; i++)
+		put_call(&b, i);
+	write_file(f.path, &o, &b);
+	file = content(&f);
+	frames = walk(&file);
+	assert_int_equal(frames.n, 5); /* three and a snapshot, in two parts */
 	for (size_t i = 0; i < frames.n; i++)
 		n_data += !is_snapshot(&frames.items[i]);
 	for (size_t bit = 0; bit < file.bytes * 8; bit++) {
@@ -175,6 +183,7 @@ static void flip_everything(void **state)
 	}
 	frames_fini(&frames);
 	gs_buf_fini(&file);
+	gs_buf_fini(&b);
 	close(f.fd);
 }
 
