@@ -39,7 +39,8 @@ KINDS = {
     8: ("LOSS", "HHIQ", "layer cause detail_str count"),
     9: ("ATTACH", "IIiIIIII", "path_str func_str status reason_str n_probes n_moved n_stepped"
         " layer"),
-    10: ("COMM", "IiiIQQQ", "process rank n_ranks origin_str comm id_hash parent"),
+    10: ("COMM", "IiiIQQQiiII16i", "process rank n_ranks origin_str comm id_hash parent color key"
+         " n_excluded _ " + " ".join("excluded%d" % i for i in range(16))),
     11: ("COUNTER", "IIQqII", "process name_str time_ns value unit _"),
     12: ("END", "QiI", "end_ns exit_status reason_str"),
 }
