@@ -4,6 +4,7 @@
  * 20 ms, so that attaching to a library, which takes the kernel some ms, never lets the ring fill.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -127,8 +128,9 @@ static void stop_consumer(struct trace *t)
  * stands below the cursor, which stays where the command left it, and never takes two rows. When
  * the command has ended a line since, the old one is what the cursor stands on.
  */
-#define TO_CLEAN "\033[K\033D\033[A\0337\033[B\r\033[K" /* make room, keep the cursor, a row down  \
-							 */
+#define TO_CLEAN                                                                                   \
+	"\033[K\033D\033[A\0337\033[B\r\033[K" /* make room, keep the cursor, a row down           \
+						*/
 #define AND_BACK    "\0338"
 #define LIVE_MIN_NS 200000000ull
 
@@ -366,6 +368,37 @@ static int start_probe(struct trace *t, struct gs_err *err)
 	return gs_probe_new(&po, &t->probe, err);
 }
 
+static bool may_see_libraries_of(pid_t pid)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+/* Where nothing may be seen, "nothing was called" would not be true. 0 or -EPERM, said. */
+static int check_sight(const struct trace *t)
+{
+	const struct trace_options *o = &t->options;
+
+	for (size_t i = 0; i < o->n_pids; i++) {
+		if (may_see_libraries_of(o->pids[i]))
+			continue;
+		gs_say("process %d is not this user's, and which libraries it uses may not be "
+		       "seen: "
+		       "run as root or with CAP_SYS_PTRACE",
+		       (int)o->pids[i]);
+		return -EPERM;
+	}
+	if (!o->command && !o->n_pids && !may_see_libraries_of(1))
+		gs_say("only this user's processes are traced: others need root or CAP_SYS_PTRACE");
+	return 0;
+}
+
 /* The summary is written when all is over: better to know now that it cannot be. */
 static int try_summary_path(const char *path)
 {
@@ -399,6 +432,8 @@ static int start(struct trace *t)
 	}
 	describe_target(t, target, sizeof(target));
 	r = start_probe(t, &err);
+	if (r == 0 && check_sight(t) < 0)
+		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
 		r = trace_output_new(&t->options, gs_probe_engine(t->probe), target, &t->output,
 				     &err);
