@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -380,6 +381,14 @@ static bool may_see_libraries_of(pid_t pid)
 	return fd >= 0 || (errno != EACCES && errno != EPERM);
 }
 
+static bool may_see_all(void)
+{
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &h, d) < 0 || d[0].effective >> CAP_SYS_PTRACE & 1;
+}
+
 /* Where nothing may be seen, "nothing was called" would not be true. 0 or -EPERM, said. */
 static int check_sight(const struct trace *t)
 {
@@ -394,7 +403,7 @@ static int check_sight(const struct trace *t)
 		       (int)o->pids[i]);
 		return -EPERM;
 	}
-	if (!o->command && !o->n_pids && !may_see_libraries_of(1))
+	if (!o->command && !o->n_pids && !may_see_all())
 		gs_say("only this user's processes are traced: others need root or CAP_SYS_PTRACE");
 	return 0;
 }
