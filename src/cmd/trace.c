@@ -4,7 +4,6 @@
  * 20 ms, so that attaching to a library, which takes the kernel some ms, never lets the ring fill.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
@@ -369,16 +368,13 @@ static int start_probe(struct trace *t, struct gs_err *err)
 	return gs_probe_new(&po, &t->probe, err);
 }
 
+/* The link to its program asks for the same right as those to its libraries. */
 static bool may_see_libraries_of(pid_t pid)
 {
-	char path[64];
-	int fd;
+	char path[64], target[1];
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0 || (errno != EACCES && errno != EPERM);
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return readlink(path, target, sizeof(target)) >= 0 || (errno != EACCES && errno != EPERM);
 }
 
 static bool may_see_all(void)
