@@ -207,8 +207,7 @@ static void put_rows(struct table *t, unsigned indent, const struct gs_function_
 		struct gs_function_stats rest = sum_of(items + shown, n - shown);
 
 		row.f = &rest;
-		snprintf(name, sizeof(name), "... and %s more functions",
-			 gs_fmt_count(count, n - shown));
+		snprintf(name, sizeof(name), "... and %s more", gs_fmt_count(count, n - shown));
 		put_row(t, &row);
 	}
 	if (total && n > 1) {
