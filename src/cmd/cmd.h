@@ -21,7 +21,7 @@ enum gs_exit {
 
 struct gs_command {
 	const char *name;
-	const char *summary; /* one line of `gpuscope --help` */
+	const char *summary;               /* one line of `gpuscope --help` */
 	int (*run)(int argc, char **argv); /* argv[0] is "gpuscope NAME"; returns an exit status */
 };
 
@@ -30,6 +30,9 @@ int gs_cmd_report(int argc, char **argv);
 
 /* "gpuscope: ..." on stderr, one line. */
 void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);
+
+/* For struct argp: the help texts without what helps nobody. */
+char *gs_cmd_help_filter(int key, const char *text, void *input);
 
 /* The exit status that fits a negative errno of starting something. */
 int gs_exit_status_of(int error);

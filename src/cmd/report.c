@@ -20,6 +20,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct report_options *o = state->input;
 	char *end;
+	long n;
 
 	switch (key) {
 	case 'o':
@@ -35,9 +36,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->style.threads = true;
 		return 0;
 	case OPT_TOP:
-		o->style.n_top = (unsigned)strtoul(arg, &end, 10);
-		if (!*arg || *end)
-			argp_error(state, "--top takes a number");
+		n = strtol(arg, &end, 10);
+		if (!*arg || *end || n < 0 || n >= 100000)
+			argp_error(state, "--top takes a number; 0 is all");
+		o->style.n_top = (unsigned)n;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->path)
@@ -58,7 +60,8 @@ static void tell_damage(const char *path, const struct gs_journal_stats *s)
 	char n[GS_FMT_BYTES];
 
 	if (s->cut_bytes)
-		gs_say("%s: torn at its end: the last %s could not be read, all %llu whole frames before "
+		gs_say("%s: torn at its end: the last %s could not be read, all %llu whole frames "
+		       "before "
 		       "were",
 		       path, gs_fmt_bytes(n, s->cut_bytes), (unsigned long long)s->n_frames);
 	if (s->n_skipped_frames || s->skipped_bytes)
@@ -107,7 +110,7 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	if (r == 0)
 		r = gs_view_summary(view, &summary);
 	if (r == 0) {
-		summary_style_of(stdout, false, &style);
+		summary_style_of(stdout, true, &style);
 		r = summary_write_to(NULL, stdout, summary, o->format, &style);
 	}
 	gs_summary_free(&summary);
@@ -121,15 +124,18 @@ int gs_cmd_report(int argc, char **argv)
 		{"output", 'o', "FILE", 0, "also write it as .pftrace, .json or .csv", 0},
 		{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 0},
 		{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 0},
-		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)", 0},
+		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)",
+		 0},
 		{0},
 	};
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
+		.help_filter = gs_cmd_help_filter,
 		.args_doc = "FILE.gst",
 		.doc = "Prints the summary of a recorded file, as `gpuscope trace` printed it.\v"
-		       "Exit status: 0 done (also when a torn or damaged file could be read in part, "
+		       "Exit status: 0 done (also when a torn or damaged file could be read in "
+		       "part, "
 		       "which is told), 1 failed, 2 wrong usage.",
 	};
 	struct report_options o = {.style = {.size = sizeof(o.style), .n_top = 20}};

@@ -4,12 +4,14 @@
  * 20 ms, so that attaching to a library, which takes the kernel some ms, never lets the ring fill.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -22,11 +24,11 @@
 #include "cmd/trace.h"
 #include "model/func.h"
 
-#define POLL_NS     20000000ull
-#define BUSY_NS     2000000ull /* after a full-looking ring */
-#define HARVEST_NS  500000000ull
-#define CONTROL_MS  250
-#define GRACE_NS    10000000000ull /* for a command to end after Ctrl-C before we ask again */
+#define POLL_NS    20000000ull
+#define BUSY_NS    2000000ull /* after a full-looking ring */
+#define HARVEST_NS 500000000ull
+#define CONTROL_MS 250
+#define GRACE_NS   10000000000ull /* for a command to end after Ctrl-C before we ask again */
 
 struct trace {
 	struct trace_options options;
@@ -121,21 +123,37 @@ static void stop_consumer(struct trace *t)
 	t->consumer_runs = false;
 }
 
-/* --- the live line --- */
+/*
+ * --- the live line ---
+ * The traced command writes to the same terminal at any time, also parts of a line. So the line
+ * stands below the cursor, which stays where the command left it, and never takes two rows. When
+ * the command has ended a line since, the old one is what the cursor stands on.
+ */
+#define TO_CLEAN                                                                                   \
+	"\033[K\033D\033[A\0337\033[B\r\033[K" /* make room, keep the cursor, a row down           \
+						*/
+#define AND_BACK    "\0338"
+#define LIVE_MIN_NS 200000000ull
 
 static void show_live(struct trace *t)
 {
 	uint64_t calls[GS_LAYER_COUNT], lost, elapsed = gs_clock_mono_ns() - t->start_ns;
 	char time[GS_FMT_BYTES], n[GS_LAYER_COUNT][GS_FMT_BYTES], nlost[GS_FMT_BYTES];
+	struct winsize ws = {0};
+	char text[160], more[64] = "";
 
-	if (t->options.quiet || !isatty(STDERR_FILENO))
+	if (t->options.quiet || elapsed < LIVE_MIN_NS || !isatty(STDERR_FILENO) ||
+	    ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 || ws.ws_col < 2)
 		return;
 	trace_output_progress(t->output, calls, &lost);
 	for (unsigned i = 0; i < GS_LAYER_COUNT; i++)
 		gs_fmt_count(n[i], calls[i]);
-	fprintf(stderr, "\r\033[K%s  CUDA runtime %s  driver %s  NCCL %s calls  %s lost from the trace",
-		gs_fmt_ns(time, elapsed), n[GS_LAYER_CUDA_RUNTIME], n[GS_LAYER_CUDA_DRIVER],
-		n[GS_LAYER_NCCL], gs_fmt_count(nlost, lost));
+	if (lost)
+		snprintf(more, sizeof(more), ", %s lost", gs_fmt_count(nlost, lost));
+	snprintf(text, sizeof(text), "tracing %s: calls: CUDA runtime %s, driver %s, NCCL %s%s",
+		 gs_fmt_ns(time, elapsed), n[GS_LAYER_CUDA_RUNTIME], n[GS_LAYER_CUDA_DRIVER],
+		 n[GS_LAYER_NCCL], more);
+	fprintf(stderr, TO_CLEAN "%.*s" AND_BACK, ws.ws_col - 1, text);
 	fflush(stderr);
 	t->live_shown = true;
 }
@@ -143,7 +161,7 @@ static void show_live(struct trace *t)
 static void clear_live(struct trace *t)
 {
 	if (t->live_shown)
-		fputs("\r\033[K", stderr);
+		fputs(TO_CLEAN AND_BACK "\r", stderr);
 	t->live_shown = false;
 }
 
@@ -193,15 +211,16 @@ static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
 		return t->child_ended;
 	}
 	t->n_interrupts++;
-	snprintf(t->reason, sizeof(t->reason), "interrupted (%s)",
-		 strsignal((int)s->ssi_signo));
+	snprintf(t->reason, sizeof(t->reason), "interrupted (SIG%s)",
+		 sigabbrev_np((int)s->ssi_signo));
 	/* With a command of ours the first one is for the command: a terminal sends it to both; one
 	 * that was sent to us alone is passed on. Its end is ours. */
 	if (t->child.pid > 0 && t->n_interrupts == 1) {
 		if (s->ssi_code <= 0)
 			kill(t->child.pid, (int)s->ssi_signo);
 		clear_live(t);
-		gs_say("waiting for the command to end; once more stops tracing and leaves it running");
+		gs_say("waiting for the command to end; once more stops tracing and leaves it "
+		       "running");
 		return false;
 	}
 	return true;
@@ -293,7 +312,10 @@ static void describe_target(const struct trace *t, char *out, size_t bytes)
 	for (char **w = o->command; w && *w && n < bytes; w++)
 		n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? " " : "", *w);
 	for (size_t i = 0; i < o->n_pids && n < bytes; i++)
-		n += (size_t)snprintf(out + n, bytes - n, "%s%d", i ? "," : "processes ",
+		n += (size_t)snprintf(out + n, bytes - n, "%s%d",
+				      i               ? ", "
+				      : o->n_pids > 1 ? "processes "
+						      : "process ",
 				      (int)o->pids[i]);
 	if (o->all && n < bytes)
 		n += (size_t)snprintf(out + n, bytes - n, "all processes");
@@ -301,7 +323,8 @@ static void describe_target(const struct trace *t, char *out, size_t bytes)
 		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses of user %lld", n ? ", " : "",
 				      (long long)o->uid);
 	if (o->comm && n < bytes)
-		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses named %s", n ? ", " : "", o->comm);
+		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses named %s", n ? ", " : "",
+				      o->comm);
 	if (o->cgroup && n < bytes)
 		snprintf(out + n, bytes - n, "%sprocesses in %s", n ? ", " : "", o->cgroup);
 }
@@ -362,6 +385,53 @@ static void attach_first(struct trace *t)
 		gs_probe_attach_candidates(t->probe, "/proc/self/exe", environ);
 }
 
+/* The link to its program asks for the same right as those to its libraries. */
+static bool may_see_libraries_of(pid_t pid)
+{
+	char path[64], target[1];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return readlink(path, target, sizeof(target)) >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+static bool may_see_all(void)
+{
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &h, d) < 0 || d[0].effective >> CAP_SYS_PTRACE & 1;
+}
+
+/* Where nothing may be seen, "nothing was called" would not be true. 0 or -EPERM, said. */
+static int check_sight(const struct trace *t)
+{
+	const struct trace_options *o = &t->options;
+
+	for (size_t i = 0; i < o->n_pids; i++) {
+		if (may_see_libraries_of(o->pids[i]))
+			continue;
+		gs_say("process %d is not this user's, and which libraries it uses may not be "
+		       "seen: "
+		       "run as root or with CAP_SYS_PTRACE",
+		       (int)o->pids[i]);
+		return -EPERM;
+	}
+	if (!o->command && !o->n_pids && !may_see_all())
+		gs_say("only this user's processes are traced: others need root or CAP_SYS_PTRACE");
+	return 0;
+}
+
+/* The summary is written when all is over: better to know now that it cannot be. */
+static int try_summary_path(const char *path)
+{
+	GS_FCLOSE FILE *file = path ? fopen(path, "ae") : NULL;
+
+	if (!path || file)
+		return 0;
+	gs_say("cannot write the summary to %s: %s", path, strerror(errno));
+	return -EIO;
+}
+
 /* Everything up to the first event. 0 or an exit status, said. */
 static int start(struct trace *t)
 {
@@ -371,6 +441,8 @@ static int start(struct trace *t)
 
 	if (r == 0)
 		r = open_targets(t);
+	if (r == 0)
+		r = try_summary_path(t->options.summary_path);
 	if (r < 0)
 		return GS_EXIT_FAILED;
 	if (t->options.command) {
@@ -382,6 +454,8 @@ static int start(struct trace *t)
 	}
 	describe_target(t, target, sizeof(target));
 	r = start_probe(t, &err);
+	if (r == 0 && check_sight(t) < 0)
+		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
 		r = trace_output_new(&t->options, gs_probe_engine(t->probe), target, &t->output,
 				     &err);

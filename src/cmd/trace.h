@@ -84,8 +84,9 @@ void trace_output_free(struct trace_output **output);
 int summary_write_to(const char *path, FILE *fallback, const struct gs_summary *summary,
 		     enum gs_summary_format format, const struct gs_summary_style *style);
 
-/* The style of a summary on this stream: width and colours of a terminal. */
-void summary_style_of(FILE *stream, bool to_file, struct gs_summary_style *style);
+/* The style of a summary on this stream when it is a terminal: its width and, when they are left to
+ * it, colours. */
+void summary_style_of(FILE *stream, bool color_auto, struct gs_summary_style *style);
 
 /* --- child.c: the command that is traced --- */
 

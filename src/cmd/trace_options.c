@@ -32,8 +32,10 @@ enum {
 };
 
 static const struct argp_option option_table[] = {
-	{NULL, 0, NULL, 0, "What to trace (a command behind -- is started and followed with all its "
-			   "children):", 1},
+	{NULL, 0, NULL, 0,
+	 "What to trace (a command behind -- is started and followed with all its "
+	 "children):",
+	 1},
 	{"pid", 'p', "PID[,PID]", 0, "running processes", 1},
 	{"follow", OPT_FOLLOW, NULL, 0, "with -p or -c: their children too", 1},
 	{"user", 'u', "USER", 0, "all processes of a user (name or number)", 1},
@@ -50,13 +52,16 @@ static const struct argp_option option_table[] = {
 	 "only calls of at least this become events (50us, 2ms); the summary still counts all", 2},
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
-	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope report "
-	 "reads it); may be given more than once", 3},
+	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope "
+	 "report "
+	 "reads it); may be given more than once",
+	 3},
 	{"summary-only", OPT_SUMMARY_ONLY, NULL, 0,
 	 "add calls up in the kernel: no event crosses (the default without -o)", 3},
 	{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 3},
 	{"summary", OPT_SUMMARY, "FILE", 0,
-	 "write the summary to a file (default: standard output; standard error with a command)", 3},
+	 "write the summary to a file (default: standard output; standard error with a command)",
+	 3},
 	{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 3},
 	{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)", 3},
 	{"color", OPT_COLOR, "WHEN", 0, "auto, always, never", 3},
@@ -67,9 +72,10 @@ static const struct argp_option option_table[] = {
 	{"max-size", OPT_MAX_SIZE, "BYTES", 0, "of each output file (64M, 2G)", 4},
 	{"ring-size", OPT_RING_SIZE, "BYTES", 0,
 	 "of the buffer between kernel and gpuscope (default 16M)", 4},
-	{"avoid", OPT_AVOID, "FEATURE[,FEATURE]", 0,
+	{"avoid", OPT_AVOID, "WHAT[,WHAT]", 0,
 	 "do without: session, multi, task-storage, moved-sites (to compare, or to step round a "
-	 "kernel's fault)", 4},
+	 "kernel's fault)",
+	 4},
 	{0},
 };
 
@@ -223,23 +229,31 @@ static const char *expected(int key)
 	case 'p':
 		return "process ids, such as 1234,1240 (at most 64)";
 	case 'u':
-		return "a user's name or number";
+		return "the name of a user of this machine, or a number";
 	case OPT_LAYER:
-		return "of cuda, cuda-runtime, cuda-driver, nccl";
+		return "one or more of cuda, cuda-runtime, cuda-driver, nccl";
 	case OPT_FUNC:
 		return "at most 32 names or patterns";
 	case OPT_AVOID:
-		return "of session, multi, task-storage, moved-sites";
+		return "one or more of session, multi, task-storage, moved-sites";
 	case OPT_FORMAT:
 		return "table, json, csv or yaml";
 	case OPT_COLOR:
 		return "auto, always or never";
 	case OPT_RING_SIZE:
 		return "64K to 1G";
+	case OPT_MAX_SIZE:
+		return "a size, such as 64M or 2G";
+	case OPT_MIN_DURATION:
+		return "a time, such as 50us or 2ms (a plain number is microseconds)";
+	case OPT_DURATION:
+		return "a time, such as 10, 500ms or 2m (a plain number is seconds)";
+	case OPT_TOP:
+		return "a number; 0 is all";
 	case 'o':
 		return "a file ending in .pftrace, .json, .csv or .gst (at most 4)";
 	default:
-		return "a number with a unit, such as 10s, 50us, 64M";
+		return "something else";
 	}
 }
 
@@ -249,6 +263,12 @@ static const char *option_name(int key)
 		if (o->key == key && o->name)
 			return o->name;
 	return "";
+}
+
+/* Help texts as they are, but for argp's note on options with arguments, which helps nobody. */
+char *gs_cmd_help_filter(int key, const char *text, void *input)
+{
+	return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)(uintptr_t)text;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -318,16 +338,19 @@ static int check(const struct trace_options *o)
 	bool chosen = o->n_pids || o->all || o->uid >= 0 || o->comm || o->cgroup;
 
 	if (!o->command && !chosen) {
-		gs_say("nothing to trace: give a command (gpuscope trace -- python train.py), -p PID, "
+		gs_say("nothing to trace: give a command (gpuscope trace -- python train.py), -p "
+		       "PID, "
 		       "-u USER, -c NAME, --cgroup PATH or -a");
 		return GS_EXIT_USAGE;
 	}
 	if (o->command && chosen) {
-		gs_say("a command is traced alone: leave out -p, -u, -c, --cgroup and -a, or the command");
+		gs_say("a command is traced alone: leave out -p, -u, -c, --cgroup and -a, or the "
+		       "command");
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->n_outputs) {
-		gs_say("--summary-only sends no events, so there is nothing to write into %s: leave out "
+		gs_say("--summary-only sends no events, so there is nothing to write into %s: "
+		       "leave out "
 		       "one of the two",
 		       o->outputs[0]);
 		return GS_EXIT_USAGE;
@@ -340,14 +363,18 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
-		.args_doc = "-- COMMAND [ARGUMENT...]\n-p PID[,PID]...\n-a | -u USER | -c NAME | --cgroup PATH",
+		.help_filter = gs_cmd_help_filter,
+		.args_doc = "-- COMMAND [ARGUMENT...]\n-p PID[,PID]...\n-a | -u USER | -c NAME | "
+			    "--cgroup PATH",
 		.doc = "Traces CUDA and NCCL calls and ends with a ranked summary.\v"
 		       "Examples:\n"
 		       "  gpuscope trace -- python train.py\n"
 		       "  gpuscope trace -o run.pftrace -- torchrun --nproc-per-node 8 train.py\n"
 		       "  gpuscope trace -p 4711 --duration 10 --format json > summary.json\n\n"
-		       "Exit status: that of the command, if one was given (126 not executable, 127 not "
-		       "found); else 0 done, 1 failed or nothing to trace was found, 2 wrong usage, 3 not "
+		       "Exit status: that of the command, if one was given (126 not executable, "
+		       "127 not "
+		       "found); else 0 done, 1 failed or nothing to trace was found, 2 wrong "
+		       "usage, 3 not "
 		       "permitted or not supported here.",
 	};
 

@@ -61,8 +61,7 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	return gs_feed_add_sink(o->feed, path, sink);
 }
 
-static int build(struct trace_output *o, const char *engine, const char *target,
-		 struct gs_err *err)
+static int build(struct trace_output *o, const char *engine, const char *target, struct gs_err *err)
 {
 	const struct trace_options *options = o->options;
 	struct gs_feed_options fo = {
@@ -235,7 +234,8 @@ static int close_file(struct file_output *f)
 	if (r < 0)
 		gs_say("%s", gs_err_text(&err, r));
 	else if (left_out)
-		gs_say("%s is full (--max-size): the last %llu records are not in it; the summary has "
+		gs_say("%s is full (--max-size): the last %llu records are not in it; the summary "
+		       "has "
 		       "them",
 		       f->path, (unsigned long long)left_out);
 	return r;
@@ -249,7 +249,8 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 	gs_feed_end(o->feed, exit_status, reason);
 	first = gs_feed_sink_error(o->feed, &name);
 	if (first < 0)
-		gs_say("writing %s stopped: %s; what was written before is whole, the summary counts all "
+		gs_say("writing %s stopped: %s; what was written before is whole, the summary "
+		       "counts all "
 		       "calls",
 		       name, strerror(-first));
 	for (size_t i = 0; i < o->n_files; i++) {
@@ -260,16 +261,17 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 	return first;
 }
 
-void summary_style_of(FILE *stream, bool to_file, struct gs_summary_style *style)
+void summary_style_of(FILE *stream, bool color_auto, struct gs_summary_style *style)
 {
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
 	struct winsize ws;
 
-	if (to_file || !isatty(fileno(stream)))
+	if (!isatty(fileno(stream)))
 		return;
 	if (ioctl(fileno(stream), TIOCGWINSZ, &ws) == 0)
 		style->width = ws.ws_col;
-	if (!getenv("NO_COLOR"))
-		style->color = true;
+	if (color_auto)
+		style->color = !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
 }
 
 int summary_write_to(const char *path, FILE *fallback, const struct gs_summary *summary,
@@ -305,8 +307,8 @@ int trace_output_summary(struct trace_output *o)
 		gs_say("no memory for the summary");
 		return r;
 	}
-	if (options->color_auto)
-		summary_style_of(fallback, options->summary_path, &style);
+	if (!options->summary_path)
+		summary_style_of(fallback, options->color_auto, &style);
 	r = summary_write_to(options->summary_path, fallback, summary, options->format, &style);
 	gs_summary_free(&summary);
 	return r;

@@ -83,6 +83,20 @@ int gs_walk_folder(struct gs_walk *walk, const char *path)
 	return 0;
 }
 
+/* "/a//b/" is "/a/b": what lists hold is shown to people and compared. */
+static void squeeze_slashes(char *path)
+{
+	char *out = path;
+
+	for (const char *in = path; *in; in++) {
+		if (*in != '/' || out == path || out[-1] != '/')
+			*out++ = *in;
+	}
+	if (out > path + 1 && out[-1] == '/')
+		out--;
+	*out = 0;
+}
+
 bool gs_list_next(const char **list, const char *separators, char out[PATH_MAX])
 {
 	while (*list) {
@@ -96,6 +110,7 @@ bool gs_list_next(const char **list, const char *separators, char out[PATH_MAX])
 		out[bytes] = 0;
 		if (bytes == 0)
 			strcpy(out, ".");
+		squeeze_slashes(out);
 		return true;
 	}
 	return false;

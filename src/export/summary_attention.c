@@ -18,7 +18,7 @@
 #define N_COMMS  16
 #define N_OPEN   32
 #define N_ERRORS 10
-#define N_FILES  8
+#define N_FILES  6
 
 static const char *plural(uint64_t n)
 {
@@ -117,7 +117,7 @@ static void put_open_call(struct gs_grid *g, const struct gs_open_call *c)
 {
 	char text[128], out[GS_FMT_BYTES];
 
-	gs_grid_right(g, GS_INK_YELLOW, gs_fmt_ns(out, c->age_ns));
+	gs_grid_right(g, GS_INK_WARN, gs_fmt_ns(out, c->age_ns));
 	gs_grid_left(g, GS_INK_PLAIN, c->function, GS_CUT_MIDDLE);
 	snprintf(text, sizeof(text), "process %" PRIu32 " %.64s", c->pid, gs_text_of(c->comm));
 	gs_grid_left(g, GS_INK_PLAIN, text, GS_CUT_END);
@@ -194,7 +194,7 @@ static void put_loss(struct gs_grid *g, struct gs_buf *text, const struct gs_los
 	char out[GS_FMT_BYTES];
 	int r;
 
-	gs_grid_right(g, GS_INK_YELLOW, gs_fmt_count(out, l->count));
+	gs_grid_right(g, GS_INK_WARN, gs_fmt_count(out, l->count));
 	gs_grid_left(g, GS_INK_PLAIN, gs_layer_title(l->layer), GS_CUT_END);
 	gs_buf_reset(text);
 	if (l->cause < GS_LOSS_COUNT)
@@ -205,7 +205,7 @@ static void put_loss(struct gs_grid *g, struct gs_buf *text, const struct gs_los
 	if (r == 0)
 		r = gs_buf_printf(text, "%s%s", *detail ? ": " : "", detail);
 	gs_pen_check(g->page->pen, r);
-	gs_grid_words(g, GS_INK_YELLOW, r == 0 ? (const char *)text->data : "");
+	gs_grid_words(g, GS_INK_WARN, r == 0 ? (const char *)text->data : "");
 }
 
 static void put_lost(struct gs_page *page, const struct gs_summary *s)

@@ -57,8 +57,9 @@ static size_t bytes_within(const char *text, size_t columns, size_t *ret_used)
 
 static void ink_on(struct gs_page *page, enum gs_ink ink)
 {
+	/* Warnings are magenta: yellow cannot be read on white. */
 	static const char *const codes[GS_INK_COUNT] = {"", "\033[1m", "\033[2m", "\033[31m",
-							"\033[33m"};
+							"\033[35m"};
 
 	gs_pen_printf(page->pen, "%*s", (int)page->pending, "");
 	page->pending = 0;

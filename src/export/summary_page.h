@@ -19,7 +19,7 @@ enum gs_ink {
 	GS_INK_BOLD = 1,
 	GS_INK_DIM = 2,
 	GS_INK_RED = 3,
-	GS_INK_YELLOW = 4,
+	GS_INK_WARN = 4,
 	GS_INK_COUNT
 };
 

@@ -52,6 +52,14 @@ static const struct {
 #define NAME_FAIR      28
 #define NAME_MIN       14
 #define GAP            2
+#define N_PARTS        16 /* most processes, and threads of a process, unless all are asked for */
+
+/* What a block of functions is of. */
+enum part {
+	PART_ALL,
+	PART_PROCESS,
+	PART_THREAD,
+};
 
 struct table {
 	struct gs_page page;
@@ -199,8 +207,7 @@ static void put_rows(struct table *t, unsigned indent, const struct gs_function_
 		struct gs_function_stats rest = sum_of(items + shown, n - shown);
 
 		row.f = &rest;
-		snprintf(name, sizeof(name), "... and %s more functions",
-			 gs_fmt_count(count, n - shown));
+		snprintf(name, sizeof(name), "... and %s more", gs_fmt_count(count, n - shown));
 		put_row(t, &row);
 	}
 	if (total && n > 1) {
@@ -211,7 +218,7 @@ static void put_rows(struct table *t, unsigned indent, const struct gs_function_
 	}
 }
 
-static void put_heads(struct table *t, unsigned indent, const char *title)
+static void put_heads(struct table *t, unsigned indent, const char *title, bool of_columns)
 {
 	if (t->measuring) {
 		measure(t, indent, title);
@@ -220,7 +227,7 @@ static void put_heads(struct table *t, unsigned indent, const char *title)
 	gs_page_gap(&t->page, indent);
 	gs_page_left(&t->page, GS_INK_BOLD, title, t->name_columns - indent, GS_CUT_END);
 	for (unsigned i = 0; i < N_COLUMNS; i++) {
-		if (!t->columns[i])
+		if (!t->columns[i] || !of_columns)
 			continue;
 		gs_page_gap(&t->page, GAP);
 		gs_page_right(&t->page, GS_INK_DIM, columns[i].head, t->columns[i]);
@@ -228,33 +235,58 @@ static void put_heads(struct table *t, unsigned indent, const char *title)
 	gs_page_line(&t->page);
 }
 
-/* Driver functions that were also reached from inside the runtime. */
+#define N_INNER 3 /* most functions that a note names */
+
+/* The function with most inner calls after those that are named already. */
+static const struct gs_function_stats *next_inner(const struct gs_function_stats *items, size_t n,
+						  const struct gs_function_stats **named,
+						  unsigned n_named)
+{
+	const struct gs_function_stats *most = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		bool is_named = false;
+
+		for (unsigned k = 0; k < n_named; k++)
+			is_named |= named[k] == &items[i];
+		if (!is_named && items[i].inner && (!most || items[i].inner > most->inner))
+			most = &items[i];
+	}
+	return most;
+}
+
+static unsigned count_inner(const struct gs_function_stats *items, size_t n)
+{
+	unsigned n_inner = 0;
+
+	for (size_t i = 0; i < n; i++)
+		n_inner += items[i].inner != 0;
+	return n_inner;
+}
+
+/* Driver functions that were reached from inside the runtime: in the rows they are not counted. */
 static void put_inner(struct table *t, const struct gs_function_stats *items, size_t n)
 {
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
-	const unsigned n_most = 6;
-	unsigned n_inner = 0;
+	unsigned n_inner = count_inner(items, n);
+	/* A note that says "1 more" would take the place of that one. */
+	unsigned shown = n_inner > N_INNER + 1 ? N_INNER : n_inner;
+	const struct gs_function_stats *named[N_INNER + 1];
 	char count[GS_FMT_BYTES];
-	int r = 0;
+	int r;
 
-	if (t->measuring)
+	if (t->measuring || !n_inner)
 		return;
-	for (size_t i = 0; i < n && r == 0; i++) {
-		if (!items[i].inner || n_inner++ >= n_most)
-			continue;
-		r = gs_buf_printf(&text,
-				  n_inner > 1 ? ", %s %s%s" : "%s was entered %s more time%s",
-				  gs_text_of(items[i].name), gs_fmt_count(count, items[i].inner),
-				  n_inner > 1 ? "" : plural(items[i].inner));
+	r = gs_buf_puts(&text, "entered from inside runtime calls, and counted there:");
+	for (unsigned i = 0; i < shown && r == 0; i++) {
+		named[i] = next_inner(items, n, named, i);
+		r = gs_buf_printf(&text, "%s %s %s", i ? "," : "", gs_text_of(named[i]->name),
+				  gs_fmt_count(count, named[i]->inner));
+		if (i == 0 && r == 0)
+			r = gs_buf_printf(&text, " time%s", plural(named[i]->inner));
 	}
-	if (!n_inner)
-		return;
-	if (n_inner > n_most && r == 0)
-		r = gs_buf_printf(&text, ", %u more function%s likewise", n_inner - n_most,
-				  plural(n_inner - n_most));
-	if (r == 0)
-		r = gs_buf_printf(&text, "%s from runtime calls; those are counted there",
-				  n_inner > 1 ? "," : "");
+	if (shown < n_inner && r == 0)
+		r = gs_buf_printf(&text, ", and %u more functions", n_inner - shown);
 	gs_pen_check(t->page.pen, r);
 	if (r < 0)
 		return;
@@ -272,17 +304,32 @@ static size_t same_layer(const struct gs_function_stats *items, size_t n)
 	return same;
 }
 
+/* Without those at the end that were only reached from inside others, or did not return. */
+static size_t without_idle(const struct gs_function_stats *items, size_t n)
+{
+	while (n && !items[n - 1].calls)
+		n--;
+	return n;
+}
+
 static void put_layers(struct table *t, unsigned indent, const struct gs_function_list *list,
-		       size_t limit, bool total)
+		       size_t limit, enum part part)
 {
 	for (size_t i = 0, n; i < list->n; i += n) {
-		n = same_layer(list->items + i, list->n - i);
-		if (total && !t->measuring)
+		const struct gs_function_stats *items = list->items + i;
+		bool whole = part == PART_ALL;
+		size_t n_rows;
+
+		n = same_layer(items, list->n - i);
+		n_rows = without_idle(items, n);
+		if (!n_rows && !(whole && count_inner(items, n)))
+			continue;
+		if (whole && !t->measuring)
 			gs_page_line(&t->page);
-		put_heads(t, indent, gs_layer_title(list->items[i].layer));
-		put_rows(t, indent + GAP, list->items + i, n, limit, total);
-		if (total)
-			put_inner(t, list->items + i, n);
+		put_heads(t, indent, gs_layer_title(items[0].layer), n_rows && part != PART_THREAD);
+		put_rows(t, indent + GAP, items, n_rows, limit, whole);
+		if (whole)
+			put_inner(t, items, n);
 	}
 }
 
@@ -321,7 +368,7 @@ static void put_thread(struct table *t, const struct gs_thread_summary *th, size
 		gs_page_rest(&t->page, GS_INK_BOLD, text, GS_CUT_END);
 		gs_page_line(&t->page);
 	}
-	put_layers(t, 2 * GAP, &th->functions, limit, false);
+	put_layers(t, 2 * GAP, &th->functions, limit, PART_THREAD);
 }
 
 /* A part shows fewer functions than the whole: it is there to tell the parts from each other. */
@@ -330,23 +377,49 @@ static size_t limit_of(const struct table *t, unsigned part)
 	return t->style->n_top ? (t->style->n_top + part - 1) / part : 0;
 }
 
+/* How many processes, or threads of one, are shown: those with most time are the first. */
+static size_t shown_of(const struct table *t, size_t n)
+{
+	return t->style->n_top && n > N_PARTS + 1 ? N_PARTS : n;
+}
+
+static void put_more(struct table *t, unsigned indent, size_t n, const char *what)
+{
+	char text[96], count[GS_FMT_BYTES];
+
+	if (t->measuring || !n)
+		return;
+	snprintf(text, sizeof(text), "... and %s more %s%s with less time (--top 0 shows all)",
+		 gs_fmt_count(count, n), what, what[0] == 'p' ? "es" : "s");
+	gs_page_gap(&t->page, indent);
+	gs_page_words(&t->page, GS_INK_DIM, text);
+}
+
 static void put_functions(struct table *t)
 {
 	bool several = t->s->n_processes > 1;
+	size_t n;
 
-	put_layers(t, 0, &t->s->functions, limit_of(t, 1), true);
+	put_layers(t, 0, &t->s->functions, limit_of(t, 1), PART_ALL);
 	if (!several && !t->style->threads)
 		return;
-	for (size_t i = 0; i < t->s->n_processes; i++) {
+	n = shown_of(t, t->s->n_processes);
+	for (size_t i = 0; i < n; i++) {
 		const struct gs_process_summary *p = &t->s->processes[i];
+		size_t n_threads = t->style->threads ? shown_of(t, p->n_threads) : 0;
 
 		if (!t->measuring)
 			put_process_head(t, p);
 		if (several)
-			put_layers(t, GAP, &p->functions, limit_of(t, 2), false);
-		for (size_t j = 0; t->style->threads && j < p->n_threads; j++)
+			put_layers(t, GAP, &p->functions, limit_of(t, 2), PART_PROCESS);
+		for (size_t j = 0; j < n_threads; j++)
 			put_thread(t, &p->threads[j], limit_of(t, 4));
+		if (n_threads)
+			put_more(t, GAP, p->n_threads - n_threads, "thread");
 	}
+	if (n < t->s->n_processes && !t->measuring)
+		gs_page_line(&t->page);
+	put_more(t, 0, t->s->n_processes - n, "process");
 }
 
 static size_t table_columns(const struct table *t, size_t name_columns)
@@ -414,7 +487,7 @@ static void put_head(struct table *t)
 	char status[32] = "";
 
 	if (!s->complete)
-		gs_page_words(&t->page, GS_INK_YELLOW,
+		gs_page_words(&t->page, GS_INK_WARN,
 			      "This trace stopped without its end (killed, or its file was cut): "
 			      "what follows is all that was written until then.");
 	gs_page_rest(&t->page, GS_INK_BOLD, *gs_text_of(s->command) ? s->command : "gpuscope",
@@ -481,7 +554,8 @@ void gs_summary_table(struct gs_pen *pen, const struct gs_summary *s,
 	fit(&t);
 	t.measuring = false;
 	put_head(&t);
-	if (s->functions.n)
+	if (without_idle(s->functions.items, s->functions.n) ||
+	    count_inner(s->functions.items, s->functions.n))
 		put_functions(&t);
 	else
 		put_nothing(&t);

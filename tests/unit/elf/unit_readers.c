@@ -171,9 +171,9 @@ static void knows_names(void **state)
 
 static void takes_lists_apart(void **state)
 {
-	const char *list = "/a:/b;c::", *none = NULL;
+	const char *list = "/a:/b;c::/d/:/:///:$ORIGIN/:e//f//", *none = NULL;
 	char out[PATH_MAX], *big = calloc(1, PATH_MAX + 8);
-	const char *const parts[] = {"/a", "/b", "c", ".", "."};
+	const char *const parts[] = {"/a", "/b", "c", ".", "/d", "/", "/", "$ORIGIN", "e/f"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(parts); i++) {
 		assert_true(gs_list_next(&list, ":;", out));

@@ -108,12 +108,13 @@ static void test_long(void **state GS_UNUSED)
 		}
 		assert_true(bytes < 16u << 10);
 		assert_true(all_bytes > 200u << 10);
-		assert_non_null(strstr(text, "... and 2,990 more functions"));
+		assert_non_null(strstr(text, "... and 2,990 more  "));
 		assert_non_null(strstr(text, "all 3,000 functions"));
-		assert_non_null(strstr(text, ", 2994 more functions likewise, from runtime calls"));
+		assert_non_null(strstr(text, "counted there: cuSomething 1 time, cuSomething 1, "
+					     "cuSomething 1, and 2997 more functions\n"));
 		assert_non_null(strstr(text, "... and 2,990 more kinds, 5,980 times"));
 		assert_non_null(strstr(text, "... and 2968 more, all younger"));
-		assert_non_null(strstr(text, "... and 2992 more files, 2992 probes"));
+		assert_non_null(strstr(text, "... and 2994 more files, 2994 probes"));
 		assert_non_null(strstr(text, "... and 2984 more\n"));
 		assert_null(strstr(all, "... and"));
 		assert_non_null(strstr(all, "#1500  rank 0 of 0"));
@@ -135,9 +136,98 @@ static void test_fold(void **state GS_UNUSED)
 		style.n_top = n_top; /* of eight runtime functions */
 		assert_int_equal(gs_summary_write(f, &s, GS_SUMMARY_TABLE, &style), 0);
 		assert_int_equal(fclose(f), 0);
-		assert_null(strstr(text, "and 1 more function"));
+		assert_null(strstr(text, "and 1 more"));
 		assert_true(!strstr(text, "  cudaFree  ") == (n_top < 7));
 	}
+}
+
+static char *table_of(const struct gs_summary *s, const struct gs_summary_style *style)
+{
+	char *text = NULL;
+	size_t bytes;
+	FILE *f = open_memstream(&text, &bytes);
+
+	assert_int_equal(gs_summary_write(f, s, GS_SUMMARY_TABLE, style), 0);
+	assert_int_equal(fclose(f), 0);
+	return text;
+}
+
+/* A function that was only reached from inside others has no row, but is named with its number,
+ * those with the largest first; a layer of nothing else still has its title. */
+static void test_inner(void **state GS_UNUSED)
+{
+	struct gs_function_stats functions[] = {
+		{.layer = GS_LAYER_CUDA_RUNTIME, .name = "cudaA", .calls = 1, .total_ns = 9},
+		{.layer = GS_LAYER_CUDA_DRIVER, .name = "cuA", .inner = 5},
+		{.layer = GS_LAYER_CUDA_DRIVER, .name = "cuB", .inner = 7},
+		{.layer = GS_LAYER_CUDA_DRIVER, .name = "cuC", .inner = 6},
+		{.layer = GS_LAYER_CUDA_DRIVER, .name = "cuD", .inner = 1},
+		{.layer = GS_LAYER_CUDA_DRIVER, .name = "cuE", .inner = 1},
+		{.layer = GS_LAYER_NCCL, .name = "ncclOpen"},
+	};
+	struct gs_summary_style style = {.size = sizeof(style), .n_top = 10};
+	struct gs_summary s = sample_empty();
+	char *text GS_FREE = NULL, *four GS_FREE = NULL, *none GS_FREE = NULL;
+
+	s.functions = (struct gs_function_list){functions, GS_ARRAY_LEN(functions)};
+	text = table_of(&s, &style);
+	assert_non_null(strstr(text,
+			       "\nCUDA driver\n  entered from inside runtime calls, and counted "
+			       "there: cuB 7 times, cuC 6, cuA 5, and 2 more functions\n"));
+	assert_null(strstr(text, "\n  cuA"));
+	assert_null(strstr(text, "ncclOpen"));
+	assert_null(strstr(text, "NCCL  "));
+	functions[5].inner = 0;
+	four = table_of(&s, &style);
+	assert_non_null(strstr(four, "cuA 5, cuD 1\n"));
+	s.functions.items = &functions[6];
+	s.functions.n = 1;
+	none = table_of(&s, &style);
+	assert_non_null(strstr(none, "No CUDA or NCCL call was seen"));
+}
+
+/* Of many processes and threads the first are shown, of all with --top 0. */
+static void test_parts(void **state GS_UNUSED)
+{
+	static struct gs_process_summary processes[18];
+	static struct gs_thread_summary threads[20];
+	struct gs_function_stats f = {
+		.layer = GS_LAYER_NCCL, .name = "ncclSend", .calls = 1, .total_ns = 9};
+	struct gs_summary_style style = {.size = sizeof(style), .n_top = 10, .threads = true};
+	struct gs_summary s = sample_empty();
+	char *text GS_FREE = NULL, *all GS_FREE = NULL, *one GS_FREE = NULL;
+
+	for (unsigned i = 0; i < GS_ARRAY_LEN(threads); i++)
+		threads[i] = (struct gs_thread_summary){.tid = 100 + i, .functions = {&f, 1}};
+	for (unsigned i = 0; i < GS_ARRAY_LEN(processes); i++)
+		processes[i] = (struct gs_process_summary){
+			.pid = 100 + i,
+			.functions = {&f, 1},
+			.threads = threads,
+			.n_threads = i ? 1 : GS_ARRAY_LEN(threads),
+		};
+	s.functions = (struct gs_function_list){&f, 1};
+	s.processes = processes;
+	s.n_processes = GS_ARRAY_LEN(processes);
+	text = table_of(&s, &style);
+	assert_non_null(
+		strstr(text, "\n  ... and 4 more threads with less time (--top 0 shows all)\n"));
+	assert_non_null(strstr(text, "\n... and 2 more processes with less time"));
+	assert_non_null(strstr(text, "Process 115"));
+	assert_null(strstr(text, "Process 116"));
+	assert_non_null(strstr(text, "  Thread 115"));
+	assert_null(strstr(text, "  Thread 116"));
+	style.n_top = 0;
+	all = table_of(&s, &style);
+	assert_null(strstr(all, "... and"));
+	assert_non_null(strstr(all, "Process 117"));
+	assert_non_null(strstr(all, "  Thread 119"));
+	/* One more than are shown would be named by a line of its own: it is shown instead. */
+	style.n_top = 10;
+	s.n_processes = 17;
+	one = table_of(&s, &style);
+	assert_non_null(strstr(one, "Process 116"));
+	assert_null(strstr(one, "more process"));
 }
 
 int main(void)
@@ -145,7 +235,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_format_parse), cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_write_errors), cmocka_unit_test(test_long),
-		cmocka_unit_test(test_fold),
+		cmocka_unit_test(test_fold),         cmocka_unit_test(test_inner),
+		cmocka_unit_test(test_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
