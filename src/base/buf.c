@@ -63,7 +63,9 @@ int gs_buf_printf(struct gs_buf *buf, const char *fmt, ...)
 	n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
 	r = n < 0 ? -EINVAL : gs_buf_reserve(buf, (size_t)n);
-	if (r == 0 && n > 0) {
+	if (r == 0 && !buf->data)
+		r = gs_buf_reserve(buf, 1); /* of an empty text there is the end at least */
+	if (r == 0) {
 		vsnprintf((char *)buf->data + buf->bytes, (size_t)n + 1, fmt, again);
 		buf->bytes += (size_t)n;
 	}

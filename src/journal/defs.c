@@ -27,9 +27,11 @@ void gs_defs_fini(struct gs_defs *defs)
 	gs_map_fini(&defs->offset_of);
 }
 
+/* By process and handle. Those without a handle tell that a rank stood aside when a parent was
+ * split: one of each parent. */
 static uint64_t comm_key(const struct gs_rec_comm *c)
 {
-	uint64_t k[2] = {c->process, c->comm};
+	uint64_t k[3] = {c->process, c->comm, c->comm ? 0 : c->parent};
 
 	return gs_hash_bytes(k, sizeof(k)) | 1ull << 63;
 }

@@ -3,10 +3,10 @@
 
 usage: check_abi.py LIST_FUNCS COMPILER SOURCE_DIR CUDART... -- CUDA... -- NCCL...
 
-A library in a folder endbr, stub or neither must have the first instructions that the folder stands
-for. The functions come from the tracer's own table (LIST_FUNCS prints it), the exports from the dynamic
-symbols of each library file. Where the real CUDA and NCCL headers are installed, check_abi.c is
-compiled against them. Exits 0 when all agree, 1 with the differences.
+The functions come from the tracer's own table (LIST_FUNCS prints it), the exports from the dynamic
+symbols of each library file; a library in a folder endbr or stub must begin its functions as the
+folder says. Where the real CUDA and NCCL headers are installed, check_abi.c is compiled against
+them. Exits 0 when all agree, 1 with the differences.
 """
 import os
 import struct
@@ -30,7 +30,8 @@ def exports(path):
 
 
 # First bytes of every function, by the folder of the library.
-ENTRIES = {"endbr": b"\xf3\x0f\x1e\xfa", "stub": b"\x81\x3d", "": b"\x55"}
+PUSH, ENDBR, STUB = b"\x55", b"\xf3\x0f\x1e\xfa", b"\x81\x3d"
+ENTRIES = {"endbr": ENDBR, "stub": STUB, "null": PUSH, "null_endbr": ENDBR, "null_stub": STUB}
 
 
 def file_offset(data, address):
@@ -44,8 +45,7 @@ def file_offset(data, address):
 
 
 def compare_entries(path, found):
-    folder = os.path.basename(os.path.dirname(path))
-    entry = ENTRIES[folder if folder in ENTRIES else ""]
+    entry = ENTRIES.get(os.path.basename(os.path.dirname(os.path.abspath(path))), PUSH)
     with open(path, "rb") as f:
         data = f.read()
     odd = []

@@ -98,10 +98,18 @@ static void prints(void **state)
 	long_text[1000] = '\0';
 	assert_int_equal(gs_buf_printf(&b, "%s", ""), 0);
 	assert_int_equal(b.bytes, 0);
+	assert_string_equal((char *)b.data, "");
+	gs_buf_puts(&b, "left over");
+	gs_buf_reset(&b);
+	assert_int_equal(gs_buf_puts(&b, "new"), 0);
+	assert_int_equal(gs_buf_printf(&b, "%s", ""), 0);
+	assert_string_equal((char *)b.data, "new");
+	gs_buf_reset(&b);
 	assert_int_equal(gs_buf_printf(&b, "%d-%s", 42, "a"), 0);
 	assert_int_equal(gs_buf_printf(&b, "%s", long_text), 0);
 	assert_int_equal(b.bytes, 1004);
 	assert_memory_equal(b.data, "42-all", 6);
+	assert_int_equal(strlen((char *)b.data), b.bytes);
 	gs_buf_fini(&b);
 }
 

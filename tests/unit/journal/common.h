@@ -144,6 +144,11 @@ static inline void put_comm(struct gs_buf *b, uint64_t comm, int32_t n_ranks)
 	c->origin_str = 5;
 	c->comm = comm;
 	c->id_hash = 0x1234567890abcdef;
+	c->color = GS_COMM_NO_SPLIT;
+	c->key = -7;
+	c->n_excluded = 20;
+	c->excluded[0] = 5;
+	c->excluded[15] = 9;
 }
 
 /* SESSION to COMM: what the calls of put_call() refer to. */
@@ -290,7 +295,8 @@ static inline struct frames walk(const struct gs_buf *file)
 	while (off < file->bytes) {
 		struct frame *x;
 
-		f.items = realloc(f.items, (f.n + 1) * sizeof(*f.items));
+		if ((f.n & (f.n - 1)) == 0) /* full, as the room doubles */
+			f.items = realloc(f.items, (f.n ? 2 * f.n : 1) * sizeof(*f.items));
 		x = &f.items[f.n++];
 		x->off = off;
 		memcpy(&x->header, file->data + off, sizeof(x->header));

@@ -125,11 +125,19 @@ static int find_raw(const struct frames *f, const struct gs_batch *batch)
  * out is what was written. */
 static void flip_everything(void **state)
 {
+	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 200};
 	struct memory_file f = memory_file();
-	struct gs_buf file = make_file(&f, 25);
-	struct frames frames = walk(&file);
+	struct gs_buf b = records(), file;
+	struct frames frames;
 	size_t n_data = 0;
 
+	put_session(&b);
+	for (uint64_t i = 0; i < 6; i++)
+		put_call(&b, i);
+	write_file(f.path, &o, &b);
+	file = content(&f);
+	frames = walk(&file);
+	assert_int_equal(frames.n, 5); /* three and a snapshot, in two parts */
 	for (size_t i = 0; i < frames.n; i++)
 		n_data += !is_snapshot(&frames.items[i]);
 	for (size_t bit = 0; bit < file.bytes * 8; bit++) {
@@ -175,6 +183,7 @@ static void flip_everything(void **state)
 	}
 	frames_fini(&frames);
 	gs_buf_fini(&file);
+	gs_buf_fini(&b);
 	close(f.fd);
 }
 
@@ -228,6 +237,27 @@ static size_t count_named(const char *path, size_t *ret_named, struct gs_journal
 	return n;
 }
 
+/* The same, when the bytes come through a pipe. */
+static size_t count_named_in_pipe(const struct gs_buf *data, size_t *ret_named,
+				  struct gs_journal_stats *st)
+{
+	struct pour p = {.data = data};
+	pthread_t thread;
+	char path[64];
+	int fds[2];
+	size_t n;
+
+	signal(SIGPIPE, SIG_IGN);
+	assert_int_equal(pipe(fds), 0);
+	p.fd = fds[1];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
+	assert_int_equal(pthread_create(&thread, NULL, pour, &p), 0);
+	n = count_named(path, ret_named, st);
+	pthread_join(thread, NULL);
+	close(fds[0]);
+	return n;
+}
+
 /* The frame with all definitions is lost. In a file all later calls have their names at once; from
  * a pipe those behind the next snapshot. */
 static void names_survive(void **state)
@@ -237,10 +267,6 @@ static void names_survive(void **state)
 	struct frames frames = walk(&file);
 	struct gs_journal_stats st;
 	size_t n, named, first = frames.items[0].off, second = frames.items[1].off;
-	struct pour p;
-	pthread_t thread;
-	char path[64];
-	int fds[2];
 
 	assert_int_equal(pwrite(f.fd, "damage", 6, (off_t)first + 90), 6);
 	n = count_named(f.path, &named, &st);
@@ -257,14 +283,7 @@ static void names_survive(void **state)
 	assert_int_equal(st.n_skipped_frames, 1);
 	assert_int_equal(st.skipped_bytes, 0);
 
-	assert_int_equal(pipe(fds), 0);
-	p = (struct pour){fds[1], &holed};
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[0]);
-	signal(SIGPIPE, SIG_IGN);
-	assert_int_equal(pthread_create(&thread, NULL, pour, &p), 0);
-	assert_int_equal(count_named(path, &named, &st), n);
-	pthread_join(thread, NULL);
-	close(fds[0]);
+	assert_int_equal(count_named_in_pipe(&holed, &named, &st), n);
 	assert_true(named > n - 64 * 11);
 	assert_true(named < n);
 	assert_int_equal(st.n_skipped_frames, 1);
@@ -416,6 +435,61 @@ static void mixed_up(void **state)
 	gs_buf_fini(&other);
 	close(f.fd);
 	close(g.fd);
+}
+
+/* Lost are the definition of a function and all of the next snapshot but its last frame, after an
+ * earlier one had been needed: only the snapshot after that can end the gap. */
+static void end_of_a_snapshot_is_not_all(void **state)
+{
+	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 1000};
+	struct memory_file f = memory_file();
+	struct gs_buf b = records(), file, holed = records();
+	size_t n, named, n_snapshots = 0, late = 0, at;
+	struct gs_journal_stats st;
+	struct frames frames;
+
+	put_definitions(&b);
+	for (uint64_t i = 0; i < 1000; i++)
+		put_call(&b, i);
+	put_string(&b, 6, "ncclGroupEnd");
+	put_function(&b, 3, 6);
+	for (uint64_t i = 0; i < 5000; i++) {
+		at = b.bytes;
+		put_call(&b, i);
+		((struct gs_rec_call *)(void *)(b.data + at))->function = 3;
+	}
+	write_file(f.path, &o, &b);
+	file = content(&f);
+	frames = walk(&file);
+	gs_buf_put(&holed, file.data, frames.items[0].off);
+	for (size_t i = 1; i < frames.n; i++) {
+		const struct frame *x = &frames.items[i];
+
+		n_snapshots += (x->header.flags & GS_FRAME_SNAPSHOT_FIRST) != 0;
+		if (!late && memmem(x->raw, x->header.raw_bytes, "ncclGroupEnd", 12)) {
+			late = i;
+			assert_int_equal(n_snapshots, 1);
+			continue;
+		}
+		if (n_snapshots == 2 && is_snapshot(x) &&
+		    !(x->header.flags & GS_FRAME_SNAPSHOT_LAST))
+			continue;
+		put_frame(&holed, &file, &frames, i);
+	}
+	assert_true(late > 0 && n_snapshots > 4);
+	n = count_named_in_pipe(&holed, &named, &st);
+	assert_true(n > 5900);
+	assert_true(named < n - 64 * 11);     /* the first 64 frames, and the gap ... */
+	assert_true(named > n - 3 * 65 * 11); /* ... to the third snapshot */
+	assert_int_equal(st.n_skipped_frames, 2 + 2);
+	set_content(&f, holed.data, holed.bytes);
+	assert_int_equal(count_named(f.path, &named, &st), n);
+	assert_true(named > n - 65 * 11);
+	frames_fini(&frames);
+	gs_buf_fini(&holed);
+	gs_buf_fini(&file);
+	gs_buf_fini(&b);
+	close(f.fd);
 }
 
 /* A frame whose checksums hold, so only what it says can be wrong. */
@@ -620,6 +694,7 @@ int main(void)
 		cmocka_unit_test(names_survive_without_first_snapshot),
 		cmocka_unit_test(long_damage),
 		cmocka_unit_test(mixed_up),
+		cmocka_unit_test(end_of_a_snapshot_is_not_all),
 		cmocka_unit_test(forged),
 		cmocka_unit_test(snapshot_of_many_frames),
 		cmocka_unit_test(frame_inside_of_text),

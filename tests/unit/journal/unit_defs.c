@@ -78,6 +78,26 @@ static void newest_wins(void **state)
 	gs_buf_fini(&b);
 }
 
+/* Ranks that stood aside in a split have no handle, but are several. */
+static void without_handle(void **state)
+{
+	struct gs_buf b = records();
+	struct gs_defs d;
+
+	gs_defs_init(&d);
+	for (uint64_t parent = 1; parent <= 3; parent++) {
+		size_t at = b.bytes;
+
+		put_comm(&b, 0, -1);
+		((struct gs_rec_comm *)(void *)(b.data + at))->parent = parent;
+	}
+	keep_all(&d, &b);
+	keep_all(&d, &b);
+	assert_same(&d.arrays[GS_DEFS_ENTITIES], &b);
+	gs_defs_fini(&d);
+	gs_buf_fini(&b);
+}
+
 static void bounded(void **state)
 {
 	struct gs_buf b = records();
@@ -125,9 +145,8 @@ static void bounded_in_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_definitions),
-		cmocka_unit_test(newest_wins),
-		cmocka_unit_test(bounded),
+		cmocka_unit_test(only_definitions), cmocka_unit_test(newest_wins),
+		cmocka_unit_test(without_handle),   cmocka_unit_test(bounded),
 		cmocka_unit_test(bounded_in_bytes),
 	};
 
