@@ -44,12 +44,16 @@ def every_function(t, known, step=1):
     names = sorted(n for n in can if n in known)
     number = primes()
     # Those that use up what another gives come first: an address is registered once at a time.
-    names.sort(key=lambda n: (n not in FIRST, n))
-    args = ['ncclCommInitRank=1']
+    # The addresses that fake_app registers must not have been given out before.
+    first = {**FIRST, 'ncclCommAbort': 'ncclCommInitRank', 'ncclCommDestroy': 'ncclCommInitRank'}
+    names.sort(key=lambda n: (n not in first, 'HostRegister' not in n, n))
+    args = []
     for name in names:
         n = next(number)
-        if name in FIRST:
-            args.append(f'{FIRST[name]}={n}')
+        if name not in first and 'ncclCommInitRank=1' not in args:
+            args.append('ncclCommInitRank=1')
+        if name in first:
+            args.append(f'{first[name]}={n}')
         args.append(f'{name}={n}')
         if name not in NEVER_FAIL:
             args.append(f'{name}:bad={n % 7 + 1}')
@@ -107,7 +111,8 @@ for kind, options in (('added up', []), ('whole events', ['-o', 't.json'])):
                                               'cudaLaunchKernel=101', 'cudaMalloc:bad=3', '--exec'))  # fmt: skip
         t.equal('lines', len(run.lines), 6)
         t.counts(run, ignore_bytes=FREES)
-        t.nothing_lost(run)
+        # A child that ends at once may be gone before its names can be read, which is told.
+        t.equal('lost', sorted(c for layer in run.summary['lost'].values() for c in layer if c != 'process_gone'), [])
         for line in run.lines:
             same = [p for p in run.summary['processes'] if p['pid'] == line['pid']]
             t.equal(f'entries of process {line["pid"]}', len(same), 1)
@@ -116,7 +121,8 @@ for kind, options in (('added up', []), ('whole events', ['-o', 't.json'])):
             t.equal('launches of a process', calls.get('cudaLaunchKernel'), 303 * times)
             seen = {x['tid']: {f['name']: f['calls'] for f in x['functions']} for p in same for x in p['threads']}
             for tid in line['threads']:
-                t.equal(f'of thread {tid}', seen.get(tid, {}).get('cudaMalloc'), 20)
+                t.equal(f'of thread {tid} ({line["role"]}, image {line["image"]}, {sorted(seen)})',
+                        seen.get(tid, {}).get('cudaMalloc'), 20)  # fmt: skip
         t.equal('parents', {p['pid']: p['parent_pid'] for p in run.summary['processes']},
                 {line['pid']: line['ppid'] for line in run.lines})  # fmt: skip
 
