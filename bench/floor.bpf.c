@@ -16,7 +16,7 @@ int floor_session_clock(struct pt_regs *ctx)
 {
 	__u64 *start = bpf_session_cookie();
 
-	if (bpf_session_is_return())
+	if (session_is_return(start))
 		*start = bpf_ktime_get_ns() - *start;
 	else
 		*start = bpf_ktime_get_ns();
