@@ -23,6 +23,8 @@ struct gs_mapped_file {
 	char open_path[4200]; /* a path that works from here: /proc/PID/root + path, or the
 			       * /proc/PID/map_files link where that is another file by now */
 	bool is_exe; /* the process's main executable */
+	bool is_guess; /* of gs_library_candidates(): found where any program may load from; nothing
+			* says that this command will */
 };
 
 /* Called once for each file; lent. A non-zero return ends the walk and is passed on. */
