@@ -22,10 +22,13 @@ int gs_buf_reserve(struct gs_buf *buf, size_t extra_bytes)
 		return 0;
 	capacity = buf->capacity_bytes ? buf->capacity_bytes : 256;
 	while (capacity < need)
-		capacity *= 2;
+		capacity = capacity > buf->max_bytes / 2 ? buf->max_bytes : capacity * 2;
 	if (capacity > buf->max_bytes)
 		capacity = buf->max_bytes;
-	data = realloc(buf->data, capacity);
+	if (capacity == SIZE_MAX)
+		return -ENOMEM;
+	/* One byte more than is told: the end that gs_buf_printf() writes is not content. */
+	data = realloc(buf->data, capacity + 1);
 	if (!data)
 		return -ENOMEM;
 	buf->data = data;
@@ -59,7 +62,9 @@ int gs_buf_printf(struct gs_buf *buf, const char *fmt, ...)
 	va_copy(again, ap);
 	n = vsnprintf(NULL, 0, fmt, ap);
 	va_end(ap);
-	r = n < 0 ? -EINVAL : gs_buf_reserve(buf, (size_t)n + 1);
+	r = n < 0 ? -EINVAL : gs_buf_reserve(buf, (size_t)n);
+	if (r == 0 && !buf->data)
+		r = gs_buf_reserve(buf, 1); /* of an empty text there is the end at least */
 	if (r == 0) {
 		vsnprintf((char *)buf->data + buf->bytes, (size_t)n + 1, fmt, again);
 		buf->bytes += (size_t)n;
@@ -72,7 +77,8 @@ void *gs_buf_extend(struct gs_buf *buf, size_t bytes)
 {
 	void *p;
 
-	if (gs_buf_reserve(buf, bytes) < 0)
+	/* Also of no bytes there is a pointer, which only failure has not. */
+	if (gs_buf_reserve(buf, bytes) < 0 || (!buf->data && gs_buf_reserve(buf, 1) < 0))
 		return NULL;
 	p = buf->data + buf->bytes;
 	memset(p, 0, bytes);

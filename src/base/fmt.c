@@ -70,11 +70,14 @@ const char *gs_fmt_count(char out[GS_FMT_BYTES], uint64_t count)
 
 const char *gs_fmt_bps(char out[GS_FMT_BYTES], uint64_t bytes, uint64_t ns)
 {
+	double v;
+
 	if (!ns || !bytes) {
 		snprintf(out, GS_FMT_BYTES, "-");
 		return out;
 	}
-	gs_fmt_bytes(out, (uint64_t)((double)bytes / ((double)ns / 1e9)));
+	v = (double)bytes / ((double)ns / 1e9);
+	gs_fmt_bytes(out, v < 18e18 ? (uint64_t)v : UINT64_MAX);
 	strcat(out, "/s");
 	return out;
 }
@@ -142,7 +145,7 @@ int gs_parse_bytes(const char *text, uint64_t *ret_bytes)
 		{"B", 1},          {"K", 1024},          {"KB", 1024},          {"KiB", 1024},
 		{"M", 1048576},    {"MB", 1048576},      {"MiB", 1048576},      {"G", 1073741824.0},
 		{"GB", 1073741824.0}, {"GiB", 1073741824.0}, {"T", 1099511627776.0},
-		{"TiB", 1099511627776.0}};
+		{"TB", 1099511627776.0}, {"TiB", 1099511627776.0}};
 
 	return parse_scaled(text, units, GS_ARRAY_LEN(units), 1, ret_bytes);
 }

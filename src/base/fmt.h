@@ -18,7 +18,7 @@ const char *gs_fmt_bytes(char out[GS_FMT_BYTES], uint64_t bytes);
 /* "1,234,567". */
 const char *gs_fmt_count(char out[GS_FMT_BYTES], uint64_t count);
 
-/* Bytes over a time, "12.3 GiB/s"; "-" when ns is 0. */
+/* Bytes over a time, "12.3 GiB/s"; "-" when either is 0. */
 const char *gs_fmt_bps(char out[GS_FMT_BYTES], uint64_t bytes, uint64_t ns);
 
 /* "24.5k/s", "17.0/s"; "-" when ns is 0. */

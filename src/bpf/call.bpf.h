@@ -6,13 +6,14 @@
  *
  * A driver call made directly by a runtime call of the same class (cudaLaunchKernel enters the
  * exported cuLaunchKernel) is the same operation: it only marks the runtime's frame and is counted
- * as inner. A call that never returns to its caller (longjmp, exception) is noticed by the stack
+ * as inner. So is a collective that another collective calls. A call that never returns to its caller (longjmp, exception) is noticed by the stack
  * pointer: open frames lie above the present one.
  */
 #ifndef GS_BPF_CALL_H
 #define GS_BPF_CALL_H
 
 #include "decide.bpf.h"
+#include "model/class.h"
 
 const volatile struct gs_func_desc gs_desc[GS_FUNC_MAX] = {};
 
@@ -48,19 +49,24 @@ static __always_inline bool read_user(void *to, __u32 bytes, __u64 from, struct 
 
 static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot, __u32 id);
 
-/* True when this driver call belongs to the runtime call around it. */
+/* True when this call is how the call around it does its work: a driver call of a runtime call, a
+ * collective of a collective (ncclBcast calls ncclBroadcast). */
 static __always_inline bool is_inner(struct gs_thread *t, __u32 depth, __u32 id)
 {
 	const volatile struct gs_func_desc *outer, *d = &gs_desc[id & FUNC_MASK];
 	struct gs_frame *parent;
 
-	if (d->layer != GS_LAYER_CUDA_DRIVER || depth == 0)
+	if (depth == 0 || d->layer == GS_LAYER_CUDA_RUNTIME)
 		return false;
 	parent = &t->frame[(depth - 1) & DEPTH_MASK];
 	outer = &gs_desc[parent->func & FUNC_MASK];
-	if (outer->layer != GS_LAYER_CUDA_RUNTIME || outer->op != d->op)
+	if (outer->op != d->op)
 		return false;
-	parent->flags |= GS_CALL_DRIVER_SEEN;
+	if (d->layer == GS_LAYER_CUDA_DRIVER && outer->layer == GS_LAYER_CUDA_RUNTIME)
+		parent->flags |= GS_CALL_DRIVER_SEEN;
+	else if (d->layer != GS_LAYER_NCCL || outer->layer != GS_LAYER_NCCL ||
+		 d->op != GS_CLASS_COLLECTIVE)
+		return false;
 	return true;
 }
 
@@ -297,8 +303,11 @@ static __always_inline void aggregate(struct gs_thread *t, __u32 slot, const str
 static __always_inline void fill_launch(struct gs_event_call *e, const struct gs_frame *f,
 					__u32 post, struct outcome *o)
 {
-	__u32 dim[8] = {};
-	__u64 tail[2] = {};
+	struct {
+		__u32 grid[3], block[3];
+		__u64 shared_bytes; /* 32 bits wide in CUlaunchConfig, padded */
+		__u64 stream;
+	} c = {};
 
 	switch (post) {
 	case GS_POST_LAUNCH_RT:
@@ -312,13 +321,13 @@ static __always_inline void fill_launch(struct gs_event_call *e, const struct gs
 		e->arg[3] = (f->v[5] & 0xffffffff) | f->v[6] << 32;
 		return;
 	}
-	/* Both config structs: six dimensions, shared memory at 24, stream at 32. */
-	if (read_user(dim, 28, f->v[0], o) && read_user(tail, 8, f->v[0] + 32, o)) {
-		e->arg[1] = dim[0] | (__u64)dim[1] << 32;
-		e->arg[2] = dim[2] | (__u64)dim[3] << 32;
-		e->arg[3] = dim[4] | (__u64)dim[5] << 32;
-		e->aux = dim[6];
-		e->stream = tail[0];
+	/* cudaLaunchConfig_t and CUlaunchConfig begin alike (driver_types.h, cuda.h). */
+	if (read_user(&c, sizeof(c), f->v[0], o)) {
+		e->arg[1] = c.grid[0] | (__u64)c.grid[1] << 32;
+		e->arg[2] = c.grid[2] | (__u64)c.block[0] << 32;
+		e->arg[3] = c.block[1] | (__u64)c.block[2] << 32;
+		e->aux = (__u32)c.shared_bytes;
+		e->stream = c.stream;
 	}
 }
 

@@ -7,7 +7,7 @@ int gs_cuda_session(struct pt_regs *ctx)
 {
 	__u64 *place = bpf_session_cookie();
 
-	if (bpf_session_is_return()) {
+	if (session_is_return(place)) {
 		call_leave(ctx, *place);
 		return 0;
 	}

@@ -26,8 +26,7 @@ static __always_inline bool criteria_met(void)
 		return false;
 	if (gs_config.filter & GS_FILTER_UID && (__u32)bpf_get_current_uid_gid() != gs_config.uid)
 		return false;
-	if (gs_config.filter & GS_FILTER_CGROUP &&
-	    bpf_get_current_ancestor_cgroup_id(gs_config.cgroup_level) != gs_config.cgroup_id)
+	if (gs_config.filter & GS_FILTER_CGROUP && bpf_current_task_under_cgroup(&gs_cgroup, 0) != 1)
 		return false;
 	if (gs_config.filter & GS_FILTER_COMM) {
 		struct task_struct *t = (void *)bpf_get_current_task();

@@ -52,6 +52,14 @@ struct {
 	__type(value, __u32);
 } gs_free_cells SEC(".maps");
 
+/* The cgroup of GS_FILTER_CGROUP. */
+struct {
+	__uint(type, BPF_MAP_TYPE_CGROUP_ARRAY);
+	__uint(max_entries, 1);
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} gs_cgroup SEC(".maps");
+
 /* Followed processes by pid. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -138,7 +138,7 @@ int gs_nccl_session(struct pt_regs *ctx)
 	__u64 *place = bpf_session_cookie();
 	struct gs_thread *t;
 
-	if (bpf_session_is_return()) {
+	if (session_is_return(place)) {
 		t = call_leave(ctx, *place);
 		if (t)
 			send_comm(ctx, t, *place >> 16 & 0xffff);

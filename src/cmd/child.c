@@ -13,9 +13,8 @@
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 
-static void become(char **command, int go_fd, int error_fd)
+static void become(char **command, const struct inherited_signals *signals, int go_fd, int error_fd)
 {
-	sigset_t none;
 	char go;
 	int e;
 
@@ -25,8 +24,9 @@ static void become(char **command, int go_fd, int error_fd)
 	if (read(go_fd, &go, 1) != 1)
 		_exit(GS_EXIT_FAILED);
 	prctl(PR_SET_PDEATHSIG, 0);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	sigaction(SIGPIPE, &signals->pipe, NULL);
+	sigaction(SIGXFSZ, &signals->file_size, NULL);
+	sigprocmask(SIG_SETMASK, &signals->mask, NULL);
 	execvp(command[0], command);
 	e = errno;
 	if (write(error_fd, &e, sizeof(e)) != sizeof(e))
@@ -34,7 +34,7 @@ static void become(char **command, int go_fd, int error_fd)
 	_exit(e == ENOENT ? GS_EXIT_NOT_FOUND : GS_EXIT_NOT_EXECUTABLE);
 }
 
-int child_prepare(struct child *child, char **command)
+int child_prepare(struct child *child, char **command, const struct inherited_signals *signals)
 {
 	int go[2] = {-1, -1}, error[2] = {-1, -1};
 	int r;
@@ -49,7 +49,7 @@ int child_prepare(struct child *child, char **command)
 	}
 	if (r == 0 && child->pid == 0) {
 		close(go[1]);
-		become(command, go[0], error[1]);
+		become(command, signals, go[0], error[1]);
 	}
 	close(go[0]);
 	gs_close_p(&error[1]);

@@ -36,6 +36,7 @@ struct trace {
 	struct trace_output *output;
 	struct child child;
 	int signal_fd;
+	struct inherited_signals inherited;
 	int pid_fds[TRACE_MAX_PIDS]; /* readable when the process has ended; -1 closed */
 	size_t n_pids_left;
 	uint64_t start_ns;
@@ -168,6 +169,7 @@ static void clear_live(struct trace *t)
 
 static int open_signals(struct trace *t)
 {
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -175,10 +177,10 @@ static int open_signals(struct trace *t)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	sigaddset(&set, SIGCHLD);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_sigmask(SIG_BLOCK, &set, &t->inherited.mask);
 	/* An output that nobody reads any more and a file at its limit are errors, not deaths. */
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
+	sigaction(SIGPIPE, &ignore, &t->inherited.pipe);
+	sigaction(SIGXFSZ, &ignore, &t->inherited.file_size);
 	t->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return t->signal_fd < 0 ? -errno : 0;
 }
@@ -368,6 +370,21 @@ static int start_probe(struct trace *t, struct gs_err *err)
 	return gs_probe_new(&po, &t->probe, err);
 }
 
+/* What is there to attach to before the first event. */
+static void attach_first(struct trace *t)
+{
+	const struct trace_options *o = &t->options;
+
+	if (o->command) {
+		gs_probe_attach_candidates(t->probe, o->command[0], environ);
+		return;
+	}
+	gs_probe_attach_running(t->probe);
+	/* Processes to come: the places where any program may load its libraries from. */
+	if (!o->n_pids || o->follow)
+		gs_probe_attach_candidates(t->probe, "/proc/self/exe", environ);
+}
+
 /* The link to its program asks for the same right as those to its libraries. */
 static bool may_see_libraries_of(pid_t pid)
 {
@@ -429,7 +446,7 @@ static int start(struct trace *t)
 	if (r < 0)
 		return GS_EXIT_FAILED;
 	if (t->options.command) {
-		r = child_prepare(&t->child, t->options.command);
+		r = child_prepare(&t->child, t->options.command, &t->inherited);
 		if (r < 0) {
 			gs_say("cannot start a process: %s", strerror(-r));
 			return GS_EXIT_FAILED;
@@ -451,10 +468,7 @@ static int start(struct trace *t)
 		gs_say("cannot start a thread: %s", strerror(-r));
 		return GS_EXIT_FAILED;
 	}
-	if (t->options.command)
-		gs_probe_attach_candidates(t->probe, t->options.command[0], environ);
-	else
-		gs_probe_attach_running(t->probe);
+	attach_first(t);
 	t->start_ns = gs_clock_mono_ns();
 	return t->options.command ? child_start(&t->child, t->options.command) : 0;
 }

@@ -2,6 +2,7 @@
 #ifndef GS_CMD_TRACE_H
 #define GS_CMD_TRACE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -95,8 +96,14 @@ struct child {
 	int error_fd; /* the errno of a failed exec; closed by a successful one */
 };
 
-/* A child that waits before it becomes the command. Negative errno. */
-int child_prepare(struct child *child, char **command);
+/* What a command inherits from whoever started us, kept before we change it for ourselves. */
+struct inherited_signals {
+	sigset_t mask;
+	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */
+};
+
+/* A child that waits before it becomes the command, with these signals. Negative errno. */
+int child_prepare(struct child *child, char **command, const struct inherited_signals *signals);
 
 /* Lets it run. 0, or an exit status (126, 127) after having said why it could not be started. */
 int child_start(struct child *child, char **command);

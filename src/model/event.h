@@ -275,17 +275,16 @@ enum gs_filter {
  * out. */
 struct gs_kernel_config {
 	__u64 min_dur_ns;    /* shorter calls are aggregated, not sent */
-	__u64 cgroup_id;     /* GS_FILTER_CGROUP */
 	__u32 filter;        /* enum gs_filter, ored */
 	__u32 uid;           /* GS_FILTER_UID */
-	__u32 cgroup_level;  /* depth of cgroup_id below the root of the hierarchy */
+	__u32 reserved;
 	__u8 events;         /* 1: whole calls are sent; 0: all are aggregated */
 	__u8 follow;         /* 1: children of followed processes are followed */
 	__u8 task_storage;   /* 1: the kernel has it for tracing programs */
 	__u8 pad;
 	char comm[16];       /* GS_FILTER_COMM, padded with zeros */
 };
-_Static_assert(sizeof(struct gs_kernel_config) == 48, "gs_kernel_config");
+_Static_assert(sizeof(struct gs_kernel_config) == 40, "gs_kernel_config");
 
 /* What both sides change during a run; one array element, mapped by user space. */
 struct gs_kernel_state {

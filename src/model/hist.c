@@ -17,7 +17,9 @@ uint64_t gs_hist_bucket_value_ns(unsigned bucket)
 	/* Buckets of one nanosecond hold one value. */
 	if (b - a <= 1)
 		return (uint64_t)a;
-	return (uint64_t)(2 * a * b / (a + b) + 0.5);
+	/* Rounded down: a duration is at most b - 1, and rounding up of a bucket of few nanoseconds
+	 * would take its lowest value 6.25 % off. */
+	return (uint64_t)(2 * a * b / (a + b));
 }
 
 uint64_t gs_hist_quantile_ns(const uint64_t counts[GS_HIST_N_BUCKETS], double q, uint64_t max_ns)

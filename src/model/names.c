@@ -1,7 +1,6 @@
 /* The words for the numbers: layers, classes, losses, NCCL types, and the arguments of a call. */
 #include "model/func.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -108,15 +107,36 @@ static struct gs_arg *add(struct gs_arg *args, size_t *n, const char *name, enum
 {
 	struct gs_arg *a = &args[(*n)++];
 
-	*a = (struct gs_arg){.name = name, .type = type, .value = value};
+	a->name = name;
+	a->type = type;
+	a->value = value;
+	a->text[0] = '\0';
 	return a;
+}
+
+/* By hand, as all below: this runs for every call in a trace, and printf would cost more than the
+ * rest of writing it. */
+static char *put_u32(char *p, uint32_t v)
+{
+	char digits[10];
+	size_t i = sizeof(digits);
+
+	do {
+		digits[--i] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	memcpy(p, digits + i, sizeof(digits) - i);
+	return p + sizeof(digits) - i;
 }
 
 static void add_text(struct gs_arg *args, size_t *n, const char *name, const char *text)
 {
 	struct gs_arg *a = add(args, n, name, GS_ARG_TEXT, 0);
 
-	snprintf(a->text, sizeof(a->text), "%s", text);
+	size_t bytes = strnlen(text, sizeof(a->text) - 1);
+
+	memcpy(a->text, text, bytes);
+	a->text[bytes] = '\0';
 }
 
 static void add_dim3(struct gs_arg *args, size_t *n, const char *name, uint64_t x, uint64_t y,
@@ -124,7 +144,14 @@ static void add_dim3(struct gs_arg *args, size_t *n, const char *name, uint64_t 
 {
 	struct gs_arg *a = add(args, n, name, GS_ARG_TEXT, 0);
 
-	snprintf(a->text, sizeof(a->text), "%u,%u,%u", (uint32_t)x, (uint32_t)y, (uint32_t)z);
+	char *p = put_u32(a->text, (uint32_t)x);
+
+	_Static_assert(sizeof(a->text) >= 3 * 10 + 3, "three numbers, two commas and the end");
+	*p++ = ',';
+	p = put_u32(p, (uint32_t)y);
+	*p++ = ',';
+	p = put_u32(p, (uint32_t)z);
+	*p = '\0';
 }
 
 static size_t nccl_args(const struct gs_rec_call *c, unsigned func_class, struct gs_arg *args)

@@ -134,7 +134,8 @@ static unsigned match_path(struct piece path, struct piece *ret)
 
 	while (path.len) {
 		const char *slash = memchr(path.at, '/', path.len);
-		struct piece c = {path.at, slash ? (size_t)(slash - path.at) : path.len}, id = {"", 0};
+		struct piece c = {path.at, slash ? (size_t)(slash - path.at) : path.len},
+			     id = {"", 0};
 
 		path.at += c.len + (slash ? 1 : 0);
 		path.len -= c.len + (slash ? 1 : 0);

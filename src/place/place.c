@@ -268,20 +268,11 @@ static uint64_t read_start_ns(struct gs_place *p, uint32_t pid)
 							       : 0;
 }
 
-/* What is left to say of a process that cannot be read (any more). */
+/* What there is to say of a process that could never be read. */
 static void describe_gone(const struct entry *e, struct gs_place_process *out)
 {
-	if (out->start_ns) {
-		/* It ran another program when it was read; who it was is still true. */
-		out->exe[0] = '\0';
-		out->cmdline[0] = '\0';
-		out->comm[0] = '\0';
-	} else {
-		*out = (struct gs_place_process){.pid = e->pid, .parent_pid = e->parent_pid};
-	}
-	out->gone = 1;
-	if (e->comm[0])
-		memcpy(out->comm, e->comm, sizeof(out->comm));
+	*out = (struct gs_place_process){.pid = e->pid, .parent_pid = e->parent_pid, .gone = 1};
+	memcpy(out->comm, e->comm, sizeof(out->comm));
 }
 
 const struct gs_place_process *gs_place_process(struct gs_place *p, uint32_t pid)
@@ -319,7 +310,7 @@ const struct gs_place_process *gs_place_process(struct gs_place *p, uint32_t pid
 	if (e->known && !e->known->gone)
 		return e->known;
 	if (!e->known)
-		e->known = calloc(1, sizeof(*e->known));
+		e->known = malloc(sizeof(*e->known));
 	if (!e->known)
 		return NULL;
 	describe_gone(e, e->known);

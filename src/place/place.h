@@ -46,7 +46,8 @@ void gs_place_thread_comm(struct gs_place *place, uint32_t pid, uint32_t tid, co
  * its first lookup; when it is gone by then, parent_pid at least is known. */
 void gs_place_fork(struct gs_place *place, uint32_t pid, uint32_t parent_pid);
 
-/* The process runs another program: the next lookup reads it again. */
+/* The process runs another program: the next lookup reads it again. When it is gone by then, what
+ * was read last is what there is. */
 void gs_place_exec(struct gs_place *place, uint32_t pid);
 
 /* The process ended: what is known stays until its pid is seen again. comm_hint (16 bytes at most,

@@ -5,6 +5,8 @@
  * attached for each of them alone, so that others that use the same file pay nothing.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -168,12 +170,20 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	return done;
 }
 
-static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file)
+static void attach_file(struct gs_probe *probe, struct file *f,
+			const struct gs_mapped_file *seen)
 {
+	GS_CLOSE int fd = open(seen->open_path, O_RDONLY | O_CLOEXEC);
+	struct gs_mapped_file held = *seen, *file = &held;
 	struct gs_err err = {{0}};
 	struct plan plan;
-	int r = plan_file(&plan, &probe->selection, &probe->options, &probe->features, file, &err);
+	int r = fd < 0 ? -errno : 0;
 
+	/* The way through /proc/PID ends with the process, which may be before we are done here;
+	 * probes then still serve the next one that uses the file. */
+	snprintf(held.open_path, sizeof(held.open_path), "/proc/self/fd/%d", fd);
+	if (r == 0)
+		r = plan_file(&plan, &probe->selection, &probe->options, &probe->features, file, &err);
 	if (r < 0) {
 		/* Most files that are mapped executable are none of ours; only what looks like one by
 		 * its name is worth a word. */

@@ -21,7 +21,7 @@
 
 static const char *const shared_maps[] = {"gs_ring",  "gs_state",        "gs_threads",
 					  "gs_cells", "gs_free_threads", "gs_free_cells",
-					  "gs_procs", "gs_marks",        "gs_marks_by_tid"};
+					  "gs_procs", "gs_marks",        "gs_marks_by_tid", "gs_cgroup"};
 
 /* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
 static void choose_programs(const struct features *f, struct bpf_program *session,
@@ -157,6 +157,7 @@ static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *
 	if (!k->state || !k->threads || !k->cells || !k->ring)
 		return -errno;
 	k->procs_fd = bpf_map__fd(k->cuda->maps.gs_procs);
+	k->cgroup_fd = bpf_map__fd(k->cuda->maps.gs_cgroup);
 	k->free_threads_fd = bpf_map__fd(k->cuda->maps.gs_free_threads);
 	k->free_cells_fd = bpf_map__fd(k->cuda->maps.gs_free_cells);
 	return 0;

@@ -33,7 +33,7 @@ struct kernel_side {
 	struct bpf_link *task_links[3];
 	/* By family; those that the way of attaching does not use are NULL. */
 	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
-	int procs_fd, free_threads_fd, free_cells_fd; /* borrowed from cuda */
+	int procs_fd, cgroup_fd, free_threads_fd, free_cells_fd; /* borrowed from cuda */
 	struct ring_buffer *ring; /* owned */
 	/* Shared with the kernel side. */
 	struct gs_kernel_state *state;
@@ -126,6 +126,8 @@ unsigned files_count(const struct file_table *files, unsigned *ret_n_probes);
 /* --- target.c: which processes --- */
 
 int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struct gs_err *err);
+/* After loading: what only a map can hold. */
+int target_fill_maps(struct gs_probe *probe, struct gs_err *err);
 bool target_may_match(const struct gs_probe *probe, pid_t pid);
 void target_follow_cgroup_v1(struct gs_probe *probe);
 

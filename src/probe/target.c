@@ -5,6 +5,7 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -19,37 +20,12 @@
 
 #define CGROUP_MAX_DEPTH 16
 
-/* Folders between path and the root of its hierarchy. */
-static int cgroup_level(const char *path)
-{
-	char at[PATH_MAX];
-	struct stat st, up;
-	int level = 0;
-
-	snprintf(at, sizeof(at), "%s", path);
-	while (level < CGROUP_MAX_DEPTH * 4) {
-		size_t bytes = strlen(at);
-
-		if (stat(at, &st) != 0 || bytes + 4 > sizeof(at))
-			return -EINVAL;
-		memcpy(at + bytes, "/..", 4);
-		if (stat(at, &up) != 0)
-			return -EINVAL;
-		if (st.st_dev != up.st_dev)
-			return level;
-		level++;
-	}
-	return -EINVAL;
-}
-
 static int use_cgroup(struct gs_probe *probe, struct gs_kernel_config *config, struct gs_err *err)
 {
 	const char *path = probe->cgroup;
 	struct statfs fs;
-	struct stat st;
-	int level;
 
-	if (stat(path, &st) != 0 || statfs(path, &fs) != 0)
+	if (statfs(path, &fs) != 0)
 		return gs_err_set(err, -errno, "--cgroup %s: %s", path, strerror(errno));
 	if (fs.f_type == CGROUP_SUPER_MAGIC) {
 		probe->cgroup_v1 = true;
@@ -61,13 +37,6 @@ static int use_cgroup(struct gs_probe *probe, struct gs_kernel_config *config, s
 				  "--cgroup %s: not a folder of a cgroup hierarchy (they are below "
 				  "/sys/fs/cgroup)",
 				  path);
-	level = cgroup_level(path);
-	if (level < 0)
-		return gs_err_set(err, level, "--cgroup %s: cannot tell its place in the hierarchy",
-				  path);
-	/* The id of a cgroup is the inode number of its folder (kernfs, 64-bit). */
-	config->cgroup_id = st.st_ino;
-	config->cgroup_level = (uint32_t)level;
 	config->filter |= GS_FILTER_CGROUP;
 	return 0;
 }
@@ -94,6 +63,19 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		memcpy(config->comm, probe->comm, strnlen(probe->comm, sizeof(config->comm) - 1));
 	}
 	return probe->cgroup ? use_cgroup(probe, config, err) : 0;
+}
+
+int target_fill_maps(struct gs_probe *probe, struct gs_err *err)
+{
+	GS_CLOSE int fd = -1;
+	uint32_t zero = 0;
+
+	if (!probe->cgroup || probe->cgroup_v1)
+		return 0;
+	fd = open(probe->cgroup, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || bpf_map_update_elem(probe->kernel.cgroup_fd, &zero, &fd, BPF_ANY) < 0)
+		return gs_err_set(err, -errno, "--cgroup %s: %s", probe->cgroup, strerror(errno));
+	return 0;
 }
 
 bool target_may_match(const struct gs_probe *probe, pid_t pid)

@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "place/place.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -26,7 +25,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	free(text);
 	return 0;
 }
-
-#ifdef GS_FUZZ_REPLAY
-#include "replay_main.h"
-#endif

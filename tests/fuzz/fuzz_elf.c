@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "elf/elf_int.h"
-#include "fuzz/replay_main.h"
+#include "replay_main.h"
 
 static const char *const names[] = {"main",       "f",          "ab", "cudaMalloc",   "plain_one",
 				    "static_one", "cudaMalloc", "",   "ncclAllReduce"};

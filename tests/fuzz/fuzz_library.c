@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "elf/library_int.h"
-#include "fuzz/replay_main.h"
+#include "replay_main.h"
 
 static void read_cache(const uint8_t *data, size_t bytes)
 {

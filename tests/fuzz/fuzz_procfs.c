@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "place/place_int.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+#include "replay_main.h"
 
 static void check_text(const char *text, size_t max_bytes)
 {
@@ -34,7 +33,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	free(text);
 	return 0;
 }
-
-#ifdef GS_FUZZ_REPLAY
-#include "replay_main.h"
-#endif

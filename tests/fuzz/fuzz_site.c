@@ -7,14 +7,13 @@
 #include <string.h>
 
 #include "probe/site.h"
+#include "replay_main.h"
 
 #define REQUIRE(cond)                                                                              \
 	do {                                                                                       \
 		if (!(cond))                                                                       \
 			abort();                                                                   \
 	} while (0)
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -50,7 +49,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	free(code);
 	return 0;
 }
-
-#ifdef GS_FUZZ_REPLAY
-#include "replay_main.h"
-#endif

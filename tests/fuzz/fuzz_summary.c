@@ -14,6 +14,7 @@
 #include "export/export.h"
 #include "export/text.h"
 #include "model/record.h"
+#include "replay_main.h"
 
 #define CHECK(c)                                                                                   \
 	do {                                                                                       \
@@ -119,7 +120,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	return 0;
 }
-
-#ifdef GS_FUZZ_REPLAY
-#include "replay_main.h"
-#endif

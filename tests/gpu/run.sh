@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything that needs a real GPU, in one command: tests/gpu/run.sh [GPUSCOPE] [FOLDER FOR OUTPUT]
 # Needs root, PyTorch with CUDA, and a gpuscope binary (default: build-release/src/gpuscope, the
-# portable one). With two GPUs or more the collectives are checked too. Ends with "gpu: N passed, N failed".
+# portable one). GPU_FLOOR=bench/floor of a build adds the kernel's own floor to the slow-down. With two GPUs or more the collectives are checked too. Ends with "gpu: N passed, N failed".
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 gpuscope=${1:-$here/../../build-release/src/gpuscope}
@@ -56,7 +56,8 @@ fi
 
 if [ "${GPU_SKIP_SLOWDOWN:-}" = "" ]; then
 	say "slow-down of a running training loop"
-	python3 "$here/slowdown.py" "$gpuscope" small "${GPU_ROUNDS:-4}" | tee "$out/slowdown_small.txt"
+	# shellcheck disable=SC2086 # GPU_FLOOR is one path or nothing
+	python3 "$here/slowdown.py" "$gpuscope" small "${GPU_ROUNDS:-4}" ${GPU_FLOOR:-} | tee "$out/slowdown_small.txt"
 	python3 "$here/slowdown.py" "$gpuscope" large "${GPU_ROUNDS:-4}" | tee "$out/slowdown_large.txt"
 fi
 

@@ -54,7 +54,7 @@ static inline int fake_teardown(void **state)
 static inline void fake_put(const struct fake *f, unsigned pid, const char *name, const char *data,
 			    size_t bytes)
 {
-	char path[256];
+	char path[512];
 	GS_FCLOSE FILE *file = NULL;
 
 	snprintf(path, sizeof(path), "%s/%u", f->root, pid);

@@ -1,0 +1,71 @@
+/*
+ * attach: how long loading, attaching to the libraries of a running process and detaching take.
+ * Prints one JSON object.
+ *
+ *   attach PID [session|multi|single]
+ *
+ * Detaching single links goes on in the background after the time told here.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "probe/probe.h"
+
+static void on_attach(void *ctx, const struct gs_attach *attach)
+{
+}
+
+static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
+{
+}
+
+static void on_process(void *ctx, pid_t pid)
+{
+}
+
+int main(int argc, char **argv)
+{
+	pid_t pid = argc > 1 ? (pid_t)atoi(argv[1]) : 0;
+	struct gs_probe_options options = {
+		.size = sizeof(options),
+		.events = true,
+		.pids = &pid,
+		.n_pids = 1,
+		.follow = true,
+		.uid = -1,
+		.on_attach = on_attach,
+		.on_late = on_late,
+		.on_process = on_process,
+	};
+	struct gs_probe *probe = NULL;
+	struct gs_err err = {{0}};
+	uint64_t t[4];
+	unsigned n;
+	int r;
+
+	if (argc > 2 && strcmp(argv[2], "multi") == 0)
+		options.avoid = GS_AVOID_SESSION;
+	if (argc > 2 && strcmp(argv[2], "single") == 0)
+		options.avoid = GS_AVOID_SESSION | GS_AVOID_MULTI;
+	t[0] = gs_clock_mono_ns();
+	r = pid ? gs_probe_new(&options, &probe, &err) : -EINVAL;
+	t[1] = gs_clock_mono_ns();
+	if (r == 0)
+		r = gs_probe_attach_process(probe, pid);
+	if (r < 0) {
+		fprintf(stderr, "attach: %s\n", gs_err_text(&err, r));
+		return 1;
+	}
+	t[2] = gs_clock_mono_ns();
+	n = gs_probe_n_probes(probe);
+	gs_probe_free(&probe);
+	t[3] = gs_clock_mono_ns();
+	printf("{\"probes\":%u,\"load_ms\":%.1f,\"attach_ms\":%.1f,\"detach_ms\":%.1f}\n", n,
+	       (double)(t[1] - t[0]) / 1e6, (double)(t[2] - t[1]) / 1e6, (double)(t[3] - t[2]) / 1e6);
+	return 0;
+}

@@ -1,0 +1,96 @@
+/*
+ * floor: puts an empty program, or one that reads the clock, on a function's entry and return, says
+ * READY, and waits for a signal.
+ *
+ *   floor session|session-clock|pair|pair-clock FILE FUNCTION [BYTES]
+ *
+ * BYTES is how far into the function the probe goes. Status 3: this kernel has no such links.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "base/mem.h"
+#include "elf/elf.h"
+#include "probe/link_create.h"
+
+#include "floor.skel.h"
+
+static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	return 0;
+}
+
+static int fail(const char *what, int error)
+{
+	fprintf(stderr, "floor: %s: %s\n", what, strerror(-error));
+	return error == -EINVAL || error == -ENOTSUP || error == -EOPNOTSUPP ? 3 : 1;
+}
+
+static int find(const char *path, const char *name, unsigned long *ret_offset)
+{
+	struct gs_elf_symbol symbol = {0};
+	struct gs_elf *elf = NULL;
+	int r = gs_elf_open(path, &elf, NULL);
+
+	if (r == 0)
+		r = gs_elf_find(elf, &name, 1, true, &symbol, NULL);
+	gs_elf_close(&elf);
+	if (r == 0 && !symbol.found)
+		r = -ENOENT;
+	*ret_offset = symbol.file_off;
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	struct floor_bpf *s = floor_bpf__open();
+	bool session = argc > 1 && strncmp(argv[1], "session", 7) == 0;
+	bool clock = argc > 1 && strstr(argv[1], "clock");
+	unsigned type = session ? ATTACH_UPROBE_SESSION : ATTACH_UPROBE_MULTI;
+	struct bpf_program *prog;
+	unsigned long offset;
+	uint64_t cookie = 1;
+	sigset_t set;
+	int r, sig;
+
+	if (argc < 4 || !s) {
+		fprintf(stderr, "floor session|session-clock|pair|pair-clock FILE FUNCTION [BYTES]\n");
+		return 2;
+	}
+	libbpf_set_print(quiet);
+	prog = session ? (clock ? s->progs.floor_session_clock : s->progs.floor_session)
+		       : (clock ? s->progs.floor_pair_clock : s->progs.floor_pair);
+	bpf_program__set_autoload(prog, true);
+	bpf_program__set_expected_attach_type(prog, (enum bpf_attach_type)type);
+	r = floor_bpf__load(s);
+	if (r < 0)
+		return fail("load", r);
+	r = find(argv[2], argv[3], &offset);
+	if (r < 0)
+		return fail(argv[3], r);
+	offset += argc > 4 ? strtoul(argv[4], NULL, 0) : 0;
+	/* The links live as long as this process. */
+	if (!session)
+		r = link_create_uprobe_multi(bpf_program__fd(prog), type, UPROBE_MULTI_RETURN, argv[2],
+					     &offset, &cookie, 1, 0);
+	if (r >= 0)
+		r = link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2], &offset, &cookie,
+					     1, 0);
+	if (r < 0)
+		return fail("attach", r);
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	printf("READY\n");
+	fflush(stdout);
+	sigwait(&set, &sig);
+	floor_bpf__destroy(s);
+	return 0;
+}

@@ -1,0 +1,387 @@
+"""Runs `gpuscope` for the end-to-end tests and says in TAP what was right.
+
+A test file defines cases and ends with `main()`:
+
+    @case('launches of two threads', timeout=30)
+    def launches(t):
+        run = t.trace(command=t.app('--threads=2', 'cudaLaunchKernel=101'))
+        t.counts(run)
+
+Each case runs in a process of its own with a folder of its own and its own time limit; whatever it
+leaves running is killed. What a case needs and the machine lacks is a SKIP with the reason.
+
+usage of a test file: FILE.py GPUSCOPE FAKE_FOLDER [CASE...]
+"""
+
+import ctypes
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LAYERS = ('cuda-runtime', 'cuda-driver', 'nccl')
+PR_SET_CHILD_SUBREAPER = 36
+
+gpuscope = fake = ''
+cases = []
+
+
+class Skip(Exception):
+    pass
+
+
+def case(title, timeout=60, needs='bpf'):
+    """needs: 'bpf' (root, and a kernel that lets us load programs) or None."""
+
+    def add(function):
+        cases.append((title, timeout, needs, function))
+        return function
+
+    return add
+
+
+def primes():
+    found = []
+    n = 1
+    while True:
+        n += 1
+        if all(n % p for p in found):
+            found.append(n)
+            yield n
+
+
+def is_asan():
+    with open(gpuscope, 'rb') as f:
+        return b'__asan_init' in f.read()
+
+
+def wait_until(condition, seconds=20, what='condition'):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f'{what}: not within {seconds} s')
+        time.sleep(0.01)
+
+
+def read_text(path):
+    with open(path, encoding='utf-8', errors='replace') as f:
+        return f.read()
+
+
+class Run:
+    """What one run of gpuscope left: status, texts, summary, and what fake_app says it did."""
+
+    def __init__(self, status, out, err, summary_path=None):
+        self.status, self.out, self.err = status, out, err
+        self.summary = None
+        self.lines = [json.loads(x) for x in out.splitlines() if x.startswith('{"pid"')]
+        if summary_path and os.path.exists(summary_path) and os.path.getsize(summary_path):
+            with open(summary_path, encoding='utf-8') as f:
+                self.summary = json.load(f)
+
+    def function(self, name):
+        """The summary's row, None when there is none."""
+        rows = [f for f in self.summary['functions'] if f['name'] == name]
+        return rows[0] if rows else None
+
+    def calls(self, name):
+        row = self.function(name)
+        return row['calls'] if row else 0
+
+    def lost(self, cause):
+        return sum(layer.get(cause, 0) for layer in self.summary['lost'].values())
+
+
+class Live:
+    """gpuscope still running; texts go to files."""
+
+    def __init__(self, t, args, env=None, stdin=subprocess.DEVNULL, **more):
+        self.t = t
+        t.n_files += 1
+        self.base = t.path(f'live{t.n_files}')
+        self.summary_path = self.base + '.summary'
+        self.out, self.err = open(self.base + '.out', 'wb'), open(self.base + '.err', 'wb')
+        self.proc = subprocess.Popen(args(self.summary_path), stdin=stdin, stdout=self.out, stderr=self.err,
+                                     env=env, **more)  # fmt: skip
+        self.pid = self.proc.pid
+
+    def err_text(self):
+        return read_text(self.base + '.err')
+
+    def out_text(self):
+        return read_text(self.base + '.out')
+
+    def wait_err(self, pattern, seconds=20):
+        """Until the pattern is on standard error; an end of gpuscope before it is a failure."""
+
+        def seen():
+            if re.search(pattern, self.err_text()):
+                return True
+            assert self.proc.poll() is None, f'ended with {self.proc.returncode}: {self.err_text()}'
+            return False
+
+        wait_until(seen, seconds, f'{pattern!r} on standard error')
+
+    def finish(self, seconds=60):
+        status = self.proc.wait(timeout=seconds)
+        self.out.close()
+        self.err.close()
+        return Run(status, self.out_text(), self.err_text(), self.summary_path)
+
+    def interrupt(self, number=signal.SIGINT):
+        self.proc.send_signal(number)
+
+
+class Test:
+    def __init__(self, tmp):
+        self.tmp, self.failures, self.notes, self.n_files = tmp, [], [], 0
+        self.env = {k: v for k, v in os.environ.items() if k != 'LD_LIBRARY_PATH'}
+        # The stand-in's device is as large as the numbers need.
+        self.env['FAKE_CUDA_MEMORY'] = str(1 << 49)
+
+    def path(self, *names):
+        return os.path.join(self.tmp, *names)
+
+    # --- checks ---
+
+    def fail(self, text):
+        self.failures.append(str(text))
+
+    def true(self, what, ok, detail=''):
+        if not ok:
+            self.fail(f'{what} {detail}'.rstrip())
+
+    def equal(self, what, got, wanted):
+        if got != wanted:
+            self.fail(f'{what}: {got!r}, not {wanted!r}')
+
+    def match(self, what, pattern, text):
+        if not re.search(pattern, text):
+            self.fail(f'{what}: no {pattern!r} in {text[-500:]!r}')
+
+    def note(self, text):
+        self.notes.append(text)
+
+    # --- what is run ---
+
+    def app(self, *args, name='fake_app'):
+        return [os.path.join(fake, name), *args]
+
+    def envs(self, more=None):
+        return {**self.env, **(more or {})}
+
+    def tool(self, *args, status=None, env=None, stdin=None, timeout=60, **more):
+        """gpuscope with just these arguments."""
+        done = subprocess.run([gpuscope, *args], capture_output=True, text=True, errors='replace', env=self.envs(env),
+                              timeout=timeout, input=stdin, **more)  # fmt: skip
+        if status is not None:
+            self.equal(f'exit status of gpuscope {" ".join(args)[:100]} ({done.stderr.strip()[-300:]})',
+                       done.returncode, status)  # fmt: skip
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    def trace(self, *options, command=None, status=0, env=None, timeout=120, **more):
+        """A whole trace, its summary read."""
+        self.n_files += 1
+        path = self.path(f'summary{self.n_files}.json')
+        args = ['trace', '--format', 'json', '--summary', path, *options]
+        if command:
+            args += ['--', *command]
+        run = self.tool(*args, env=env, timeout=timeout, status=status, **more)
+        return Run(run.status, run.out, run.err, path)
+
+    def start_trace(self, *options, command=None, env=None, **more):
+        def args(summary_path):
+            words = [gpuscope, 'trace', '-v', '--format', 'json', '--summary', summary_path, *options]
+            return words + (['--', *command] if command else [])
+
+        return Live(self, args, env=self.envs(env), **more)
+
+    def start_app(self, *args, env=None, program=None, go=True, **more):
+        """fake_app held before its first call until .go() is called."""
+        self.n_files += 1
+        flag = self.path(f'go{self.n_files}')
+        words = [program or os.path.join(fake, 'fake_app'), *([f'--go-file={flag}'] if go else []), *args]
+        proc = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=self.envs(env), **more)
+
+        def let_go():
+            with open(flag, 'w'):
+                pass
+
+        def result(seconds=60):
+            out, _ = proc.communicate(timeout=seconds)
+            return [json.loads(x) for x in out.splitlines()]
+
+        proc.let_go, proc.result = let_go, result
+        # Its libraries are mapped before it waits.
+        wait_until(lambda: proc.poll() is not None or 'libnccl' in read_text(f'/proc/{proc.pid}/maps'), 20, 'start')
+        return proc
+
+    # --- what was done against what was seen ---
+
+    def wanted(self, lines, known=None):
+        """{function: [calls, errors, bytes, inner]} of fake_app's words; known: names traced."""
+        rows = {}
+        for line in lines:
+            for name, f in line['functions'].items():
+                row = rows.setdefault(name, [0, 0, 0, 0])
+                row[0] += f['calls']
+                row[1] += f['errors']
+                row[2] += f['bytes']
+            for name, n in line['inner'].items():
+                rows.setdefault(name, [0, 0, 0, 0])[3] += n
+        return {k: v for k, v in rows.items() if known is None or k in known}
+
+    def counts(self, run, lines=None, known=None, ignore_bytes=(), what=''):
+        """Calls, errors, bytes and inner calls of each function, and errors by name, are exact."""
+        lines = run.lines if lines is None else lines
+        if run.summary is None:
+            self.fail(f'{what} no summary: {run.err[-500:]}')
+            return
+        wanted = self.wanted(lines, known)
+        got = {f['name']: [f['calls'], f['errors'], f['bytes'], f['inner_calls']] for f in run.summary['functions']}
+        for name in sorted(set(wanted) | set(got)):
+            a, b = got.get(name, [0] * 4)[:], wanted.get(name, [0] * 4)[:]
+            if name in ignore_bytes:
+                a[2] = b[2] = 0
+            self.equal(f'{what} {name} [calls, errors, bytes, inner]', a, b)
+        codes = {}
+        for line in lines:
+            for name, f in line['functions'].items():
+                answer = '7' if name.startswith('nccl') else '600'
+                for code, n in f['codes'].items():
+                    if (known is None or name in known) and not (code == answer and f['answers']):
+                        codes[name, int(code)] = codes.get((name, int(code)), 0) + n
+        self.equal(f'{what} errors by code', {(e['function'], e['code']): e['count'] for e in run.summary['errors']},
+                   codes)  # fmt: skip
+        self.equal(f'{what} surprises', [line['surprises'] for line in lines], [0] * len(lines))
+
+    def nothing_lost(self, run, what=''):
+        self.equal(f'{what} lost', {k: v for k, v in run.summary['lost'].items() if v}, {})
+
+
+def tracing_works():
+    """None, or why not."""
+    if os.geteuid() != 0:
+        return 'needs root: probes are made by the kernel'
+    done = subprocess.run([gpuscope, 'trace', '-q', '--', 'true'], capture_output=True, text=True)
+    return done.stderr.strip().splitlines()[-1] if done.returncode == 3 else None
+
+
+def kill_descendants():
+    """What a case left running has become ours. One that the kernel does not let go at once (probes
+    are being taken off) is not waited for."""
+    killed = set()
+    end = time.monotonic() + 2
+    while time.monotonic() < end:
+        children = {int(p) for p in read_text(f'/proc/self/task/{os.getpid()}/children').split()}
+        if not children:
+            return
+        for pid in children - killed:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        killed |= children
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.02)
+
+
+def run_case(function, tmp, pipe):
+    t = Test(tmp)
+    skip = None
+    os.chdir(tmp)
+    os.dup2(2, 1)  # standard output is TAP
+    try:
+        function(t)
+    except Skip as e:
+        skip = str(e)
+    except subprocess.TimeoutExpired as e:
+        t.fail(f'too slow: {e}')
+    except BaseException:
+        t.fail(traceback.format_exc().strip())
+    with os.fdopen(pipe, 'w') as f:
+        json.dump({'failures': t.failures, 'notes': t.notes, 'skip': skip}, f)
+
+
+def read_result(fd, pid, seconds):
+    """What the case wrote; None when it did not end in time or died."""
+    text, end = b'', time.monotonic() + seconds
+    while True:
+        left = end - time.monotonic()
+        if left <= 0 or not select.select([fd], [], [], left)[0]:
+            os.killpg(pid, signal.SIGKILL)
+            return None, f'not finished after {seconds} s'
+        piece = os.read(fd, 65536)
+        if not piece:
+            break
+        text += piece
+    return (json.loads(text), '') if text else (None, 'died')
+
+
+def perform(title, seconds, function):
+    tmp = tempfile.mkdtemp(prefix='gpuscope_e2e_')
+    os.chmod(tmp, 0o755)
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        os.close(r)
+        status = 0
+        try:
+            run_case(function, tmp, w)
+        finally:
+            os._exit(status)
+    os.close(w)
+    result, why = read_result(r, pid, seconds)
+    os.close(r)
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass
+    kill_descendants()
+    for folder in reversed(mounts_below(tmp)):
+        subprocess.run(['umount', '-l', folder], stderr=subprocess.DEVNULL)
+    shutil.rmtree(tmp, ignore_errors=True)
+    return result or {'failures': [why], 'notes': [], 'skip': None}
+
+
+def mounts_below(folder):
+    return [line.split()[1] for line in read_text('/proc/mounts').splitlines() if line.split()[1].startswith(folder)]
+
+
+def main():
+    global gpuscope, fake
+    gpuscope, fake = (os.path.abspath(p) for p in sys.argv[1:3])
+    chosen = [c for c in cases if len(sys.argv) < 4 or any(w in c[0] for w in sys.argv[3:])]
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    unable = tracing_works() if any(c[2] for c in chosen) else None
+    print(f'TAP version 13\n1..{len(chosen)}', flush=True)
+    bad = 0
+    for number, (title, seconds, needs, function) in enumerate(chosen, 1):
+        if needs and unable:
+            print(f'ok {number} - {title} # SKIP {unable}', flush=True)
+            continue
+        began = time.monotonic()
+        result = perform(title, seconds * (4 if is_asan() else 1), function)
+        took = time.monotonic() - began
+        word = 'not ok' if result['failures'] else 'ok'
+        bad += bool(result['failures'])
+        end = f' # SKIP {result["skip"]}' if result['skip'] and not result['failures'] else ''
+        print(f'{word} {number} - {title}{end}', flush=True)
+        print(f'# {took:.1f} s')
+        for text in result['notes'] + result['failures'][:25]:
+            print('# ' + text.replace('\n', '\n# '))
+        sys.stdout.flush()
+    sys.exit(1 if bad else 0)

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""What may go wrong around a trace: wrong usage, missing rights, signals, full disks, torn files."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+
+import harness
+from harness import Skip, case, main, wait_until
+
+
+def one_line(t, run, pattern=None):
+    lines = run.err.strip().splitlines()
+    t.equal('lines on standard error', len(lines), 1)
+    if pattern:
+        t.match('it says', pattern, run.err)
+
+
+@case('not root: exit status 3 and one line that names what lacks')
+def not_root(t):
+    try:
+        done = subprocess.run(['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', '--inh-caps=-all',
+                               harness.gpuscope, 'trace', '--', 'true'], capture_output=True, text=True, env=t.env,
+                              cwd='/')  # fmt: skip
+    except OSError:
+        raise Skip('setpriv is not installed')
+    if 'execut' in done.stderr and 'setpriv' in done.stderr or done.returncode in (126, 127):
+        raise Skip('another user may not run the program in this folder')
+    t.equal('status', done.returncode, 3)
+    run = harness.Run(done.returncode, done.stdout, done.stderr)
+    one_line(t, run, r'CAP_|root')
+
+
+@case('wrong usage is 2 and told in a line', needs=None)
+def usage(t):
+    for args in (['trace'], ['trace', '-p', 'abc'], ['trace', '-p', '0'], ['trace', '--layer', 'gpu', '--', 'true'],
+                 ['trace', '--format', 'xml', '--', 'true'], ['trace', '--duration', 'soon', '--', 'true'],
+                 ['trace', '--duration', '0', '--', 'true'], ['trace', '--max-size', '-5', '--', 'true'],
+                 ['trace', '--ring-size', '1K', '--', 'true'], ['trace', '--top', '-1', '--', 'true'],
+                 ['trace', '-o', 'x.txt', '--', 'true'], ['trace', '-o', 'noending', '--', 'true'],
+                 ['trace', '--avoid', 'everything', '--', 'true'], ['trace', '--color', 'blue', '--', 'true'],
+                 ['trace', '-a', '--', 'true'], ['trace', '-p', '1', '--', 'true'],
+                 ['trace', '--min-duration', 'x', '--', 'true']):  # fmt: skip
+        one_line(t, t.tool(*args, status=2))
+    for args in ([], ['no-such-command'], ['trace', '--no-such-option'], ['report'], ['report', '--format', 'xml', 'a.gst'],
+                 ['report', '-o', 'x.txt', 'a.gst'], ['report', 'a.gst', 'b.gst']):  # fmt: skip
+        t.tool(*args, status=2)
+
+
+@case('help and version', needs=None)
+def help_text(t):
+    for args in (['--help'], ['trace', '--help'], ['report', '--help'], ['--version']):
+        t.match('says', 'gpuscope', t.tool(*args, status=0).out)
+
+
+@case('a command that cannot be found or executed')
+def no_command(t):
+    one_line(t, t.tool('trace', '--', 'no-such-command-xy', status=127), 'not found')
+    with open('plain', 'w') as f:
+        f.write('text')
+    one_line(t, t.tool('trace', '--', './plain', status=126), 'plain')
+    one_line(t, t.tool('trace', '--', '/', status=126))
+
+
+@case('exit status and signal of the command are passed on')
+def statuses(t):
+    for text, status in (('exit 0', 0), ('exit 7', 7), ('exit 255', 255), ('kill -KILL $$', 137), ('kill -SEGV $$', 139)):
+        run = t.trace(command=['sh', '-c', text], status=status)
+        t.equal(text, run.summary['exit_status'], status)
+
+
+@case('standard input and output of the command are its own')
+def streams(t):
+    run = t.tool('trace', '--', 'cat', status=0, stdin='one\ntwo\n')
+    t.equal('output', run.out, 'one\ntwo\n')
+    run = t.tool('trace', '--format', 'json', '--summary', 's.json', '--', 'sh', '-c', 'echo out; echo err >&2', status=0)
+    t.equal('output', run.out, 'out\n')
+    t.match('error', '(?m)^err$', run.err)
+
+
+@case('environment, folder and arguments of the command are its own')
+def surroundings(t):
+    run = t.tool('trace', '--', 'sh', '-c', 'echo "$PWD|$E2E_WORD|$1"', 'sh', '-o x', status=0, env={'E2E_WORD': 'a  b'})
+    t.equal('seen', run.out, f'{os.path.realpath(t.tmp)}|a  b|-o x\n')
+
+
+def busy(t, *options, **more):
+    """A trace of a command that has made calls and waits."""
+    live = t.start_trace(*options, command=t.app('cudaMalloc=31', f'--hold-file={t.path("end")}'), **more)
+    wait_until(lambda: live.out_text().endswith('\n'), 20, 'its line')
+    return live
+
+
+@case('Ctrl-C: the whole group gets it, the summary is complete')
+def ctrl_c(t):
+    live = busy(t, '-o', 't.gst', start_new_session=True)
+    os.killpg(live.pid, signal.SIGINT)
+    run = live.finish(20)
+    t.equal('status', run.status, 130)
+    t.counts(run)
+    t.equal('report', t.tool('report', 't.gst', status=0).err, '')
+
+
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+
+    @case(f'{number.name} to gpuscope alone is passed on to the command')
+    def passed_on(t, number=number):
+        live = busy(t, start_new_session=True)
+        live.interrupt(number)
+        run = live.finish(20)
+        t.equal('status', run.status, 128 + number)
+        t.counts(run)
+
+
+@case('Ctrl-C twice: the command is left running, the summary is complete')
+def ctrl_c_twice(t):
+    script = ' '.join(t.app('cudaMalloc=31')) + f'; trap "" INT; touch {t.path("ready")}; sleep 30'
+    live = t.start_trace(command=['sh', '-c', script], start_new_session=True, env={'LD_LIBRARY_PATH': harness.fake})
+    wait_until(lambda: os.path.exists(t.path('ready')))
+    live.interrupt()
+    live.wait_err('waiting for the command')
+    time.sleep(0.3)
+    live.interrupt()
+    run = live.finish(20)
+    t.true('status', run.status in (0, 130), str(run.status))
+    t.match('reason', 'nterrupt', run.summary['end_reason'])
+    t.counts(run)
+
+
+@case('SIGTERM ends a trace of running processes, they go on')
+def sigterm(t):
+    app = t.start_app('cudaMalloc=31', '--hold-file=' + t.path('end'))
+    live = t.start_trace('-p', str(app.pid), '-o', 't.json')
+    live.wait_err(r'libcudart[^ ]*: [0-9]+ probes')
+    app.let_go()
+    line = app.stdout.readline()
+    live.interrupt(signal.SIGTERM)
+    run = live.finish(20)
+    t.equal('status', run.status, 0)
+    t.counts(run, [json.loads(line)])
+    t.equal('still there', app.poll(), None)
+    with open('t.json') as f:
+        t.equal('trace is whole', json.load(f)['gpuscopeEnd']['complete'], True)
+
+
+@case('target killed: the trace ends by itself')
+def target_killed(t):
+    app = t.start_app('cudaMalloc=31', '--hold-file=' + t.path('end'))
+    live = t.start_trace('-p', str(app.pid))
+    live.wait_err(r'libcudart[^ ]*: [0-9]+ probes')
+    app.let_go()
+    line = app.stdout.readline()
+    app.kill()
+    app.wait()
+    t.counts(live.finish(20), [json.loads(line)])
+
+
+@case('outputs that cannot be written are told before anything runs')
+def unwritable(t):
+    for path in ('/no/such/folder/t.json', '/proc/t.csv', '/no/such/t.gst', '/no/such/t.pftrace'):
+        run = t.tool('trace', '-o', path, '--', 'touch', t.path('ran'), status=1)
+        one_line(t, run, path)
+        t.true('nothing ran', not os.path.exists(t.path('ran')))
+    run = t.tool('trace', '--summary', '/no/such/s', '--', 'true')
+    t.match('said', '/no/such/s', run.err)
+
+
+def mount_small(t, kib):
+    folder = t.path('small')
+    os.mkdir(folder)
+    done = subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={kib}k', 'none', folder], capture_output=True, text=True)
+    if done.returncode:
+        raise Skip('mounting is not allowed here')
+    return folder
+
+
+for suffix in ('json', 'csv', 'pftrace', 'gst'):
+
+    @case(f'disk full while .{suffix} is written: told, what is there can be read, summary exact')
+    def disk_full(t, suffix=suffix):
+        path = os.path.join(mount_small(t, 64), f't.{suffix}')
+        run = t.trace('-o', path, command=t.app('cudaMalloc=30011', 'cudaLaunchKernel=30013'))
+        t.match('said', r'No space left', run.err)
+        t.counts(run)
+        if suffix == 'gst':
+            told = json.loads(t.tool('report', '--format', 'json', path, status=0).out)
+            t.true('a part', 0 < sum(f['calls'] for f in told['functions']) < 60024)
+        if suffix == 'json':
+            text = harness.read_text(path)
+            t.true('ends at a whole line', text.endswith('\n'), repr(text[-80:]))
+
+
+@case('size limit of the process (ulimit -f) is an error, not a death')
+def file_limit(t):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+
+    run = t.trace('-o', 't.csv', command=t.app('cudaMalloc=30011'), preexec_fn=limit)
+    t.match('said', 'too large', run.err)
+    t.counts(run)
+
+
+@case('summary into a full device is told')
+def full_summary(t):
+    run = t.tool('trace', '--summary', '/dev/full', '--', *t.app('cudaMalloc=31'))
+    t.match('said', 'No space left', run.err)
+
+
+@case('tracefs is not mounted')
+def no_tracefs(t):
+    script = ('while grep -qE " (tracefs|debugfs) " /proc/mounts; do '
+              'umount -l $(grep -E " (tracefs|debugfs) " /proc/mounts | head -n1 | cut -d" " -f2) || exit 99; done; '
+              f'exec {harness.gpuscope} trace --format json --summary s.json -- ' + ' '.join(t.app('cudaMalloc=31')))  # fmt: skip
+    for options in ('', '--avoid session,multi --func cudaMalloc'):
+        done = subprocess.run(['unshare', '-m', 'sh', '-c', script.replace('trace ', f'trace {options} ', 1)],
+                              capture_output=True, text=True, env=t.env)  # fmt: skip
+        if done.returncode == 99 or 'unshare' in done.stderr:
+            raise Skip('unshare -m is not allowed here')
+        t.equal(f'status ({done.stderr[-300:]})', done.returncode, 0)
+        t.counts(harness.Run(0, done.stdout, done.stderr, 's.json'))
+
+
+@case('gpuscope killed: its .gst file can be read, the command goes on')
+def killed(t):
+    # sync_every_ms and the harvest bring the records to the file within some seconds.
+    live = t.start_trace('-o', 't.gst', command=t.app('cudaMalloc=30011', f'--hold-file={t.path("end")}'))
+    wait_until(lambda: live.out_text().endswith('\n'))
+    wait_until(lambda: os.path.getsize('t.gst') > 4096, 20, 'records in the file')
+    time.sleep(1)
+    pid = json.loads(live.out_text())['pid']
+    live.interrupt(signal.SIGKILL)
+    live.proc.wait()
+    t.true('command lives', os.path.exists(f'/proc/{pid}'))
+    open(t.path('end'), 'w').close()
+    told = json.loads(t.tool('report', '--format', 'json', 't.gst', status=0).out)
+    t.equal('complete', told['complete'], False)
+    t.true('calls', 0 < sum(f['calls'] for f in told['functions']) <= 30011)
+    table = t.tool('report', 't.gst', status=0)
+    t.match('told', r'(?i)stopped|killed|not complete|incomplete', table.out + table.err)
+
+
+@case('a .gst file torn anywhere in its last part is read up to there', timeout=120)
+def torn(t):
+    run = t.trace('-o', 't.gst', command=t.app('cudaMalloc=3001', 'cudaLaunchKernel=3001'))
+    with open('t.gst', 'rb') as f:
+        data = f.read()
+    whole = sum(f['calls'] for f in run.summary['functions'])
+    seen = set()
+    for i in range(50):
+        n = len(data) - 1 - i * (len(data) - 64) // 50
+        with open('torn.gst', 'wb') as f:
+            f.write(data[:n])
+        report = t.tool('report', '--format', 'json', 'torn.gst', status=0)
+        told = json.loads(report.out)
+        calls = sum(f['calls'] for f in told['functions'])
+        t.true(f'cut at {n}', calls <= whole and told['complete'] is False, str(calls))
+        seen.add(calls)
+    t.true('less and less', len(seen) >= 2, str(seen))
+
+
+@case('files that are no .gst files')
+def garbage(t):
+    one_line(t, t.tool('report', 'no-such.gst', status=1), 'no-such.gst')
+    for name, data in (('empty', b''), ('random', bytes(range(256)) * 100), ('text', b'hello\n'), ('zeros', b'\0' * 9000)):
+        with open(f'{name}.gst', 'wb') as f:
+            f.write(data)
+        one_line(t, t.tool('report', f'{name}.gst', status=1), name)
+    t.tool('report', '.', status=1)
+
+
+@case('nothing was found: the summary says so, the status is that of the command')
+def nothing(t):
+    run = t.tool('trace', '--', 'true', status=0)
+    t.match('said', r'(?i)no ', run.err)
+
+
+@case('single links: gpuscope is through long before the kernel has let go of its probes', timeout=90)
+def quick_end(t):
+    run = t.trace('--avoid', 'session,multi', '--func', 'cuda*', '-o', 't.json', command=t.app('cudaMalloc=31'), timeout=30)
+    t.counts(run, known={f['name'] for f in run.summary['functions']})
+    with open('t.json') as f:
+        t.equal('whole', json.load(f)['gpuscopeEnd']['complete'], True)
+
+
+@case('live line only on a terminal; -q and pipes have none')
+def live_line(t):
+    run = t.tool('trace', '--', *t.app('cudaMalloc=31', '--pause-ms=600'), status=0)
+    t.true('no control characters', '\r' not in run.err and '\033' not in run.err)
+
+
+main()

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Which processes are traced: those chosen, and no other."""
+
+import os
+import pwd
+import subprocess
+import sys
+
+import harness
+from harness import Skip, case, main, wait_until
+
+LIBRARY = r'libcudart[^ ]*: [0-9]+ probes'
+
+
+def interrupt(live):
+    live.interrupt()
+    return live.finish()
+
+
+def settle(live, t, n=1):
+    """Until the probes of the libraries are in place."""
+    live.wait_err(LIBRARY)
+    live.wait_err(r'libnccl[^ ]*: [0-9]+ probes')
+
+
+def pids(run):
+    return {p['pid'] for p in run.summary['processes']}
+
+
+for options in ([], ['-o', 't.json']):
+    mode = 'events' if options else 'added up'
+
+    @case(f'-p traces these processes and no other, {mode}')
+    def by_pid(t, options=options):
+        a, b, other = (t.start_app(f'cudaMalloc={n}', f'ncclCommInitRank={n}') for n in (31, 37, 1009))
+        live = t.start_trace('-p', f'{a.pid},{b.pid}', *options)
+        settle(live, t)
+        other.let_go()
+        other.result()
+        a.let_go()
+        lines = a.result()
+        t.true('still running', live.proc.poll() is None)
+        b.let_go()
+        lines += b.result()
+        run = live.finish()
+        t.equal('status', run.status, 0)
+        t.counts(run, lines)
+        t.equal('processes', pids(run), {a.pid, b.pid})
+        t.match('reason', 'ended', run.summary['end_reason'])
+
+    @case(f'-p without --follow leaves children out, with it they count, {mode}')
+    def follow(t, options=options):
+        for extra in ([], ['--follow']):
+            app = t.start_app('--fork=2', 'cudaMalloc=31')
+            live = t.start_trace('-p', str(app.pid), *extra, *options)
+            settle(live, t)
+            app.let_go()
+            lines = app.result()
+            if extra:
+                wait_until(lambda: app.poll() is not None)
+                live.interrupt()
+            run = live.finish()
+            t.equal('lines', len(lines), 3)
+            t.counts(run, lines if extra else [x for x in lines if x['pid'] == app.pid], what=str(extra))
+
+
+@case('-c traces processes of a name')
+def by_name(t):
+    name = 'e2e_trainer_xy'
+    os.symlink(os.path.join(harness.fake, 'fake_app'), name)
+    # The libraries are found beside the real file.
+    env = {'LD_LIBRARY_PATH': harness.fake}
+    mine = t.start_app('cudaMalloc=31', program=t.path(name), env=env)
+    other = t.start_app('cudaMalloc=1009')
+    live = t.start_trace('-c', name)
+    settle(live, t)
+    other.let_go()
+    other.result()
+    mine.let_go()
+    lines = mine.result()
+    later = t.start_app('cudaMalloc=37', program=t.path(name), env=env)
+    later.let_go()
+    lines += later.result()
+    run = interrupt(live)
+    t.note(run.err)
+    t.note(open(live.summary_path).read()[:1500])
+    t.counts(run, lines)
+    t.equal('processes', pids(run), {mine.pid, later.pid})
+
+
+@case('-u traces processes of a user')
+def by_user(t):
+    try:
+        user = pwd.getpwnam('nobody')
+    except KeyError:
+        raise Skip('there is no user nobody')
+
+    def as_nobody(words):
+        return ['setpriv', f'--reuid={user.pw_uid}', '--clear-groups', *words]
+
+    reach = subprocess.run(as_nobody(t.app('cudaMalloc=1')), capture_output=True, env=t.env)
+    if reach.returncode:
+        raise Skip('nobody may not run the programs of this folder')
+    other = t.start_app('cudaMalloc=1009')
+    for word in ('nobody', str(user.pw_uid)):
+        live = t.start_trace('-u', word)
+        settle(live, t)
+        if other.poll() is None:
+            other.let_go()
+            other.result()
+        done = subprocess.run(as_nobody(t.app('cudaMalloc=31', 'ncclCommInitRank=3')), capture_output=True, text=True,
+                              env=t.env)  # fmt: skip
+        run = interrupt(live)
+        t.counts(run, harness.Run(0, done.stdout, '').lines)
+        t.equal('users', {p['uid'] for p in run.summary['processes']}, {user.pw_uid})
+
+
+@case('-a traces all')
+def everything(t):
+    waiting = t.start_app('cudaMalloc=31')
+    live = t.start_trace('-a')
+    settle(live, t)
+    waiting.let_go()
+    lines = waiting.result()
+    new = t.start_app('cudaMalloc=37')
+    new.let_go()
+    lines += new.result()
+    run = interrupt(live)
+    got = {p['pid']: {f['name']: f['calls'] for f in p['functions']} for p in run.summary['processes']}
+    t.equal('first', got.get(waiting.pid), {'cudaMalloc': 31})
+    t.equal('second', got.get(new.pid), {'cudaMalloc': 37})
+
+
+def cgroup_folders():
+    """A folder of the unified hierarchy and one of an old one, where mounted."""
+    found = {}
+    for line in harness.read_text('/proc/mounts').splitlines():
+        _, path, kind, options = line.split()[:4]
+        if kind == 'cgroup2':
+            found.setdefault('v2', path)
+        elif kind == 'cgroup' and 'freezer' in options.split(','):
+            found.setdefault('v1', path)
+    return found
+
+
+for version in ('v2', 'v1'):
+
+    @case(f'--cgroup of {version} traces members, also later ones and those of folders below')
+    def by_cgroup(t, version=version):
+        base = cgroup_folders().get(version)
+        if not base:
+            raise Skip(f'no cgroup hierarchy of {version} is mounted')
+        folder = os.path.join(base, f'gpuscope_e2e_{os.getpid()}')
+        below = os.path.join(folder, 'below')
+        try:
+            os.makedirs(below)
+        except OSError as e:
+            raise Skip(f'{folder}: {e.strerror}')
+        apps = []
+        try:
+            apps = [t.start_app(f'cudaMalloc={n}') for n in (31, 37, 41, 1009)]
+
+            def join(app, where):
+                with open(os.path.join(where, 'cgroup.procs'), 'w') as f:
+                    f.write(str(app.pid))
+
+            join(apps[0], folder)
+            join(apps[1], below)
+            live = t.start_trace('--cgroup', folder)
+            live.wait_err(LIBRARY)
+            join(apps[2], below)
+            wait_until(lambda: False, 1.5) if False else None
+            import time
+
+            time.sleep(1.5)  # those of an old hierarchy are looked up some times a second
+            lines = []
+            for app in apps:
+                app.let_go()
+                lines += app.result()
+            run = interrupt(live)
+            t.counts(run, lines[:3])
+            t.equal('processes', pids(run), {a.pid for a in apps[:3]})
+        finally:
+            for app in apps:
+                if app.poll() is None:
+                    app.kill()
+                    app.wait()
+            os.rmdir(below)
+            os.rmdir(folder)
+
+
+@case('no target: no such process, no such user, no such cgroup')
+def no_target(t):
+    gone = subprocess.Popen(['true'])
+    gone.wait()
+    run = t.tool('trace', '-p', str(gone.pid), status=1)
+    t.match('said', str(gone.pid), run.err)
+    t.tool('trace', '-u', 'no_such_user_xy', status=2)
+    run = t.tool('trace', '--cgroup', '/no/such/folder')
+    t.true('cgroup', run.status in (1, 2), str(run.status))
+    t.match('said', '/no/such/folder', run.err)
+
+
+@case('a command is traced with its children, not its neighbours')
+def command(t):
+    other = t.start_app('cudaMalloc=1009')
+    live = t.start_trace(command=['sh', '-c', ' '.join(t.app('cudaMalloc=31')) + f'; while [ ! -e {t.path("end")} ]; do sleep 0.02; done'])
+    live.wait_err(LIBRARY)
+    wait_until(lambda: '"pid"' in live.out_text())
+    other.let_go()
+    other.result()
+    open(t.path('end'), 'w').close()
+    run = live.finish()
+    t.counts(run)
+    t.equal('status', run.status, 0)
+
+
+@case('two gpuscopes trace one process: both count all')
+def twice(t):
+    app = t.start_app('cudaMalloc=31', 'cudaLaunchKernel=101', 'ncclCommInitRank=3')
+    first = t.start_trace('-p', str(app.pid))
+    settle(first, t)
+    second = t.start_trace('-p', str(app.pid), '-o', 't.json')
+    settle(second, t)
+    app.let_go()
+    lines = app.result()
+    t.counts(first.finish(), lines, what='first')
+    t.counts(second.finish(), lines, what='second')
+
+
+sys.exit(main())

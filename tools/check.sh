@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Everything that must be right before a change is taken, ending in one line of totals. CHECK_PARTS
+# chooses: "style tests asan release" (all).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+parts=${CHECK_PARTS:-style tests asan release}
+results=build/check
+mkdir -p "$results"
+rm -f "$results"/*
+
+# One result: pass|fail|skip NAME [REASON]. TAP, so that all are counted alike at the end.
+result() {
+	case $1 in
+	pass) echo "ok - $2" ;;
+	fail) echo "not ok - $2 $3" ;;
+	skip) echo "ok - $2 # SKIP $3" ;;
+	esac >>"$results/checks.tap"
+	[ "$1" = pass ] && echo "passed: $2" || echo "$1: $2: $3"
+}
+
+# step NAME COMMAND...: passes when the command does; what it says is shown when not.
+step() {
+	local name=$1 log="$results/${1// /_}.log"
+	shift
+	if "$@" >"$log" 2>&1; then
+		result pass "$name"
+	else
+		tail -n 60 "$log"
+		result fail "$name" "(see $log)"
+	fi
+}
+
+formatted() {
+	git ls-files '*.c' '*.h' | xargs clang-format --dry-run --Werror
+}
+
+shell_scripts() {
+	git ls-files 'tools/*.sh' 'bench/*.sh' '.ci/*' | xargs -r shellcheck -x
+}
+
+glibc_only() {
+	local odd
+	odd=$(ldd build-release/src/gpuscope | awk '{print $1}' |
+		grep -vE '^(linux-vdso\.so\.1|/lib64/ld-linux-x86-64\.so\.2|lib(c|m|pthread|dl|rt)\.so\.[0-9]+)$')
+	[ -z "$odd" ] || { echo "needs more than glibc: $odd"; return 1; }
+}
+
+# suite NAME FOLDER ARGUMENTS...: runs meson's tests and keeps what they said.
+suite() {
+	local name=$1 folder=$2
+	shift 2
+	meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes 2 "$@"
+	cp "$folder/meson-logs/check_$name.junit.xml" "$results/$name.junit.xml" 2>/dev/null ||
+		result fail "tests of $name" "(nothing was run)"
+}
+
+has() {
+	[[ " $parts " == *" $1 "* ]]
+}
+
+if has style; then
+	if command -v clang-format >/dev/null; then
+		step "format of C" formatted
+	else
+		result skip "format of C" "clang-format is not installed"
+	fi
+	step "law of includes" python3 tools/include_law.py
+	if command -v shellcheck >/dev/null; then
+		step "shell scripts" shell_scripts
+	else
+		result skip "shell scripts" "shellcheck is not installed"
+	fi
+fi
+if has tests; then
+	step "build" make --no-print-directory all
+	suite plain build
+fi
+if has asan; then
+	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1
+	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+	step "build with sanitizers" make --no-print-directory asan
+	suite sanitized build-asan --suite unit --suite fuzz --suite e2e --timeout-multiplier 4
+	unset ASAN_OPTIONS UBSAN_OPTIONS
+fi
+if has release; then
+	step "release build" make --no-print-directory release
+	step "release needs glibc alone" glibc_only
+fi
+
+python3 tools/totals.py "$results" >"$results/totals"
+sed '$d' "$results/totals"
+tail -n 1 "$results/totals"
+tail -n 1 "$results/totals" | grep -q ' 0 failed,'
