@@ -204,11 +204,11 @@ class Test:
 
         return Live(self, args, env=self.envs(env), **more)
 
-    def start_app(self, *args, env=None, program=None, go=True, **more):
-        """fake_app held before its first call until .go() is called."""
+    def start_app(self, *args, env=None, program=None, before=(), **more):
+        """fake_app held before its first call until .let_go() is called; before: words in front."""
         self.n_files += 1
         flag = self.path(f'go{self.n_files}')
-        words = [program or os.path.join(fake, 'fake_app'), *([f'--go-file={flag}'] if go else []), *args]
+        words = [*before, program or os.path.join(fake, 'fake_app'), f'--go-file={flag}', *args]
         proc = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=self.envs(env), **more)
 
         def let_go():
@@ -275,21 +275,28 @@ def tracing_works():
     return done.stderr.strip().splitlines()[-1] if done.returncode == 3 else None
 
 
+def is_ours(pid):
+    try:
+        return os.readlink(f'/proc/{pid}/exe') == os.path.realpath(gpuscope)
+    except OSError:
+        return False
+
+
 def kill_descendants():
-    """What a case left running has become ours. One that the kernel does not let go at once (probes
-    are being taken off) is not waited for."""
-    killed = set()
-    end = time.monotonic() + 2
+    """What a case left running has become ours. A gpuscope that takes single probes off in the
+    background is waited for: attaching is slow meanwhile, whoever does it."""
+    end = time.monotonic() + 40
     while time.monotonic() < end:
         children = {int(p) for p in read_text(f'/proc/self/task/{os.getpid()}/children').split()}
         if not children:
             return
-        for pid in children - killed:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except OSError:
-                pass
-        killed |= children
+        for pid in children:
+            # Such a one has no standard streams any more.
+            if not is_ours(pid) or os.path.exists(f'/proc/{pid}/fd/2'):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

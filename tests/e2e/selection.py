@@ -127,10 +127,11 @@ def overflow(t):
     t.counts(run)
     with open('t.csv', newline='') as f:
         got = sum(1 for _ in csv.reader(f)) - 1
-    lost = run.lost('ring_full')
+    # News of tasks may be among what found no room; they belong to no layer.
+    lost = run.summary['lost'].get('cuda-runtime', {}).get('ring_full', 0)
     t.true('something was lost', lost > 0)
     t.equal('in the trace and lost', got + lost, 2 * (100003 + 100019))
-    t.equal('by layer', set(run.summary['lost']), {'cuda-runtime'})
+    t.equal('by layer', set(run.summary['lost']) - {'all'}, {'cuda-runtime'})
 
 
 @case('a million calls: memory of gpuscope stays small', timeout=120)

@@ -210,7 +210,7 @@ for init in INITS:
 
 @case('communicators of ncclCommInitAll, ncclCommSplit and ncclCommShrink')
 def derived(t):
-    run = t.trace('-o', 't.json', command=t.app('ncclCommInitAll=1', 'ncclCommInitRank=1', 'ncclCommSplit=2', 'ncclCommShrink=1'))
+    run = t.trace('-o', 't.json', command=t.app('ncclCommInitRank=1', 'ncclCommInitAll=1', 'ncclCommSplit=2', 'ncclCommShrink=1'))
     by_origin = {}
     for c in run.summary['communicators']:
         by_origin.setdefault(c['origin'], []).append(c)
@@ -232,11 +232,6 @@ def who(t):
     wanted = sorted((line['pid'], tid) for line in run.lines for tid in line['threads'] for _ in range(7))
     t.equal('json', sorted((e['pid'], e['tid']) for e in calls_of(load('t.json'))), wanted)
     t.equal('csv', sorted((int(r['pid']), int(r['tid'])) for r in table_of('t.csv')), wanted)
-
-
-def strip(summary):
-    """What a file cannot know as the run did: nothing but how often losses were told."""
-    return json.dumps(summary, sort_keys=True)
 
 
 @case('report of a .gst file equals the summary of the run')
