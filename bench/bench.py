@@ -68,9 +68,11 @@ class Bench:
     def gpuscope(self, options, command, build=None, during=None):
         """Runs the command under gpuscope; (spin's JSON, the summary, what during() returned)."""
         summary = SHM + "/summary.json"
+        # Where gpuscope looks before the command starts: the probes are in place when it does.
+        env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(command[2]))
         p = subprocess.Popen([(build or self.build) + "/src/gpuscope", "trace", "-q", "--format", "json",
                               "--summary", summary, *options, "--", *command],
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         seen = during(p.pid) if during else None
         out, err = p.communicate()
         if p.returncode != 0:
@@ -122,7 +124,7 @@ class Bench:
                 # The kernel takes 0.1 s to remove each single link, and nobody attaches meanwhile.
                 more += ["--func", CALLS[call][2]] if alone else []
                 out, summary, _ = self.gpuscope([*options, *more], self.fast(call, stepped), build)
-                self.check(call, out, summary)
+                self.check(" ".join([*options, *more]), call, out, summary)
                 return out, ""
             return run
 
@@ -174,10 +176,10 @@ class Bench:
             rows = {k: v for k, v in rows.items() if k in keep or k.split("@")[0] in keep and "@" in k}
         return rows
 
-    def check(self, call, out, summary):
+    def check(self, name, call, out, summary):
         seen = sum(f["calls"] for f in summary["functions"] if f["name"] == CALLS[call][2])
         if seen != out["calls"] + 100 * out["threads"]:
-            say(f"  note: {CALLS[call][2]}: {out['calls'] + 100 * out['threads']} calls, {seen} counted")
+            say(f"  note: {name}: {CALLS[call][2]}: {out['calls'] + 100 * out['threads']} calls, {seen} counted")
 
     def calls(self):
         for call in self.args.calls.split(","):
@@ -221,7 +223,7 @@ class Bench:
             if not values:
                 say(f"  {name:24s}    SKIP {self.skipped.get(name, '')}")
                 continue
-            m = median(values)
+            m = median(values) or 0.1
             spread = (sorted(values)[len(values) * 3 // 4] - sorted(values)[len(values) // 4]) / m * 100
             say(f"  {name:24s}{m:8.0f}{spread:7.0f}%{m / floor:8.2f}{m / clock:8.2f}"
                 f"{median(best[name]):8.0f}{median(best[name]) / median(best.get('floor')):8.2f}"
@@ -244,17 +246,17 @@ class Bench:
     def memory(self, pid):
         with open(f"/proc/{pid}/status") as f:
             own = int(re.search(r"VmHWM:\s+(\d+)", f.read()).group(1)) * 1024
-        maps = 0
+        maps = {}
         for fd in os.listdir(f"/proc/{pid}/fdinfo"):
             try:
                 with open(f"/proc/{pid}/fdinfo/{fd}") as f:
                     text = f.read()
             except OSError:
                 continue
-            m = re.search(r"map_id:\s+(\d+)", text)
-            if m and (m := re.search(r"memlock:\s+(\d+)", text)):
-                maps += int(m.group(1))
-        return own, maps
+            number, held = (re.search(k + r":\s+(\d+)", text) for k in ("map_id", "memlock"))
+            if number and held:
+                maps[number.group(1)] = int(held.group(1))  # one map has several descriptors
+        return own, sum(maps.values())
 
     def modes(self):
         return [("summary", ["--summary-only"]), ("gst", ["-o", SHM + "/x.gst"]),
