@@ -77,7 +77,8 @@ struct gs_event {
  *   group        0               0
  *   comm         0               0                       communicator
  *
- * stream is the handle (0 the default stream); a root or peer above 65,534 reads 65,535.
+ * stream is the handle (0 the default stream); a root or peer above 65,534 reads 65,535,
+ * and so does that of a call without one; an op that a call does not have reads 255.
  */
 struct gs_event_call {
 	struct gs_event head;

@@ -273,42 +273,42 @@ static CUdeviceptr word_of(const struct worker *w, unsigned i, struct seen *s)
 
 CALL_TWIN(cuStreamWriteValue32, _ptsz)
 {
-	return DO(cuStreamWriteValue32)(handle_of(i), word_of(w, i, s), 0x100 + i, s->aux);
+	return DO(cuStreamWriteValue32)(handle_of(i), word_of(w, i, s), 0x100 + i, i % 3);
 }
 
 CALL_TWIN(cuStreamWriteValue32_v2, _ptsz)
 {
-	return DO(cuStreamWriteValue32_v2)(handle_of(i), word_of(w, i, s), 0x100 + i, s->aux);
+	return DO(cuStreamWriteValue32_v2)(handle_of(i), word_of(w, i, s), 0x100 + i, i % 3);
 }
 
 CALL_TWIN(cuStreamWriteValue64, _ptsz)
 {
-	return DO(cuStreamWriteValue64)(handle_of(i), word_of(w, i, s), 0x100 + i, s->aux);
+	return DO(cuStreamWriteValue64)(handle_of(i), word_of(w, i, s), 0x100 + i, i % 3);
 }
 
 CALL_TWIN(cuStreamWriteValue64_v2, _ptsz)
 {
-	return DO(cuStreamWriteValue64_v2)(handle_of(i), word_of(w, i, s), 0x100 + i, s->aux);
+	return DO(cuStreamWriteValue64_v2)(handle_of(i), word_of(w, i, s), 0x100 + i, i % 3);
 }
 
 CALL_TWIN(cuStreamWaitValue32, _ptsz)
 {
-	return DO(cuStreamWaitValue32)(handle_of(i), word_of(w, i, s), 0x200 + i, s->aux);
+	return DO(cuStreamWaitValue32)(handle_of(i), word_of(w, i, s), 0x200 + i, i % 3);
 }
 
 CALL_TWIN(cuStreamWaitValue32_v2, _ptsz)
 {
-	return DO(cuStreamWaitValue32_v2)(handle_of(i), word_of(w, i, s), 0x200 + i, s->aux);
+	return DO(cuStreamWaitValue32_v2)(handle_of(i), word_of(w, i, s), 0x200 + i, i % 3);
 }
 
 CALL_TWIN(cuStreamWaitValue64, _ptsz)
 {
-	return DO(cuStreamWaitValue64)(handle_of(i), word_of(w, i, s), 0x200 + i, s->aux);
+	return DO(cuStreamWaitValue64)(handle_of(i), word_of(w, i, s), 0x200 + i, i % 3);
 }
 
 CALL_TWIN(cuStreamWaitValue64_v2, _ptsz)
 {
-	return DO(cuStreamWaitValue64_v2)(handle_of(i), word_of(w, i, s), 0x200 + i, s->aux);
+	return DO(cuStreamWaitValue64_v2)(handle_of(i), word_of(w, i, s), 0x200 + i, i % 3);
 }
 
 CALL_TWIN(cuStreamBatchMemOp, _ptsz)
