@@ -188,7 +188,7 @@ CALL_TWIN(cuMemPrefetchBatchAsync, _ptsz)
 					   handle_of(i));
 }
 
-/* In every third list the second box goes to an array, whose bytes nobody tells. */
+/* In every fourth list the second box goes to an array, whose bytes nobody tells. */
 static size_t boxes_of(const struct worker *w, unsigned i, CUDA_MEMCPY3D_BATCH_OP *ops,
 		       struct seen *s)
 {
@@ -196,7 +196,7 @@ static size_t boxes_of(const struct worker *w, unsigned i, CUDA_MEMCPY3D_BATCH_O
 	uint64_t bytes = 0;
 
 	for (size_t k = 0; k < n; k++) {
-		bool array = i % 3 == 2 && k == 1;
+		bool array = i % 4 == 3 && k == 1;
 
 		ops[k] = (CUDA_MEMCPY3D_BATCH_OP){0};
 		ops[k].src.type = CU_MEMCPY_OPERAND_TYPE_POINTER;

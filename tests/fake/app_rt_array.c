@@ -174,7 +174,7 @@ CALL_TWIN(cudaMemPrefetchBatchAsync, _ptsz)
 					     w->bad ? 1 : 0, handle_of(i));
 }
 
-/* Boxes; in every third list the second one comes from an array, whose bytes nobody tells. */
+/* Boxes; in every fourth list the second one comes from an array, whose bytes nobody tells. */
 CALL_TWIN(cudaMemcpy3DBatchAsync, _ptsz)
 {
 	struct cudaMemcpy3DBatchOp ops[APP_BOX_MAX] = {0};
@@ -182,7 +182,7 @@ CALL_TWIN(cudaMemcpy3DBatchAsync, _ptsz)
 	uint64_t bytes = 0;
 
 	for (size_t k = 0; k < n; k++) {
-		bool array = i % 3 == 2 && k == 1;
+		bool array = i % 4 == 3 && k == 1;
 
 		ops[k].src.type = array ? cudaMemcpyOperandTypeArray : cudaMemcpyOperandTypePointer;
 		ops[k].src.op.ptr.ptr = host_ptr(i + (unsigned)k);
