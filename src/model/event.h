@@ -22,6 +22,8 @@
 #define GS_ERR_CODES    4    /* different error codes counted by cell */
 #define GS_LAYER_MAX    16
 #define GS_NCCL_ID_BYTES 128 /* sizeof(ncclUniqueId), nccl.h NCCL_UNIQUE_ID_BYTES */
+#define GS_BATCH_MAX    128  /* copies of a batch whose bytes are added up */
+#define GS_BATCH3D_MAX  32   /* the same of copies that a struct describes */
 #define GS_COMM_LIST_MAX 16  /* communicators of ncclCommInitAll, ranks excluded by Shrink */
 
 enum gs_event_kind {
@@ -45,7 +47,8 @@ enum gs_layer {
 enum gs_call_flag {
 	GS_CALL_DRIVER_SEEN = 1,  /* the same operation also passed the exported driver entry */
 	GS_CALL_UNFINISHED = 2,   /* had not returned when tracing ended; dur_ns is its age then */
-	GS_CALL_ARGS_UNREAD = 4,  /* an argument in memory could not be read; it is 0 */
+	GS_CALL_ARGS_UNREAD = 4,  /* an argument in memory could not be read: it is 0, or, where the
+				   * bytes of many copies are added up, lacks some of them */
 };
 
 struct gs_event {
@@ -62,7 +65,7 @@ struct gs_event {
  *   graph launch 0               0                       graph exec
  *   alloc        of the block    flags                   pointer (of success: as returned)
  *   free         0 (unknown)     0                       pointer
- *   copy         moved           enum gs_copy_kind       destination  source
+ *   copy         moved           enum gs_copy_kind       destination  source      copies of a batch
  *   memset       set             value                   pointer
  *   stream       0               flags or 0              event or function
  *   event        0               flags or 0              event        second event
@@ -74,7 +77,8 @@ struct gs_event {
  *   group        0               0
  *   comm         0               0                       communicator
  *
- * stream is the handle (0 the default stream); a root or peer above 65,534 reads 65,535.
+ * stream is the handle (0 the default stream); a root or peer above 65,534 reads 65,535,
+ * and so does that of a call without one; an op that a call does not have reads 255.
  */
 struct gs_event_call {
 	struct gs_event head;
@@ -180,6 +184,9 @@ _Static_assert(sizeof(struct gs_frame) == 152, "gs_frame");
 #define GS_V_NONE  13
 #define GS_V_MAX   16
 
+/* In n_stack: no words on the stack; bit n says that only the low 32 bits of v[n] are an argument. */
+#define GS_V_LOW   0x80
+
 /* A followed thread. Slot 0 is never used. */
 struct gs_thread {
 	__u32 pid; /* 0: free */
@@ -198,7 +205,7 @@ struct gs_func_desc {
 	__u8 layer;
 	__u8 op;        /* class, enum gs_func_class */
 	__u8 post;      /* enum gs_post */
-	__u8 n_stack;   /* words to read above the return address: 0..7 */
+	__u8 n_stack;   /* words to read above the return address: 0..7; or GS_V_LOW, see there */
 	__u8 v_bytes;
 	__u8 v_bytes2;  /* multiplied by it; GS_V_NONE: by one */
 	__u8 v_stream;
@@ -233,6 +240,16 @@ enum gs_post {
 	GS_POST_FILL16 = 20,     /* bytes also times 2 */
 	GS_POST_FILL32 = 21,     /* bytes also times 4 */
 	GS_POST_NCCL = 22,       /* bytes = count * size of the datatype; v_aux = op | root << 4 */
+	GS_POST_COPY_BATCH = 23,      /* bytes: the sum of v_bytes2 sizes behind v_bytes; arg[0] and
+				       * arg[1] are read from where they point; arg[2] = v_bytes2 */
+	GS_POST_COPY3D_BATCH = 24,    /* v_bytes2 structs cudaMemcpy3DBatchOp behind v_bytes */
+	GS_POST_COPY3D_PEER_RT = 25,  /* cudaMemcpy3DPeerParms behind v[0] */
+	GS_POST_COPY3D_PEER_DRV = 26, /* CUDA_MEMCPY3D_PEER behind v[0] */
+	GS_POST_COPY2D_V1 = 27,       /* CUDA_MEMCPY2D of the first ABI behind v[0] */
+	GS_POST_COPY3D_V1 = 28,       /* CUDA_MEMCPY3D of the first ABI behind v[0] */
+	GS_POST_PITCH32 = 29,         /* PITCH, pointer and pitch 32 bits wide */
+	GS_POST_ARRAY3D = 30,         /* extent at v[6..8], descriptor behind v[1], v_bytes2 levels */
+	GS_POST_LAUNCH_GRID = 31,     /* v[1] gx, v[2] gy */
 	/* These send a struct gs_event_comm too. */
 	GS_POST_COMM_INIT = 32,          /* v[1] ranks, v[2] rank; the id by value on the stack */
 	GS_POST_COMM_INIT_SCALABLE = 33, /* the same; ids behind v[4] */

@@ -203,6 +203,8 @@ static size_t cuda_args(const struct gs_rec_call *c, unsigned func_class, struct
 		add_text(args, &n, "kind", gs_copy_kind_name(c->aux));
 		add(args, &n, "destination", GS_ARG_HANDLE, c->arg[0]);
 		add(args, &n, "source", GS_ARG_HANDLE, c->arg[1]);
+		if (c->arg[2])
+			add(args, &n, "copies", GS_ARG_U64, c->arg[2]);
 		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		break;
 	case GS_CLASS_MEMSET:
