@@ -6,8 +6,9 @@
  *
  * A driver call made directly by a runtime call of the same class (cudaLaunchKernel enters the
  * exported cuLaunchKernel) is the same operation: it only marks the runtime's frame and is counted
- * as inner. So is a collective that another collective calls. A call that never returns to its caller (longjmp, exception) is noticed by the stack
- * pointer: open frames lie above the present one.
+ * as inner. So is a collective that another collective calls. A call that never returns to its
+ * caller (longjmp, exception) is noticed by the stack pointer: open frames lie above the present
+ * one.
  */
 #ifndef GS_BPF_CALL_H
 #define GS_BPF_CALL_H

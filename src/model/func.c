@@ -28,18 +28,20 @@
 
 /* name, class, default, post, words on the stack, bytes, bytes2, stream, aux, arg0..arg3, answer */
 #define ROW(layer_, name_, class_, on_, post_, n_, b_, b2_, s_, x_, p_, q_, r_, t_, ok_)           \
-	{.by_default = on_,                                                                        \
-	 .name = name_,                                                                            \
-	 .desc = {.layer = GS_LAYER_##layer_,                                                      \
-		  .op = GS_CLASS_##class_,                                                         \
-		  .post = GS_POST_##post_,                                                         \
-		  .n_stack = n_,                                                                   \
-		  .v_bytes = b_,                                                                   \
-		  .v_bytes2 = b2_,                                                                 \
-		  .v_stream = s_,                                                                  \
-		  .v_aux = x_,                                                                     \
-		  .v_arg = {p_, q_, r_, t_},                                                       \
-		  .not_error = ok_}}
+	{                                                                                          \
+		.by_default = on_, .name = name_, .desc = {                                        \
+			.layer = GS_LAYER_##layer_,                                                \
+			.op = GS_CLASS_##class_,                                                   \
+			.post = GS_POST_##post_,                                                   \
+			.n_stack = n_,                                                             \
+			.v_bytes = b_,                                                             \
+			.v_bytes2 = b2_,                                                           \
+			.v_stream = s_,                                                            \
+			.v_aux = x_,                                                               \
+			.v_arg = {p_, q_, r_, t_},                                                 \
+			.not_error = ok_                                                           \
+		}                                                                                  \
+	}
 
 #define RT_(name, class, post, n, b, b2, s, x, p, q)                                               \
 	ROW(CUDA_RUNTIME, name, class, true, post, n, b, b2, s, x, p, q, NO, NO, 0)
@@ -68,18 +70,20 @@
 /* NCCL: bytes = v_bytes elements of the type in v_bytes2; arg0 count, arg1 communicator, arg2 and
  * arg3 buffers; aux is put together from dtype, op (v_aux) and root (its own word, see below). */
 #define NC(name_, class_, n_, count_, dtype_, op_, root_, comm_, stream_, send_, recv_)            \
-	{.by_default = true,                                                                       \
-	 .name = name_,                                                                            \
-	 .desc = {.layer = GS_LAYER_NCCL,                                                          \
-		  .op = GS_CLASS_##class_,                                                         \
-		  .post = GS_POST_NCCL,                                                            \
-		  .n_stack = n_,                                                                   \
-		  .v_bytes = count_,                                                               \
-		  .v_bytes2 = dtype_,                                                              \
-		  .v_stream = stream_,                                                             \
-		  .v_aux = (op_) | (root_) << 4,                                                   \
-		  .v_arg = {count_, comm_, send_, recv_},                                          \
-		  .not_error = IN_PROGRESS}}
+	{                                                                                          \
+		.by_default = true, .name = name_, .desc = {                                       \
+			.layer = GS_LAYER_NCCL,                                                    \
+			.op = GS_CLASS_##class_,                                                   \
+			.post = GS_POST_NCCL,                                                      \
+			.n_stack = n_,                                                             \
+			.v_bytes = count_,                                                         \
+			.v_bytes2 = dtype_,                                                        \
+			.v_stream = stream_,                                                       \
+			.v_aux = (op_) | (root_) << 4,                                             \
+			.v_arg = {count_, comm_, send_, recv_},                                    \
+			.not_error = IN_PROGRESS                                                   \
+		}                                                                                  \
+	}
 #define NC_COMM(name, class, n, comm, post)                                                        \
 	ROW(NCCL, name, class, true, post, n, NO, NO, NO, NO, comm, NO, NO, NO, IN_PROGRESS)
 #define NC_SIGNAL(name, comm, stream)                                                              \

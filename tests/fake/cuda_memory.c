@@ -86,7 +86,8 @@ DRV(cuMemAllocHost_v2, (void **pp, size_t bytesize))
 DRV(cuMemHostAlloc, (void **pp, size_t bytesize, unsigned int Flags))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, bytesize);
-	return Flags & ~7u ? CUDA_ERROR_INVALID_VALUE : fake_drv_give(FAKE_HOST, bytesize, (uint64_t *)pp);
+	return Flags & ~7u ? CUDA_ERROR_INVALID_VALUE
+			   : fake_drv_give(FAKE_HOST, bytesize, (uint64_t *)pp);
 }
 
 DRV(cuMemHostRegister_v2, (void *p, size_t bytesize, unsigned int Flags))
@@ -289,9 +290,10 @@ static CUresult copied_rows(const CUDA_MEMCPY2D *p)
 {
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	return fake_drv_copied(fake_drv_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray),
-		      fake_drv_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray),
-		      p->WidthInBytes * p->Height);
+	return fake_drv_copied(
+		fake_drv_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray),
+		fake_drv_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray),
+		p->WidthInBytes * p->Height);
 }
 
 DRV_PTDS(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *pCopy), (pCopy))
@@ -316,9 +318,10 @@ static CUresult copied_box(const CUDA_MEMCPY3D *p)
 {
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	return fake_drv_copied(fake_drv_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray),
-		      fake_drv_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray),
-		      p->WidthInBytes * p->Height * p->Depth);
+	return fake_drv_copied(
+		fake_drv_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray),
+		fake_drv_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray),
+		p->WidthInBytes * p->Height * p->Depth);
 }
 
 DRV_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *pCopy), (pCopy))

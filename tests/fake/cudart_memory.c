@@ -146,7 +146,7 @@ RT(cudaFreeArray, (cudaArray_t array))
 }
 
 cudaError_t fake_rt_copied(const void *dst, const void *src, uint64_t bytes,
-			  enum cudaMemcpyKind kind)
+			   enum cudaMemcpyKind kind)
 {
 	if ((unsigned)kind > cudaMemcpyDefault)
 		return fake_rt_end(cudaErrorInvalidMemcpyDirection);
@@ -213,8 +213,8 @@ static cudaError_t copied_box(const struct cudaMemcpy3DParms *p)
 	if (!p)
 		return fake_rt_end(cudaErrorInvalidValue);
 	return fake_rt_copied(p->dstArray ? (const void *)p->dstArray : p->dstPtr.ptr,
-		      p->srcArray ? (const void *)p->srcArray : p->srcPtr.ptr,
-		      p->extent.width * p->extent.height * p->extent.depth, p->kind);
+			      p->srcArray ? (const void *)p->srcArray : p->srcPtr.ptr,
+			      p->extent.width * p->extent.height * p->extent.depth, p->kind);
 }
 
 RT_PTDS(cudaMemcpy3D, (const struct cudaMemcpy3DParms *p), (p))
