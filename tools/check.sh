@@ -2,7 +2,7 @@
 # Everything that must be right before a change is taken, ending in one line of totals. CHECK_PARTS
 # chooses: "style tests asan release" (all).
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 parts=${CHECK_PARTS:-style tests asan release}
 results=build/check
 mkdir -p "$results"
