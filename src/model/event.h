@@ -16,7 +16,7 @@
 #include "model/hist.h"
 
 #define GS_FUNC_MAX      512  /* ids of functions that can be traced: 1 .. GS_FUNC_MAX - 1 */
-#define GS_THREAD_MAX    4096 /* threads followed at one time */
+#define GS_THREAD_MAX    2048 /* threads followed at one time */
 #define GS_CELL_MAX      8192 /* (thread, function) pairs aggregated at one time */
 #define GS_DEPTH_MAX     16   /* traced calls open at one time in one thread */
 #define GS_ERR_CODES     4    /* different error codes counted by cell */
