@@ -193,8 +193,8 @@ def table(t):
         t.match('thread', rf'\b{tid}\b', threads.err)
     t.true('without threads it is shorter', len(plain.splitlines()) < len(threads.err.splitlines()))
     top = t.tool('trace', '--top', '1', '--', *command, status=0).err
-    t.match('rest', r'3 more functions', top)
-    t.true('no rest', 'more function' not in plain, plain)
+    t.match('rest', r'and 3 more', top)
+    t.true('no rest', 'and 3 more' not in plain, plain)
 
 
 @case('four outputs at once hold the same calls')

@@ -17,10 +17,13 @@ def interrupt(live):
     return live.finish()
 
 
-def settle(live, t, n=1):
-    """Until the probes of the libraries are in place."""
-    live.wait_err(LIBRARY)
-    live.wait_err(r'libnccl[^ ]*: [0-9]+ probes')
+def settle(live, n=1):
+    """Until the probes of the libraries are in place, in each of n processes where they are made so."""
+    live.wait_err('engine: ')
+    if 'in the chosen processes only' not in live.err_text():
+        n = 1
+    for library in (LIBRARY, r'libnccl[^ ]*: [0-9]+ probes'):
+        live.wait_err('(?s)' + '.*'.join([library] * n))
 
 
 def pids(run):
@@ -34,7 +37,7 @@ for options in ([], ['-o', 't.json']):
     def by_pid(t, options=options):
         a, b, other = (t.start_app(f'cudaMalloc={n}', f'ncclCommInitRank={n}') for n in (31, 37, 1009))
         live = t.start_trace('-p', f'{a.pid},{b.pid}', *options)
-        settle(live, t)
+        settle(live, 2)
         other.let_go()
         other.result()
         a.let_go()
@@ -53,7 +56,7 @@ for options in ([], ['-o', 't.json']):
         for extra in ([], ['--follow']):
             app = t.start_app('--fork=2', 'cudaMalloc=31')
             live = t.start_trace('-p', str(app.pid), *extra, *options)
-            settle(live, t)
+            settle(live)
             app.let_go()
             lines = app.result()
             if extra:
@@ -73,7 +76,7 @@ def by_name(t):
     mine = t.start_app('cudaMalloc=31', program=t.path(name), env=env)
     other = t.start_app('cudaMalloc=1009')
     live = t.start_trace('-c', name)
-    settle(live, t)
+    settle(live)
     other.let_go()
     other.result()
     mine.let_go()
@@ -101,13 +104,16 @@ def by_user(t):
         raise Skip('nobody may not run the programs of this folder')
     other = t.start_app('cudaMalloc=1009')
     for word in ('nobody', str(user.pw_uid)):
-        mine = t.start_app('cudaMalloc=31', 'ncclCommInitRank=3', before=as_nobody([]))
+        hold = t.path(f'end_{word}')
+        mine = t.start_app('cudaMalloc=31', 'ncclCommInitRank=3', f'--hold-file={hold}', before=as_nobody([]))
         live = t.start_trace('-u', word)
-        settle(live, t)
+        settle(live)
         if other.poll() is None:
             other.let_go()
             other.result()
         mine.let_go()
+        time.sleep(0.7)  # its names are read when its first calls arrive
+        open(hold, 'w').close()
         lines = mine.result()
         run = interrupt(live)
         t.counts(run, lines)
@@ -118,7 +124,7 @@ def by_user(t):
 def everything(t):
     waiting = t.start_app('cudaMalloc=31')
     live = t.start_trace('-a')
-    settle(live, t)
+    settle(live)
     waiting.let_go()
     lines = waiting.result()
     new = t.start_app('cudaMalloc=37')
@@ -217,9 +223,9 @@ def command(t):
 def twice(t):
     app = t.start_app('cudaMalloc=31', 'cudaLaunchKernel=101', 'ncclCommInitRank=3')
     first = t.start_trace('-p', str(app.pid))
-    settle(first, t)
+    settle(first)
     second = t.start_trace('-p', str(app.pid), '-o', 't.json')
-    settle(second, t)
+    settle(second)
     app.let_go()
     lines = app.result()
     t.counts(first.finish(), lines, what='first')
