@@ -2,7 +2,7 @@
  * attach: how long loading, attaching to the libraries of a running process and detaching take.
  * Prints one JSON object.
  *
- *   attach PID [session|multi|single]
+ *   attach PID [session|multi|single [GLOB]]
  *
  * Detaching single links goes on in the background after the time told here.
  */
@@ -48,6 +48,10 @@ int main(int argc, char **argv)
 	unsigned n;
 	int r;
 
+	if (argc > 3) {
+		options.globs = (const char *const *)&argv[3];
+		options.n_globs = 1;
+	}
 	if (argc > 2 && strcmp(argv[2], "multi") == 0)
 		options.avoid = GS_AVOID_SESSION;
 	if (argc > 2 && strcmp(argv[2], "single") == 0)
@@ -66,6 +70,7 @@ int main(int argc, char **argv)
 	gs_probe_free(&probe);
 	t[3] = gs_clock_mono_ns();
 	printf("{\"probes\":%u,\"load_ms\":%.1f,\"attach_ms\":%.1f,\"detach_ms\":%.1f}\n", n,
-	       (double)(t[1] - t[0]) / 1e6, (double)(t[2] - t[1]) / 1e6, (double)(t[3] - t[2]) / 1e6);
+	       (double)(t[1] - t[0]) / 1e6, (double)(t[2] - t[1]) / 1e6,
+	       (double)(t[3] - t[2]) / 1e6);
 	return 0;
 }

@@ -61,9 +61,9 @@ static int ring_of(const char *pid, uint32_t *ret_bytes)
 
 static void make_templates(struct gs_event_call *t)
 {
-	static const char *const names[] = {"cudaLaunchKernel", "cudaMallocAsync",  "cudaLaunchKernel",
-					    "cudaMemcpyAsync",  "cudaLaunchKernel", "cudaFreeAsync",
-					    "cudaLaunchKernel", "cudaMemcpyAsync"};
+	static const char *const names[] = {
+		"cudaLaunchKernel", "cudaMallocAsync", "cudaLaunchKernel", "cudaMemcpyAsync",
+		"cudaLaunchKernel", "cudaFreeAsync",   "cudaLaunchKernel", "cudaMemcpyAsync"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
 		uint64_t one = 1;
@@ -93,7 +93,8 @@ static uint64_t now_ns(void)
 int main(int argc, char **argv)
 {
 	struct fill_bpf *s = fill_bpf__open();
-	uint64_t rate = argc > 3 ? strtoull(argv[2], NULL, 0) : 0, start_ns, due, done = 0, busy = 0;
+	uint64_t rate = argc > 3 ? strtoull(argv[2], NULL, 0) : 0, start_ns, due, done = 0,
+		 busy = 0;
 	uint64_t total = argc > 3 ? rate * strtoull(argv[3], NULL, 0) : 0;
 	uint32_t bytes;
 	int ring, r;
@@ -114,7 +115,8 @@ int main(int argc, char **argv)
 	start_ns = now_ns();
 	for (due = start_ns; done < total; due += STEP_NS) {
 		struct timespec at = {(time_t)(due / 1000000000), (long)(due % 1000000000)};
-		uint32_t n = (uint32_t)((due - start_ns + STEP_NS) / 1e9 * (double)rate - (double)done);
+		uint32_t n =
+			(uint32_t)((due - start_ns + STEP_NS) / 1e9 * (double)rate - (double)done);
 		LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &n, .ctx_size_in = sizeof(n));
 		uint64_t from;
 
@@ -128,7 +130,8 @@ int main(int argc, char **argv)
 	}
 	printf("{\"rate\":%llu,\"sent\":%llu,\"lost\":%llu,\"per_s\":%.0f,\"busy\":%.2f}\n",
 	       (unsigned long long)rate, (unsigned long long)s->bss->n_sent,
-	       (unsigned long long)s->bss->n_lost, (double)done / ((double)(now_ns() - start_ns) / 1e9),
+	       (unsigned long long)s->bss->n_lost,
+	       (double)done / ((double)(now_ns() - start_ns) / 1e9),
 	       (double)busy / (double)(now_ns() - start_ns));
 	fill_bpf__destroy(s);
 	return 0;

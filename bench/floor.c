@@ -60,7 +60,8 @@ int main(int argc, char **argv)
 	int r, sig;
 
 	if (argc < 4 || !s) {
-		fprintf(stderr, "floor session|session-clock|pair|pair-clock FILE FUNCTION [BYTES]\n");
+		fprintf(stderr,
+			"floor session|session-clock|pair|pair-clock FILE FUNCTION [BYTES]\n");
 		return 2;
 	}
 	libbpf_set_print(quiet);
@@ -77,11 +78,11 @@ int main(int argc, char **argv)
 	offset += argc > 4 ? strtoul(argv[4], NULL, 0) : 0;
 	/* The links live as long as this process. */
 	if (!session)
-		r = link_create_uprobe_multi(bpf_program__fd(prog), type, UPROBE_MULTI_RETURN, argv[2],
-					     &offset, &cookie, 1, 0);
+		r = link_create_uprobe_multi(bpf_program__fd(prog), type, UPROBE_MULTI_RETURN,
+					     argv[2], &offset, &cookie, 1, 0);
 	if (r >= 0)
-		r = link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2], &offset, &cookie,
-					     1, 0);
+		r = link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2], &offset,
+					     &cookie, 1, 0);
 	if (r < 0)
 		return fail("attach", r);
 	sigemptyset(&set);

@@ -12,9 +12,8 @@
 # The exit status is that of gpuscope: 0 when all went well, 3 when this machine or user may not trace.
 set -euo pipefail
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-self=$here/$(basename "${BASH_SOURCE[0]}")
-build=${1:-$here/../build}
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=${1:-$root/build}
 gpuscope=${GPUSCOPE:-$build/src/gpuscope}
 python=${PYTHON:-python3}
 out=$PWD/demo.pftrace
@@ -29,13 +28,13 @@ command -v "$gpuscope" >/dev/null ||
 	fail 1 "$gpuscope is not there: build it by \`make\`, or name a binary: GPUSCOPE=FILE tools/demo.sh"
 
 if [ "$(id -u)" != 0 ]; then
-	command -v sudo >/dev/null && sudo -n true 2>/dev/null ||
-		fail 3 "probes need root, and sudo asks for a password: run \`sudo make demo\`"
+	sudo -n true 2>/dev/null ||
+		fail 3 "probes need root, and there is no sudo without a password: run it as root"
 	say "probes need root: going on by sudo"
-	exec sudo -n env PATH="$PATH" GPUSCOPE="$gpuscope" PYTHON="$python" "$self" "$build"
+	exec sudo -n env PATH="$PATH" GPUSCOPE="$gpuscope" PYTHON="$python" "$root/tools/demo.sh" "$build"
 fi
 
-train=$here/../examples/train.py
+train=$root/examples/train.py
 if "$python" -c 'import torch; assert torch.cuda.is_available()' >/dev/null 2>&1; then
 	real=yes
 	command=("$python" "$train" --seconds 5)

@@ -132,20 +132,28 @@ static int parse_scaled(const char *text, const struct unit *units, size_t n, do
 
 int gs_parse_ns(const char *text, uint64_t default_unit_ns, uint64_t *ret_ns)
 {
-	static const struct unit units[] = {{"ns", 1},   {"us", 1e3},   {"\xc2\xb5s", 1e3}, {"ms", 1e6},
-					    {"s", 1e9},  {"m", 60e9},   {"min", 60e9},
-					    {"h", 3600e9}};
+	static const struct unit units[] = {{"ns", 1},     {"us", 1e3},  {"\xc2\xb5s", 1e3},
+					    {"ms", 1e6},   {"s", 1e9},   {"m", 60e9},
+					    {"min", 60e9}, {"h", 3600e9}};
 
 	return parse_scaled(text, units, GS_ARRAY_LEN(units), (double)default_unit_ns, ret_ns);
 }
 
 int gs_parse_bytes(const char *text, uint64_t *ret_bytes)
 {
-	static const struct unit units[] = {
-		{"B", 1},          {"K", 1024},          {"KB", 1024},          {"KiB", 1024},
-		{"M", 1048576},    {"MB", 1048576},      {"MiB", 1048576},      {"G", 1073741824.0},
-		{"GB", 1073741824.0}, {"GiB", 1073741824.0}, {"T", 1099511627776.0},
-		{"TB", 1099511627776.0}, {"TiB", 1099511627776.0}};
+	static const struct unit units[] = {{"B", 1},
+					    {"K", 1024},
+					    {"KB", 1024},
+					    {"KiB", 1024},
+					    {"M", 1048576},
+					    {"MB", 1048576},
+					    {"MiB", 1048576},
+					    {"G", 1073741824.0},
+					    {"GB", 1073741824.0},
+					    {"GiB", 1073741824.0},
+					    {"T", 1099511627776.0},
+					    {"TB", 1099511627776.0},
+					    {"TiB", 1099511627776.0}};
 
 	return parse_scaled(text, units, GS_ARRAY_LEN(units), 1, ret_bytes);
 }

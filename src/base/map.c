@@ -43,8 +43,7 @@ static int rehash(struct gs_map *map, size_t n_slots)
 
 	if (!slots)
 		return -ENOMEM;
-	gs_map_for_each(map, s)
-	{
+	gs_map_for_each (map, s) {
 		size_t i = mix(s->key) & (n_slots - 1);
 
 		while (slots[i].state)

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define GS_CLEANUP(fn) __attribute__((cleanup(fn)))
-#define GS_UNUSED      __attribute__((unused))
+#define GS_CLEANUP(fn)  __attribute__((cleanup(fn)))
+#define GS_UNUSED       __attribute__((unused))
 #define GS_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define GS_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -6,8 +6,9 @@
  *
  * A driver call made directly by a runtime call of the same class (cudaLaunchKernel enters the
  * exported cuLaunchKernel) is the same operation: it only marks the runtime's frame and is counted
- * as inner. So is a collective that another collective calls. A call that never returns to its caller (longjmp, exception) is noticed by the stack
- * pointer: open frames lie above the present one.
+ * as inner. So is a collective that another collective calls. A call that never returns to its
+ * caller (longjmp, exception) is noticed by the stack pointer: open frames lie above the present
+ * one.
  */
 #ifndef GS_BPF_CALL_H
 #define GS_BPF_CALL_H
@@ -101,6 +102,12 @@ static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame 
 	 * summaries only where the bytes are counted from the stack. */
 	if (!d->n_stack)
 		return;
+	if (d->n_stack & GS_V_LOW) {
+		for (int i = 0; i < GS_V_STACK; i++)
+			if (d->n_stack & 1 << i)
+				f->v[i] &= 0xffffffff;
+		return;
+	}
 	if (!gs_config.events && (d->v_bytes < GS_V_STACK || d->v_bytes >= GS_V_NONE) &&
 	    (d->v_bytes2 < GS_V_STACK || d->v_bytes2 >= GS_V_NONE))
 		return;
@@ -170,6 +177,75 @@ static __always_inline __u64 nccl_type_bytes(__u64 dtype)
 	return dtype < 12 ? 0x112842884411ull >> (dtype * 4) & 15 : 0;
 }
 
+#define BATCH_READ 16
+
+/* The sum of n sizes behind from. */
+static __noinline __u64 sum_sizes(__u64 from, __u64 n, struct outcome *o)
+{
+	__u64 sum = 0;
+
+	if (n > GS_BATCH_MAX) {
+		n = GS_BATCH_MAX;
+		o->flags |= GS_CALL_ARGS_UNREAD;
+	}
+	for (int i = 0; i < GS_BATCH_MAX / BATCH_READ && n; i++) {
+		__u64 v[BATCH_READ] = {};
+		__u32 k = n < BATCH_READ ? n : BATCH_READ;
+
+		if (!read_user(v, k * 8, from, o))
+			break;
+		for (int j = 0; j < BATCH_READ; j++)
+			sum += v[j];
+		from += sizeof(v);
+		n -= k;
+	}
+	return sum;
+}
+
+/* The same of n structs cudaMemcpy3DBatchOp or CUDA_MEMCPY3D_BATCH_OP (112 bytes): source (type,
+ * address), destination at 40, extent at 80. That of arrays (type 2) counts elements of a size that
+ * is not told. */
+static __noinline __u64 sum_boxes(__u64 from, __u64 n, struct outcome *o)
+{
+	__u64 sum = 0;
+
+	if (n > GS_BATCH3D_MAX)
+		o->flags |= GS_CALL_ARGS_UNREAD;
+	for (int i = 0; i < GS_BATCH3D_MAX && i < n; i++) {
+		__u64 v[13] = {};
+
+		if (!read_user(v, sizeof(v), from + i * 112, o))
+			break;
+		if ((__u32)v[0] == 1 && (__u32)v[5] == 1)
+			sum += v[10] * v[11] * v[12];
+		else
+			o->flags |= GS_CALL_ARGS_UNREAD;
+	}
+	return sum;
+}
+
+/* cudaMalloc3DArray and cudaMallocMipmappedArray: each level has half the width, height and, unless
+ * that counts layers or faces, depth of the one before; what is 0 is 1. */
+static __noinline __u64 array_bytes(const struct gs_frame *f, __u32 levels, __u32 flags,
+				    struct outcome *o)
+{
+	__u64 w = f->v[GS_V_STACK], h = f->v[GS_V_STACK + 1], d = f->v[GS_V_STACK + 2], n = 0;
+	__u32 bits[4] = {}; /* of cudaChannelFormatDesc */
+
+	if (!read_user(bits, sizeof(bits), f->v[1], o))
+		return 0;
+	for (int i = 0; i < 32; i++) {
+		n += w * (h ? h : 1) * (d ? d : 1);
+		if (i + 1 >= levels)
+			break;
+		w = w > 1 ? w / 2 : w;
+		h = h > 1 ? h / 2 : h;
+		if (!(flags & 5)) /* cudaArrayLayered, cudaArrayCubemap */
+			d = d > 1 ? d / 2 : d;
+	}
+	return n * ((bits[0] + bits[1] + bits[2] + bits[3]) / 8);
+}
+
 /* The extent of a 2D or 3D copy that is told by a struct in memory. */
 static __always_inline __u64 copy_struct_bytes(const struct gs_frame *f, __u32 post,
 					       struct outcome *o)
@@ -187,9 +263,19 @@ static __always_inline __u64 copy_struct_bytes(const struct gs_frame *f, __u32 p
 		if (v[0])
 			break;
 		return read_user(v, 24, f->v[0] + 128, o) ? v[0] * v[1] * v[2] : 0;
+	case GS_POST_COPY3D_PEER_RT: /* cudaMemcpy3DPeerParms: arrays at 0 and 72, extent at 144 */
+		if (!read_user(&v[0], 8, f->v[0], o) || !read_user(&v[1], 8, f->v[0] + 72, o))
+			return 0;
+		if (v[0] || v[1])
+			break;
+		return read_user(v, 24, f->v[0] + 144, o) ? v[0] * v[1] * v[2] : 0;
+	case GS_POST_COPY2D_V1: /* 32 bits each: WidthInBytes at 84, Height */
+		return read_user(v, 8, f->v[0] + 84, o) ? (__u32)v[0] * (v[0] >> 32) : 0;
+	case GS_POST_COPY3D_V1: /* 32 bits each: WidthInBytes at 128, Height, Depth */
+		return read_user(v, 12, f->v[0] + 128, o) ? (__u32)v[0] * (v[0] >> 32) * v[1] : 0;
 	case GS_POST_COPY2D_DRV: /* CUDA_MEMCPY2D: WidthInBytes at 112, Height */
 		return read_user(v, 16, f->v[0] + 112, o) ? v[0] * v[1] : 0;
-	default: /* CUDA_MEMCPY3D: WidthInBytes at 176, Height, Depth */
+	default: /* CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER: WidthInBytes at 176, Height, Depth */
 		return read_user(v, 24, f->v[0] + 176, o) ? v[0] * v[1] * v[2] : 0;
 	}
 	/* The extent counts elements of an array here, whose size the struct does not tell. */
@@ -209,7 +295,19 @@ static __always_inline __u64 call_bytes(const struct gs_frame *f,
 	case GS_POST_COPY3D_RT:
 	case GS_POST_COPY2D_DRV:
 	case GS_POST_COPY3D_DRV:
+	case GS_POST_COPY3D_PEER_RT:
+	case GS_POST_COPY3D_PEER_DRV:
+	case GS_POST_COPY2D_V1:
+	case GS_POST_COPY3D_V1:
 		return copy_struct_bytes(f, d->post, o);
+	case GS_POST_COPY_BATCH:
+		return sum_sizes(b, saved(f, d->v_bytes2), o);
+	case GS_POST_COPY3D_BATCH:
+		return sum_boxes(b, saved(f, d->v_bytes2), o);
+	case GS_POST_ARRAY3D:
+		return array_bytes(f, saved(f, d->v_bytes2), saved(f, d->v_aux), o);
+	case GS_POST_PITCH32:
+		return !o->failed && read_user(part, 4, f->v[1], o) ? b * part[0] : 0;
 	case GS_POST_PITCH:
 		return !o->failed && read_user(v, 8, f->v[1], o) ? b * v[0] : 0;
 	case GS_POST_PITCHED_PTR:
@@ -343,31 +441,88 @@ static __always_inline __u32 kind_of_types(__u32 src, __u32 dst)
 	return to_host ? GS_COPY_D2H : GS_COPY_D2D;
 }
 
+/* Destination or source of a copy that a driver's struct tells. Where the host's address is, the
+ * device's follows, and the array. */
+static __always_inline __u64 copy_side(const struct gs_frame *f, __u32 type, __u32 at,
+				       __u32 device_bytes, struct outcome *o)
+{
+	__u64 p = 0;
+
+	if (type == 1)
+		read_user(&p, 8, f->v[0] + at, o);
+	else if (type == 3)
+		read_user(&p, 8, f->v[0] + at + 16, o);
+	else
+		read_user(&p, device_bytes, f->v[0] + at + 8, o);
+	return p;
+}
+
 static __always_inline void fill_copy_struct(struct gs_event_call *e, const struct gs_frame *f,
 					     __u32 post, struct outcome *o)
 {
+	__u32 src = 0, dst = 0, src_at, dst_at, dst_type_at, device_bytes = 8;
 	__u64 p[2] = {};
-	__u32 src = 0, dst = 0;
 
-	if (post == GS_POST_COPY3D_RT) { /* srcPtr.ptr at 32, dstPtr.ptr at 96, kind at 152 */
-		read_user(&p[0], 8, f->v[0] + 96, o);
+	switch (post) {
+	case GS_POST_COPY3D_RT: /* srcPtr.ptr at 32, dstPtr.ptr at 96, kind at 152 */
+	case GS_POST_COPY3D_PEER_RT:
+		dst_at = post == GS_POST_COPY3D_RT ? 96 : 104;
+		read_user(&p[0], 8, f->v[0] + dst_at, o);
 		read_user(&p[1], 8, f->v[0] + 32, o);
-		read_user(&e->aux, 4, f->v[0] + 152, o);
-	} else if (post == GS_POST_COPY2D_DRV) {
-		read_user(&src, 4, f->v[0] + 16, o);
-		read_user(&dst, 4, f->v[0] + 72, o);
-		read_user(&p[0], 8, f->v[0] + (dst == 1 ? 80 : 88), o);
-		read_user(&p[1], 8, f->v[0] + (src == 1 ? 24 : 32), o);
-		e->aux = kind_of_types(src, dst);
-	} else {
-		read_user(&src, 4, f->v[0] + 32, o);
-		read_user(&dst, 4, f->v[0] + 120, o);
-		read_user(&p[0], 8, f->v[0] + (dst == 1 ? 128 : 136), o);
-		read_user(&p[1], 8, f->v[0] + (src == 1 ? 40 : 48), o);
-		e->aux = kind_of_types(src, dst);
+		if (post == GS_POST_COPY3D_RT)
+			read_user(&e->aux, 4, f->v[0] + 152, o);
+		else
+			e->aux = GS_COPY_P2P;
+		e->arg[0] = p[0];
+		e->arg[1] = p[1];
+		return;
+	case GS_POST_COPY2D_DRV:
+		src_at = 24;
+		dst_at = 80;
+		break;
+	case GS_POST_COPY2D_V1:
+		src_at = 16;
+		dst_at = 56;
+		break;
+	case GS_POST_COPY3D_V1:
+		src_at = 24;
+		dst_at = 88;
+		break;
+	default:
+		src_at = 40;
+		dst_at = 128;
+		break;
+	}
+	dst_type_at = dst_at - 8;
+	if (post == GS_POST_COPY2D_V1)
+		dst_type_at = dst_at - 4;
+	if (post == GS_POST_COPY2D_V1 || post == GS_POST_COPY3D_V1)
+		device_bytes = 4;
+	read_user(&src, 4, f->v[0] + src_at - 8, o);
+	read_user(&dst, 4, f->v[0] + dst_type_at, o);
+	e->arg[0] = copy_side(f, dst, dst_at, device_bytes, o);
+	e->arg[1] = copy_side(f, src, src_at, device_bytes, o);
+	e->aux = post == GS_POST_COPY3D_PEER_DRV ? GS_COPY_P2P : kind_of_types(src, dst);
+}
+
+/* The first of many copies stands for all. */
+static __always_inline void fill_batch(struct gs_event_call *e, const struct gs_frame *f,
+				       const volatile struct gs_func_desc *d, struct outcome *o)
+{
+	__u64 n = saved(f, d->v_bytes2), p[2] = {};
+
+	if (n && d->post == GS_POST_COPY3D_BATCH) {
+		read_user(&p[0], 8, saved(f, d->v_bytes) + 48, o);
+		read_user(&p[1], 8, saved(f, d->v_bytes) + 8, o);
+	} else if (n) {
+		read_user(&p[0], 8, e->arg[0], o);
+		if (e->arg[1])
+			read_user(&p[1], 8, e->arg[1], o);
 	}
 	e->arg[0] = p[0];
 	e->arg[1] = p[1];
+	e->arg[2] = n;
+	e->aux = GS_COPY_DEFAULT;
 }
 
 /* Datatype, op and root or peer; an absent op reads 255, an absent root 65,535. */
@@ -401,10 +556,15 @@ static __always_inline void fill_post(struct gs_event_call *e, const struct gs_f
 	case GS_POST_LAUNCH_EX:
 		fill_launch(e, f, d->post, o);
 		return;
+	case GS_POST_LAUNCH_GRID:
+		e->arg[1] = (f->v[1] & 0xffffffff) | f->v[2] << 32;
+		e->arg[2] = 1;
+		return;
 	case GS_POST_OUT_PTR:
 	case GS_POST_PITCH:
 	case GS_POST_PITCHED_PTR:
 	case GS_POST_ARRAY:
+	case GS_POST_ARRAY3D:
 	case GS_POST_COMM_INIT:
 	case GS_POST_COMM_INIT_SCALABLE:
 	case GS_POST_COMM_SPLIT:
@@ -414,6 +574,7 @@ static __always_inline void fill_post(struct gs_event_call *e, const struct gs_f
 		e->arg[0] = p;
 		return;
 	case GS_POST_OUT_PTR32:
+	case GS_POST_PITCH32:
 		if (!o->failed)
 			read_user(&p, 4, e->arg[0], o);
 		e->arg[0] = p;
@@ -426,7 +587,15 @@ static __always_inline void fill_post(struct gs_event_call *e, const struct gs_f
 	case GS_POST_COPY3D_RT:
 	case GS_POST_COPY2D_DRV:
 	case GS_POST_COPY3D_DRV:
+	case GS_POST_COPY3D_PEER_RT:
+	case GS_POST_COPY3D_PEER_DRV:
+	case GS_POST_COPY2D_V1:
+	case GS_POST_COPY3D_V1:
 		fill_copy_struct(e, f, d->post, o);
+		return;
+	case GS_POST_COPY_BATCH:
+	case GS_POST_COPY3D_BATCH:
+		fill_batch(e, f, d, o);
 		return;
 	case GS_POST_COPY_ANY:
 		e->aux = GS_COPY_DEFAULT;

@@ -26,7 +26,8 @@ static __always_inline bool criteria_met(void)
 		return false;
 	if (gs_config.filter & GS_FILTER_UID && (__u32)bpf_get_current_uid_gid() != gs_config.uid)
 		return false;
-	if (gs_config.filter & GS_FILTER_CGROUP && bpf_current_task_under_cgroup(&gs_cgroup, 0) != 1)
+	if (gs_config.filter & GS_FILTER_CGROUP &&
+	    bpf_current_task_under_cgroup(&gs_cgroup, 0) != 1)
 		return false;
 	if (gs_config.filter & GS_FILTER_COMM) {
 		struct task_struct *t = (void *)bpf_get_current_task();

@@ -1,6 +1,7 @@
 /*
  * The maps that all program families share. The first family that is loaded makes them, the others
- * are handed the same ones before they load (src/probe/kernel.c), so every family declares them all.
+ * are handed the same ones before they load (src/probe/kernel.c), so every family declares them
+ * all.
  */
 #ifndef GS_BPF_MAPS_H
 #define GS_BPF_MAPS_H
@@ -76,7 +77,8 @@ struct {
 	__type(value, struct gs_task_mark);
 } gs_marks SEC(".maps");
 
-/* In place of gs_marks on kernels without task storage for tracing programs (before 5.11), by tid. */
+/* In place of gs_marks on kernels without task storage for tracing programs (before 5.11), by tid.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);

@@ -1,7 +1,7 @@
 /*
  * The traced command: forked before the probes are made, so that its pid can be followed, and held
- * at a pipe until they are in place. Its standard streams, environment and signals are those that we
- * were given.
+ * at a pipe until they are in place. Its standard streams, environment and signals are those that
+ * we were given.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -46,7 +46,8 @@ static void help(FILE *out)
 	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
 	fputs("\n`gpuscope COMMAND --help` tells the options of one.\n\n"
-	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported here;\n"
+	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported "
+	      "here;\n"
 	      "`gpuscope trace -- COMMAND` ends as the command does (126 not executable, 127 not "
 	      "found).\n",
 	      out);

@@ -475,5 +475,6 @@ int gs_library_candidates(const char *command, char *const environment[], gs_map
 		r = walk_list(&l, l.library_path, ":;", ".");
 	if (r == 0 && gs_is_python(gs_path_name(path)))
 		r = gs_walk_python(&walk, path);
+	walk.in_system = true;
 	return r == 0 ? walk_system(&l) : r;
 }

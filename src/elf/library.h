@@ -19,10 +19,12 @@ struct gs_file_id {
 
 struct gs_mapped_file {
 	struct gs_file_id id;
-	const char *path; /* as the process names it, " (deleted)" removed */
+	const char *path;     /* as the process names it, " (deleted)" removed */
 	char open_path[4200]; /* a path that works from here: /proc/PID/root + path, or the
 			       * /proc/PID/map_files link where that is another file by now */
-	bool is_exe; /* the process's main executable */
+	bool is_exe;          /* the process's main executable */
+	bool is_guess; /* of gs_library_candidates(): found where any program may load from; nothing
+			* says that this command will */
 };
 
 /* Called once for each file; lent. A non-zero return ends the walk and is passed on. */
@@ -42,9 +44,9 @@ int gs_library_resolve(pid_t pid, const char *path, struct gs_mapped_file *ret_f
  * what it and its interpreter ("#!") need according to ld.so's rules (DT_NEEDED with
  * RPATH/RUNPATH, LD_LIBRARY_PATH, LD_PRELOAD, the ld.so cache, default folders), every
  * libcudart*, libcuda.so*, libnccl* in those folders and in the ld.so cache, and, for a Python
- * interpreter (also of a virtual environment), nvidia/<any>/lib and torch/lib below its site-packages.
- * command is argv[0] as given; it is looked up in PATH. Files that do not exist are skipped. 0,
- * what fn returned, -ENOENT (no such command) or another negative errno. */
+ * interpreter (also of a virtual environment), nvidia/<any>/lib and torch/lib below its
+ * site-packages. command is argv[0] as given; it is looked up in PATH. Files that do not exist are
+ * skipped. 0, what fn returned, -ENOENT (no such command) or another negative errno. */
 int gs_library_candidates(const char *command, char *const environment[], gs_mapped_file_fn fn,
 			  void *ctx);
 

@@ -82,6 +82,7 @@ struct gs_walk {
 	struct gs_seen files;     /* visited */
 	struct gs_seen folders;   /* looked through for libraries that we trace */
 	struct gs_seen sites;     /* looked through as site-packages */
+	bool in_system;           /* what is found from now on is a guess */
 };
 
 /* The value of a variable in the environment of the command, or NULL. */

@@ -29,7 +29,7 @@ const char *gs_walk_getenv(const struct gs_walk *walk, const char *name)
 
 int gs_walk_file(struct gs_walk *walk, const char *path, bool is_exe)
 {
-	struct gs_mapped_file file = {.path = path, .is_exe = is_exe};
+	struct gs_mapped_file file = {.path = path, .is_exe = is_exe, .is_guess = walk->in_system};
 	struct stat st;
 	int r;
 

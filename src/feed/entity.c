@@ -349,7 +349,8 @@ static void task_exec(struct gs_feed *f, const struct gs_event_task *ev)
 		put_thread(f, t, comm);
 	for (uint32_t i = 0; i < f->n_threads; i++) {
 		t = &f->threads[i];
-		/* One that is known to have ended keeps its number for what its cells still tell. */
+		/* One that is known to have ended keeps its number for what its cells still tell.
+		 */
 		if (t->pid && t->process == p->id && t->tid != t->pid && !t->ended)
 			thread_forget(f, t);
 	}

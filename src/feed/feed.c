@@ -131,7 +131,8 @@ static uint64_t count_calls(const struct gs_batch *batch)
 {
 	uint64_t n = 0;
 
-	gs_records_for_each(batch, r) n += r->kind == GS_REC_CALL;
+	gs_records_for_each (batch, r)
+		n += r->kind == GS_REC_CALL;
 	return n;
 }
 

@@ -38,7 +38,8 @@ void gs_feed_free(struct gs_feed **feed);
  * push, -ENOSPC when there are too many, -EBUSY when a batch has already left. */
 int gs_feed_add_sink(struct gs_feed *feed, const char *name, const struct gs_sink *sink);
 
-/* The way to all sinks, for a stage that stands between feed and them; lent as long as feed lives. */
+/* The way to all sinks, for a stage that stands between feed and them; lent as long as feed lives.
+ */
 const struct gs_sink *gs_feed_outlet(struct gs_feed *feed);
 
 /* From now on batches go to stage, which passes them on to the outlet, completed. Set before the

@@ -61,8 +61,8 @@ struct gs_feed {
 	struct gs_buf batch;
 	struct gs_feed_sink sinks[GS_FEED_MAX_SINKS];
 	unsigned n_sinks, n_failed;
-	struct gs_sink outlet; /* to all sinks */
-	struct gs_sink stage;  /* before it; the outlet itself when there is none */
+	struct gs_sink outlet;                /* to all sinks */
+	struct gs_sink stage;                 /* before it; the outlet itself when there is none */
 	uint64_t pending_loss[GS_LOSS_COUNT]; /* found here, told with the next flush */
 
 	bool function_told[GS_FUNC_MAX];

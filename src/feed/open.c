@@ -40,7 +40,10 @@ static void launch_args(unsigned post, const struct gs_frame *frame, struct gs_r
 {
 	const __u64 *v = frame->v;
 
-	if (post == GS_POST_LAUNCH_RT) {
+	if (post == GS_POST_LAUNCH_GRID) {
+		c->arg[1] = pair(v[1], v[2]);
+		c->arg[2] = 1;
+	} else if (post == GS_POST_LAUNCH_RT) {
 		c->arg[1] = v[1];
 		c->arg[2] = pair(v[2], v[3]);
 		c->arg[3] = pair(v[3] >> 32, v[4]);
@@ -65,6 +68,7 @@ void gs_feed_open_args(const struct gs_func_desc *d, const struct gs_frame *fram
 	switch (d->post) {
 	case GS_POST_LAUNCH_RT:
 	case GS_POST_LAUNCH_DRV:
+	case GS_POST_LAUNCH_GRID:
 		launch_args(d->post, frame, c);
 		break;
 	case GS_POST_OUT_STREAM:
@@ -79,8 +83,10 @@ void gs_feed_open_args(const struct gs_func_desc *d, const struct gs_frame *fram
 		c->arg[0] = 0; /* where the result will be, not the result */
 		break;
 	case GS_POST_PITCH:
+	case GS_POST_PITCH32:
 	case GS_POST_PITCHED_PTR:
 	case GS_POST_ARRAY:
+	case GS_POST_ARRAY3D:
 		c->arg[0] = 0;
 		c->bytes = 0; /* of one dimension only, the rest is not told yet */
 		c->call_flags |= GS_CALL_ARGS_UNREAD;
@@ -90,8 +96,16 @@ void gs_feed_open_args(const struct gs_func_desc *d, const struct gs_frame *fram
 	case GS_POST_COPY3D_RT:
 	case GS_POST_COPY2D_DRV:
 	case GS_POST_COPY3D_DRV:
+	case GS_POST_COPY_BATCH:
+	case GS_POST_COPY3D_BATCH:
+	case GS_POST_COPY3D_PEER_RT:
+	case GS_POST_COPY3D_PEER_DRV:
+	case GS_POST_COPY2D_V1:
+	case GS_POST_COPY3D_V1:
 		if (d->op == GS_CLASS_COPY) {
 			c->arg[0] = 0; /* a description of the copy, not its destination */
+			c->arg[1] = 0;
+			c->bytes = 0;
 			c->aux = GS_COPY_DEFAULT;
 		}
 		c->call_flags |= GS_CALL_ARGS_UNREAD;

@@ -14,13 +14,13 @@
 struct gs_journal; /* a file being written */
 
 struct gs_journal_options {
-	size_t size; /* of this struct */
-	uint64_t max_bytes;        /* of the file; 0 no limit. When reached, later CALL and COUNTER
-				    * records are left out, the rest is still written */
-	uint32_t frame_bytes;      /* of records before a frame is closed; 0: 256 KiB; at most 4 MiB */
-	uint32_t sync_every_ms;    /* what is pending is written and synced at least so often, as long
-				    * as something is pushed or flushed; 0: never but at close */
-	int compression_level;     /* of zstd; 0: 1 */
+	size_t size;            /* of this struct */
+	uint64_t max_bytes;     /* of the file; 0 no limit. When reached, later CALL and COUNTER
+				 * records are left out, the rest is still written */
+	uint32_t frame_bytes;   /* of records before a frame is closed; 0: 256 KiB; at most 4 MiB */
+	uint32_t sync_every_ms; /* what is pending is written and synced at least so often, as long
+				 * as something is pushed or flushed; 0: never but at close */
+	int compression_level;  /* of zstd; 0: 1 */
 };
 
 /* Creates (or replaces) the file; a pipe or device is written to as it is. options may be NULL.
@@ -42,7 +42,7 @@ int gs_journal_close(struct gs_journal **journal, struct gs_err *err);
 
 struct gs_journal_reader;
 
-struct gs_journal_stats { /* what reading found so far */
+struct gs_journal_stats {   /* what reading found so far */
 	uint64_t n_frames;  /* handed out */
 	uint64_t n_records; /* in them */
 	uint64_t file_bytes;

@@ -10,9 +10,9 @@ struct gs_attach {
 	const char *reason;   /* of a failure, or a remark; NULL none */
 	int status;           /* 0, or a negative errno */
 	uint32_t n_probes;
-	uint32_t n_moved;     /* placed some bytes in, where the kernel need not single-step */
-	uint32_t n_stepped;   /* single-stepped */
-	uint32_t layer;       /* enum gs_layer; 0 several */
+	uint32_t n_moved;   /* placed some bytes in, where the kernel need not single-step */
+	uint32_t n_stepped; /* single-stepped */
+	uint32_t layer;     /* enum gs_layer; 0 several */
 };
 
 #endif

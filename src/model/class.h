@@ -6,24 +6,24 @@
 #define GS_MODEL_CLASS_H
 
 enum gs_func_class { /* stored */
-	GS_CLASS_OTHER = 0,
-	GS_CLASS_LAUNCH = 1,
-	GS_CLASS_GRAPH_LAUNCH = 2,
-	GS_CLASS_ALLOC = 3,
-	GS_CLASS_FREE = 4,
-	GS_CLASS_COPY = 5,
-	GS_CLASS_MEMSET = 6,
-	GS_CLASS_STREAM = 7,
-	GS_CLASS_EVENT = 8,
-	GS_CLASS_SYNC = 9,
-	GS_CLASS_DEVICE = 10,
-	GS_CLASS_MODULE = 11,
-	GS_CLASS_COLLECTIVE = 12,
-	GS_CLASS_P2P = 13,
-	GS_CLASS_GROUP = 14,
-	GS_CLASS_COMM = 15,
-	GS_CLASS_QUERY = 16, /* asks, changes nothing */
-	GS_CLASS_COUNT
+		     GS_CLASS_OTHER = 0,
+		     GS_CLASS_LAUNCH = 1,
+		     GS_CLASS_GRAPH_LAUNCH = 2,
+		     GS_CLASS_ALLOC = 3,
+		     GS_CLASS_FREE = 4,
+		     GS_CLASS_COPY = 5,
+		     GS_CLASS_MEMSET = 6,
+		     GS_CLASS_STREAM = 7,
+		     GS_CLASS_EVENT = 8,
+		     GS_CLASS_SYNC = 9,
+		     GS_CLASS_DEVICE = 10,
+		     GS_CLASS_MODULE = 11,
+		     GS_CLASS_COLLECTIVE = 12,
+		     GS_CLASS_P2P = 13,
+		     GS_CLASS_GROUP = 14,
+		     GS_CLASS_COMM = 15,
+		     GS_CLASS_QUERY = 16, /* asks, changes nothing */
+		     GS_CLASS_COUNT
 };
 
 #endif

@@ -14,8 +14,8 @@ struct table {
 struct gs_dict {
 	struct table strings; /* char * */
 	struct table processes, threads, functions;
-	struct table comms; /* by order of arrival */
-	struct gs_map comm_idx; /* hash of (process, handle) -> index into comms */
+	struct table comms;             /* by order of arrival */
+	struct gs_map comm_idx;         /* hash of (process, handle) -> index into comms */
 	struct gs_rec_session *session; /* owned */
 };
 

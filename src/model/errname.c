@@ -253,15 +253,9 @@ static const struct code driver_codes[] = {
 };
 
 static const struct code nccl_codes[] = {
-	{0, "ncclSuccess"},
-	{1, "ncclUnhandledCudaError"},
-	{2, "ncclSystemError"},
-	{3, "ncclInternalError"},
-	{4, "ncclInvalidArgument"},
-	{5, "ncclInvalidUsage"},
-	{6, "ncclRemoteError"},
-	{7, "ncclInProgress"},
-	{8, "ncclTimeout"},
+	{0, "ncclSuccess"},       {1, "ncclUnhandledCudaError"}, {2, "ncclSystemError"},
+	{3, "ncclInternalError"}, {4, "ncclInvalidArgument"},    {5, "ncclInvalidUsage"},
+	{6, "ncclRemoteError"},   {7, "ncclInProgress"},         {8, "ncclTimeout"},
 };
 
 static const char *find(const struct code *codes, size_t n, int32_t code)

@@ -15,8 +15,8 @@
 #include "model/record.h"
 
 struct gs_func {
-	uint16_t id; /* index in the table, from 1; not stored, not stable between versions */
-	bool by_default; /* traced unless functions are chosen by name */
+	uint16_t id;      /* index in the table, from 1; not stored, not stable between versions */
+	bool by_default;  /* traced unless functions are chosen by name */
 	const char *name; /* the exported symbol */
 	struct gs_func_desc desc;
 };
@@ -56,9 +56,9 @@ const char *gs_copy_kind_name(unsigned kind);
 
 /* A named argument of a call. */
 enum gs_arg_type {
-	GS_ARG_U64,     /* a number */
-	GS_ARG_BYTES,   /* a number of bytes */
-	GS_ARG_HANDLE,  /* an address or handle: shown in hex */
+	GS_ARG_U64,    /* a number */
+	GS_ARG_BYTES,  /* a number of bytes */
+	GS_ARG_HANDLE, /* an address or handle: shown in hex */
 	GS_ARG_TEXT,
 };
 

@@ -28,9 +28,9 @@ const char *gs_layer_title(unsigned layer)
 const char *gs_class_name(unsigned func_class)
 {
 	static const char *const w[GS_CLASS_COUNT] = {
-		"other", "launch", "graph-launch", "alloc",  "free",       "copy", "memset", "stream",
-		"event", "sync",   "device",       "module", "collective", "p2p",  "group",  "comm",
-		"query"};
+		"other",      "launch", "graph-launch", "alloc", "free",   "copy",
+		"memset",     "stream", "event",        "sync",  "device", "module",
+		"collective", "p2p",    "group",        "comm",  "query"};
 
 	return word(w, GS_ARRAY_LEN(w), func_class);
 }
@@ -38,9 +38,9 @@ const char *gs_class_name(unsigned func_class)
 const char *gs_loss_name(unsigned cause)
 {
 	static const char *const w[GS_LOSS_COUNT] = {
-		"none",    "ring_full", "too_deep", "no_thread",    "no_cell",   "unmatched",
-		"short",   "late_attach", "output_failed", "bad_event", "map_notices", "process_gone",
-		"blocks"};
+		"none",        "ring_full",    "too_deep",    "no_thread",     "no_cell",
+		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
+		"map_notices", "process_gone", "blocks"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -57,14 +57,14 @@ const char *gs_loss_text(unsigned cause)
 		[GS_LOSS_UNMATCHED] = "calls whose entry or return was not seen",
 		[GS_LOSS_SHORT] =
 			"calls shorter than --min-duration (in the summary, not in the trace)",
-		[GS_LOSS_LATE] =
-			"libraries that were loaded before their probes were in place (first calls may be missing)",
+		[GS_LOSS_LATE] = "libraries that were loaded before their probes were in place "
+				 "(first calls may be missing)",
 		[GS_LOSS_SINK] = "records that an output could not take",
 		[GS_LOSS_EVENT_BAD] = "events of unknown shape",
 		[GS_LOSS_MAPS] = "notices of newly mapped libraries that were dropped",
 		[GS_LOSS_PROC] = "processes that ended before their names could be read",
-		[GS_LOSS_BLOCKS] =
-			"allocations not followed: too many live at one time (bytes of frees and memory counters are low)",
+		[GS_LOSS_BLOCKS] = "allocations not followed: too many live at one time (bytes of "
+				   "frees and memory counters are low)",
 	};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
@@ -74,8 +74,8 @@ const char *gs_loss_text(unsigned cause)
 static const struct {
 	unsigned bytes;
 	const char *name;
-} dtypes[] = {{1, "int8"},    {1, "uint8"},   {4, "int32"},    {4, "uint32"},
-	      {8, "int64"},   {8, "uint64"},  {2, "float16"},  {4, "float32"},
+} dtypes[] = {{1, "int8"},    {1, "uint8"},    {4, "int32"},      {4, "uint32"},
+	      {8, "int64"},   {8, "uint64"},   {2, "float16"},    {4, "float32"},
 	      {8, "float64"}, {2, "bfloat16"}, {1, "float8e4m3"}, {1, "float8e5m2"}};
 
 unsigned gs_nccl_dtype_bytes(unsigned dtype)
@@ -166,7 +166,8 @@ static size_t nccl_args(const struct gs_rec_call *c, unsigned func_class, struct
 		if (op != 0xff)
 			add_text(args, &n, "op", gs_nccl_op_name(op));
 		if (root != 0xffff)
-			add(args, &n, func_class == GS_CLASS_P2P ? "peer" : "root", GS_ARG_U64, root);
+			add(args, &n, func_class == GS_CLASS_P2P ? "peer" : "root", GS_ARG_U64,
+			    root);
 		add(args, &n, "comm", GS_ARG_HANDLE, c->arg[1]);
 		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 	} else if (c->arg[0]) {
@@ -203,6 +204,8 @@ static size_t cuda_args(const struct gs_rec_call *c, unsigned func_class, struct
 		add_text(args, &n, "kind", gs_copy_kind_name(c->aux));
 		add(args, &n, "destination", GS_ARG_HANDLE, c->arg[0]);
 		add(args, &n, "source", GS_ARG_HANDLE, c->arg[1]);
+		if (c->arg[2])
+			add(args, &n, "copies", GS_ARG_U64, c->arg[2]);
 		add(args, &n, "stream", GS_ARG_HANDLE, c->stream);
 		break;
 	case GS_CLASS_MEMSET:

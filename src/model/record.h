@@ -19,24 +19,24 @@
 #include "base/buf.h"
 #include "model/event.h"
 
-#define GS_RECORD_VERSION 1
+#define GS_RECORD_VERSION   1
 #define GS_RECORD_MAX_BYTES 65528
 
 enum gs_record_kind { /* stored: numbers are never reused */
-	GS_REC_INVALID = 0,
-	GS_REC_SESSION = 1,
-	GS_REC_STRING = 2,
-	GS_REC_PROCESS = 3,
-	GS_REC_THREAD = 4,
-	GS_REC_FUNCTION = 5,
-	GS_REC_CALL = 6,
-	GS_REC_STATS = 7,
-	GS_REC_LOSS = 8,
-	GS_REC_ATTACH = 9,
-	GS_REC_COMM = 10,
-	GS_REC_COUNTER = 11,
-	GS_REC_END = 12,
-	GS_REC_COUNT
+		      GS_REC_INVALID = 0,
+		      GS_REC_SESSION = 1,
+		      GS_REC_STRING = 2,
+		      GS_REC_PROCESS = 3,
+		      GS_REC_THREAD = 4,
+		      GS_REC_FUNCTION = 5,
+		      GS_REC_CALL = 6,
+		      GS_REC_STATS = 7,
+		      GS_REC_LOSS = 8,
+		      GS_REC_ATTACH = 9,
+		      GS_REC_COMM = 10,
+		      GS_REC_COUNTER = 11,
+		      GS_REC_END = 12,
+		      GS_REC_COUNT
 };
 
 struct gs_record {
@@ -98,7 +98,7 @@ struct gs_rec_thread {
 struct gs_rec_function {
 	struct gs_record head;
 	uint32_t id;
-	uint16_t layer; /* enum gs_layer */
+	uint16_t layer;      /* enum gs_layer */
 	uint16_t func_class; /* enum gs_func_class */
 	uint32_t name_str;
 	uint32_t pad;
@@ -152,8 +152,8 @@ struct gs_rec_stats {
 /* A number of things lost since the last such record. */
 struct gs_rec_loss {
 	struct gs_record head;
-	uint16_t layer; /* enum gs_layer, 0 all */
-	uint16_t cause; /* enum gs_loss */
+	uint16_t layer;      /* enum gs_layer, 0 all */
+	uint16_t cause;      /* enum gs_loss */
 	uint32_t detail_str; /* which library, file or process; 0 none */
 	uint64_t count;
 };
@@ -166,9 +166,10 @@ struct gs_rec_attach {
 	int32_t status;      /* 0, or a negative errno */
 	uint32_t reason_str; /* of a failure, or a remark; 0 none */
 	uint32_t n_probes;   /* placed in this file */
-	uint32_t n_moved;    /* of these, placed some bytes in, where the kernel need not single-step */
-	uint32_t n_stepped;  /* of these, single-stepped */
-	uint32_t layer;      /* of its functions, when they are of one; 0 several */
+	uint32_t
+		n_moved; /* of these, placed some bytes in, where the kernel need not single-step */
+	uint32_t n_stepped; /* of these, single-stepped */
+	uint32_t layer;     /* of its functions, when they are of one; 0 several */
 };
 
 #define GS_COMM_NO_SPLIT INT32_MIN /* color of a communicator that no split made */
@@ -179,15 +180,15 @@ struct gs_rec_attach {
  * sends one with comm 0: the others are counted against it. */
 struct gs_rec_comm {
 	struct gs_record head;
-	uint32_t process; /* id */
-	int32_t rank;     /* -1 unknown */
-	int32_t n_ranks;  /* -1 unknown */
+	uint32_t process;    /* id */
+	int32_t rank;        /* -1 unknown */
+	int32_t n_ranks;     /* -1 unknown */
 	uint32_t origin_str; /* the call that made it */
-	uint64_t comm;    /* handle, unique within the process while it lives */
-	uint64_t id_hash; /* the same for all ranks of the communicator; 0 unknown */
-	uint64_t parent;  /* handle, 0 none */
-	int32_t color;    /* of a split; else GS_COMM_NO_SPLIT */
-	int32_t key;      /* of a split; else 0 */
+	uint64_t comm;       /* handle, unique within the process while it lives */
+	uint64_t id_hash;    /* the same for all ranks of the communicator; 0 unknown */
+	uint64_t parent;     /* handle, 0 none */
+	int32_t color;       /* of a split; else GS_COMM_NO_SPLIT */
+	int32_t key;         /* of a split; else 0 */
 	uint32_t n_excluded; /* of a shrink: how many; those past the array's end are not told */
 	uint32_t pad;
 	int32_t excluded[GS_COMM_LIST_MAX]; /* ranks of the parent */

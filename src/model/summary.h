@@ -68,8 +68,8 @@ struct gs_attach_status {
 };
 
 struct gs_lost_count {
-	uint16_t layer; /* enum gs_layer, 0: not of one layer */
-	uint16_t cause; /* enum gs_loss */
+	uint16_t layer;     /* enum gs_layer, 0: not of one layer */
+	uint16_t cause;     /* enum gs_loss */
 	const char *detail; /* "" none */
 	uint64_t count;
 };
@@ -89,7 +89,8 @@ struct gs_comm_summary {
 	int32_t rank, n_ranks; /* -1 unknown */
 	uint64_t comm, id_hash, parent;
 	const char *origin;
-	uint64_t calls; /* collectives and p2p on it, seen as whole events; 0 in summary-only mode */
+	uint64_t
+		calls; /* collectives and p2p on it, seen as whole events; 0 in summary-only mode */
 	uint64_t bytes;
 };
 
@@ -99,12 +100,12 @@ struct gs_summary {
 	const char *kernel;
 	const char *engine;
 	const char *end_reason;
-	uint32_t mode; /* enum gs_session_mode */
+	uint32_t mode;       /* enum gs_session_mode */
 	int32_t exit_status; /* of the command; -1 there was none */
 	int64_t start_wall_ns;
 	uint64_t duration_ns;
 	uint8_t complete; /* 0: the stream stopped without its END record (killed, torn file) */
-	struct gs_function_list functions; /* over all processes */
+	struct gs_function_list functions;    /* over all processes */
 	struct gs_process_summary *processes; /* those that made calls, most time first */
 	size_t n_processes;
 	struct gs_error_count *errors; /* most first */

@@ -59,7 +59,8 @@ static int tiny_program(enum bpf_attach_type expected)
 	};
 	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = expected);
 
-	return bpf_prog_load(BPF_PROG_TYPE_KPROBE, "gs_try", "GPL", insns, GS_ARRAY_LEN(insns), &opts);
+	return bpf_prog_load(BPF_PROG_TYPE_KPROBE, "gs_try", "GPL", insns, GS_ARRAY_LEN(insns),
+			     &opts);
 }
 
 /* A link to a folder: a kernel that knows the type looks at the path and answers EBADF. */
@@ -98,8 +99,9 @@ int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 				  "this kernel has no type information (/sys/kernel/btf/vmlinux): "
 				  "boot one built with CONFIG_DEBUG_INFO_BTF=y");
 	if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) != 1)
-		return gs_err_set(err, -ENOTSUP,
-				  "this kernel has no BPF ring buffer: Linux 5.15 or newer is needed");
+		return gs_err_set(
+			err, -ENOTSUP,
+			"this kernel has no BPF ring buffer: Linux 5.15 or newer is needed");
 	session = link_type_known(ATTACH_UPROBE_SESSION);
 	multi = link_type_known(ATTACH_UPROBE_MULTI);
 	storage = libbpf_probe_bpf_map_type(BPF_MAP_TYPE_TASK_STORAGE, NULL) == 1;
@@ -111,8 +113,14 @@ int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 		.nop5_is_call = kernel_version() >= (6 << 8 | 18),
 	};
 	gs_log(1, "kernel: session links %s, multi links %s, task storage %s",
-	       f->session ? "used" : session ? "there, not used" : "missing (Linux 6.13)",
-	       f->multi ? "used" : multi ? "there, not used" : "missing (Linux 6.6)",
-	       f->task_storage ? "used" : storage ? "there, not used" : "missing (Linux 5.11)");
+	       f->session ? "used"
+	       : session  ? "there, not used"
+			  : "missing (Linux 6.13)",
+	       f->multi ? "used"
+	       : multi  ? "there, not used"
+			: "missing (Linux 6.6)",
+	       f->task_storage ? "used"
+	       : storage       ? "there, not used"
+			       : "missing (Linux 5.11)");
 	return 0;
 }

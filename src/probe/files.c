@@ -1,6 +1,6 @@
 /*
- * Files by identity: looked at once, whatever their name and from whichever mount namespace they are
- * seen. One with functions of interest holds links as long as processes use it; one without is
+ * Files by identity: looked at once, whatever their name and from whichever mount namespace they
+ * are seen. One with functions of interest holds links as long as processes use it; one without is
  * remembered as such. Where the followed processes are given by pid and stay the same, a file is
  * attached for each of them alone, so that others that use the same file pay nothing.
  */
@@ -15,17 +15,17 @@
 #include "model/func.h"
 #include "probe/probe_int.h"
 
-#define MAX_FILES        65536
-#define UNUSED_NS        30000000000ull /* probes stay this long on a file that nobody uses */
+#define MAX_FILES 65536
+#define UNUSED_NS 30000000000ull /* probes stay this long on a file that nobody uses */
 
 struct file {
 	struct gs_file_id id;
-	pid_t only_pid;       /* 0: for all processes */
+	pid_t only_pid; /* 0: for all processes */
 	struct links links;
 	unsigned n_probes;
-	pid_t *users;         /* owned; processes known to use it */
+	pid_t *users; /* owned; processes known to use it */
 	size_t n_users;
-	bool keep;            /* attached ahead of a command: no user yet */
+	bool keep;                /* attached ahead of a command: no user yet */
 	uint64_t unused_since_ns; /* monotonic; 0: in use */
 };
 
@@ -170,8 +170,7 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	return done;
 }
 
-static void attach_file(struct gs_probe *probe, struct file *f,
-			const struct gs_mapped_file *seen)
+static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *seen)
 {
 	GS_CLOSE int fd = open(seen->open_path, O_RDONLY | O_CLOEXEC);
 	struct gs_mapped_file held = *seen, *file = &held;
@@ -183,10 +182,11 @@ static void attach_file(struct gs_probe *probe, struct file *f,
 	 * probes then still serve the next one that uses the file. */
 	snprintf(held.open_path, sizeof(held.open_path), "/proc/self/fd/%d", fd);
 	if (r == 0)
-		r = plan_file(&plan, &probe->selection, &probe->options, &probe->features, file, &err);
+		r = plan_file(&plan, &probe->selection, &probe->options, &probe->features, file,
+			      &err);
 	if (r < 0) {
-		/* Most files that are mapped executable are none of ours; only what looks like one by
-		 * its name is worth a word. */
+		/* Most files that are mapped executable are none of ours; only what looks like one
+		 * by its name is worth a word. */
 		if (strstr(file->path, "libcuda") || strstr(file->path, "libnccl"))
 			tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
 		return;

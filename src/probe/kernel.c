@@ -1,7 +1,7 @@
 /*
- * Loading the kernel side. The CUDA family is loaded first and makes the shared maps; the others are
- * handed the same maps before they load. A family that this kernel refuses is left out and said so
- * at debug level; without the CUDA family nothing works.
+ * Loading the kernel side. The CUDA family is loaded first and makes the shared maps; the others
+ * are handed the same maps before they load. A family that this kernel refuses is left out and said
+ * so at debug level; without the CUDA family nothing works.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,9 +19,9 @@
 #include "nccl.skel.h"
 #include "task.skel.h"
 
-static const char *const shared_maps[] = {"gs_ring",  "gs_state",        "gs_threads",
-					  "gs_cells", "gs_free_threads", "gs_free_cells",
-					  "gs_procs", "gs_marks",        "gs_marks_by_tid", "gs_cgroup"};
+static const char *const shared_maps[] = {
+	"gs_ring",       "gs_state", "gs_threads", "gs_cells",        "gs_free_threads",
+	"gs_free_cells", "gs_procs", "gs_marks",   "gs_marks_by_tid", "gs_cgroup"};
 
 /* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
 static void choose_programs(const struct features *f, struct bpf_program *session,
@@ -34,8 +34,10 @@ static void choose_programs(const struct features *f, struct bpf_program *sessio
 		bpf_program__set_expected_attach_type(session,
 						      (enum bpf_attach_type)ATTACH_UPROBE_SESSION);
 	} else if (f->multi) {
-		bpf_program__set_expected_attach_type(enter, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
-		bpf_program__set_expected_attach_type(leave, (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(enter,
+						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
+		bpf_program__set_expected_attach_type(leave,
+						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
 	}
 }
 
@@ -77,7 +79,8 @@ static int load_cuda(struct kernel_side *k, const struct gs_kernel_config *confi
 	k->cuda = s;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	fill_descriptions(s->rodata->gs_desc);
-	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter, s->progs.gs_cuda_leave);
+	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter,
+			s->progs.gs_cuda_leave);
 	r = prepare_maps(s->obj, f, ring_bytes, NULL);
 	if (r == 0)
 		r = gs_cuda_bpf__load(s);
@@ -97,7 +100,8 @@ static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *confi
 		return -errno;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	fill_descriptions(s->rodata->gs_desc);
-	choose_programs(f, s->progs.gs_nccl_session, s->progs.gs_nccl_enter, s->progs.gs_nccl_leave);
+	choose_programs(f, s->progs.gs_nccl_session, s->progs.gs_nccl_enter,
+			s->progs.gs_nccl_leave);
 	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_nccl_bpf__load(s);
@@ -181,7 +185,8 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	libbpf_set_print(quiet);
 	r = load_cuda(k, config, f, ring_bytes);
 	if (r < 0)
-		return gs_err_set(err, r, "the kernel refused the probe programs: %s%s", strerror(-r),
+		return gs_err_set(err, r, "the kernel refused the probe programs: %s%s",
+				  strerror(-r),
 				  r == -EPERM ? " (is this a container without CAP_BPF?)" : "");
 	r = load_nccl(k, config, f, ring_bytes);
 	if (r < 0)
@@ -189,7 +194,8 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 		       strerror(-r));
 	r = load_task(k, config, f, ring_bytes);
 	if (r < 0)
-		return gs_err_set(err, r, "the kernel refused to follow processes: %s", strerror(-r));
+		return gs_err_set(err, r, "the kernel refused to follow processes: %s",
+				  strerror(-r));
 	r = map_all(k, on_event, ctx);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot map the kernel's counters: %s", strerror(-r));
@@ -199,8 +205,8 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 static void unmap(void *p, struct bpf_map *map)
 {
 	if (p)
-		munmap(p, (size_t)bpf_map__max_entries(map) *
-				  ((bpf_map__value_size(map) + 7u) & ~7u));
+		munmap(p,
+		       (size_t)bpf_map__max_entries(map) * ((bpf_map__value_size(map) + 7u) & ~7u));
 }
 
 void kernel_unload(struct kernel_side *k)

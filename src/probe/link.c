@@ -91,7 +91,8 @@ static int uprobe_event_type(void)
 }
 
 /* The raw calls rather than libbpf's: its object would switch the event off when it goes, and a
- * link descriptor of our own lets all ways of attaching be closed alike. The link holds the event. */
+ * link descriptor of our own lets all ways of attaching be closed alike. The link holds the event.
+ */
 static int attach_single(struct links *links, const struct bpf_program *prog, bool ret,
 			 const char *path, pid_t pid, const struct place *place)
 {

@@ -39,10 +39,11 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 		s->n++;
 	}
 	if (!s->n)
-		return gs_err_set(err, -ENOENT,
-				  "no function matches%s%s%s: `gpuscope trace --list` shows all names",
-				  o->n_globs ? " --func " : "", o->n_globs ? o->globs[0] : "",
-				  o->layers ? " in the chosen layers" : "");
+		return gs_err_set(
+			err, -ENOENT,
+			"no function matches%s%s%s: `gpuscope trace --list` shows all names",
+			o->n_globs ? " --func " : "", o->n_globs ? o->globs[0] : "",
+			o->layers ? " in the chosen layers" : "");
 	return 0;
 }
 
@@ -92,8 +93,8 @@ static void add_place(struct plan *plan, const struct gs_func *func,
 		plan->n_stepped++;
 	if (file_off != symbol->file_off)
 		plan->n_moved++;
-	gs_log(2, "%s: %s at 0x%llx+%u%s%s", path, func->name,
-	       (unsigned long long)symbol->file_off, (unsigned)(file_off - symbol->file_off),
+	gs_log(2, "%s: %s at 0x%llx+%u%s%s", path, func->name, (unsigned long long)symbol->file_off,
+	       (unsigned)(file_off - symbol->file_off),
 	       site.kind == GS_SITE_STEPPED ? ", single-stepped: " : "",
 	       site.kind == GS_SITE_STEPPED ? site.reason : "");
 	plan->places[plan->n++] = (struct place){.file_off = file_off, .func = func->id};

@@ -93,8 +93,9 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 	if (!probe->before || !probe->files)
 		return -ENOMEM;
 	if (gs_watch_new(&probe->watch, &watch_err) < 0)
-		gs_log(1, "no notices of newly loaded libraries (%s): processes are looked at twice a "
-			  "second instead",
+		gs_log(1,
+		       "no notices of newly loaded libraries (%s): processes are looked at twice a "
+		       "second instead",
 		       gs_err_text(&watch_err, 0));
 	describe_engine(probe);
 	gs_log(1, "engine: %s; %u functions chosen", probe->engine, probe->selection.n);
@@ -218,12 +219,23 @@ int gs_probe_attach_process(struct gs_probe *probe, pid_t pid)
 	return gs_library_scan_process(pid, use_file, &u);
 }
 
+/* A guess costs nothing until a process maps the file, but where each function takes links of its
+ * own it costs seconds: then it has to wait for that. */
+static int use_candidate(void *ctx, const struct gs_mapped_file *file)
+{
+	struct use *u = ctx;
+
+	if (file->is_guess && !u->probe->features.multi)
+		return 0;
+	return use_file(ctx, file);
+}
+
 int gs_probe_attach_candidates(struct gs_probe *probe, const char *command,
 			       char *const environment[])
 {
 	struct use u = {probe, 0};
 
-	return gs_library_candidates(command, environment, use_file, &u);
+	return gs_library_candidates(command, environment, use_candidate, &u);
 }
 
 int gs_probe_attach_running(struct gs_probe *probe)

@@ -23,29 +23,30 @@
 
 struct gs_probe;
 
-enum gs_avoid { /* kernel features not to be used although they are there: for comparison and tests */
-	GS_AVOID_SESSION = 1,
-	GS_AVOID_MULTI = 2,
-	GS_AVOID_TASK_STORAGE = 4,
-	GS_AVOID_MOVED_SITES = 8, /* not a kernel feature: always probe the first byte */
+enum gs_avoid { /* kernel features not to be used although they are there: for comparison and tests
+		 */
+		GS_AVOID_SESSION = 1,
+		GS_AVOID_MULTI = 2,
+		GS_AVOID_TASK_STORAGE = 4,
+		GS_AVOID_MOVED_SITES = 8, /* not a kernel feature: always probe the first byte */
 };
 
 struct gs_probe_options {
-	size_t size; /* of this struct */
-	bool events;             /* whole events; false: aggregate in the kernel */
-	uint64_t min_dur_ns;     /* events only: shorter calls are aggregated instead */
-	uint32_t ring_bytes;     /* a power of two of at least 64 KiB; 0: 16 MiB */
-	unsigned avoid;          /* enum gs_avoid, ored */
+	size_t size;         /* of this struct */
+	bool events;         /* whole events; false: aggregate in the kernel */
+	uint64_t min_dur_ns; /* events only: shorter calls are aggregated instead */
+	uint32_t ring_bytes; /* a power of two of at least 64 KiB; 0: 16 MiB */
+	unsigned avoid;      /* enum gs_avoid, ored */
 
-	const pid_t *pids;       /* followed processes; more by gs_probe_follow() */
+	const pid_t *pids; /* followed processes; more by gs_probe_follow() */
 	size_t n_pids;
-	bool follow;             /* their children too */
-	bool all;                /* every process of the machine */
-	int64_t uid;             /* processes of this user; -1 any */
-	const char *comm;        /* processes of this name; NULL any */
-	const char *cgroup;      /* processes below this folder of a cgroup hierarchy; NULL any */
+	bool follow;        /* their children too */
+	bool all;           /* every process of the machine */
+	int64_t uid;        /* processes of this user; -1 any */
+	const char *comm;   /* processes of this name; NULL any */
+	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
-	uint32_t layers;         /* bit 1 << enum gs_layer; 0: all */
+	uint32_t layers;          /* bit 1 << enum gs_layer; 0: all */
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
 

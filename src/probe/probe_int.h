@@ -12,11 +12,11 @@
 /* --- features.c: what this kernel and user can --- */
 
 struct features {
-	bool session;      /* Linux 6.13: entry and return by one link */
-	bool multi;        /* Linux 6.6: one link for many functions */
-	bool task_storage; /* Linux 5.11 */
+	bool session;              /* Linux 6.13: entry and return by one link */
+	bool multi;                /* Linux 6.6: one link for many functions */
+	bool task_storage;         /* Linux 5.11 */
 	bool long_nop_is_emulated; /* Linux 6.16 */
-	bool nop5_is_call; /* Linux 6.18 turns five-byte nops under a probe into calls */
+	bool nop5_is_call;         /* Linux 6.18 turns five-byte nops under a probe into calls */
 };
 
 /* 0; -EPERM or -ENOTSUP with a text when nothing can be traced here. */
@@ -34,7 +34,7 @@ struct kernel_side {
 	/* By family; those that the way of attaching does not use are NULL. */
 	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
 	int procs_fd, cgroup_fd, free_threads_fd, free_cells_fd; /* borrowed from cuda */
-	struct ring_buffer *ring; /* owned */
+	struct ring_buffer *ring;                                /* owned */
 	/* Shared with the kernel side. */
 	struct gs_kernel_state *state;
 	struct gs_thread *threads;
@@ -81,8 +81,7 @@ struct selection {
 	unsigned n;
 };
 
-int selection_make(struct selection *s, const struct gs_probe_options *options,
-		   struct gs_err *err);
+int selection_make(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
 
 /* Fill plan (n 0: not a file of interest). Functions that must not be probed are told to
  * options->on_attach. Negative errno: the file could not be read. */
@@ -96,17 +95,17 @@ struct file_table; /* by identity (and pid, where links are made by process) */
 
 struct gs_probe {
 	struct gs_probe_options options; /* texts and lists copied */
-	pid_t *pids;      /* owned copy */
-	char **globs;     /* owned copy */
+	pid_t *pids;                     /* owned copy */
+	char **globs;                    /* owned copy */
 	char *comm, *cgroup;
-	bool by_process;  /* links are made for one process each: others pay nothing */
-	bool cgroup_v1;   /* members are followed one by one */
+	bool by_process; /* links are made for one process each: others pay nothing */
+	bool cgroup_v1;  /* members are followed one by one */
 	struct features features;
 	struct selection selection;
 	struct kernel_side kernel;
 	struct file_table *files;
-	struct gs_watch *watch; /* NULL: not available */
-	struct gs_cell *before; /* owned: cells as handed over last */
+	struct gs_watch *watch;                 /* NULL: not available */
+	struct gs_cell *before;                 /* owned: cells as handed over last */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
 	int n_polled;
 	char engine[160];

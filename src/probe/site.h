@@ -26,7 +26,8 @@ struct gs_site {
 
 struct gs_site_rules {
 	/* The kernel turns a five-byte nop under a probe into a call, which pushes a word below the
-	 * stack pointer (since Linux 6.18): harmless before the function has stored anything there. */
+	 * stack pointer (since Linux 6.18): harmless before the function has stored anything there.
+	 */
 	uint8_t nop5_is_call;
 	/* Nops of two to eight bytes are emulated (since Linux 6.16); before, they were
 	 * single-stepped or refused. nop5_is_call implies it. */

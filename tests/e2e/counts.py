@@ -36,6 +36,7 @@ def engine_options(engine):
 # Their bytes are those of the block, which only a whole trace knows (values.py has them).
 FREES = {
     'cudaFree', 'cudaFreeAsync', 'cudaFreeAsync_ptsz', 'cudaFreeHost', 'cudaHostUnregister', 'cudaFreeArray',
+    'cudaFreeMipmappedArray',
     'cuMemRelease', 'cuMemFree', 'cuMemFree_v2', 'cuMemFreeHost', 'cuMemHostUnregister', 'cuMemFreeAsync',
     'cuMemFreeAsync_ptsz', 'ncclMemFree',
 }  # fmt: skip

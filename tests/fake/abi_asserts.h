@@ -68,6 +68,59 @@ AT(CUDA_MEMCPY3D, WidthInBytes, 176);
 AT(CUDA_MEMCPY3D, Height, 184);
 AT(CUDA_MEMCPY3D, Depth, 192);
 
+SIZE(struct cudaMemcpy3DPeerParms, 168);
+AT(struct cudaMemcpy3DPeerParms, srcPtr, 32);
+AT(struct cudaMemcpy3DPeerParms, dstArray, 72);
+AT(struct cudaMemcpy3DPeerParms, dstPtr, 104);
+AT(struct cudaMemcpy3DPeerParms, extent, 144);
+
+SIZE(CUDA_MEMCPY3D_PEER, 200);
+AT(CUDA_MEMCPY3D_PEER, srcMemoryType, 32);
+AT(CUDA_MEMCPY3D_PEER, srcDevice, 48);
+AT(CUDA_MEMCPY3D_PEER, dstMemoryType, 120);
+AT(CUDA_MEMCPY3D_PEER, dstDevice, 136);
+AT(CUDA_MEMCPY3D_PEER, WidthInBytes, 176);
+
+SIZE(CUDA_MEMCPY2D_v1, 96);
+AT(CUDA_MEMCPY2D_v1, srcMemoryType, 8);
+AT(CUDA_MEMCPY2D_v1, srcHost, 16);
+AT(CUDA_MEMCPY2D_v1, srcDevice, 24);
+AT(CUDA_MEMCPY2D_v1, srcArray, 32);
+AT(CUDA_MEMCPY2D_v1, dstMemoryType, 52);
+AT(CUDA_MEMCPY2D_v1, dstHost, 56);
+AT(CUDA_MEMCPY2D_v1, dstDevice, 64);
+AT(CUDA_MEMCPY2D_v1, dstArray, 72);
+AT(CUDA_MEMCPY2D_v1, WidthInBytes, 84);
+AT(CUDA_MEMCPY2D_v1, Height, 88);
+
+SIZE(CUDA_MEMCPY3D_v1, 144);
+AT(CUDA_MEMCPY3D_v1, srcMemoryType, 16);
+AT(CUDA_MEMCPY3D_v1, srcHost, 24);
+AT(CUDA_MEMCPY3D_v1, srcDevice, 32);
+AT(CUDA_MEMCPY3D_v1, dstMemoryType, 80);
+AT(CUDA_MEMCPY3D_v1, dstHost, 88);
+AT(CUDA_MEMCPY3D_v1, dstDevice, 96);
+AT(CUDA_MEMCPY3D_v1, WidthInBytes, 128);
+AT(CUDA_MEMCPY3D_v1, Depth, 136);
+
+SIZE(struct cudaMemcpy3DBatchOp, 112);
+AT(struct cudaMemcpy3DBatchOp, src.op, 8);
+AT(struct cudaMemcpy3DBatchOp, dst, 40);
+AT(struct cudaMemcpy3DBatchOp, dst.op, 48);
+AT(struct cudaMemcpy3DBatchOp, extent, 80);
+SIZE(CUDA_MEMCPY3D_BATCH_OP, 112);
+AT(CUDA_MEMCPY3D_BATCH_OP, src.op, 8);
+AT(CUDA_MEMCPY3D_BATCH_OP, dst.op, 48);
+AT(CUDA_MEMCPY3D_BATCH_OP, extent, 80);
+SIZE(struct cudaMemcpyAttributes, 24);
+SIZE(CUmemcpyAttributes, 24);
+SIZE(struct cudaMemLocation, 8);
+SIZE(cudaIpcMemHandle_t, 64);
+SIZE(CUipcMemHandle, 64);
+SIZE(CUstreamBatchMemOpParams, 48);
+SIZE(cudaGraphInstantiateParams, 32);
+SIZE(CUDA_GRAPH_INSTANTIATE_PARAMS, 32);
+
 SIZE(CUmemLocation, 8);
 SIZE(CUmemAllocationProp, 32);
 SIZE(CUmemAccessDesc, 12);
@@ -87,9 +140,11 @@ _Static_assert(cudaErrorInvalidPitchValue == 12 && cudaErrorInvalidMemcpyDirecti
 _Static_assert(cudaErrorInvalidResourceHandle == 400 && cudaErrorInvalidDevice == 101, "cudaError");
 _Static_assert(cudaErrorHostMemoryNotRegistered == 713, "cudaError");
 _Static_assert(CUDA_ERROR_OUT_OF_MEMORY == 2 && CUDA_ERROR_NOT_READY == 600, "CUresult");
+_Static_assert(cudaMemcpyOperandTypePointer == 1 && CU_MEMCPY_OPERAND_TYPE_POINTER == 1, "operand");
 _Static_assert(CU_MEMORYTYPE_HOST == 1 && CU_MEMORYTYPE_UNIFIED == 4, "CUmemorytype");
 
 SIZE(ncclUniqueId, 128);
+SIZE(ncclSimInfo_t, 24);
 SIZE(ncclConfig_t, 80);
 AT(ncclConfig_t, netName, 32);
 AT(ncclConfig_t, commName, 48);

@@ -139,6 +139,30 @@ uint64_t app_take(struct worker *w, enum pool_id id)
 	return w->pools[id].n ? w->pools[id].v[--w->pools[id].n] : 0;
 }
 
+/* 1, 2, 3, 16, 17, 100 and too many copies: less than one read of the tracer, one, more. */
+size_t app_fill_batch(struct app_batch *ret_batch, unsigned i)
+{
+	static const size_t counts[8] = {1, 2, 3, 16, 17, 100, 128, APP_BATCH_MAX};
+	size_t n = counts[i % 8];
+
+	ret_batch->seen_bytes = 0;
+	for (size_t k = 0; k < n; k++) {
+		ret_batch->dsts[k] = (CUdeviceptr)device_ptr(i + (unsigned)k);
+		ret_batch->srcs[k] = (CUdeviceptr)host_ptr(i + (unsigned)k);
+		ret_batch->sizes[k] = 1000 + i * 10 + k;
+		if (k < APP_BATCH_SEEN)
+			ret_batch->seen_bytes += ret_batch->sizes[k];
+	}
+	return n;
+}
+
+size_t app_boxes(unsigned i)
+{
+	static const size_t counts[8] = {1, 2, 3, 4, 5, 31, 32, APP_BOX_MAX};
+
+	return counts[i % 8];
+}
+
 static bool is_answer(const struct call *call, int r)
 {
 	return r == (call->library == LIB_NCCL ? IN_PROGRESS : NOT_READY);

@@ -22,6 +22,8 @@ enum pool_id {
 	RT_HOST,
 	RT_REGISTERED,
 	RT_ARRAY,
+	RT_MIPMAPPED,
+	RT_MAPPED,
 	RT_STREAM,
 	RT_EVENT,
 	RT_LIBRARY,
@@ -33,10 +35,13 @@ enum pool_id {
 	DRV_REGISTERED,
 	DRV_RANGE,
 	DRV_PHYSICAL,
+	DRV_MAPPED,
 	DRV_STREAM,
 	DRV_EVENT,
 	DRV_MODULE,
 	DRV_LIBRARY,
+	DRV_GRAPH,
+	DRV_EXEC,
 	NC_COMM,
 	NC_MEMORY,
 	N_POOLS
@@ -145,6 +150,23 @@ int app_put(struct worker *w, enum pool_id id, int r, struct seen *s, uint64_t v
 uint64_t app_first(const struct worker *w, enum pool_id id);
 uint64_t app_last(const struct worker *w, enum pool_id id);
 uint64_t app_take(struct worker *w, enum pool_id id);
+
+/* Lists of copies. Every eighth is longer than the tracer adds up (GS_BATCH_MAX, GS_BATCH3D_MAX of
+ * model/event.h): it sees the bytes of the first ones. */
+#define APP_BATCH_MAX  130
+#define APP_BATCH_SEEN 128
+#define APP_BOX_MAX    34
+#define APP_BOX_SEEN   32
+
+struct app_batch {
+	CUdeviceptr dsts[APP_BATCH_MAX], srcs[APP_BATCH_MAX];
+	size_t sizes[APP_BATCH_MAX];
+	uint64_t seen_bytes;
+};
+
+/* How many copies the list number i has; fill_batch makes them too. */
+size_t app_fill_batch(struct app_batch *ret_batch, unsigned i);
+size_t app_boxes(unsigned i);
 
 /* What a host function does: nothing, one call, deeper calls, or it jumps out. */
 void app_host_function(void *worker);

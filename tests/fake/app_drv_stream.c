@@ -65,7 +65,7 @@ CALL_TWIN(cuStreamQuery, _ptsz)
 	return DO(cuStreamQuery)(stream_of(w, i, s));
 }
 
-CALL(cuStreamIsCapturing)
+CALL_TWIN(cuStreamIsCapturing, _ptsz)
 {
 	CUstreamCaptureStatus status;
 
@@ -261,4 +261,199 @@ CALL(cuMemGetInfo_v2)
 	size_t free_bytes, total_bytes;
 
 	return DO(cuMemGetInfo_v2)(w->bad ? NULL : &free_bytes, &total_bytes);
+}
+
+/* A word of memory for the operations of streams. */
+static CUdeviceptr word_of(const struct worker *w, unsigned i, struct seen *s)
+{
+	s->stream = (uint64_t)handle_of(i);
+	s->aux = i % 3;
+	return w->bad ? 0 : (CUdeviceptr)device_ptr(i);
+}
+
+CALL_TWIN(cuStreamWriteValue32, _ptsz)
+{
+	return DO(cuStreamWriteValue32)(handle_of(i), word_of(w, i, s), 0x100 + i, i % 3);
+}
+
+CALL_TWIN(cuStreamWriteValue32_v2, _ptsz)
+{
+	return DO(cuStreamWriteValue32_v2)(handle_of(i), word_of(w, i, s), 0x100 + i, i % 3);
+}
+
+CALL_TWIN(cuStreamWriteValue64, _ptsz)
+{
+	return DO(cuStreamWriteValue64)(handle_of(i), word_of(w, i, s), 0x100 + i, i % 3);
+}
+
+CALL_TWIN(cuStreamWriteValue64_v2, _ptsz)
+{
+	return DO(cuStreamWriteValue64_v2)(handle_of(i), word_of(w, i, s), 0x100 + i, i % 3);
+}
+
+CALL_TWIN(cuStreamWaitValue32, _ptsz)
+{
+	return DO(cuStreamWaitValue32)(handle_of(i), word_of(w, i, s), 0x200 + i, i % 3);
+}
+
+CALL_TWIN(cuStreamWaitValue32_v2, _ptsz)
+{
+	return DO(cuStreamWaitValue32_v2)(handle_of(i), word_of(w, i, s), 0x200 + i, i % 3);
+}
+
+CALL_TWIN(cuStreamWaitValue64, _ptsz)
+{
+	return DO(cuStreamWaitValue64)(handle_of(i), word_of(w, i, s), 0x200 + i, i % 3);
+}
+
+CALL_TWIN(cuStreamWaitValue64_v2, _ptsz)
+{
+	return DO(cuStreamWaitValue64_v2)(handle_of(i), word_of(w, i, s), 0x200 + i, i % 3);
+}
+
+CALL_TWIN(cuStreamBatchMemOp, _ptsz)
+{
+	CUstreamBatchMemOpParams ops[2] = {{1}, {2}};
+
+	s->stream = (uint64_t)handle_of(i);
+	s->aux = i % 2;
+	return DO(cuStreamBatchMemOp)(handle_of(i), 2, w->bad ? NULL : ops, i % 2);
+}
+
+CALL_TWIN(cuStreamBatchMemOp_v2, _ptsz)
+{
+	CUstreamBatchMemOpParams ops[2] = {{1}, {2}};
+
+	s->stream = (uint64_t)handle_of(i);
+	s->aux = i % 2;
+	return DO(cuStreamBatchMemOp_v2)(handle_of(i), 2, w->bad ? NULL : ops, i % 2);
+}
+
+CALL_TWIN(cuStreamBeginCapture, _ptsz)
+{
+	s->stream = w->bad ? (uint64_t)-1 : (uint64_t)handle_of(i);
+	return DO(cuStreamBeginCapture)((CUstream)s->stream);
+}
+
+CALL_TWIN(cuStreamBeginCapture_v2, _ptsz)
+{
+	s->stream = (uint64_t)handle_of(i);
+	s->aux = w->bad ? 9 : i % 3;
+	return DO(cuStreamBeginCapture_v2)(handle_of(i), (CUstreamCaptureMode)s->aux);
+}
+
+CALL_TWIN(cuStreamBeginCaptureToGraph, _ptsz)
+{
+	s->stream = (uint64_t)handle_of(i);
+	s->aux = i % 3;
+	return DO(cuStreamBeginCaptureToGraph)(handle_of(i), w->bad ? NULL : handle_of(5000 + i),
+					       NULL, NULL, 0, (CUstreamCaptureMode)s->aux);
+}
+
+CALL_TWIN(cuStreamEndCapture, _ptsz)
+{
+	CUgraph graph = NULL;
+	int r = DO(cuStreamEndCapture)(handle_of(i), w->bad ? NULL : &graph);
+
+	s->stream = (uint64_t)handle_of(i);
+	r = app_put(w, DRV_GRAPH, r, s, (uint64_t)graph);
+	s->arg[0] = 0;
+	return r;
+}
+
+CALL_TWIN(cuStreamGetCaptureInfo, _ptsz)
+{
+	CUstreamCaptureStatus status;
+
+	s->stream = (uint64_t)handle_of(i);
+	return DO(cuStreamGetCaptureInfo)(handle_of(i), w->bad ? NULL : &status, NULL);
+}
+
+CALL_TWIN(cuStreamGetCaptureInfo_v2, _ptsz)
+{
+	CUstreamCaptureStatus status;
+
+	s->stream = (uint64_t)handle_of(i);
+	return DO(cuStreamGetCaptureInfo_v2)(handle_of(i), w->bad ? NULL : &status, NULL, NULL,
+					     NULL, NULL);
+}
+
+CALL_TWIN(cuStreamGetCaptureInfo_v3, _ptsz)
+{
+	CUstreamCaptureStatus status;
+
+	s->stream = (uint64_t)handle_of(i);
+	return DO(cuStreamGetCaptureInfo_v3)(handle_of(i), w->bad ? NULL : &status, NULL, NULL,
+					     NULL, NULL, NULL);
+}
+
+CALL(cuEventElapsedTime)
+{
+	CUevent end = event_of(w, s);
+	float ms;
+
+	s->arg[0] = (uint64_t)handle_of(2001);
+	s->arg[1] = (uint64_t)end;
+	return DO(cuEventElapsedTime)(&ms, (CUevent)handle_of(2001), end);
+}
+
+CALL(cuEventElapsedTime_v2)
+{
+	CUevent end = event_of(w, s);
+	float ms;
+
+	s->arg[0] = (uint64_t)handle_of(2001);
+	s->arg[1] = (uint64_t)end;
+	return DO(cuEventElapsedTime_v2)(&ms, (CUevent)handle_of(2001), end);
+}
+
+CALL(cuCtxSynchronize_v2)
+{
+	return DO(cuCtxSynchronize_v2)((CUcontext)(w->bad ? (uint64_t)-1 : (uint64_t)handle_of(1)));
+}
+
+static CUgraph graph_of(const struct worker *w, unsigned i, struct seen *s)
+{
+	s->arg[1] = w->bad ? 0 : (uint64_t)handle_of(6000 + i);
+	return (CUgraph)s->arg[1];
+}
+
+CALL(cuGraphInstantiate)
+{
+	CUgraphExec exec = NULL;
+	int r = DO(cuGraphInstantiate)(&exec, graph_of(w, i, s), NULL, NULL, 0);
+
+	return app_put(w, DRV_EXEC, r, s, (uint64_t)exec);
+}
+
+CALL(cuGraphInstantiate_v2)
+{
+	CUgraphExec exec = NULL;
+	int r = DO(cuGraphInstantiate_v2)(&exec, graph_of(w, i, s), NULL, NULL, 0);
+
+	return app_put(w, DRV_EXEC, r, s, (uint64_t)exec);
+}
+
+CALL(cuGraphInstantiateWithFlags)
+{
+	CUgraphExec exec = NULL;
+	int r = DO(cuGraphInstantiateWithFlags)(&exec, graph_of(w, i, s), 4);
+
+	s->aux = 4;
+	return app_put(w, DRV_EXEC, r, s, (uint64_t)exec);
+}
+
+CALL_TWIN(cuGraphInstantiateWithParams, _ptsz)
+{
+	CUDA_GRAPH_INSTANTIATE_PARAMS params = {.flags = 4};
+	CUgraphExec exec = NULL;
+	int r = DO(cuGraphInstantiateWithParams)(&exec, graph_of(w, i, s), &params);
+
+	return app_put(w, DRV_EXEC, r, s, (uint64_t)exec);
+}
+
+CALL(cuGraphExecDestroy)
+{
+	s->arg[0] = w->bad ? UNKNOWN : app_take(w, DRV_EXEC);
+	return DO(cuGraphExecDestroy)((CUgraphExec)s->arg[0]);
 }

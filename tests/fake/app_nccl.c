@@ -268,3 +268,103 @@ CALL(ncclMemFree)
 	s->arg[0] = w->bad ? UNKNOWN : app_take(w, NC_MEMORY);
 	return DO(ncclMemFree)((void *)s->arg[0]);
 }
+
+CALL(ncclGroupSimulateEnd)
+{
+	ncclSimInfo_t info = {.size = sizeof(info)};
+
+	return DO(ncclGroupSimulateEnd)(&info);
+}
+
+CALL(ncclCommRevoke)
+{
+	return DO(ncclCommRevoke)(see_comm(w, s), 0);
+}
+
+CALL(ncclCommGrow)
+{
+	ncclComm_t comm = NULL;
+	int r = DO(ncclCommGrow)(see_comm(w, s), N_RANKS + 1, NULL, -1, &comm, NULL);
+	uint64_t parent = s->arg[0];
+
+	r = app_put(w, NC_COMM, r, s, (uint64_t)comm);
+	s->arg[0] = parent;
+	return r;
+}
+
+CALL(ncclCommGetUniqueId)
+{
+	ncclUniqueId id;
+
+	return DO(ncclCommGetUniqueId)(see_comm(w, s), &id);
+}
+
+CALL(ncclCommSuspend)
+{
+	return DO(ncclCommSuspend)(see_comm(w, s), 1);
+}
+
+CALL(ncclCommResume)
+{
+	return DO(ncclCommResume)(see_comm(w, s));
+}
+
+CALL(ncclCommRegister)
+{
+	void *handle;
+
+	return DO(ncclCommRegister)(see_comm(w, s), device_ptr(i), 4096 + i, &handle);
+}
+
+CALL(ncclCommDeregister)
+{
+	return DO(ncclCommDeregister)(see_comm(w, s), device_ptr(i));
+}
+
+CALL(ncclCommWindowRegister)
+{
+	ncclWindow_t window;
+
+	return DO(ncclCommWindowRegister)(see_comm(w, s), device_ptr(i), 4096 + i, &window, 1);
+}
+
+CALL(ncclCommWindowDeregister)
+{
+	return DO(ncclCommWindowDeregister)(see_comm(w, s), device_ptr(i));
+}
+
+CALL(ncclRedOpCreatePreMulSum)
+{
+	float scalar = 0.5f;
+	ncclRedOp_t op;
+
+	return DO(ncclRedOpCreatePreMulSum)(&op, &scalar, ncclFloat32, ncclScalarHostImmediate,
+					    see_comm(w, s));
+}
+
+CALL(ncclRedOpDestroy)
+{
+	return DO(ncclRedOpDestroy)((ncclRedOp_t)(ncclNumOps + i), see_comm(w, s));
+}
+
+CALL(ncclPutSignal)
+{
+	see_collective(w, s, i, 1300 + i, 0, i % N_RANKS, device_ptr(i), NULL);
+	return DO(ncclPutSignal)(device_ptr(i), 1300 + i, type_of(w, i), (int)(i % N_RANKS),
+				 (ncclWindow_t)handle_of(30), 4096, 1, 2, 3, comm_of(w),
+				 handle_of(i));
+}
+
+CALL(ncclSignal)
+{
+	s->stream = (uint64_t)handle_of(i);
+	return DO(ncclSignal)((int)(i % N_RANKS), 1, 2, 3, see_comm(w, s), handle_of(i));
+}
+
+CALL(ncclWaitSignal)
+{
+	ncclWaitSignalDesc_t peers[2] = {{1, 0, 0, 0}, {1, 1, 0, 0}};
+
+	s->stream = (uint64_t)handle_of(i);
+	return DO(ncclWaitSignal)(2, peers, see_comm(w, s), handle_of(i));
+}

@@ -56,6 +56,14 @@ CALL_TWIN(cudaStreamBeginCapture, _ptsz)
 	return DO(cudaStreamBeginCapture)(handle_of(i), (enum cudaStreamCaptureMode)s->aux);
 }
 
+CALL_TWIN(cudaStreamBeginCaptureToGraph, _ptsz)
+{
+	s->stream = (uint64_t)handle_of(i);
+	s->aux = i % 3;
+	return DO(cudaStreamBeginCaptureToGraph)(handle_of(i), w->bad ? NULL : handle_of(5000 + i),
+						 NULL, NULL, 0, (enum cudaStreamCaptureMode)s->aux);
+}
+
 CALL_TWIN(cudaStreamEndCapture, _ptsz)
 {
 	cudaGraph_t graph = NULL;
@@ -223,6 +231,17 @@ CALL(cudaGraphInstantiateWithFlags)
 	int r = DO(cudaGraphInstantiateWithFlags)(&exec, graph, 4);
 
 	s->aux = 4;
+	s->arg[1] = (uint64_t)graph;
+	return app_put(w, RT_EXEC, r, s, (uint64_t)exec);
+}
+
+CALL_TWIN(cudaGraphInstantiateWithParams, _ptsz)
+{
+	cudaGraphInstantiateParams params = {.flags = 4};
+	cudaGraphExec_t exec = NULL;
+	cudaGraph_t graph = w->bad ? NULL : handle_of(4500 + i);
+	int r = DO(cudaGraphInstantiateWithParams)(&exec, graph, &params);
+
 	s->arg[1] = (uint64_t)graph;
 	return app_put(w, RT_EXEC, r, s, (uint64_t)exec);
 }

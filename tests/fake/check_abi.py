@@ -13,10 +13,17 @@ import struct
 import subprocess
 import sys
 
-# In the table for old releases only; the real libraries of CUDA 13 and NCCL 2.28 lack them too.
+# In the table for old releases only; the real runtime of CUDA 13 lacks them too.
 ABSENT = {
     "cudaLaunchCooperativeKernelMultiDevice": "removed from the runtime in CUDA 13",
-    "ncclAllToAll": "the real library spells it ncclAlltoAll",
+    "cudaEventElapsedTime_v2": "of CUDA 12.8 and 12.9",
+    "cudaGetDeviceProperties_v2": "of CUDA 12",
+    "cudaMemPrefetchAsync_v2": "of CUDA 12",
+    "cudaMemPrefetchAsync_v2_ptsz": "of CUDA 12",
+    "cudaStreamGetCaptureInfo_v2": "of CUDA 12",
+    "cudaStreamGetCaptureInfo_v2_ptsz": "of CUDA 12",
+    "cudaStreamGetCaptureInfo_v3": "of CUDA 12",
+    "cudaStreamGetCaptureInfo_v3_ptsz": "of CUDA 12",
 }
 CUDA_HOME = os.environ.get("CUDA_HOME", "/usr/local/cuda")
 LAYERS = ("cuda-runtime", "cuda-driver", "nccl")

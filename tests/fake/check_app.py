@@ -14,13 +14,18 @@ import sys
 import tempfile
 import time
 
-ABSENT = {"cudaLaunchCooperativeKernelMultiDevice", "ncclAllToAll"}
+from check_abi import ABSENT
+
 # What must come before a function so that it succeeds.
 FIRST = {
     "cudaHostUnregister": "cudaHostRegister",
     "cudaFreeArray": "cudaMallocArray",
     "cudaStreamDestroy": "cudaStreamCreate",
     "cudaEventDestroy": "cudaEventCreate",
+    "cudaFreeMipmappedArray": "cudaMallocMipmappedArray",
+    "cudaIpcCloseMemHandle": "cudaIpcOpenMemHandle",
+    "cuIpcCloseMemHandle": "cuIpcOpenMemHandle",
+    "cuGraphExecDestroy": "cuGraphInstantiate",
     "cudaLibraryUnload": "cudaLibraryLoadData",
     "cudaGraphExecDestroy": "cudaGraphInstantiate",
     "cuMemHostUnregister": "cuMemHostRegister_v2",
@@ -34,6 +39,7 @@ FIRST = {
     "cuLibraryUnload": "cuLibraryLoadData",
     "cuPointerGetAttribute": "cuMemAlloc_v2",
     "ncclGroupEnd": "ncclGroupStart",
+    "ncclGroupSimulateEnd": "ncclGroupStart",
 }
 NEVER_FAIL = {
     "cudaDeviceSynchronize", "cudaDeviceReset", "cudaGetLastError", "cudaPeekAtLastError", "cuCtxSynchronize",
@@ -62,7 +68,7 @@ def check_every_function(app, names, env, what):
     """Each function alone, succeeding and failing."""
     for name in names:
         before = [f"{FIRST[name]}=3"] if name in FIRST else []
-        if name.startswith("ncclComm") and "Init" not in name or name in COLLECTIVES:
+        if name.startswith(("ncclComm", "ncclRedOp")) and "Init" not in name or name in COLLECTIVES:
             before.append("ncclCommInitRank=3")
         line = run(app, *before, f"{name}=3", env=env)[0]
         f = line["functions"][name]
@@ -75,7 +81,7 @@ def check_every_function(app, names, env, what):
 
 COLLECTIVES = {
     "ncclAllReduce", "ncclReduceScatter", "ncclReduce", "ncclBroadcast", "ncclBcast", "ncclAllGather", "ncclAlltoAll",
-    "ncclGather", "ncclScatter", "ncclSend", "ncclRecv",
+    "ncclGather", "ncclScatter", "ncclSend", "ncclRecv", "ncclPutSignal", "ncclSignal", "ncclWaitSignal",
 }  # fmt: skip
 
 

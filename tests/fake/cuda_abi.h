@@ -18,17 +18,20 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUlib_st *CUlibrary, *cudaLibrary_t;
 typedef struct CUkern_st *cudaKernel_t;
-typedef struct CUgraph_st *cudaGraph_t;
-typedef struct CUgraphNode_st *cudaGraphNode_t;
+typedef struct CUgraph_st *CUgraph, *cudaGraph_t;
+typedef struct CUgraphNode_st *CUgraphNode, *cudaGraphNode_t;
 typedef struct CUgraphExec_st *CUgraphExec, *cudaGraphExec_t;
 typedef struct CUmemPoolHandle_st *CUmemoryPool, *cudaMemPool_t;
 typedef struct CUarray_st *CUarray;
 typedef struct cudaArray *cudaArray_t;
 typedef const struct cudaArray *cudaArray_const_t;
+typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
 typedef unsigned long long CUdeviceptr;
 typedef unsigned int CUdeviceptr_v1;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef int CUdevice;
+typedef uint32_t cuuint32_t;
+typedef uint64_t cuuint64_t;
 
 /* Only the codes that the stand-ins answer with. */
 typedef enum cudaError {
@@ -89,6 +92,18 @@ typedef enum CUpointer_attribute_enum { CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2 } C
 typedef enum CUfunction_attribute_enum {
 	CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0
 } CUfunction_attribute;
+typedef enum CUstreamCaptureMode_enum {
+	CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+	CU_STREAM_CAPTURE_MODE_RELAXED = 2
+} CUstreamCaptureMode;
+enum cudaMemcpy3DOperandType {
+	cudaMemcpyOperandTypePointer = 1,
+	cudaMemcpyOperandTypeArray = 2,
+};
+typedef enum CUmemcpy3DOperandType_enum {
+	CU_MEMCPY_OPERAND_TYPE_POINTER = 1,
+	CU_MEMCPY_OPERAND_TYPE_ARRAY = 2,
+} CUmemcpy3DOperandType;
 typedef enum CUstreamCaptureStatus_enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 } CUstreamCaptureStatus;
 
 typedef void (*cudaHostFn_t)(void *userData);
@@ -128,6 +143,66 @@ struct cudaMemcpy3DParms {
 	struct cudaExtent extent;
 	enum cudaMemcpyKind kind;
 };
+
+struct cudaMemcpy3DPeerParms {
+	cudaArray_t srcArray;
+	struct cudaPos srcPos;
+	struct cudaPitchedPtr srcPtr;
+	int srcDevice;
+	cudaArray_t dstArray;
+	struct cudaPos dstPos;
+	struct cudaPitchedPtr dstPtr;
+	int dstDevice;
+	struct cudaExtent extent;
+};
+
+struct cudaMemLocation {
+	int type;
+	int id;
+};
+
+struct cudaMemcpyAttributes {
+	int srcAccessOrder;
+	struct cudaMemLocation srcLocHint, dstLocHint;
+	unsigned int flags;
+};
+
+struct cudaOffset3D {
+	size_t x, y, z;
+};
+
+struct cudaMemcpy3DOperand {
+	enum cudaMemcpy3DOperandType type;
+	union {
+		struct {
+			void *ptr;
+			size_t rowLength, layerHeight;
+			struct cudaMemLocation locHint;
+		} ptr;
+		struct {
+			cudaArray_t array;
+			struct cudaOffset3D offset;
+		} array;
+	} op;
+};
+
+struct cudaMemcpy3DBatchOp {
+	struct cudaMemcpy3DOperand src, dst;
+	struct cudaExtent extent;
+	int srcAccessOrder;
+	unsigned int flags;
+};
+
+typedef struct cudaIpcMemHandle_st {
+	char reserved[64];
+} cudaIpcMemHandle_t;
+
+typedef struct cudaGraphInstantiateParams_st {
+	unsigned long long flags;
+	cudaStream_t uploadStream;
+	cudaGraphNode_t errNode_out;
+	int result_out;
+} cudaGraphInstantiateParams;
 
 typedef struct cudaLaunchAttribute_st {
 	cudaLaunchAttributeID id;
@@ -207,6 +282,59 @@ typedef struct CUDA_MEMCPY3D_st {
 	size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
+/* With the context of each side where CUDA_MEMCPY3D has a reserved word. */
+typedef struct CUDA_MEMCPY3D_PEER_st {
+	size_t srcXInBytes, srcY, srcZ, srcLOD;
+	CUmemorytype srcMemoryType;
+	const void *srcHost;
+	CUdeviceptr srcDevice;
+	CUarray srcArray;
+	CUcontext srcContext;
+	size_t srcPitch, srcHeight;
+	size_t dstXInBytes, dstY, dstZ, dstLOD;
+	CUmemorytype dstMemoryType;
+	void *dstHost;
+	CUdeviceptr dstDevice;
+	CUarray dstArray;
+	CUcontext dstContext;
+	size_t dstPitch, dstHeight;
+	size_t WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D_PEER;
+
+typedef struct CUDA_MEMCPY2D_v1_st {
+	unsigned int srcXInBytes, srcY;
+	CUmemorytype srcMemoryType;
+	const void *srcHost;
+	CUdeviceptr_v1 srcDevice;
+	CUarray srcArray;
+	unsigned int srcPitch;
+	unsigned int dstXInBytes, dstY;
+	CUmemorytype dstMemoryType;
+	void *dstHost;
+	CUdeviceptr_v1 dstDevice;
+	CUarray dstArray;
+	unsigned int dstPitch;
+	unsigned int WidthInBytes, Height;
+} CUDA_MEMCPY2D_v1;
+
+typedef struct CUDA_MEMCPY3D_v1_st {
+	unsigned int srcXInBytes, srcY, srcZ, srcLOD;
+	CUmemorytype srcMemoryType;
+	const void *srcHost;
+	CUdeviceptr_v1 srcDevice;
+	CUarray srcArray;
+	void *reserved0;
+	unsigned int srcPitch, srcHeight;
+	unsigned int dstXInBytes, dstY, dstZ, dstLOD;
+	CUmemorytype dstMemoryType;
+	void *dstHost;
+	CUdeviceptr_v1 dstDevice;
+	CUarray dstArray;
+	void *reserved1;
+	unsigned int dstPitch, dstHeight;
+	unsigned int WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D_v1;
+
 typedef struct CUmemLocation_st {
 	int type;
 	int id;
@@ -225,9 +353,61 @@ typedef struct CUmemAccessDesc_st {
 	int flags;
 } CUmemAccessDesc;
 
+typedef struct CUmemcpyAttributes_st {
+	int srcAccessOrder;
+	CUmemLocation srcLocHint, dstLocHint;
+	unsigned int flags;
+} CUmemcpyAttributes;
+
+typedef struct CUextent3D_st {
+	size_t width, height, depth;
+} CUextent3D;
+
+typedef struct CUmemcpy3DOperand_st {
+	CUmemcpy3DOperandType type;
+	union {
+		struct {
+			CUdeviceptr ptr;
+			size_t rowLength, layerHeight;
+			CUmemLocation locHint;
+		} ptr;
+		struct {
+			CUarray array;
+			size_t offset[3];
+		} array;
+	} op;
+} CUmemcpy3DOperand;
+
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st {
+	CUmemcpy3DOperand src, dst;
+	CUextent3D extent;
+	int srcAccessOrder;
+	unsigned int flags;
+} CUDA_MEMCPY3D_BATCH_OP;
+
+typedef struct CUipcMemHandle_st {
+	char reserved[64];
+} CUipcMemHandle;
+
+typedef union CUstreamBatchMemOpParams_union {
+	int operation;
+	uint64_t pad[6];
+} CUstreamBatchMemOpParams;
+
+typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
+	cuuint64_t flags;
+	CUstream hUploadStream;
+	CUgraphNode hErrNode_out;
+	int result_out;
+} CUDA_GRAPH_INSTANTIATE_PARAMS;
+
 typedef struct cudaGraphEdgeData_st {
 	unsigned char from_port, to_port, type, reserved[5];
 } cudaGraphEdgeData;
+
+typedef struct CUgraphEdgeData_st {
+	unsigned char from_port, to_port, type, reserved[5];
+} CUgraphEdgeData;
 
 struct cudaPointerAttributes {
 	enum cudaMemoryType type;

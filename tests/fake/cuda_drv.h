@@ -35,4 +35,11 @@
 #define DRV_PTSZ(name, params, args) FAKE_TWIN(DRV, CUresult, name, _ptsz, params, args)
 #define DRV_PTDS(name, params, args) FAKE_TWIN(DRV, CUresult, name, _ptds, params, args)
 
+/* cuda_memory.c. Freeing nothing is allowed; a copy of no bytes may have no addresses. side: which
+ * of the three addresses of one side of a copy counts. */
+CUresult fake_drv_give(enum fake_kind kind, uint64_t bytes, uint64_t *ret_address);
+CUresult fake_drv_take(unsigned kinds, uint64_t address);
+CUresult fake_drv_copied(uint64_t dst, uint64_t src, uint64_t bytes);
+uint64_t fake_drv_side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array);
+
 #endif

@@ -326,12 +326,3 @@ DRV(cuFuncGetAttribute, (int *pi, CUfunction_attribute attrib, CUfunction hfunc)
 	*pi = attrib == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? MAX_BLOCK_THREADS : 0;
 	return CUDA_SUCCESS;
 }
-
-DRV(cuStreamIsCapturing, (CUstream hStream, CUstreamCaptureStatus *captureStatus))
-{
-	fake_begin(__func__, FAKE_COST_NONE, 0);
-	if (!captureStatus)
-		return CUDA_ERROR_INVALID_VALUE;
-	*captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-	return CUDA_SUCCESS;
-}

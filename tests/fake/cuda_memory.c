@@ -4,7 +4,7 @@
 #define PITCH   512
 #define GRANULE (2ull << 20) /* of cuMemCreate and cuMemAddressReserve */
 
-static CUresult give(enum fake_kind kind, uint64_t bytes, uint64_t *ret_address)
+CUresult fake_drv_give(enum fake_kind kind, uint64_t bytes, uint64_t *ret_address)
 {
 	uint64_t address;
 	int r;
@@ -19,11 +19,11 @@ static CUresult give(enum fake_kind kind, uint64_t bytes, uint64_t *ret_address)
 
 static CUresult give_ptr(enum fake_kind kind, uint64_t bytes, CUdeviceptr *ret_ptr)
 {
-	return give(kind, bytes, (uint64_t *)ret_ptr);
+	return fake_drv_give(kind, bytes, (uint64_t *)ret_ptr);
 }
 
 /* Freeing nothing is allowed. */
-static CUresult take(unsigned kinds, uint64_t address)
+CUresult fake_drv_take(unsigned kinds, uint64_t address)
 {
 	return address ? (CUresult)fake_free(kinds, address) : CUDA_SUCCESS;
 }
@@ -36,7 +36,7 @@ DRV(cuMemAlloc, (CUdeviceptr_v1 * dptr, unsigned int bytesize))
 	fake_begin(__func__, FAKE_COST_ALLOC, bytesize);
 	if (!dptr)
 		return CUDA_ERROR_INVALID_VALUE;
-	r = give(FAKE_DEVICE32, bytesize, &address);
+	r = fake_drv_give(FAKE_DEVICE32, bytesize, &address);
 	if (r == CUDA_SUCCESS)
 		*dptr = (CUdeviceptr_v1)address;
 	return r;
@@ -74,19 +74,20 @@ DRV(cuMemAllocManaged, (CUdeviceptr * dptr, size_t bytesize, unsigned int flags)
 DRV(cuMemAllocHost, (void **pp, unsigned int bytesize))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, bytesize);
-	return give(FAKE_HOST, bytesize, (uint64_t *)pp);
+	return fake_drv_give(FAKE_HOST, bytesize, (uint64_t *)pp);
 }
 
 DRV(cuMemAllocHost_v2, (void **pp, size_t bytesize))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, bytesize);
-	return give(FAKE_HOST, bytesize, (uint64_t *)pp);
+	return fake_drv_give(FAKE_HOST, bytesize, (uint64_t *)pp);
 }
 
 DRV(cuMemHostAlloc, (void **pp, size_t bytesize, unsigned int Flags))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, bytesize);
-	return Flags & ~7u ? CUDA_ERROR_INVALID_VALUE : give(FAKE_HOST, bytesize, (uint64_t *)pp);
+	return Flags & ~7u ? CUDA_ERROR_INVALID_VALUE
+			   : fake_drv_give(FAKE_HOST, bytesize, (uint64_t *)pp);
 }
 
 DRV(cuMemHostRegister_v2, (void *p, size_t bytesize, unsigned int Flags))
@@ -162,19 +163,19 @@ DRV(cuMemRelease, (CUmemGenericAllocationHandle handle))
 DRV(cuMemFree, (CUdeviceptr_v1 dptr))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, 0);
-	return take(FAKE_DEVICE32, dptr);
+	return fake_drv_take(FAKE_DEVICE32, dptr);
 }
 
 DRV(cuMemFree_v2, (CUdeviceptr dptr))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, 0);
-	return take(FAKE_DEVICE | FAKE_DEVICE32, dptr);
+	return fake_drv_take(FAKE_DEVICE | FAKE_DEVICE32, dptr);
 }
 
 DRV(cuMemFreeHost, (void *p))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, 0);
-	return take(FAKE_HOST, (uint64_t)p);
+	return fake_drv_take(FAKE_HOST, (uint64_t)p);
 }
 
 DRV(cuMemHostUnregister, (void *p))
@@ -186,10 +187,10 @@ DRV(cuMemHostUnregister, (void *p))
 DRV_PTSZ(cuMemFreeAsync, (CUdeviceptr dptr, CUstream hStream), (dptr, hStream))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
-	return take(FAKE_DEVICE, dptr);
+	return fake_drv_take(FAKE_DEVICE, dptr);
 }
 
-static CUresult copied(uint64_t dst, uint64_t src, uint64_t bytes)
+CUresult fake_drv_copied(uint64_t dst, uint64_t src, uint64_t bytes)
 {
 	return bytes && (!dst || !src) ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -197,14 +198,14 @@ static CUresult copied(uint64_t dst, uint64_t src, uint64_t bytes)
 DRV_PTDS(cuMemcpy, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount), (dst, src, ByteCount))
 {
 	fake_begin(__func__, FAKE_COST_COPY, ByteCount);
-	return copied(dst, src, ByteCount);
+	return fake_drv_copied(dst, src, ByteCount);
 }
 
 DRV_PTSZ(cuMemcpyAsync, (CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream),
 	 (dst, src, ByteCount, hStream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, ByteCount);
-	return copied(dst, src, ByteCount);
+	return fake_drv_copied(dst, src, ByteCount);
 }
 
 DRV_PTDS(cuMemcpyPeer,
@@ -213,7 +214,7 @@ DRV_PTDS(cuMemcpyPeer,
 	 (dstDevice, dstContext, srcDevice, srcContext, ByteCount))
 {
 	fake_begin(__func__, FAKE_COST_COPY, ByteCount);
-	return copied(dstDevice, srcDevice, ByteCount);
+	return fake_drv_copied(dstDevice, srcDevice, ByteCount);
 }
 
 DRV_PTSZ(cuMemcpyPeerAsync,
@@ -222,14 +223,14 @@ DRV_PTSZ(cuMemcpyPeerAsync,
 	 (dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, ByteCount);
-	return copied(dstDevice, srcDevice, ByteCount);
+	return fake_drv_copied(dstDevice, srcDevice, ByteCount);
 }
 
 DRV_PTDS(cuMemcpyHtoD_v2, (CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount),
 	 (dstDevice, srcHost, ByteCount))
 {
 	fake_begin(__func__, FAKE_COST_COPY, ByteCount);
-	return copied(dstDevice, (uint64_t)srcHost, ByteCount);
+	return fake_drv_copied(dstDevice, (uint64_t)srcHost, ByteCount);
 }
 
 DRV_PTSZ(cuMemcpyHtoDAsync_v2,
@@ -237,14 +238,14 @@ DRV_PTSZ(cuMemcpyHtoDAsync_v2,
 	 (dstDevice, srcHost, ByteCount, hStream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, ByteCount);
-	return copied(dstDevice, (uint64_t)srcHost, ByteCount);
+	return fake_drv_copied(dstDevice, (uint64_t)srcHost, ByteCount);
 }
 
 DRV_PTDS(cuMemcpyDtoH_v2, (void *dstHost, CUdeviceptr srcDevice, size_t ByteCount),
 	 (dstHost, srcDevice, ByteCount))
 {
 	fake_begin(__func__, FAKE_COST_COPY, ByteCount);
-	return copied((uint64_t)dstHost, srcDevice, ByteCount);
+	return fake_drv_copied((uint64_t)dstHost, srcDevice, ByteCount);
 }
 
 DRV_PTSZ(cuMemcpyDtoHAsync_v2,
@@ -252,14 +253,14 @@ DRV_PTSZ(cuMemcpyDtoHAsync_v2,
 	 (dstHost, srcDevice, ByteCount, hStream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, ByteCount);
-	return copied((uint64_t)dstHost, srcDevice, ByteCount);
+	return fake_drv_copied((uint64_t)dstHost, srcDevice, ByteCount);
 }
 
 DRV_PTDS(cuMemcpyDtoD_v2, (CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount),
 	 (dstDevice, srcDevice, ByteCount))
 {
 	fake_begin(__func__, FAKE_COST_COPY, ByteCount);
-	return copied(dstDevice, srcDevice, ByteCount);
+	return fake_drv_copied(dstDevice, srcDevice, ByteCount);
 }
 
 DRV_PTSZ(cuMemcpyDtoDAsync_v2,
@@ -267,11 +268,11 @@ DRV_PTSZ(cuMemcpyDtoDAsync_v2,
 	 (dstDevice, srcDevice, ByteCount, hStream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, ByteCount);
-	return copied(dstDevice, srcDevice, ByteCount);
+	return fake_drv_copied(dstDevice, srcDevice, ByteCount);
 }
 
 /* Which of the three addresses of one side counts. */
-static uint64_t side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array)
+uint64_t fake_drv_side(CUmemorytype type, const void *host, CUdeviceptr device, CUarray array)
 {
 	switch (type) {
 	case CU_MEMORYTYPE_HOST:
@@ -289,9 +290,10 @@ static CUresult copied_rows(const CUDA_MEMCPY2D *p)
 {
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	return copied(side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray),
-		      side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray),
-		      p->WidthInBytes * p->Height);
+	return fake_drv_copied(
+		fake_drv_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray),
+		fake_drv_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray),
+		p->WidthInBytes * p->Height);
 }
 
 DRV_PTDS(cuMemcpy2D_v2, (const CUDA_MEMCPY2D *pCopy), (pCopy))
@@ -316,9 +318,10 @@ static CUresult copied_box(const CUDA_MEMCPY3D *p)
 {
 	if (!p)
 		return CUDA_ERROR_INVALID_VALUE;
-	return copied(side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray),
-		      side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray),
-		      p->WidthInBytes * p->Height * p->Depth);
+	return fake_drv_copied(
+		fake_drv_side(p->dstMemoryType, p->dstHost, p->dstDevice, p->dstArray),
+		fake_drv_side(p->srcMemoryType, p->srcHost, p->srcDevice, p->srcArray),
+		p->WidthInBytes * p->Height * p->Depth);
 }
 
 DRV_PTDS(cuMemcpy3D_v2, (const CUDA_MEMCPY3D *pCopy), (pCopy))

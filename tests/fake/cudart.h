@@ -11,4 +11,10 @@
 /* Every runtime call ends with it: what failed is also this thread's last error. */
 cudaError_t fake_rt_end(int code);
 
+/* cudart_memory.c. Freeing nothing is allowed; a copy of no bytes may have no addresses. */
+cudaError_t fake_rt_give(enum fake_kind kind, uint64_t bytes, void **ret_ptr);
+cudaError_t fake_rt_take(unsigned kinds, const void *ptr);
+cudaError_t fake_rt_copied(const void *dst, const void *src, uint64_t bytes,
+			   enum cudaMemcpyKind kind);
+
 #endif

@@ -4,7 +4,7 @@
 
 #define PITCH 512
 
-static cudaError_t give(enum fake_kind kind, uint64_t bytes, void **ret_ptr)
+cudaError_t fake_rt_give(enum fake_kind kind, uint64_t bytes, void **ret_ptr)
 {
 	uint64_t address;
 	int r;
@@ -18,7 +18,7 @@ static cudaError_t give(enum fake_kind kind, uint64_t bytes, void **ret_ptr)
 }
 
 /* Freeing nothing is allowed. */
-static cudaError_t take(unsigned kinds, const void *ptr)
+cudaError_t fake_rt_take(unsigned kinds, const void *ptr)
 {
 	return fake_rt_end(ptr ? fake_free(kinds, (uint64_t)ptr) : FAKE_OK);
 }
@@ -26,14 +26,14 @@ static cudaError_t take(unsigned kinds, const void *ptr)
 RT(cudaMalloc, (void **devPtr, size_t size))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, size);
-	return give(FAKE_DEVICE, size, devPtr);
+	return fake_rt_give(FAKE_DEVICE, size, devPtr);
 }
 
 RT_PTSZ(cudaMallocAsync, (void **devPtr, size_t size, cudaStream_t hStream),
 	(devPtr, size, hStream))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, size);
-	return give(FAKE_DEVICE, size, devPtr);
+	return fake_rt_give(FAKE_DEVICE, size, devPtr);
 }
 
 RT_PTSZ(cudaMallocFromPoolAsync,
@@ -41,7 +41,7 @@ RT_PTSZ(cudaMallocFromPoolAsync,
 	(ptr, size, memPool, stream))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, size);
-	return give(FAKE_DEVICE, size, ptr);
+	return fake_rt_give(FAKE_DEVICE, size, ptr);
 }
 
 RT(cudaMallocManaged, (void **devPtr, size_t size, unsigned int flags))
@@ -49,13 +49,13 @@ RT(cudaMallocManaged, (void **devPtr, size_t size, unsigned int flags))
 	fake_begin(__func__, FAKE_COST_ALLOC, size);
 	if (flags != 1 && flags != 2) /* cudaMemAttachGlobal, cudaMemAttachHost */
 		return fake_rt_end(cudaErrorInvalidValue);
-	return give(FAKE_DEVICE, size, devPtr);
+	return fake_rt_give(FAKE_DEVICE, size, devPtr);
 }
 
 RT(cudaMallocHost, (void **ptr, size_t size))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, size);
-	return give(FAKE_HOST, size, ptr);
+	return fake_rt_give(FAKE_HOST, size, ptr);
 }
 
 RT(cudaHostAlloc, (void **pHost, size_t size, unsigned int flags))
@@ -63,7 +63,7 @@ RT(cudaHostAlloc, (void **pHost, size_t size, unsigned int flags))
 	fake_begin(__func__, FAKE_COST_ALLOC, size);
 	if (flags & ~7u)
 		return fake_rt_end(cudaErrorInvalidValue);
-	return give(FAKE_HOST, size, pHost);
+	return fake_rt_give(FAKE_HOST, size, pHost);
 }
 
 RT(cudaHostRegister, (void *ptr, size_t size, unsigned int flags))
@@ -80,7 +80,7 @@ RT(cudaMallocPitch, (void **devPtr, size_t *pitch, size_t width, size_t height))
 	fake_begin(__func__, FAKE_COST_ALLOC, padded * height);
 	if (!pitch)
 		return fake_rt_end(cudaErrorInvalidValue);
-	r = give(FAKE_DEVICE, padded * height, devPtr);
+	r = fake_rt_give(FAKE_DEVICE, padded * height, devPtr);
 	if (r == cudaSuccess)
 		*pitch = padded;
 	return r;
@@ -96,7 +96,7 @@ RT(cudaMalloc3D, (struct cudaPitchedPtr * pitchedDevPtr, struct cudaExtent exten
 	fake_begin(__func__, FAKE_COST_ALLOC, bytes);
 	if (!pitchedDevPtr)
 		return fake_rt_end(cudaErrorInvalidValue);
-	r = give(FAKE_DEVICE, bytes, &ptr);
+	r = fake_rt_give(FAKE_DEVICE, bytes, &ptr);
 	if (r == cudaSuccess)
 		*pitchedDevPtr = (struct cudaPitchedPtr){ptr, padded, extent.width, extent.height};
 	return r;
@@ -112,25 +112,25 @@ RT(cudaMallocArray, (cudaArray_t * array, const struct cudaChannelFormatDesc *de
 		return fake_rt_end(cudaErrorInvalidValue);
 	bytes = (uint64_t)(desc->x + desc->y + desc->z + desc->w) / 8 * width *
 		(height ? height : 1);
-	return give(FAKE_ARRAY, bytes, (void **)array);
+	return fake_rt_give(FAKE_ARRAY, bytes, (void **)array);
 }
 
 RT(cudaFree, (void *devPtr))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, 0);
-	return take(FAKE_DEVICE, devPtr);
+	return fake_rt_take(FAKE_DEVICE, devPtr);
 }
 
 RT_PTSZ(cudaFreeAsync, (void *devPtr, cudaStream_t hStream), (devPtr, hStream))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC_ASYNC, 0);
-	return take(FAKE_DEVICE, devPtr);
+	return fake_rt_take(FAKE_DEVICE, devPtr);
 }
 
 RT(cudaFreeHost, (void *ptr))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, 0);
-	return take(FAKE_HOST, ptr);
+	return fake_rt_take(FAKE_HOST, ptr);
 }
 
 RT(cudaHostUnregister, (void *ptr))
@@ -142,11 +142,11 @@ RT(cudaHostUnregister, (void *ptr))
 RT(cudaFreeArray, (cudaArray_t array))
 {
 	fake_begin(__func__, FAKE_COST_ALLOC, 0);
-	return take(FAKE_ARRAY, array);
+	return fake_rt_take(FAKE_ARRAY, array);
 }
 
-static cudaError_t copied(const void *dst, const void *src, uint64_t bytes,
-			  enum cudaMemcpyKind kind)
+cudaError_t fake_rt_copied(const void *dst, const void *src, uint64_t bytes,
+			   enum cudaMemcpyKind kind)
 {
 	if ((unsigned)kind > cudaMemcpyDefault)
 		return fake_rt_end(cudaErrorInvalidMemcpyDirection);
@@ -159,14 +159,14 @@ static cudaError_t copied_rows(const void *dst, size_t dst_pitch, const void *sr
 {
 	if (width > dst_pitch || width > src_pitch)
 		return fake_rt_end(cudaErrorInvalidPitchValue);
-	return copied(dst, src, width * height, kind);
+	return fake_rt_copied(dst, src, width * height, kind);
 }
 
 RT_PTDS(cudaMemcpy, (void *dst, const void *src, size_t count, enum cudaMemcpyKind kind),
 	(dst, src, count, kind))
 {
 	fake_begin(__func__, FAKE_COST_COPY, count);
-	return copied(dst, src, count, kind);
+	return fake_rt_copied(dst, src, count, kind);
 }
 
 RT_PTSZ(cudaMemcpyAsync,
@@ -174,20 +174,20 @@ RT_PTSZ(cudaMemcpyAsync,
 	(dst, src, count, kind, stream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, count);
-	return copied(dst, src, count, kind);
+	return fake_rt_copied(dst, src, count, kind);
 }
 
 RT(cudaMemcpyPeer, (void *dst, int dstDevice, const void *src, int srcDevice, size_t count))
 {
 	fake_begin(__func__, FAKE_COST_COPY, count);
-	return copied(dst, src, count, cudaMemcpyDeviceToDevice);
+	return fake_rt_copied(dst, src, count, cudaMemcpyDeviceToDevice);
 }
 
 RT(cudaMemcpyPeerAsync,
    (void *dst, int dstDevice, const void *src, int srcDevice, size_t count, cudaStream_t stream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, count);
-	return copied(dst, src, count, cudaMemcpyDeviceToDevice);
+	return fake_rt_copied(dst, src, count, cudaMemcpyDeviceToDevice);
 }
 
 RT_PTDS(cudaMemcpy2D,
@@ -212,9 +212,9 @@ static cudaError_t copied_box(const struct cudaMemcpy3DParms *p)
 {
 	if (!p)
 		return fake_rt_end(cudaErrorInvalidValue);
-	return copied(p->dstArray ? (const void *)p->dstArray : p->dstPtr.ptr,
-		      p->srcArray ? (const void *)p->srcArray : p->srcPtr.ptr,
-		      p->extent.width * p->extent.height * p->extent.depth, p->kind);
+	return fake_rt_copied(p->dstArray ? (const void *)p->dstArray : p->dstPtr.ptr,
+			      p->srcArray ? (const void *)p->srcArray : p->srcPtr.ptr,
+			      p->extent.width * p->extent.height * p->extent.depth, p->kind);
 }
 
 RT_PTDS(cudaMemcpy3D, (const struct cudaMemcpy3DParms *p), (p))
@@ -235,7 +235,7 @@ RT_PTDS(cudaMemcpyToSymbol,
 	(symbol, src, count, offset, kind))
 {
 	fake_begin(__func__, FAKE_COST_COPY, count);
-	return copied(symbol, src, count, kind);
+	return fake_rt_copied(symbol, src, count, kind);
 }
 
 RT_PTSZ(cudaMemcpyToSymbolAsync,
@@ -244,7 +244,7 @@ RT_PTSZ(cudaMemcpyToSymbolAsync,
 	(symbol, src, count, offset, kind, stream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, count);
-	return copied(symbol, src, count, kind);
+	return fake_rt_copied(symbol, src, count, kind);
 }
 
 RT_PTDS(cudaMemcpyFromSymbol,
@@ -252,7 +252,7 @@ RT_PTDS(cudaMemcpyFromSymbol,
 	(dst, symbol, count, offset, kind))
 {
 	fake_begin(__func__, FAKE_COST_COPY, count);
-	return copied(dst, symbol, count, kind);
+	return fake_rt_copied(dst, symbol, count, kind);
 }
 
 RT_PTSZ(cudaMemcpyFromSymbolAsync,
@@ -261,7 +261,7 @@ RT_PTSZ(cudaMemcpyFromSymbolAsync,
 	(dst, symbol, count, offset, kind, stream))
 {
 	fake_begin(__func__, FAKE_COST_COPY_ASYNC, count);
-	return copied(dst, symbol, count, kind);
+	return fake_rt_copied(dst, symbol, count, kind);
 }
 
 RT_PTDS(cudaMemcpy2DToArray,

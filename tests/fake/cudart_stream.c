@@ -69,6 +69,16 @@ RT_PTSZ(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode
 	return fake_rt_end((unsigned)mode > 2 ? cudaErrorInvalidValue : cudaSuccess);
 }
 
+RT_PTSZ(cudaStreamBeginCaptureToGraph,
+	(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *dependencies,
+	 const cudaGraphEdgeData *dependencyData, size_t numDependencies,
+	 enum cudaStreamCaptureMode mode),
+	(stream, graph, dependencies, dependencyData, numDependencies, mode))
+{
+	fake_begin(__func__, FAKE_COST_EVENT, 0);
+	return fake_rt_end(!graph || (unsigned)mode > 2 ? cudaErrorInvalidValue : cudaSuccess);
+}
+
 RT_PTSZ(cudaStreamEndCapture, (cudaStream_t stream, cudaGraph_t *pGraph), (stream, pGraph))
 {
 	fake_begin(__func__, FAKE_COST_EVENT, 0);
@@ -228,6 +238,16 @@ RT(cudaGraphInstantiateWithFlags,
 	fake_begin(__func__, FAKE_COST_MODULE, 0);
 	return graph ? give(FAKE_GRAPH_EXEC, (void **)pGraphExec)
 		     : fake_rt_end(cudaErrorInvalidValue);
+}
+
+RT_PTSZ(cudaGraphInstantiateWithParams,
+	(cudaGraphExec_t * pGraphExec, cudaGraph_t graph,
+	 cudaGraphInstantiateParams *instantiateParams),
+	(pGraphExec, graph, instantiateParams))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	return graph && instantiateParams ? give(FAKE_GRAPH_EXEC, (void **)pGraphExec)
+					  : fake_rt_end(cudaErrorInvalidValue);
 }
 
 RT(cudaGraphExecDestroy, (cudaGraphExec_t graphExec))

@@ -147,6 +147,90 @@ NC(CommShrink, (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, n
 	return new_comm(comm->n_ranks - excludeRanksCount, rank, comm->device, newcomm);
 }
 
+NC(CommRevoke, (ncclComm_t comm, int revokeFlags))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return is_comm(comm) ? ncclSuccess : ncclInvalidArgument;
+}
+
+NC(CommGrow, (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
+	      ncclComm_t *newcomm, ncclConfig_t *config))
+{
+	fake_begin(__func__, FAKE_COST_MODULE, 0);
+	if (!is_comm(comm) || nRanks <= comm->n_ranks || rank != -1)
+		return ncclInvalidArgument;
+	return new_comm(nRanks, comm->rank, comm->device, newcomm);
+}
+
+NC(CommGetUniqueId, (ncclComm_t comm, ncclUniqueId *uniqueId))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!is_comm(comm) || !uniqueId)
+		return ncclInvalidArgument;
+	return getrandom(uniqueId, sizeof(*uniqueId), 0) == sizeof(*uniqueId) ? ncclSuccess
+									      : ncclSystemError;
+}
+
+NC(CommSuspend, (ncclComm_t comm, int flags))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return is_comm(comm) ? ncclSuccess : ncclInvalidArgument;
+}
+
+NC(CommResume, (ncclComm_t comm))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return is_comm(comm) ? ncclSuccess : ncclInvalidArgument;
+}
+
+/* What is registered is not remembered: its handle is its address. */
+NC(CommRegister, (const ncclComm_t comm, void *buff, size_t size, void **handle))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	if (!is_comm(comm) || !buff || !size || !handle)
+		return ncclInvalidArgument;
+	*handle = buff;
+	return ncclSuccess;
+}
+
+NC(CommDeregister, (const ncclComm_t comm, void *handle))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	return is_comm(comm) && handle ? ncclSuccess : ncclInvalidArgument;
+}
+
+NC(CommWindowRegister, (ncclComm_t comm, void *buff, size_t size, ncclWindow_t *win, int winFlags))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	if (!is_comm(comm) || !buff || !size || !win)
+		return ncclInvalidArgument;
+	*win = buff;
+	return ncclSuccess;
+}
+
+NC(CommWindowDeregister, (ncclComm_t comm, ncclWindow_t win))
+{
+	fake_begin(__func__, FAKE_COST_ALLOC, 0);
+	return is_comm(comm) && win ? ncclSuccess : ncclInvalidArgument;
+}
+
+/* Every new operation is the first one. */
+NC(RedOpCreatePreMulSum, (ncclRedOp_t * op, void *scalar, ncclDataType_t datatype,
+			  ncclScalarResidence_t residence, ncclComm_t comm))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!is_comm(comm) || !op || !scalar || (unsigned)datatype >= ncclNumTypes)
+		return ncclInvalidArgument;
+	*op = (ncclRedOp_t)ncclNumOps;
+	return ncclSuccess;
+}
+
+NC(RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	return is_comm(comm) && op >= ncclNumOps ? ncclSuccess : ncclInvalidArgument;
+}
+
 NC(CommFinalize, (ncclComm_t comm))
 {
 	fake_begin(__func__, FAKE_COST_NONE, 0);
@@ -247,6 +331,17 @@ NC(GroupEnd, (void))
 	return ncclSuccess;
 }
 
+NC(GroupSimulateEnd, (ncclSimInfo_t * simInfo))
+{
+	fake_begin(__func__, FAKE_COST_NONE, 0);
+	if (!group_depth)
+		return ncclInvalidUsage;
+	group_depth--;
+	if (simInfo)
+		simInfo->estimatedTime = 1.0f;
+	return ncclSuccess;
+}
+
 /* peer: a root or the other side. In a group the work is done by its end. */
 static ncclResult_t enqueued(const char *func, const struct ncclComm *comm, ncclDataType_t type,
 			     ncclRedOp_t op, int peer)
@@ -322,4 +417,22 @@ NC(Recv, (void *recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclC
 	  cudaStream_t stream))
 {
 	return enqueued(__func__, comm, datatype, ncclSum, peer);
+}
+
+NC(PutSignal, (const void *localbuff, size_t count, ncclDataType_t datatype, int peer,
+	       ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx, unsigned int flags,
+	       ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, datatype, ncclSum, peer);
+}
+
+NC(Signal,
+   (int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, comm, ncclInt8, ncclSum, peer);
+}
+
+NC(WaitSignal, (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream))
+{
+	return enqueued(__func__, signalDescs ? comm : NULL, ncclInt8, ncclSum, 0);
 }

@@ -15,6 +15,7 @@
 #define NCCL_SPLIT_NOCOLOR   -1
 
 typedef struct ncclComm *ncclComm_t;
+typedef struct ncclWindow_vidmem *ncclWindow_t;
 
 typedef struct {
 	char internal[NCCL_UNIQUE_ID_BYTES];
@@ -54,6 +55,14 @@ typedef enum {
 	ncclNumTypes = 12,
 } ncclDataType_t;
 
+typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
+
+typedef struct ncclSimInfo_v22200 {
+	size_t size;
+	unsigned int magic, version;
+	float estimatedTime;
+} ncclSimInfo_t;
+
 typedef struct ncclConfig_v22800 {
 	size_t size;
 	unsigned int magic, version;
@@ -68,5 +77,28 @@ typedef struct ncclConfig_v22800 {
 #define NCCL_CONFIG_MAGIC 0xcafebeef
 
 #include "nccl_protos.h"
+
+/* Of NCCL 2.29 and newer, as its documentation has them: not among the prototypes that are compared
+ * with the header of 2.28. */
+typedef struct {
+	int opCnt, peer, sigIdx, ctx;
+} ncclWaitSignalDesc_t;
+
+#define NCCL_NEWER(name, params)                                                                   \
+	ncclResult_t nccl##name params;                                                            \
+	ncclResult_t pnccl##name params;
+
+NCCL_NEWER(PutSignal, (const void *localbuff, size_t count, ncclDataType_t datatype, int peer,
+		       ncclWindow_t peerWin, size_t peerWinOffset, int sigIdx, int ctx,
+		       unsigned int flags, ncclComm_t comm, cudaStream_t stream))
+NCCL_NEWER(Signal, (int peer, int sigIdx, int ctx, unsigned int flags, ncclComm_t comm,
+		    cudaStream_t stream))
+NCCL_NEWER(WaitSignal,
+	   (int nDesc, ncclWaitSignalDesc_t *signalDescs, ncclComm_t comm, cudaStream_t stream))
+NCCL_NEWER(CommGrow, (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank,
+		      ncclComm_t *newcomm, ncclConfig_t *config))
+NCCL_NEWER(CommGetUniqueId, (ncclComm_t comm, ncclUniqueId *uniqueId))
+NCCL_NEWER(CommSuspend, (ncclComm_t comm, int flags))
+NCCL_NEWER(CommResume, (ncclComm_t comm))
 
 #endif

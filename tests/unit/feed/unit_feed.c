@@ -83,13 +83,13 @@ static void losses_and_attachments(void **state)
 {
 	struct fixture *x = *state;
 	const struct gs_attach a = {.path = "/lib/libcuda.so.1",
-					 .function = "cuInit",
-					 .reason = "no such symbol",
-					 .status = -ENOENT,
-					 .n_probes = 4,
-					 .n_moved = 3,
-					 .n_stepped = 1,
-					 .layer = GS_LAYER_CUDA_DRIVER};
+				    .function = "cuInit",
+				    .reason = "no such symbol",
+				    .status = -ENOENT,
+				    .n_probes = 4,
+				    .n_moved = 3,
+				    .n_stepped = 1,
+				    .layer = GS_LAYER_CUDA_DRIVER};
 	const struct gs_rec_attach *r;
 	const struct gs_rec_loss *l;
 

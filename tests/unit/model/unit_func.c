@@ -30,11 +30,43 @@ static void ids_and_names_match(void **state)
 	}
 }
 
+/* Words read above the return address. */
+static unsigned stack_words(const struct gs_func_desc *d)
+{
+	return d->n_stack & GS_V_LOW ? 0 : d->n_stack;
+}
+
 /* A word is one that is saved: a register, or one of the stack words that the row asks for. */
 static void check_word(const struct gs_func *f, unsigned v)
 {
-	if (v != GS_V_NONE && v >= (unsigned)GS_V_STACK + f->desc.n_stack)
-		fail_msg("%s uses word %u, of which %u are read", f->name, v, f->desc.n_stack);
+	if (v != GS_V_NONE && v >= GS_V_STACK + stack_words(&f->desc))
+		fail_msg("%s uses word %u, of which %u are read", f->name, v,
+			 stack_words(&f->desc));
+}
+
+static bool in(const uint8_t *words, size_t n, unsigned v)
+{
+	for (size_t i = 0; i < n; i++)
+		if (words[i] == v)
+			return true;
+	return false;
+}
+
+/* Marking a word as 32 bits wide says something only of one that is used, and of a register. */
+static void check_low(const struct gs_func *f)
+{
+	const struct gs_func_desc *d = &f->desc;
+	const uint8_t used[] = {d->v_bytes,  d->v_bytes2, d->v_arg[0],
+				d->v_arg[1], d->v_arg[2], d->v_arg[3]};
+
+	if (!(d->n_stack & GS_V_LOW)) {
+		assert_true(d->n_stack <= 7);
+		return;
+	}
+	assert_true((d->n_stack & ~GS_V_LOW) > 0 && (d->n_stack & ~GS_V_LOW) < 1 << GS_V_STACK);
+	for (unsigned v = 0; v < GS_V_STACK; v++)
+		if (d->n_stack & 1 << v && !in(used, sizeof(used), v))
+			fail_msg("%s: word %u is 32 bits wide and not used", f->name, v);
 }
 
 static void rows_are_sound(void **state)
@@ -49,8 +81,8 @@ static void rows_are_sound(void **state)
 		assert_memory_equal(f->name, prefix[d->layer], strlen(prefix[d->layer]));
 		assert_true((d->layer == GS_LAYER_CUDA_RUNTIME) == !strncmp(f->name, "cuda", 4));
 		assert_true(d->op < GS_CLASS_COUNT);
-		assert_true(d->n_stack <= 7);
-		assert_true(d->post <= GS_POST_NCCL ||
+		check_low(f);
+		assert_true(d->post <= GS_POST_LAUNCH_GRID ||
 			    (d->post >= GS_POST_COMM_INIT && d->post <= GS_POST_COMM_SIZE));
 		check_word(f, d->v_bytes);
 		check_word(f, d->v_bytes2);
@@ -58,6 +90,9 @@ static void rows_are_sound(void **state)
 		if (d->post == GS_POST_NCCL) {
 			check_word(f, d->v_aux & 15);
 			check_word(f, d->v_aux >> 4);
+			/* Without the type or the count there are no bytes. */
+			assert_true(d->v_bytes != GS_V_NONE && d->v_bytes2 != GS_V_NONE);
+			assert_true(d->layer == GS_LAYER_NCCL && d->not_error == 7);
 		} else {
 			check_word(f, d->v_aux);
 		}
@@ -68,6 +103,8 @@ static void rows_are_sound(void **state)
 			assert_true(d->v_bytes != GS_V_NONE || d->post != GS_POST_NONE);
 		if (d->op == GS_CLASS_FREE || d->op == GS_CLASS_ALLOC)
 			assert_true(d->v_arg[0] == 0);
+		if (d->op == GS_CLASS_COLLECTIVE || d->op == GS_CLASS_P2P)
+			assert_true(d->post == GS_POST_NCCL && d->v_arg[0] == d->v_bytes);
 		if (d->op == GS_CLASS_COLLECTIVE || d->op == GS_CLASS_P2P)
 			assert_true(d->v_arg[1] != GS_V_NONE && d->v_stream != GS_V_NONE);
 	}
@@ -104,6 +141,21 @@ static void arguments_are_where_the_prototypes_say(void **state)
 	check("cuMemcpyHtoDAsync_v2", 2, 3, NO, 0, 1);
 	check("cuMemsetD2D8Async", 3, 5, 2, 0, NO);
 	check("cuEventRecord", NO, 1, NO, 0, NO);
+	check("cudaMemcpyArrayToArray", S(0), NO, S(1), 0, 3);
+	check("cudaMemcpy2DArrayToArray_ptds", S(0), NO, S(2), 0, 3);
+	check("cudaMemcpyFromArrayAsync", 4, S(0), 5, 0, 1);
+	check("cudaMemcpyBatchAsync", 2, S(1), NO, 0, 1);
+	check("cuMemcpyBatchAsync", 2, S(2), NO, 0, 1);
+	check("cuMemcpyBatchAsync_v2_ptsz", 2, S(1), NO, 0, 1);
+	check("cudaMemPrefetchAsync", 1, 4, NO, 0, NO);
+	check("cuMemPrefetchAsync", 1, 3, NO, 0, NO);
+	check("cuMemPrefetchBatchAsync", 1, S(1), NO, 0, NO);
+	check("cuMemcpyHtoAAsync_v2", 3, 4, NO, 0, 2);
+	check("cuMemcpyAtoA", 4, NO, NO, 0, 2);
+	check("cudaMallocMipmappedArray", S(0), NO, 3, 0, NO);
+	check("cuStreamWaitValue64_v2_ptsz", NO, 0, 3, NO, NO);
+	check("ncclPutSignal", 1, S(4), GS_V_NONE | 3 << 4, 1, S(3));
+	check("ncclRedOpCreatePreMulSum", NO, NO, NO, 4, NO);
 	check("ncclAllReduce", 2, S(0), 4 | GS_V_NONE << 4, 2, 5);
 	check("ncclReduce", 2, S(1), 4 | 5 << 4, 2, S(0));
 	check("ncclBroadcast", 2, S(0), GS_V_NONE | 4 << 4, 2, 5);
@@ -112,6 +164,10 @@ static void arguments_are_where_the_prototypes_say(void **state)
 	assert_int_equal(gs_func_by_name("cuEventQuery")->desc.not_error, 600);
 	assert_int_equal(gs_func_by_name("ncclAllReduce")->desc.not_error, 7);
 	assert_int_equal(gs_func_by_name("cudaMalloc")->desc.not_error, 0);
+	assert_int_equal(gs_func_by_name("cuMemcpyDtoH")->desc.n_stack, GS_V_LOW | 1 << 1 | 1 << 2);
+	assert_int_equal(gs_func_by_name("cuEventElapsedTime_v2")->desc.not_error, 600);
+	assert_null(gs_func_by_name("ncclAllToAll")); /* no release has it */
+	assert_false(gs_func_by_name("cuStreamGetCaptureInfo_v3_ptsz")->by_default);
 	assert_false(gs_func_by_name("cudaGetDevice")->by_default);
 	assert_true(gs_func_by_name("cudaLaunchKernel")->by_default);
 }
@@ -196,6 +252,9 @@ static void arguments_in_words(void **state)
 	c = (struct gs_rec_call){.arg = {0xd, 0xe}, .bytes = 10, .aux = GS_COPY_D2H};
 	assert_string_equal(args(&c, GS_LAYER_CUDA_DRIVER, GS_CLASS_COPY),
 			    "bytes=10 kind=DtoH destination=0xd source=0xe stream=0x0");
+	c.arg[2] = 3; /* of a batch */
+	assert_string_equal(args(&c, GS_LAYER_CUDA_DRIVER, GS_CLASS_COPY),
+			    "bytes=10 kind=DtoH destination=0xd source=0xe copies=3 stream=0x0");
 	c = (struct gs_rec_call){.arg = {0xd}, .bytes = 10, .ret = 2};
 	assert_string_equal(args(&c, GS_LAYER_CUDA_RUNTIME, GS_CLASS_ALLOC),
 			    "pointer=0xd bytes=10 result=cudaErrorMemoryAllocation");
