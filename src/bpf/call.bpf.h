@@ -125,20 +125,14 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 	__u32 id = bpf_get_attach_cookie(ctx) & FUNC_MASK, depth, slot;
 	const volatile struct gs_func_desc *d = &gs_desc[id];
 	struct gs_kernel_state *s = state_get();
-	struct gs_task_mark *m;
 	struct gs_thread *t;
 	struct gs_frame *f;
 
 	if (!s || s->stopped)
 		return false;
-	m = mark_get(false);
-	if (m && (m->slot || m->filter_gen == s->filter_gen))
-		slot = m->slot;
-	else
-		slot = thread_decide(d->layer);
-	if (!slot)
-		return false;
-	t = bpf_map_lookup_elem(&gs_threads, &slot);
+	t = thread_same(&slot);
+	if (!t)
+		t = thread_find(s, d->layer, &slot);
 	if (!t)
 		return false;
 	depth = t->depth;

@@ -101,4 +101,57 @@ static __noinline __u32 thread_decide(__u32 layer)
 	return slot;
 }
 
+/* The slot of the followed thread that called last on this processor. Mostly it is the one that calls
+ * now, and its struct tells: that is cheaper than to ask the task's storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} gs_last_slot SEC(".maps");
+
+/* The struct of the calling thread when it is also the one that called last here; else NULL. A slot
+ * that was given back has no tid any more, or another's. */
+static __always_inline struct gs_thread *thread_same(__u32 *ret_slot)
+{
+	__u32 zero = 0, *last = bpf_map_lookup_elem(&gs_last_slot, &zero), pid, tid;
+	struct gs_thread *t;
+
+	if (!last || !*last)
+		return NULL;
+	if (gs_config.task_storage) {
+		struct task_struct *task = (void *)bpf_get_current_task_btf();
+
+		pid = task->tgid;
+		tid = task->pid;
+	} else {
+		__u64 id = bpf_get_current_pid_tgid();
+
+		pid = id >> 32;
+		tid = (__u32)id;
+	}
+	*ret_slot = *last;
+	t = bpf_map_lookup_elem(&gs_threads, ret_slot);
+	return t && t->tid == tid && t->pid == pid && !t->ended ? t : NULL;
+}
+
+/* The struct of the calling thread; NULL when it is not followed. */
+static __always_inline struct gs_thread *thread_find(struct gs_kernel_state *s, __u32 layer,
+						     __u32 *ret_slot)
+{
+	struct gs_task_mark *m = mark_get(false);
+	__u32 zero = 0, *last;
+
+	if (m && (m->slot || m->filter_gen == s->filter_gen))
+		*ret_slot = m->slot;
+	else
+		*ret_slot = thread_decide(layer);
+	if (!*ret_slot)
+		return NULL;
+	last = bpf_map_lookup_elem(&gs_last_slot, &zero);
+	if (last)
+		*last = *ret_slot;
+	return bpf_map_lookup_elem(&gs_threads, ret_slot);
+}
+
 #endif
