@@ -388,6 +388,20 @@ static void open_calls_of_cuda(void **state)
 	assert_int_equal(c.arg[0], 0);
 	assert_true(c.call_flags & GS_CALL_ARGS_UNREAD);
 
+	c = open_call(x, "cudaMemcpyBatchAsync", &f);
+	assert_int_equal(c.bytes, 0);
+	assert_int_equal(c.arg[0], 0);
+	assert_int_equal(c.arg[1], 0);
+	assert_int_equal(c.stream, 17);
+	assert_true(c.call_flags & GS_CALL_ARGS_UNREAD);
+	assert_int_equal(open_call(x, "cuMemcpy3D", &f).bytes, 0);
+	assert_int_equal(open_call(x, "cudaMalloc3DArray", &f).bytes, 0);
+	assert_int_equal(open_call(x, "cuMemcpyHtoD", &f).bytes, 12);
+	c = open_call(x, "cuLaunchGridAsync", &f);
+	assert_int_equal(c.arg[1], 11 | 12ull << 32);
+	assert_int_equal(c.arg[2], 1);
+	assert_int_equal(c.stream, 13);
+
 	assert_int_equal(open_call(x, "cuMemsetD8_v2", &f).bytes, 12);
 	assert_int_equal(open_call(x, "cuMemsetD16_v2", &f).bytes, 24);
 	assert_int_equal(open_call(x, "cuMemsetD32_v2", &f).bytes, 48);
