@@ -49,7 +49,7 @@ glibc_only() {
 suite() {
 	local name=$1 folder=$2
 	shift 2
-	meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes 2 "$@"
+	timeout 900 meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes 2 "$@"
 	cp "$folder/meson-logs/check_$name.junit.xml" "$results/$name.junit.xml" 2>/dev/null ||
 		result fail "tests of $name" "(nothing was run)"
 }
