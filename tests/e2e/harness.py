@@ -26,6 +26,12 @@ import tempfile
 import time
 import traceback
 
+# Whoever runs the tests behind nohup or in the background of a shell has signals ignored, which
+# commands would inherit.
+for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYERS = ('cuda-runtime', 'cuda-driver', 'nccl')
 PR_SET_CHILD_SUBREAPER = 36
