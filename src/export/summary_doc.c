@@ -151,7 +151,8 @@ static void put_processes(struct gs_doc *doc, const struct gs_summary *s)
 		put_u64(doc, "pid", p->pid);
 		put_u64_if(doc, "ns_pid", p->ns_pid, p->ns_pid);
 		put_u64_if(doc, "parent_pid", p->parent_pid, p->parent_pid);
-		put_u64(doc, "uid", p->uid);
+		/* A process that ended unread has no ids of its own known. */
+		put_u64_if(doc, "uid", p->uid, p->ns_pid);
 		put_text(doc, "comm", p->comm);
 		put_text(doc, "exe", p->exe);
 		put_text(doc, "cmdline", p->cmdline);
