@@ -155,6 +155,7 @@ class Bench:
                                                            "--cpu", self.cpu)), ""),
             "floor": floor("session"),
             "floor-clock": floor("session-clock"),
+            "floor-ring": floor("session-ring"),
             "summary": ours(),
             "events-gst": ours(file="gst"),
             "events-pftrace": ours(file="pftrace"),

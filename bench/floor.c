@@ -1,8 +1,8 @@
 /*
- * floor: puts an empty program, or one that reads the clock, on a function's entry and return, says
- * READY, and waits for a signal.
+ * floor: puts an empty program, one that reads the clock, or one that also sends a record, on a
+ * function's entry and return, says READY, and waits for a signal.
  *
- *   floor session|session-clock|pair|pair-clock FILE FUNCTION [BYTES]
+ *   floor session|session-clock|session-ring|pair|pair-clock FILE FUNCTION [BYTES]
  *
  * BYTES is how far into the function the probe goes. Status 3: this kernel has no such links.
  */
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
@@ -47,6 +48,22 @@ static int find(const char *path, const char *name, unsigned long *ret_offset)
 	return r;
 }
 
+static int ignore(void *ctx, void *data, size_t bytes)
+{
+	return 0;
+}
+
+/* Keeps the ring empty, as often as gpuscope looks into its own. */
+static void wait_and_read(const sigset_t *set, int ring_fd)
+{
+	struct ring_buffer *ring = ring_buffer__new(ring_fd, ignore, NULL, NULL);
+	struct timespec pause = {.tv_nsec = 20000000};
+
+	while (sigtimedwait(set, NULL, &pause) < 0)
+		ring_buffer__consume(ring);
+	ring_buffer__free(ring);
+}
+
 int main(int argc, char **argv)
 {
 	struct floor_bpf *s = floor_bpf__open();
@@ -57,16 +74,21 @@ int main(int argc, char **argv)
 	unsigned long offset;
 	uint64_t cookie = 1;
 	sigset_t set;
-	int r, sig;
+	int r;
 
 	if (argc < 4 || !s) {
 		fprintf(stderr,
-			"floor session|session-clock|pair|pair-clock FILE FUNCTION [BYTES]\n");
+			"floor session|session-clock|session-ring|pair|pair-clock FILE FUNCTION "
+			"[BYTES]\n");
 		return 2;
 	}
 	libbpf_set_print(quiet);
-	prog = session ? (clock ? s->progs.floor_session_clock : s->progs.floor_session)
-		       : (clock ? s->progs.floor_pair_clock : s->progs.floor_pair);
+	if (session && strstr(argv[1], "ring"))
+		prog = s->progs.floor_session_ring;
+	else if (session)
+		prog = clock ? s->progs.floor_session_clock : s->progs.floor_session;
+	else
+		prog = clock ? s->progs.floor_pair_clock : s->progs.floor_pair;
 	bpf_program__set_autoload(prog, true);
 	bpf_program__set_expected_attach_type(prog, (enum bpf_attach_type)type);
 	r = floor_bpf__load(s);
@@ -91,7 +113,7 @@ int main(int argc, char **argv)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	printf("READY\n");
 	fflush(stdout);
-	sigwait(&set, &sig);
+	wait_and_read(&set, bpf_map__fd(s->maps.floor_ring));
 	floor_bpf__destroy(s);
 	return 0;
 }
