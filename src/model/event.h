@@ -295,11 +295,10 @@ struct gs_kernel_config {
 	__u64 min_dur_ns; /* shorter calls are aggregated, not sent */
 	__u32 filter;     /* enum gs_filter, ored */
 	__u32 uid;        /* GS_FILTER_UID */
-	__u32 reserved;
 	__u8 events;       /* 1: whole calls are sent; 0: all are aggregated */
 	__u8 follow;       /* 1: children of followed processes are followed */
 	__u8 task_storage; /* 1: the kernel has it for tracing programs */
-	__u8 pad;
+	__u8 pad[5];
 	char comm[16]; /* GS_FILTER_COMM, padded with zeros */
 };
 _Static_assert(sizeof(struct gs_kernel_config) == 40, "gs_kernel_config");
