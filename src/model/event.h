@@ -292,9 +292,9 @@ enum gs_filter {
 /* Constants of a run, written before the programs are loaded: the verifier drops what they rule
  * out. */
 struct gs_kernel_config {
-	__u64 min_dur_ns; /* shorter calls are aggregated, not sent */
-	__u32 filter;     /* enum gs_filter, ored */
-	__u32 uid;        /* GS_FILTER_UID */
+	__u64 min_dur_ns;  /* shorter calls are aggregated, not sent */
+	__u32 filter;      /* enum gs_filter, ored */
+	__u32 uid;         /* GS_FILTER_UID */
 	__u8 events;       /* 1: whole calls are sent; 0: all are aggregated */
 	__u8 follow;       /* 1: children of followed processes are followed */
 	__u8 task_storage; /* 1: the kernel has it for tracing programs */
