@@ -1,0 +1,64 @@
+/*
+ * The GPUs of this machine, read through their vendors' interfaces: NVML, opened at run time, and
+ * AMD's sysfs. Every call to NVML is made by one thread of this room, watched: when a call does not
+ * come back the snapshot says so and the program goes on. Slow values (seconds to minutes apart)
+ * keep their last reading in between; static facts are read once.
+ *
+ * One thread at a time calls these functions; the room's own thread is inside.
+ */
+#ifndef GS_GPU_GPU_H
+#define GS_GPU_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/gpu.h"
+
+struct gs_gpu;
+
+enum gs_gpu_group { /* what is read; ored */
+		    GS_GPU_READ_BASIC =
+			    1, /* utilisation, memory, temperature, power, energy, clocks */
+		    GS_GPU_READ_PROCESSES = 2,
+		    GS_GPU_READ_HEALTH =
+			    4, /* ECC, remaps, recovery, PCIe link and replays, limits */
+		    GS_GPU_READ_LINKS = 8,   /* NVLink */
+		    GS_GPU_READ_GPM = 16,    /* SM, tensor, DRAM, ...: Hopper and newer */
+		    GS_GPU_READ_EVENTS = 32, /* XIDs of NVML and of the kernel's log */
+		    GS_GPU_READ_ALL = 63,
+};
+
+struct gs_gpu_options {
+	size_t size;     /* of this struct */
+	unsigned groups; /* enum gs_gpu_group; 0: all */
+	/* For tests and unusual installations; NULL: the usual places. */
+	const char *nvml_path;
+	const char *sysfs_root; /* "/sys" */
+	const char *proc_root;  /* "/proc" */
+	const char *kmsg_path;  /* "/dev/kmsg" */
+	uint64_t hang_ns;       /* a call longer than this hangs; 0: 5 s */
+	uint64_t slow_ns;       /* between two readings of slow values; 0: 30 s */
+	bool accounting;        /* ask for processes that ended between two samples */
+};
+
+/* Works without any GPU or library: the snapshots then tell why there is nothing. -ENOMEM, or
+ * -EAGAIN when no thread can be started. */
+int gs_gpu_open(const struct gs_gpu_options *options, struct gs_gpu **ret_gpu, struct gs_err *err);
+void gs_gpu_close(struct gs_gpu **gpu);
+
+/* Read now. The snapshot is the caller's. Returns 0 also when nothing could be read (see its
+ * state), -ENOMEM otherwise. Never takes much longer than hang_ns. */
+int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret_snapshot);
+
+/* Let go of the driver, so that a GPU can be reset or divided anew; snapshots say RELEASED until
+ * gs_gpu_resume(). */
+void gs_gpu_release(struct gs_gpu *gpu);
+void gs_gpu_resume(struct gs_gpu *gpu);
+
+/* How two GPUs of the last snapshot are connected: "NV18", "PIX", "PXB", "PHB", "NODE", "SYS", "X",
+ * "" unknown; as `nvidia-smi topo -m` writes it. Lent for ever. */
+const char *gs_gpu_topology(struct gs_gpu *gpu, uint32_t a, uint32_t b);
+
+#endif

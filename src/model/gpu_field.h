@@ -1,0 +1,166 @@
+/*
+ * What can be known of a GPU at one moment, one row for each value:
+ *
+ *   GS_GPU_FIELD(ID, key, unit, kind, family, label, label_value, title, help)
+ *
+ * ID      enum gs_gpu_field GS_GPU_ID
+ * key     the name in JSON, CSV, YAML and --fields; ends in its unit
+ * unit    enum gs_metric_unit without GS_UNIT_
+ * kind    GAUGE, or COUNTER: only grows, since the driver was loaded
+ * family  the Prometheus metric without its prefix "gpuscope_"; rows that differ only by a label
+ *         share one. A counter's gets "_total" added.
+ * label, label_value  the label that tells the rows of a family apart; "" none
+ * title   the heading of a column, 8 characters at most
+ * help    one sentence
+ *
+ * Units are base units: a share is 0..1. Everything that shows, stores or exports a value of a GPU
+ * is made from this table. To add a value: a row here, the lines in src/gpu that fill it.
+ */
+#define GS_GPU_FIELDS(X)                                                                           \
+	X(UTIL, "utilization_ratio", RATIO, GAUGE, "gpu_utilization_ratio", "", "", "util",        \
+	  "Share of the time in which a kernel ran on the GPU.")                                   \
+	X(MEM_UTIL, "memory_utilization_ratio", RATIO, GAUGE, "gpu_memory_activity_ratio", "", "", \
+	  "memctl", "Share of the time in which device memory was read or written.")               \
+	X(ENC_UTIL, "encoder_utilization_ratio", RATIO, GAUGE, "gpu_engine_utilization_ratio",     \
+	  "engine", "encoder", "enc", "Share of the time in which an engine was busy.")            \
+	X(DEC_UTIL, "decoder_utilization_ratio", RATIO, GAUGE, "gpu_engine_utilization_ratio",     \
+	  "engine", "decoder", "dec", "Share of the time in which an engine was busy.")            \
+	X(JPG_UTIL, "jpeg_utilization_ratio", RATIO, GAUGE, "gpu_engine_utilization_ratio",        \
+	  "engine", "jpeg", "jpg", "Share of the time in which an engine was busy.")               \
+	X(OFA_UTIL, "ofa_utilization_ratio", RATIO, GAUGE, "gpu_engine_utilization_ratio",         \
+	  "engine", "ofa", "ofa", "Share of the time in which an engine was busy.")                \
+	X(MEM_TOTAL, "memory_total_bytes", BYTES, GAUGE, "gpu_memory_total_bytes", "", "",         \
+	  "mem-tot", "Size of device memory.")                                                     \
+	X(MEM_USED, "memory_used_bytes", BYTES, GAUGE, "gpu_memory_used_bytes", "", "", "mem",     \
+	  "Device memory allocated to processes.")                                                 \
+	X(MEM_RESERVED, "memory_reserved_bytes", BYTES, GAUGE, "gpu_memory_reserved_bytes", "",    \
+	  "", "mem-rsv", "Device memory kept by driver and firmware.")                             \
+	X(MEM_FREE, "memory_free_bytes", BYTES, GAUGE, "gpu_memory_free_bytes", "", "",            \
+	  "mem-free", "Device memory that can be allocated.")                                      \
+	X(BAR1_TOTAL, "bar1_total_bytes", BYTES, GAUGE, "gpu_bar1_total_bytes", "", "",            \
+	  "bar1-tot", "Size of the window through which the host sees device memory.")             \
+	X(BAR1_USED, "bar1_used_bytes", BYTES, GAUGE, "gpu_bar1_used_bytes", "", "", "bar1",       \
+	  "Used part of the window through which the host sees device memory.")                    \
+	X(TEMP_GPU, "temperature_celsius", CELSIUS, GAUGE, "gpu_temperature_celsius", "sensor",    \
+	  "gpu", "temp", "Temperature.")                                                           \
+	X(TEMP_MEM, "memory_temperature_celsius", CELSIUS, GAUGE, "gpu_temperature_celsius",       \
+	  "sensor", "memory", "mem-temp", "Temperature.")                                          \
+	X(TEMP_SLOWDOWN, "slowdown_temperature_celsius", CELSIUS, GAUGE,                           \
+	  "gpu_temperature_limit_celsius", "limit", "slowdown", "t-slow",                          \
+	  "Temperature at which the GPU acts.")                                                    \
+	X(TEMP_SHUTDOWN, "shutdown_temperature_celsius", CELSIUS, GAUGE,                           \
+	  "gpu_temperature_limit_celsius", "limit", "shutdown", "t-shut",                          \
+	  "Temperature at which the GPU acts.")                                                    \
+	X(TEMP_MEM_MAX, "memory_temperature_limit_celsius", CELSIUS, GAUGE,                        \
+	  "gpu_temperature_limit_celsius", "limit", "memory", "t-mem",                             \
+	  "Temperature at which the GPU acts.")                                                    \
+	X(POWER, "power_watts", WATTS, GAUGE, "gpu_power_watts", "kind", "average", "power",       \
+	  "Electrical power; average: over the last second on most GPUs.")                         \
+	X(POWER_INSTANT, "power_instant_watts", WATTS, GAUGE, "gpu_power_watts", "kind",           \
+	  "instant", "pwr-inst", "Electrical power; average: over the last second on most GPUs.")  \
+	X(POWER_LIMIT, "power_limit_watts", WATTS, GAUGE, "gpu_power_limit_watts", "limit",        \
+	  "enforced", "pwr-cap", "Limits of power.")                                               \
+	X(POWER_LIMIT_DEFAULT, "power_limit_default_watts", WATTS, GAUGE,                          \
+	  "gpu_power_limit_watts", "limit", "default", "cap-def", "Limits of power.")              \
+	X(POWER_LIMIT_MAX, "power_limit_max_watts", WATTS, GAUGE, "gpu_power_limit_watts",         \
+	  "limit", "max", "cap-max", "Limits of power.")                                           \
+	X(ENERGY, "energy_joules", JOULES, COUNTER, "gpu_energy_joules", "", "", "energy",         \
+	  "Energy used.")                                                                          \
+	X(CLOCK_SM, "sm_clock_hertz", HERTZ, GAUGE, "gpu_clock_hertz", "domain", "sm", "sm-clk",   \
+	  "Clock.")                                                                                \
+	X(CLOCK_MEM, "memory_clock_hertz", HERTZ, GAUGE, "gpu_clock_hertz", "domain", "memory",    \
+	  "mem-clk", "Clock.")                                                                     \
+	X(CLOCK_GRAPHICS, "graphics_clock_hertz", HERTZ, GAUGE, "gpu_clock_hertz", "domain",       \
+	  "graphics", "gr-clk", "Clock.")                                                          \
+	X(CLOCK_VIDEO, "video_clock_hertz", HERTZ, GAUGE, "gpu_clock_hertz", "domain", "video",    \
+	  "vid-clk", "Clock.")                                                                     \
+	X(CLOCK_SM_MAX, "sm_clock_max_hertz", HERTZ, GAUGE, "gpu_clock_max_hertz", "domain", "sm", \
+	  "sm-max", "Highest clock.")                                                              \
+	X(CLOCK_MEM_MAX, "memory_clock_max_hertz", HERTZ, GAUGE, "gpu_clock_max_hertz", "domain",  \
+	  "memory", "mem-max", "Highest clock.")                                                   \
+	X(PSTATE, "performance_state", NONE, GAUGE, "gpu_performance_state", "", "", "pstate",     \
+	  "Performance state, 0 the fastest.")                                                     \
+	X(THROTTLE_REASONS, "throttle_reasons_mask", NONE, GAUGE, "gpu_throttle_reasons_mask", "", \
+	  "", "throttle", "Why clocks are held down now, as NVML's bit mask.")                     \
+	X(THROTTLE_SW_POWER, "throttle_sw_power_seconds", SECONDS, COUNTER,                        \
+	  "gpu_throttle_seconds", "reason", "sw_power_cap", "thr-pwr",                             \
+	  "Time for which clocks were held down.")                                                 \
+	X(THROTTLE_HW_POWER_BRAKE, "throttle_hw_power_brake_seconds", SECONDS, COUNTER,            \
+	  "gpu_throttle_seconds", "reason", "hw_power_brake", "thr-brk",                           \
+	  "Time for which clocks were held down.")                                                 \
+	X(THROTTLE_SW_THERMAL, "throttle_sw_thermal_seconds", SECONDS, COUNTER,                    \
+	  "gpu_throttle_seconds", "reason", "sw_thermal", "thr-swt",                               \
+	  "Time for which clocks were held down.")                                                 \
+	X(THROTTLE_HW_THERMAL, "throttle_hw_thermal_seconds", SECONDS, COUNTER,                    \
+	  "gpu_throttle_seconds", "reason", "hw_thermal", "thr-hwt",                               \
+	  "Time for which clocks were held down.")                                                 \
+	X(THROTTLE_SYNC_BOOST, "throttle_sync_boost_seconds", SECONDS, COUNTER,                    \
+	  "gpu_throttle_seconds", "reason", "sync_boost", "thr-syn",                               \
+	  "Time for which clocks were held down.")                                                 \
+	X(PCIE_GEN, "pcie_link_generation", NONE, GAUGE, "gpu_pcie_link_generation", "of",         \
+	  "now", "pcie-gen", "Generation of the PCIe link.")                                       \
+	X(PCIE_GEN_MAX, "pcie_link_generation_max", NONE, GAUGE, "gpu_pcie_link_generation", "of", \
+	  "max", "gen-max", "Generation of the PCIe link.")                                        \
+	X(PCIE_WIDTH, "pcie_link_width", NONE, GAUGE, "gpu_pcie_link_width", "of", "now",          \
+	  "pcie-w", "Lanes of the PCIe link.")                                                     \
+	X(PCIE_WIDTH_MAX, "pcie_link_width_max", NONE, GAUGE, "gpu_pcie_link_width", "of", "max",  \
+	  "w-max", "Lanes of the PCIe link.")                                                      \
+	X(PCIE_TX, "pcie_tx_bytes", BYTES, COUNTER, "gpu_pcie_bytes", "direction", "tx",           \
+	  "pcie-tx", "Bytes over PCIe; tx: sent by the GPU.")                                      \
+	X(PCIE_RX, "pcie_rx_bytes", BYTES, COUNTER, "gpu_pcie_bytes", "direction", "rx",           \
+	  "pcie-rx", "Bytes over PCIe; tx: sent by the GPU.")                                      \
+	X(PCIE_REPLAYS, "pcie_replays", NONE, COUNTER, "gpu_pcie_replays", "", "", "replays",      \
+	  "Packets that had to be sent again over PCIe.")                                          \
+	X(NVLINK_TX, "nvlink_tx_bytes", BYTES, COUNTER, "gpu_nvlink_bytes", "direction", "tx",     \
+	  "nvl-tx", "Bytes over all NVLinks; tx: sent by the GPU.")                                \
+	X(NVLINK_RX, "nvlink_rx_bytes", BYTES, COUNTER, "gpu_nvlink_bytes", "direction", "rx",     \
+	  "nvl-rx", "Bytes over all NVLinks; tx: sent by the GPU.")                                \
+	X(NVLINK_ACTIVE, "nvlink_active_links", NONE, GAUGE, "gpu_nvlink_active_links", "", "",    \
+	  "links", "NVLinks that are up.")                                                         \
+	X(ECC_CORRECTED, "ecc_corrected_errors", NONE, COUNTER, "gpu_ecc_errors", "kind",          \
+	  "corrected", "ecc-c", "Memory errors over the life of the GPU.")                         \
+	X(ECC_UNCORRECTED, "ecc_uncorrected_errors", NONE, COUNTER, "gpu_ecc_errors", "kind",      \
+	  "uncorrected", "ecc-u", "Memory errors over the life of the GPU.")                       \
+	X(ECC_ENABLED, "ecc_enabled", NONE, GAUGE, "gpu_ecc_enabled", "", "", "ecc",               \
+	  "1 when error correction is on.")                                                        \
+	X(REMAP_CORRECTABLE, "row_remaps_correctable", NONE, COUNTER, "gpu_row_remaps", "kind",    \
+	  "correctable", "rmp-c", "Rows of memory replaced by spare ones.")                        \
+	X(REMAP_UNCORRECTABLE, "row_remaps_uncorrectable", NONE, COUNTER, "gpu_row_remaps",        \
+	  "kind", "uncorrectable", "rmp-u", "Rows of memory replaced by spare ones.")              \
+	X(REMAP_PENDING, "row_remap_pending", NONE, GAUGE, "gpu_row_remap_pending", "", "",        \
+	  "rmp-pend", "1 when a replacement waits for a reset.")                                   \
+	X(REMAP_FAILED, "row_remap_failed", NONE, GAUGE, "gpu_row_remap_failed", "", "",           \
+	  "rmp-fail", "1 when a replacement failed.")                                              \
+	X(RETIRED_PAGES, "retired_pages", NONE, COUNTER, "gpu_retired_pages", "", "", "retired",   \
+	  "Pages of memory given up (GPUs before Ampere).")                                        \
+	X(RECOVERY_ACTION, "recovery_action", NONE, GAUGE, "gpu_recovery_action", "", "",          \
+	  "recover", "What mends the GPU: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and " \
+	  "reset.")                                                                                \
+	X(FAN, "fan_ratio", RATIO, GAUGE, "gpu_fan_ratio", "", "", "fan",                          \
+	  "Speed of the fan, of its highest.")                                                     \
+	X(GR_ACTIVE, "graphics_active_ratio", RATIO, GAUGE, "gpu_graphics_active_ratio", "", "",   \
+	  "gr-act", "Share of the time in which the graphics or compute engine was active.")       \
+	X(SM_ACTIVE, "sm_active_ratio", RATIO, GAUGE, "gpu_sm_active_ratio", "", "", "sm-act",     \
+	  "Share of SMs that had work, over time.")                                                \
+	X(SM_OCCUPANCY, "sm_occupancy_ratio", RATIO, GAUGE, "gpu_sm_occupancy_ratio", "", "",      \
+	  "sm-occ", "Resident warps of those possible, over time.")                                \
+	X(PIPE_TENSOR, "tensor_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe",       \
+	  "tensor", "tensor", "Share of cycles in which a pipe of the SMs was active.")            \
+	X(PIPE_FP64, "fp64_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe", "fp64",   \
+	  "fp64", "Share of cycles in which a pipe of the SMs was active.")                        \
+	X(PIPE_FP32, "fp32_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe", "fp32",   \
+	  "fp32", "Share of cycles in which a pipe of the SMs was active.")                        \
+	X(PIPE_FP16, "fp16_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe", "fp16",   \
+	  "fp16", "Share of cycles in which a pipe of the SMs was active.")                        \
+	X(PIPE_INT, "integer_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe",         \
+	  "integer", "int", "Share of cycles in which a pipe of the SMs was active.")              \
+	X(DRAM_ACTIVE, "dram_active_ratio", RATIO, GAUGE, "gpu_dram_active_ratio", "", "", "dram", \
+	  "Bandwidth of device memory used, of the highest possible.")                             \
+	X(PCIE_TX_BPS, "pcie_tx_bytes_per_second", BPS, GAUGE, "gpu_pcie_bytes_per_second",        \
+	  "direction", "tx", "pcie-tx/s", "Bytes a second over PCIe; tx: sent by the GPU.")        \
+	X(PCIE_RX_BPS, "pcie_rx_bytes_per_second", BPS, GAUGE, "gpu_pcie_bytes_per_second",        \
+	  "direction", "rx", "pcie-rx/s", "Bytes a second over PCIe; tx: sent by the GPU.")        \
+	X(NVLINK_TX_BPS, "nvlink_tx_bytes_per_second", BPS, GAUGE, "gpu_nvlink_bytes_per_second",  \
+	  "direction", "tx", "nvl-tx/s", "Bytes a second over all NVLinks; tx: sent by the GPU.")  \
+	X(NVLINK_RX_BPS, "nvlink_rx_bytes_per_second", BPS, GAUGE, "gpu_nvlink_bytes_per_second",  \
+	  "direction", "rx", "nvl-rx/s", "Bytes a second over all NVLinks; tx: sent by the GPU.")
