@@ -16,9 +16,10 @@
 #include "decide.bpf.h"
 #include "model/class.h"
 
-const volatile struct gs_func_desc gs_desc[GS_FUNC_MAX] = {};
+const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
 
-#define FUNC_MASK  (GS_FUNC_MAX - 1)
+#define FUNC_MASK  (GS_FUNC_FIXED - 1)
+#define SCOPE_MASK (GS_SCOPE_MAX - 1)
 #define DEPTH_MASK (GS_DEPTH_MAX - 1)
 #define V_MASK     (GS_V_MAX - 1)
 
@@ -635,7 +636,9 @@ static __always_inline bool send_call(struct gs_thread *t, const struct gs_frame
 	e->func = o->id;
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
-	e->pad = 0;
+	e->scope = t->scope_depth ? t->scope[(t->scope_depth - 1) & SCOPE_MASK].func : 0;
+	e->py_stack = 0;
+	e->native_stack = 0;
 	e->aux = saved(f, d->v_aux);
 	e->bytes = o->bytes;
 	e->stream = saved(f, d->v_stream);

@@ -7,7 +7,7 @@
 #define GS_BPF_MAPS_H
 
 #include "kernel.bpf.h"
-#include "model/event.h"
+#include "model/kernel_side.h"
 
 /* Events to user space. Its size is set before loading. Nobody is woken by it: the reader comes by
  * a timer, since a wakeup for each event costs several times the event. */

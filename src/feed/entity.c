@@ -62,7 +62,7 @@ uint32_t gs_feed_intern(struct gs_feed *f, const char *text)
 
 const struct gs_func *gs_feed_function(struct gs_feed *f, unsigned id)
 {
-	const struct gs_func *func = gs_func_by_id(id);
+	const struct gs_func *func = gs_func_set_get(f->funcs, id);
 	struct gs_rec_function *r;
 	uint32_t name_str;
 

@@ -21,7 +21,7 @@ static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
 	struct gs_rec_call *c;
 	uint32_t thread;
 
-	if (!func || !ev->pid || !ev->tid)
+	if (!func || !ev->pid || !ev->tid || (ev->scope && !gs_feed_function(f, ev->scope)))
 		return false;
 	thread = gs_feed_thread(f, ev->pid, ev->tid);
 	if (!thread) {
@@ -42,6 +42,9 @@ static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
 	c->bytes = ev->bytes;
 	c->stream = ev->stream;
 	memcpy(c->arg, ev->arg, sizeof(c->arg));
+	c->scope = ev->scope;
+	c->py_stack = ev->py_stack;
+	c->native_stack = ev->native_stack;
 	return true;
 }
 
@@ -128,7 +131,7 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	    now->total_ns == before->total_ns && now->bytes == before->bytes &&
 	    now->inner == before->inner)
 		return;
-	func = gs_func_by_id(now->func);
+	func = gs_func_set_get(f->funcs, now->func);
 	if (!func || !thread->pid || !thread->tid || !grew(before, now)) {
 		bad(f);
 		return;

@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "model/attach.h"
 #include "model/event.h"
+#include "model/kernel_side.h"
+#include "model/func_set.h"
 #include "model/record.h"
 #include "place/place.h"
 
@@ -24,7 +26,8 @@ struct gs_feed_options {
 	const char *command;
 	const char *engine;
 	int64_t boot_minus_mono_ns;
-	struct gs_place *place; /* borrowed */
+	struct gs_place *place;          /* borrowed */
+	const struct gs_func_set *funcs; /* borrowed; NULL: the fixed table alone */
 };
 
 /* Starts a stream: the first batch holds its SESSION record. 0, -ENOMEM, or -EINVAL for options

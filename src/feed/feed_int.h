@@ -53,7 +53,8 @@ struct gs_feed_seen { /* a thread lately looked up */
 };
 
 struct gs_feed {
-	struct gs_place *place; /* borrowed */
+	struct gs_place *place;          /* borrowed */
+	const struct gs_func_set *funcs; /* borrowed, may be NULL */
 	int64_t boot_minus_mono_ns;
 	bool delivered; /* a batch has left */
 	bool ended;

@@ -23,6 +23,11 @@ enum gs_func_class { /* stored */
 		     GS_CLASS_GROUP = 14,
 		     GS_CLASS_COMM = 15,
 		     GS_CLASS_QUERY = 16, /* asks, changes nothing */
+		     GS_CLASS_OPERATOR = 17,
+		     GS_CLASS_PYTHON = 18, /* a function of Python code */
+		     GS_CLASS_GC = 19,     /* a garbage collection */
+		     GS_CLASS_GIL = 20,    /* a wait for the interpreter lock */
+		     GS_CLASS_PROBE = 21,  /* a probe that the user described */
 		     GS_CLASS_COUNT
 };
 

@@ -13,12 +13,15 @@
 #include <linux/types.h>
 #endif
 
-#include "model/hist.h"
-
-#define GS_FUNC_MAX      512  /* ids of functions that can be traced: 1 .. GS_FUNC_MAX - 1 */
+#define GS_FUNC_MAX 8192 /* ids of functions that can be traced: 1 .. GS_FUNC_MAX - 1 */
+#define GS_FUNC_FIXED                                                                              \
+	512                   /* ids below are rows of model/func.c, the others are given during a \
+			       * run (model/func_set.h) */
 #define GS_THREAD_MAX    2048 /* threads followed at one time */
 #define GS_CELL_MAX      8192 /* (thread, function) pairs aggregated at one time */
 #define GS_DEPTH_MAX     16   /* traced calls open at one time in one thread */
+#define GS_SCOPE_MAX     64   /* operators, Python functions and user's probes open likewise */
+#define GS_STACK_MAX     128  /* frames of one stack */
 #define GS_ERR_CODES     4    /* different error codes counted by cell */
 #define GS_LAYER_MAX     16
 #define GS_NCCL_ID_BYTES 128 /* sizeof(ncclUniqueId), nccl.h NCCL_UNIQUE_ID_BYTES */
@@ -28,9 +31,14 @@
 
 enum gs_event_kind {
 	GS_EV_INVALID = 0,
-	GS_EV_CALL = 1, /* struct gs_event_call */
-	GS_EV_COMM = 2, /* struct gs_event_comm */
-	GS_EV_TASK = 3, /* struct gs_event_task */
+	GS_EV_CALL = 1,        /* struct gs_event_call */
+	GS_EV_COMM = 2,        /* struct gs_event_comm */
+	GS_EV_TASK = 3,        /* struct gs_event_task */
+	GS_EV_STACK = 4,       /* struct gs_event_stack */
+	GS_EV_SAMPLE = 5,      /* struct gs_event_sample */
+	GS_EV_CODE = 6,        /* a Python code object: src/bpf/python.bpf.h */
+	GS_EV_VALUES = 7,      /* what a user's probe read: src/bpf/user.bpf.c */
+	GS_EV_STACK_BYTES = 8, /* a copy of a native stack, to be unwound: src/bpf/native.bpf.h */
 	GS_EV_COUNT
 };
 
@@ -40,6 +48,10 @@ enum gs_layer {
 	GS_LAYER_CUDA_RUNTIME = 1,
 	GS_LAYER_CUDA_DRIVER = 2,
 	GS_LAYER_NCCL = 3,
+	GS_LAYER_TORCH = 4,     /* operators of PyTorch */
+	GS_LAYER_TORCH_MEM = 5, /* its caching allocator */
+	GS_LAYER_PYTHON = 6,    /* functions, garbage collection, waits for the interpreter lock */
+	GS_LAYER_USER = 7,      /* probes that the user described */
 	GS_LAYER_COUNT
 };
 
@@ -87,16 +99,66 @@ struct gs_event_call {
 	__u32 tid;
 	__s32 ret;
 	__u16 func;
-	__u16 cpu;  /* where the call returned */
-	__u8 depth; /* traced calls of this thread that were open around it */
-	__u8 flags; /* enum gs_call_flag */
-	__u16 pad;
+	__u16 cpu;   /* where the call returned */
+	__u8 depth;  /* traced calls of this thread that were open around it */
+	__u8 flags;  /* enum gs_call_flag */
+	__u16 scope; /* id of the innermost operator, Python function or user's probe around the
+		      * call; 0 none */
 	__u32 aux;
 	__u64 bytes;
 	__u64 stream;
 	__u64 arg[4];
+	__u32 py_stack;     /* id of a struct gs_event_stack; 0 none was taken */
+	__u32 native_stack; /* likewise */
 };
-_Static_assert(sizeof(struct gs_event_call) == 96, "gs_event_call");
+_Static_assert(sizeof(struct gs_event_call) == 104, "gs_event_call");
+
+enum gs_stack_kind { /* stored */
+		     GS_STACK_PYTHON = 1,
+		     GS_STACK_NATIVE = 2,
+};
+
+enum gs_stack_flag { /* stored */
+		     GS_STACK_TRUNCATED =
+			     1, /* deeper than GS_STACK_MAX: the outermost frames are missing */
+		     GS_STACK_PARTIAL = 2, /* reading stopped at memory that could not be read */
+};
+
+struct gs_raw_frame {
+	__u64 code; /* native: 0; Python: address of the code object */
+	__u64 at;   /* native: address; Python: offset of the instruction in bytes from the code's
+		     * first */
+};
+
+/* A stack that was not seen before in its process; n_frames follow, the innermost first. The id is
+ * used by calls and samples from then on (by those of other processors perhaps just before). */
+struct gs_event_stack {
+	struct gs_event head;
+	__u64 time_ns;
+	__u32 pid;
+	__u32 tid;
+	__u32 id;
+	__u16 n_frames;
+	__u8 kind;  /* enum gs_stack_kind */
+	__u8 flags; /* enum gs_stack_flag */
+	struct gs_raw_frame frames[];
+};
+_Static_assert(sizeof(struct gs_event_stack) == 32, "gs_event_stack");
+
+/* A thread was found running by the timer. */
+struct gs_event_sample {
+	struct gs_event head;
+	__u64 time_ns;
+	__u64 period_ns; /* the time that the sample stands for */
+	__u32 pid;
+	__u32 tid;
+	__u32 py_stack;
+	__u32 native_stack;
+	__u16 cpu;
+	__u16 scope; /* as in gs_event_call */
+	__u32 pad;
+};
+_Static_assert(sizeof(struct gs_event_sample) == 48, "gs_event_sample");
 
 enum gs_copy_kind { /* cudaMemcpyKind of driver_types.h */
 		    GS_COPY_H2H = 0,
@@ -148,119 +210,6 @@ struct gs_event_task {
 };
 _Static_assert(sizeof(struct gs_event_task) == 56, "gs_event_task");
 
-/*
- * What the kernel side adds up for one function in one thread: written only by that thread, read
- * by user space through a shared mapping, only ever growing until the cell is handed back.
- */
-struct gs_cell {
-	__u32 thread_slot; /* 0: free */
-	__u32 func;
-	__u64 calls;
-	__u64 errors;
-	__u64 total_ns;
-	__u64 max_ns;
-	__u64 bytes; /* of calls that succeeded */
-	__u64 inner; /* driver calls that were part of a runtime call (counted there) */
-	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
-	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
-	__u32 hist[GS_HIST_N_BUCKETS]; /* wraps: read differences */
-};
-_Static_assert(sizeof(struct gs_cell) % 8 == 0, "gs_cell");
-
-/* An open call. */
-struct gs_frame {
-	__u64 start_ns;
-	__u64 sp; /* stack pointer at entry */
-	__u16 func;
-	__u8 flags;
-	__u8 pad;
-	__u32 cpu;
-	__u64 v[16]; /* 0..5 registers, 6..12 words above the return address, 13 always 0 */
-};
-_Static_assert(sizeof(struct gs_frame) == 152, "gs_frame");
-
-#define GS_V_STACK 6
-#define GS_V_NONE  13
-#define GS_V_MAX   16
-
-/* In n_stack: no words on the stack; bit n says that only the low 32 bits of v[n] are an argument.
- */
-#define GS_V_LOW 0x80
-
-/* A followed thread. Slot 0 is never used. */
-struct gs_thread {
-	__u32 pid; /* 0: free */
-	__u32 tid;
-	__u32 depth;
-	__u32 ended; /* 1: the thread is gone; user space takes the slot back */
-	char comm[16];
-	__u16 cell[GS_FUNC_MAX]; /* index into the cells; 0 none yet */
-	struct gs_frame frame[GS_DEPTH_MAX];
-};
-_Static_assert(sizeof(struct gs_thread) % 8 == 0, "gs_thread");
-
-/* How a function's arguments become a gs_event_call; filled from the function table. Each index
- * points into gs_frame.v. */
-struct gs_func_desc {
-	__u8 layer;
-	__u8 op;      /* class, enum gs_func_class */
-	__u8 post;    /* enum gs_post */
-	__u8 n_stack; /* words to read above the return address: 0..7; or GS_V_LOW, see there */
-	__u8 v_bytes;
-	__u8 v_bytes2; /* multiplied by it; GS_V_NONE: by one */
-	__u8 v_stream;
-	__u8 v_aux;
-	__u8 v_arg[4];
-	__s32 not_error; /* a return code beside 0 that is an answer, not a failure; 0 none */
-};
-_Static_assert(sizeof(struct gs_func_desc) == 16, "gs_func_desc");
-
-/* What is done beyond copying saved words. "Behind v[n]" is memory of the traced process. */
-enum gs_post {
-	GS_POST_NONE = 0,
-	GS_POST_LAUNCH_RT =
-		1, /* dim3 in registers: v[1] gx|gy<<32, v[2] gz, v[3] bx|by<<32, v[4] bz */
-	GS_POST_LAUNCH_DRV = 2,  /* v[1..3] grid, v[4] bx, v[5] by, v[6] bz */
-	GS_POST_LAUNCH_EXC = 3,  /* cudaLaunchConfig_t behind v[0] */
-	GS_POST_LAUNCH_EX = 4,   /* CUlaunchConfig behind v[0] */
-	GS_POST_OUT_PTR = 5,     /* arg[0] is read at return from where v_arg[0] points */
-	GS_POST_OUT_PTR32 = 6,   /* the same, 32 bits wide (cuMemAlloc of the first ABI) */
-	GS_POST_OUT_STREAM = 7,  /* stream is read at return from where v_stream points */
-	GS_POST_PITCH = 8,       /* OUT_PTR, and bytes = the pitch returned behind v[1] * v_bytes */
-	GS_POST_PITCHED_PTR = 9, /* cudaMalloc3D: pointer and pitch of cudaPitchedPtr behind v[0] */
-	GS_POST_ARRAY = 10,      /* cudaMallocArray: element size from the descriptor behind v[1] */
-	GS_POST_COPY3D_RT = 11,  /* cudaMemcpy3DParms behind v[0] */
-	GS_POST_COPY2D_DRV = 12, /* CUDA_MEMCPY2D behind v[0] */
-	GS_POST_COPY3D_DRV = 13, /* CUDA_MEMCPY3D behind v[0] */
-	GS_POST_COPY_ANY = 14,   /* aux = the kind that these five name */
-	GS_POST_COPY_HTOD = 15,
-	GS_POST_COPY_DTOH = 16,
-	GS_POST_COPY_DTOD = 17,
-	GS_POST_COPY_PEER = 18,
-	GS_POST_EXTENT3 = 19,    /* bytes also times arg[1], which then is 0 */
-	GS_POST_FILL16 = 20,     /* bytes also times 2 */
-	GS_POST_FILL32 = 21,     /* bytes also times 4 */
-	GS_POST_NCCL = 22,       /* bytes = count * size of the datatype; v_aux = op | root << 4 */
-	GS_POST_COPY_BATCH = 23, /* bytes: the sum of v_bytes2 sizes behind v_bytes; arg[0] and
-				  * arg[1] are read from where they point; arg[2] = v_bytes2 */
-	GS_POST_COPY3D_BATCH = 24,    /* v_bytes2 structs cudaMemcpy3DBatchOp behind v_bytes */
-	GS_POST_COPY3D_PEER_RT = 25,  /* cudaMemcpy3DPeerParms behind v[0] */
-	GS_POST_COPY3D_PEER_DRV = 26, /* CUDA_MEMCPY3D_PEER behind v[0] */
-	GS_POST_COPY2D_V1 = 27,       /* CUDA_MEMCPY2D of the first ABI behind v[0] */
-	GS_POST_COPY3D_V1 = 28,       /* CUDA_MEMCPY3D of the first ABI behind v[0] */
-	GS_POST_PITCH32 = 29,         /* PITCH, pointer and pitch 32 bits wide */
-	GS_POST_ARRAY3D = 30,     /* extent at v[6..8], descriptor behind v[1], v_bytes2 levels */
-	GS_POST_LAUNCH_GRID = 31, /* v[1] gx, v[2] gy */
-	/* These send a struct gs_event_comm too. */
-	GS_POST_COMM_INIT = 32,          /* v[1] ranks, v[2] rank; the id by value on the stack */
-	GS_POST_COMM_INIT_SCALABLE = 33, /* the same; ids behind v[4] */
-	GS_POST_COMM_INIT_ALL = 34,      /* v[1] handles behind v[0], rank by rank */
-	GS_POST_COMM_SPLIT = 35,         /* v[0] parent, v[1] color, v[2] key */
-	GS_POST_COMM_SHRINK = 36,        /* v[0] parent, v[2] excluded ranks (int) behind v[1] */
-	GS_POST_COMM_RANK = 37,          /* the rank is read at return from behind v[1] */
-	GS_POST_COMM_SIZE = 38,          /* the number of ranks, likewise */
-};
-
 /* Losses that the kernel side counts, by layer. The numbers are stored. */
 enum gs_loss {
 	GS_LOSS_NONE = 0,
@@ -276,46 +225,10 @@ enum gs_loss {
 	GS_LOSS_MAPS = 10,     /* user space: notices of mapped libraries that were dropped */
 	GS_LOSS_PROC = 11,     /* user space: processes that were gone before they could be read */
 	GS_LOSS_BLOCKS = 12,   /* user space: allocations that could not be followed */
+	GS_LOSS_STACK = 13,    /* stacks that could not be read, or found no room */
+	GS_LOSS_FRAME = 14,    /* user space: frames without a name */
+	GS_LOSS_BUDGET = 15,   /* calls not seen because --max-overhead took their probe away */
 	GS_LOSS_COUNT
-};
-
-/* Which tasks are followed: those in the map of processes (chosen by pid, or born of one), and
- * those that meet every criterion asked for here. */
-enum gs_filter {
-	GS_FILTER_NONE = 0, /* the map of processes alone decides */
-	GS_FILTER_ALL = 1,
-	GS_FILTER_UID = 2,
-	GS_FILTER_COMM = 4,   /* name of the process */
-	GS_FILTER_CGROUP = 8, /* below a cgroup of the unified hierarchy */
-};
-
-/* Constants of a run, written before the programs are loaded: the verifier drops what they rule
- * out. */
-struct gs_kernel_config {
-	__u64 min_dur_ns;  /* shorter calls are aggregated, not sent */
-	__u32 filter;      /* enum gs_filter, ored */
-	__u32 uid;         /* GS_FILTER_UID */
-	__u8 events;       /* 1: whole calls are sent; 0: all are aggregated */
-	__u8 follow;       /* 1: children of followed processes are followed */
-	__u8 task_storage; /* 1: the kernel has it for tracing programs */
-	__u8 pad[5];
-	char comm[16]; /* GS_FILTER_COMM, padded with zeros */
-};
-_Static_assert(sizeof(struct gs_kernel_config) == 40, "gs_kernel_config");
-
-/* What both sides change during a run; one array element, mapped by user space. */
-struct gs_kernel_state {
-	__u32 stopped;    /* 1: the run is over, calls are let pass */
-	__u32 filter_gen; /* raised when the choice of processes changes: threads decide anew */
-	__u32 n_threads;  /* thread slots handed out so far, from 1 */
-	__u32 n_cells;    /* cells handed out so far, from 1 */
-	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
-};
-
-/* Task storage of each thread that came by. */
-struct gs_task_mark {
-	__u32 slot;       /* its struct gs_thread; 0: not followed */
-	__u32 filter_gen; /* when that was decided */
 };
 
 #endif

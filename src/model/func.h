@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "model/class.h"
-#include "model/event.h"
+#include "model/kernel_side.h"
 #include "model/record.h"
 
 struct gs_func {

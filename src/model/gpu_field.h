@@ -60,8 +60,8 @@
 	  "instant", "pwr-inst", "Electrical power; average: over the last second on most GPUs.")  \
 	X(POWER_LIMIT, "power_limit_watts", WATTS, GAUGE, "gpu_power_limit_watts", "limit",        \
 	  "enforced", "pwr-cap", "Limits of power.")                                               \
-	X(POWER_LIMIT_DEFAULT, "power_limit_default_watts", WATTS, GAUGE,                          \
-	  "gpu_power_limit_watts", "limit", "default", "cap-def", "Limits of power.")              \
+	X(POWER_LIMIT_DEFAULT, "power_limit_default_watts", WATTS, GAUGE, "gpu_power_limit_watts", \
+	  "limit", "default", "cap-def", "Limits of power.")                                       \
 	X(POWER_LIMIT_MAX, "power_limit_max_watts", WATTS, GAUGE, "gpu_power_limit_watts",         \
 	  "limit", "max", "cap-max", "Limits of power.")                                           \
 	X(ENERGY, "energy_joules", JOULES, COUNTER, "gpu_energy_joules", "", "", "energy",         \
@@ -97,8 +97,8 @@
 	X(THROTTLE_SYNC_BOOST, "throttle_sync_boost_seconds", SECONDS, COUNTER,                    \
 	  "gpu_throttle_seconds", "reason", "sync_boost", "thr-syn",                               \
 	  "Time for which clocks were held down.")                                                 \
-	X(PCIE_GEN, "pcie_link_generation", NONE, GAUGE, "gpu_pcie_link_generation", "of",         \
-	  "now", "pcie-gen", "Generation of the PCIe link.")                                       \
+	X(PCIE_GEN, "pcie_link_generation", NONE, GAUGE, "gpu_pcie_link_generation", "of", "now",  \
+	  "pcie-gen", "Generation of the PCIe link.")                                              \
 	X(PCIE_GEN_MAX, "pcie_link_generation_max", NONE, GAUGE, "gpu_pcie_link_generation", "of", \
 	  "max", "gen-max", "Generation of the PCIe link.")                                        \
 	X(PCIE_WIDTH, "pcie_link_width", NONE, GAUGE, "gpu_pcie_link_width", "of", "now",          \
@@ -134,7 +134,8 @@
 	X(RETIRED_PAGES, "retired_pages", NONE, COUNTER, "gpu_retired_pages", "", "", "retired",   \
 	  "Pages of memory given up (GPUs before Ampere).")                                        \
 	X(RECOVERY_ACTION, "recovery_action", NONE, GAUGE, "gpu_recovery_action", "", "",          \
-	  "recover", "What mends the GPU: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and " \
+	  "recover",                                                                               \
+	  "What mends the GPU: 0 nothing, 1 reset, 2 reboot, 3 drain P2P, 4 drain and "            \
 	  "reset.")                                                                                \
 	X(FAN, "fan_ratio", RATIO, GAUGE, "gpu_fan_ratio", "", "", "fan",                          \
 	  "Speed of the fan, of its highest.")                                                     \

@@ -12,15 +12,18 @@ static const char *word(const char *const *words, size_t n, unsigned i)
 
 const char *gs_layer_name(unsigned layer)
 {
-	static const char *const w[GS_LAYER_COUNT] = {"all", "cuda-runtime", "cuda-driver", "nccl"};
+	static const char *const w[GS_LAYER_COUNT] = {"all",    "cuda-runtime", "cuda-driver",
+						      "nccl",   "torch",        "torchmem",
+						      "python", "user"};
 
 	return word(w, GS_ARRAY_LEN(w), layer);
 }
 
 const char *gs_layer_title(unsigned layer)
 {
-	static const char *const w[GS_LAYER_COUNT] = {"all layers", "CUDA runtime", "CUDA driver",
-						      "NCCL"};
+	static const char *const w[GS_LAYER_COUNT] = {
+		"all layers",        "CUDA runtime",   "CUDA driver", "NCCL",
+		"PyTorch operators", "PyTorch memory", "Python",      "user probes"};
 
 	return word(w, GS_ARRAY_LEN(w), layer);
 }
@@ -30,7 +33,8 @@ const char *gs_class_name(unsigned func_class)
 	static const char *const w[GS_CLASS_COUNT] = {
 		"other",      "launch", "graph-launch", "alloc", "free",   "copy",
 		"memset",     "stream", "event",        "sync",  "device", "module",
-		"collective", "p2p",    "group",        "comm",  "query"};
+		"collective", "p2p",    "group",        "comm",  "query",  "operator",
+		"python",     "gc",     "gil",          "probe"};
 
 	return word(w, GS_ARRAY_LEN(w), func_class);
 }
@@ -38,9 +42,10 @@ const char *gs_class_name(unsigned func_class)
 const char *gs_loss_name(unsigned cause)
 {
 	static const char *const w[GS_LOSS_COUNT] = {
-		"none",        "ring_full",    "too_deep",    "no_thread",     "no_cell",
-		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
-		"map_notices", "process_gone", "blocks"};
+		"none",          "ring_full", "too_deep",    "no_thread",
+		"no_cell",       "unmatched", "short",       "late_attach",
+		"output_failed", "bad_event", "map_notices", "process_gone",
+		"blocks",        "stacks",    "frames",      "budget"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -65,6 +70,9 @@ const char *gs_loss_text(unsigned cause)
 		[GS_LOSS_PROC] = "processes that ended before their names could be read",
 		[GS_LOSS_BLOCKS] = "allocations not followed: too many live at one time (bytes of "
 				   "frees and memory counters are low)",
+		[GS_LOSS_STACK] = "stacks that could not be read or kept",
+		[GS_LOSS_FRAME] = "frames of stacks without a name",
+		[GS_LOSS_BUDGET] = "calls not seen: --max-overhead took their probes away",
 	};
 
 	return word(w, GS_ARRAY_LEN(w), cause);

@@ -1,4 +1,5 @@
 #include "model/record.h"
+#include "model/record_stack.h"
 
 #include <errno.h>
 #include <string.h>
@@ -11,13 +12,18 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_PROCESS] = sizeof(struct gs_rec_process),
 	[GS_REC_THREAD] = sizeof(struct gs_rec_thread),
 	[GS_REC_FUNCTION] = sizeof(struct gs_rec_function),
-	[GS_REC_CALL] = sizeof(struct gs_rec_call),
+	[GS_REC_CALL] = GS_REC_CALL_V1_BYTES,
 	[GS_REC_STATS] = sizeof(struct gs_rec_stats),
 	[GS_REC_LOSS] = sizeof(struct gs_rec_loss),
 	[GS_REC_ATTACH] = sizeof(struct gs_rec_attach),
 	[GS_REC_COMM] = sizeof(struct gs_rec_comm),
 	[GS_REC_COUNTER] = sizeof(struct gs_rec_counter),
 	[GS_REC_END] = sizeof(struct gs_rec_end),
+	[GS_REC_FRAME] = sizeof(struct gs_rec_frame),
+	[GS_REC_STACK] = sizeof(struct gs_rec_stack),
+	[GS_REC_SAMPLE] = sizeof(struct gs_rec_sample),
+	[GS_REC_VALUES] = sizeof(struct gs_rec_values),
+	[GS_REC_USE] = sizeof(struct gs_rec_use),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,
@@ -62,6 +68,16 @@ static bool tail_fits(const struct gs_record *r)
 		const struct gs_rec_stats *s = (const void *)r;
 
 		return s->n_buckets <= (r->bytes - sizeof(*s)) / sizeof(s->buckets[0]);
+	}
+	if (r->kind == GS_REC_STACK) {
+		const struct gs_rec_stack *s = (const void *)r;
+
+		return s->n_frames <= (r->bytes - sizeof(*s)) / sizeof(s->frames[0]);
+	}
+	if (r->kind == GS_REC_VALUES) {
+		const struct gs_rec_values *v = (const void *)r;
+
+		return v->n_values <= (r->bytes - sizeof(*v)) / sizeof(v->values[0]);
 	}
 	return true;
 }

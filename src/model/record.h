@@ -19,7 +19,7 @@
 #include "base/buf.h"
 #include "model/event.h"
 
-#define GS_RECORD_VERSION   1
+#define GS_RECORD_VERSION   2
 #define GS_RECORD_MAX_BYTES 65528
 
 enum gs_record_kind { /* stored: numbers are never reused */
@@ -36,6 +36,11 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_COMM = 10,
 		      GS_REC_COUNTER = 11,
 		      GS_REC_END = 12,
+		      GS_REC_FRAME = 13,
+		      GS_REC_STACK = 14,
+		      GS_REC_SAMPLE = 15,
+		      GS_REC_VALUES = 16,
+		      GS_REC_USE = 17,
 		      GS_REC_COUNT
 };
 
@@ -122,7 +127,39 @@ struct gs_rec_call {
 	uint64_t bytes;
 	uint64_t stream;
 	uint64_t arg[4];
+	/* From here on: not in files of version 1; read through gs_call_*(). */
+	uint32_t scope;        /* id of the innermost function of the layers above around it; 0 */
+	uint32_t py_stack;     /* id of a STACK, which may come later; 0 none */
+	uint32_t native_stack; /* likewise */
+	uint32_t pad2;
+	uint64_t flow; /* shared by a launch and the call that waited for it; 0 none. Of span */
 };
+#define GS_REC_CALL_V1_BYTES 96
+
+static inline bool gs_call_is_v2(const struct gs_rec_call *c)
+{
+	return c->head.bytes >= sizeof(*c);
+}
+
+static inline uint32_t gs_call_scope(const struct gs_rec_call *c)
+{
+	return gs_call_is_v2(c) ? c->scope : 0;
+}
+
+static inline uint32_t gs_call_py_stack(const struct gs_rec_call *c)
+{
+	return gs_call_is_v2(c) ? c->py_stack : 0;
+}
+
+static inline uint32_t gs_call_native_stack(const struct gs_rec_call *c)
+{
+	return gs_call_is_v2(c) ? c->native_stack : 0;
+}
+
+static inline uint64_t gs_call_flow(const struct gs_rec_call *c)
+{
+	return gs_call_is_v2(c) ? c->flow : 0;
+}
 
 struct gs_rec_bucket {
 	uint32_t bucket; /* model/hist.h */
@@ -224,7 +261,8 @@ _Static_assert(sizeof(struct gs_rec_string) == 16, "string");
 _Static_assert(sizeof(struct gs_rec_process) == 56, "process");
 _Static_assert(sizeof(struct gs_rec_thread) == 24, "thread");
 _Static_assert(sizeof(struct gs_rec_function) == 24, "function");
-_Static_assert(sizeof(struct gs_rec_call) == 96, "call");
+_Static_assert(sizeof(struct gs_rec_call) == 120, "call");
+_Static_assert(offsetof(struct gs_rec_call, scope) == GS_REC_CALL_V1_BYTES, "call v1");
 _Static_assert(sizeof(struct gs_rec_stats) == 112, "stats");
 _Static_assert(sizeof(struct gs_rec_loss) == 24, "loss");
 _Static_assert(sizeof(struct gs_rec_attach) == 40, "attach");

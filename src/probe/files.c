@@ -141,8 +141,8 @@ static const char *reason_of(int status)
 static int attach_family(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file,
 			 const struct plan *plan, enum family family)
 {
-	struct place places[GS_FUNC_MAX];
-	int status[GS_FUNC_MAX], done;
+	struct place places[GS_FUNC_FIXED];
+	int status[GS_FUNC_FIXED], done;
 	size_t n = 0;
 
 	for (size_t i = 0; i < plan->n; i++) {

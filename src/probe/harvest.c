@@ -80,7 +80,7 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 	struct gs_thread *t = &k->threads[slot];
 
 	hand_over_open(probe, h, t, gs_clock_mono_ns());
-	for (unsigned func = 1; func < GS_FUNC_MAX; func++) {
+	for (unsigned func = 1; func < GS_FUNC_FIXED; func++) {
 		uint32_t idx = t->cell[func];
 
 		if (!idx || idx >= GS_CELL_MAX)

@@ -65,8 +65,8 @@ static int attach_multi(struct links *links, const struct bpf_program *prog, uns
 			unsigned flags, const char *path, pid_t pid, const struct place *places,
 			size_t n)
 {
-	unsigned long offsets[GS_FUNC_MAX];
-	uint64_t cookies[GS_FUNC_MAX];
+	unsigned long offsets[GS_FUNC_FIXED];
+	uint64_t cookies[GS_FUNC_FIXED];
 	int fd;
 
 	for (size_t i = 0; i < n; i++) {

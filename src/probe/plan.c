@@ -104,9 +104,9 @@ int plan_file(struct plan *plan, const struct selection *selection,
 	      const struct gs_probe_options *options, const struct features *features,
 	      const struct gs_mapped_file *file, struct gs_err *err)
 {
-	struct gs_elf_symbol symbols[GS_FUNC_MAX];
-	const char *names[GS_FUNC_MAX];
-	uint16_t ids[GS_FUNC_MAX];
+	struct gs_elf_symbol symbols[GS_FUNC_FIXED];
+	const char *names[GS_FUNC_FIXED];
+	uint16_t ids[GS_FUNC_FIXED];
 	struct gs_elf *elf = NULL;
 	size_t n = 0;
 	int r;

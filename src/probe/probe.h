@@ -19,7 +19,7 @@
 
 #include "base/err.h"
 #include "model/attach.h"
-#include "model/event.h"
+#include "model/kernel_side.h"
 
 struct gs_probe;
 

@@ -69,7 +69,7 @@ void links_close(struct links *links);
 /* --- plan.c: which functions of a file, and where in them --- */
 
 struct plan {
-	struct place places[GS_FUNC_MAX];
+	struct place places[GS_FUNC_FIXED];
 	size_t n;
 	uint32_t n_moved, n_stepped;
 	uint32_t layer; /* of all places, 0 when of several */
@@ -77,7 +77,7 @@ struct plan {
 
 /* Which functions are asked for, by id. */
 struct selection {
-	bool wanted[GS_FUNC_MAX];
+	bool wanted[GS_FUNC_FIXED];
 	unsigned n;
 };
 

@@ -610,9 +610,9 @@ static void cannot_open(void **state)
 	patch_header(&f, offsetof(struct gs_journal_header, major), 2, 2);
 	open_refused(f.path, -EBADMSG, " is of format version 2, this program reads up to 1");
 	patch_header(&f, offsetof(struct gs_journal_header, major), 1, 2);
+	patch_header(&f, offsetof(struct gs_journal_header, record_version), 3, 4);
+	open_refused(f.path, -EBADMSG, " holds records of version 3");
 	patch_header(&f, offsetof(struct gs_journal_header, record_version), 2, 4);
-	open_refused(f.path, -EBADMSG, " holds records of version 2");
-	patch_header(&f, offsetof(struct gs_journal_header, record_version), 1, 4);
 	patch_header(&f, offsetof(struct gs_journal_header, flags), 8, 4);
 	open_refused(f.path, -EBADMSG, "(flags 0x8)");
 	patch_header(&f, offsetof(struct gs_journal_header, flags), 0, 4);

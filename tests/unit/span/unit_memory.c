@@ -418,8 +418,9 @@ static void malformed(void **state)
 		assert_int_equal(
 			c.got.bytes - before,
 			cut + got_count(&c, GS_REC_COUNTER) * sizeof(struct gs_rec_counter) +
-				(cut >= 96) * (16 + 32 + 16 + 24));
-		assert_int_equal(got_count(&c, GS_REC_COUNTER), (cut >= 96) + (cut == s.buf.bytes));
+				(cut >= sizeof(struct gs_rec_call)) * (16 + 32 + 16 + 24));
+		assert_int_equal(got_count(&c, GS_REC_COUNTER),
+				 (cut >= sizeof(struct gs_rec_call)) + (cut == s.buf.bytes));
 	}
 }
 

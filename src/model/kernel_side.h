@@ -1,0 +1,191 @@
+/*
+ * What the kernel side and user space share beside the ring: the constants of a run, the cells and
+ * threads in arrays that both map, and how a function's arguments are read. Compiled by the BPF
+ * compiler and by the host's, like model/event.h.
+ */
+#ifndef GS_MODEL_KERNEL_SIDE_H
+#define GS_MODEL_KERNEL_SIDE_H
+
+#include "model/event.h"
+#include "model/hist.h"
+
+/*
+ * What the kernel side adds up for one function in one thread: written only by that thread, read
+ * by user space through a shared mapping, only ever growing until the cell is handed back.
+ */
+struct gs_cell {
+	__u32 thread_slot; /* 0: free */
+	__u32 func;
+	__u64 calls;
+	__u64 errors;
+	__u64 total_ns;
+	__u64 max_ns;
+	__u64 bytes; /* of calls that succeeded */
+	__u64 inner; /* driver calls that were part of a runtime call (counted there) */
+	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
+	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
+	__u32 hist[GS_HIST_N_BUCKETS]; /* wraps: read differences */
+};
+_Static_assert(sizeof(struct gs_cell) % 8 == 0, "gs_cell");
+
+/* An open call. */
+struct gs_frame {
+	__u64 start_ns;
+	__u64 sp; /* stack pointer at entry */
+	__u16 func;
+	__u8 flags;
+	__u8 pad;
+	__u32 cpu;
+	__u64 v[16]; /* 0..5 registers, 6..12 words above the return address, 13 always 0 */
+};
+_Static_assert(sizeof(struct gs_frame) == 152, "gs_frame");
+
+#define GS_V_STACK 6
+#define GS_V_NONE  13
+#define GS_V_MAX   16
+
+/* In n_stack: no words on the stack; bit n says that only the low 32 bits of v[n] are an argument.
+ */
+#define GS_V_LOW 0x80
+
+/* An open operator, Python function or user's probe: no arguments, so much lighter than a frame. */
+struct gs_scope {
+	__u64 start_ns;
+	__u64 sp; /* stack pointer at entry */
+	__u32 func;
+	__u32 pad;
+};
+
+/* A followed thread. Slot 0 is never used. */
+struct gs_thread {
+	__u32 pid; /* 0: free */
+	__u32 tid;
+	__u32 depth;
+	__u32 ended; /* 1: the thread is gone; user space takes the slot back */
+	char comm[16];
+	__u32 scope_depth;
+	__u32 pad;
+	__u64 py_state; /* address of the interpreter's state of this thread; 0 not known */
+	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
+	struct gs_frame frame[GS_DEPTH_MAX];
+	struct gs_scope scope[GS_SCOPE_MAX];
+};
+_Static_assert(sizeof(struct gs_thread) % 8 == 0, "gs_thread");
+
+/* How a function's arguments become a gs_event_call; filled from the function table. Each index
+ * points into gs_frame.v. */
+struct gs_func_desc {
+	__u8 layer;
+	__u8 op;      /* class, enum gs_func_class */
+	__u8 post;    /* enum gs_post */
+	__u8 n_stack; /* words to read above the return address: 0..7; or GS_V_LOW, see there */
+	__u8 v_bytes;
+	__u8 v_bytes2; /* multiplied by it; GS_V_NONE: by one */
+	__u8 v_stream;
+	__u8 v_aux;
+	__u8 v_arg[4];
+	__s32 not_error; /* a return code beside 0 that is an answer, not a failure; 0 none */
+};
+_Static_assert(sizeof(struct gs_func_desc) == 16, "gs_func_desc");
+
+/* What is done beyond copying saved words. "Behind v[n]" is memory of the traced process. */
+enum gs_post {
+	GS_POST_NONE = 0,
+	GS_POST_LAUNCH_RT =
+		1, /* dim3 in registers: v[1] gx|gy<<32, v[2] gz, v[3] bx|by<<32, v[4] bz */
+	GS_POST_LAUNCH_DRV = 2,  /* v[1..3] grid, v[4] bx, v[5] by, v[6] bz */
+	GS_POST_LAUNCH_EXC = 3,  /* cudaLaunchConfig_t behind v[0] */
+	GS_POST_LAUNCH_EX = 4,   /* CUlaunchConfig behind v[0] */
+	GS_POST_OUT_PTR = 5,     /* arg[0] is read at return from where v_arg[0] points */
+	GS_POST_OUT_PTR32 = 6,   /* the same, 32 bits wide (cuMemAlloc of the first ABI) */
+	GS_POST_OUT_STREAM = 7,  /* stream is read at return from where v_stream points */
+	GS_POST_PITCH = 8,       /* OUT_PTR, and bytes = the pitch returned behind v[1] * v_bytes */
+	GS_POST_PITCHED_PTR = 9, /* cudaMalloc3D: pointer and pitch of cudaPitchedPtr behind v[0] */
+	GS_POST_ARRAY = 10,      /* cudaMallocArray: element size from the descriptor behind v[1] */
+	GS_POST_COPY3D_RT = 11,  /* cudaMemcpy3DParms behind v[0] */
+	GS_POST_COPY2D_DRV = 12, /* CUDA_MEMCPY2D behind v[0] */
+	GS_POST_COPY3D_DRV = 13, /* CUDA_MEMCPY3D behind v[0] */
+	GS_POST_COPY_ANY = 14,   /* aux = the kind that these five name */
+	GS_POST_COPY_HTOD = 15,
+	GS_POST_COPY_DTOH = 16,
+	GS_POST_COPY_DTOD = 17,
+	GS_POST_COPY_PEER = 18,
+	GS_POST_EXTENT3 = 19,    /* bytes also times arg[1], which then is 0 */
+	GS_POST_FILL16 = 20,     /* bytes also times 2 */
+	GS_POST_FILL32 = 21,     /* bytes also times 4 */
+	GS_POST_NCCL = 22,       /* bytes = count * size of the datatype; v_aux = op | root << 4 */
+	GS_POST_COPY_BATCH = 23, /* bytes: the sum of v_bytes2 sizes behind v_bytes; arg[0] and
+				  * arg[1] are read from where they point; arg[2] = v_bytes2 */
+	GS_POST_COPY3D_BATCH = 24,    /* v_bytes2 structs cudaMemcpy3DBatchOp behind v_bytes */
+	GS_POST_COPY3D_PEER_RT = 25,  /* cudaMemcpy3DPeerParms behind v[0] */
+	GS_POST_COPY3D_PEER_DRV = 26, /* CUDA_MEMCPY3D_PEER behind v[0] */
+	GS_POST_COPY2D_V1 = 27,       /* CUDA_MEMCPY2D of the first ABI behind v[0] */
+	GS_POST_COPY3D_V1 = 28,       /* CUDA_MEMCPY3D of the first ABI behind v[0] */
+	GS_POST_PITCH32 = 29,         /* PITCH, pointer and pitch 32 bits wide */
+	GS_POST_ARRAY3D = 30,     /* extent at v[6..8], descriptor behind v[1], v_bytes2 levels */
+	GS_POST_LAUNCH_GRID = 31, /* v[1] gx, v[2] gy */
+	/* These send a struct gs_event_comm too. */
+	GS_POST_COMM_INIT = 32,          /* v[1] ranks, v[2] rank; the id by value on the stack */
+	GS_POST_COMM_INIT_SCALABLE = 33, /* the same; ids behind v[4] */
+	GS_POST_COMM_INIT_ALL = 34,      /* v[1] handles behind v[0], rank by rank */
+	GS_POST_COMM_SPLIT = 35,         /* v[0] parent, v[1] color, v[2] key */
+	GS_POST_COMM_SHRINK = 36,        /* v[0] parent, v[2] excluded ranks (int) behind v[1] */
+	GS_POST_COMM_RANK = 37,          /* the rank is read at return from behind v[1] */
+	GS_POST_COMM_SIZE = 38,          /* the number of ranks, likewise */
+};
+
+/* Which tasks are followed: those in the map of processes (chosen by pid, or born of one), and
+ * those that meet every criterion asked for here. */
+enum gs_filter {
+	GS_FILTER_NONE = 0, /* the map of processes alone decides */
+	GS_FILTER_ALL = 1,
+	GS_FILTER_UID = 2,
+	GS_FILTER_COMM = 4,   /* name of the process */
+	GS_FILTER_CGROUP = 8, /* below a cgroup of the unified hierarchy */
+};
+
+/* Constants of a run, written before the programs are loaded: the verifier drops what they rule
+ * out. */
+struct gs_kernel_config {
+	__u64 min_dur_ns;     /* shorter calls are aggregated, not sent */
+	__u32 filter;         /* enum gs_filter, ored */
+	__u32 uid;            /* GS_FILTER_UID */
+	__u8 events;          /* 1: whole calls are sent; 0: all are aggregated */
+	__u8 follow;          /* 1: children of followed processes are followed */
+	__u8 task_storage;    /* 1: the kernel has it for tracing programs */
+	__u8 py_stack_at;     /* enum gs_stack_at: when a Python stack is taken */
+	__u8 native_stack_at; /* likewise */
+	__u8 pad[3];
+	char comm[16];          /* GS_FILTER_COMM, padded with zeros */
+	__u64 slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
+	__u64 sample_period_ns; /* between two of the timer's samples on a processor; 0 none */
+};
+_Static_assert(sizeof(struct gs_kernel_config) == 56, "gs_kernel_config");
+
+enum gs_stack_at { /* ored */
+		   GS_AT_SAMPLE = 1,
+		   GS_AT_LAUNCH = 2,
+		   GS_AT_COLLECTIVE = 4,
+		   GS_AT_ALLOC = 8,
+		   GS_AT_SLOW_SCOPE =
+			   16, /* an operator or user's probe of at least slow_scope_ns */
+		   GS_AT_COPY = 32,
+		   GS_AT_SYNC = 64,
+};
+
+/* What both sides change during a run; one array element, mapped by user space. */
+struct gs_kernel_state {
+	__u32 stopped;    /* 1: the run is over, calls are let pass */
+	__u32 filter_gen; /* raised when the choice of processes changes: threads decide anew */
+	__u32 n_threads;  /* thread slots handed out so far, from 1 */
+	__u32 n_cells;    /* cells handed out so far, from 1 */
+	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
+};
+
+/* Task storage of each thread that came by. */
+struct gs_task_mark {
+	__u32 slot;       /* its struct gs_thread; 0: not followed */
+	__u32 filter_gen; /* when that was decided */
+};
+
+#endif

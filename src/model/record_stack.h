@@ -1,0 +1,95 @@
+/*
+ * Records of the layers above CUDA: places in code, stacks of them, samples of the timer, values
+ * that a user's probe read, and what was done under an operator.
+ */
+#ifndef GS_MODEL_RECORD_STACK_H
+#define GS_MODEL_RECORD_STACK_H
+
+#include "model/record.h"
+
+enum gs_frame_kind {
+	GS_FRAME_PYTHON = 1,
+	GS_FRAME_NATIVE = 2,
+};
+
+/* One place in code, told once. */
+struct gs_rec_frame {
+	struct gs_record head;
+	uint32_t id;
+	uint16_t frame_kind; /* enum gs_frame_kind */
+	uint16_t pad;
+	uint32_t function_str; /* Python: qualified name where the interpreter has it; native:
+				* demangled; 0 unknown */
+	uint32_t file_str;     /* Python: source file; native: library or executable */
+	uint32_t line;         /* 0 unknown */
+	uint32_t first_line;   /* of the function; 0 unknown */
+	uint64_t file_off;     /* native: of the instruction in the file; Python: 0 */
+};
+
+/* n_frames ids of FRAMEs that were told before, the innermost first. */
+struct gs_rec_stack {
+	struct gs_record head;
+	uint32_t id;
+	uint32_t process;     /* id */
+	uint16_t stack_kind;  /* enum gs_stack_kind */
+	uint16_t stack_flags; /* enum gs_stack_flag */
+	uint32_t n_frames;
+	uint32_t frames[];
+};
+
+/* A thread was found running by the timer. */
+struct gs_rec_sample {
+	struct gs_record head;
+	uint64_t time_ns;
+	uint64_t period_ns; /* the time that it stands for */
+	uint32_t thread;    /* id */
+	uint32_t scope;     /* function id, as in CALL */
+	uint32_t py_stack;  /* as in CALL */
+	uint32_t native_stack;
+	uint32_t cpu;
+	uint32_t pad;
+};
+
+enum gs_value_type {
+	GS_VALUE_U64 = 1,
+	GS_VALUE_I64 = 2,
+	GS_VALUE_F64 = 3,   /* the bits of a double */
+	GS_VALUE_PTR = 4,   /* shown in hex */
+	GS_VALUE_STR = 5,   /* value: id of a STRING */
+	GS_VALUE_BYTES = 6, /* a number of bytes */
+};
+
+struct gs_rec_value {
+	uint32_t name_str;
+	uint32_t value_type; /* enum gs_value_type */
+	uint64_t value;
+};
+
+/* The named values of the CALL that stands right behind it. */
+struct gs_rec_values {
+	struct gs_record head;
+	uint32_t n_values;
+	uint32_t pad;
+	struct gs_rec_value values[];
+};
+
+/* What calls of CUDA and NCCL did under one function of a layer above (innermost around them), in
+ * one thread, since the last such record. Only where calls are aggregated in the kernel: whole
+ * events tell it by their scope. */
+struct gs_rec_use {
+	struct gs_record head;
+	uint32_t thread;
+	uint32_t function;
+	uint64_t time_ns;
+	uint64_t launches, copies, allocs, collectives, others;
+	uint64_t total_ns; /* of all these calls */
+	uint64_t bytes;    /* of those that succeeded */
+};
+
+_Static_assert(sizeof(struct gs_rec_frame) == 40, "frame");
+_Static_assert(sizeof(struct gs_rec_stack) == 24, "stack");
+_Static_assert(sizeof(struct gs_rec_sample) == 48, "sample");
+_Static_assert(sizeof(struct gs_rec_values) == 16, "values");
+_Static_assert(sizeof(struct gs_rec_use) == 80, "use");
+
+#endif
