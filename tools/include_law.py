@@ -19,6 +19,7 @@ ALLOWED = {
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["probe"] |= {"elf"}
+ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
