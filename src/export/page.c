@@ -1,4 +1,4 @@
-#include "export/summary_page.h"
+#include "export/page.h"
 
 #include <stdint.h>
 #include <string.h>
