@@ -13,8 +13,9 @@ ALLOWED = {
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h"},
     "feed": BELOW | {"feed", "place"},
-    "export": BELOW | {"export"},
-    "cmd": BELOW | FIRST | {"feed", "export", "cmd"},
+    "text": {"base", "text"},
+    "export": BELOW | {"text", "export"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "export/gpu_int.h"
-#include "export/text.h"
+#include "text/text.h"
 
 typedef unsigned (*row_fn)(const struct gs_gpu_snapshot *s, unsigned i,
 			   const struct gs_gpu_style *style, struct gs_gpu_cell *cells,

@@ -2,9 +2,9 @@
 #ifndef GS_EXPORT_GPU_INT_H
 #define GS_EXPORT_GPU_INT_H
 
-#include "export/doc.h"
+#include "text/doc.h"
 #include "export/gpu.h"
-#include "export/page.h"
+#include "text/page.h"
 
 /* A named value of a flat row; numbers that are not there are texts that are not there. */
 struct gs_gpu_cell {

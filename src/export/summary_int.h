@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "export/doc.h"
+#include "text/doc.h"
 #include "export/export.h"
-#include "export/pen.h"
+#include "text/pen.h"
 #include "model/summary.h"
 
 /* The whole summary as one map. */

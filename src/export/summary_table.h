@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "export/page.h"
+#include "text/page.h"
 #include "export/summary_int.h"
 
 /* Communicators, open calls, errors, losses, what was attached to. Lists are cut unless all. */

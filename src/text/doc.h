@@ -3,13 +3,13 @@
  * knows which keys there are speaks to a gs_doc, whose functions know how a key, a list or a number
  * is spelled.
  */
-#ifndef GS_EXPORT_DOC_H
-#define GS_EXPORT_DOC_H
+#ifndef GS_TEXT_DOC_H
+#define GS_TEXT_DOC_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "export/pen.h"
+#include "text/pen.h"
 
 /* A document being written. In maps every value has a key, in lists key is NULL. */
 struct gs_doc;

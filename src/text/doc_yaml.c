@@ -4,8 +4,8 @@
  * something else is in double quotes.
  */
 #include "base/mem.h"
-#include "export/doc.h"
-#include "export/text.h"
+#include "text/doc.h"
+#include "text/text.h"
 
 /* What stands before a value: its line's indent, "- " in a list, the key in a map. */
 static void start_value(struct gs_doc *doc, const char *key)

@@ -1,4 +1,4 @@
-#include "export/pen.h"
+#include "text/pen.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "export/doc.h"
+#include "text/doc.h"
 
 #include <math.h>
 #include <stdio.h>
