@@ -91,9 +91,14 @@ nvml_return gs_nvml_note(struct gs_nvml *nv, struct gs_nvml_device *dev, enum nv
 		dev->unsupported[call / 64] |= 1ull << (call % 64);
 	else if (r == NVML_GPU_IS_LOST)
 		dev->sample.lost = 1;
-	/* The handle of a part is stale once the GPU was divided anew. */
-	else if (dev->parent && (r == NVML_NOT_FOUND || r == NVML_INVALID_ARGUMENT))
-		nv->changed = true;
+	/* The handle of a part is stale once the GPU was divided anew; memory is what every part
+	 * has. Other calls say the same when they are not made for parts. */
+	else if (dev->parent && (r == NVML_NOT_FOUND || r == NVML_INVALID_ARGUMENT)) {
+		if (call == NVML_CALL_memory_v2 || call == NVML_CALL_memory)
+			nv->changed = true;
+		else if (r == NVML_INVALID_ARGUMENT)
+			dev->unsupported[call / 64] |= 1ull << (call % 64);
+	}
 	return r;
 }
 

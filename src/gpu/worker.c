@@ -34,7 +34,13 @@ struct gs_gpu_worker {
 	struct gs_nvml nv;
 	struct gs_amd *amd;
 	uint64_t next_amd_ns;
+	uint64_t mends_since_ns; /* how often the session was opened anew, and since when */
+	unsigned n_mends;
 };
+
+/* A driver that always says that something changed must not be opened anew at each sample. */
+#define MENDS_MAX   5
+#define MENDS_IN_NS 10000000000ull
 
 static void free_all(struct gs_gpu_worker *w)
 {
@@ -67,7 +73,13 @@ static void mend(struct gs_gpu_worker *w, uint64_t now_ns)
 		if (gs_nvml_layout_changed(nv))
 			nv->changed = true;
 	}
-	if (nv->started && nv->changed) {
+	if (now_ns - w->mends_since_ns > MENDS_IN_NS) {
+		w->mends_since_ns = now_ns;
+		w->n_mends = 0;
+	}
+	if (nv->started && nv->changed && w->n_mends++ >= MENDS_MAX) {
+		nv->changed = false;
+	} else if (nv->started && nv->changed) {
 		gs_log(1, "nvml: the GPUs have changed, the session is opened anew");
 		gs_nvml_stop(nv, true);
 		nv->retry_ns = 0;
