@@ -1,10 +1,11 @@
 /*
- * The summary as YAML: block style, two blanks for each level, the same tree as the JSON. Written
+ * YAML: block style, two blanks for each level. Written
  * so that readers of YAML 1.1 and of 1.2 see the same: every text that either could take for
  * something else is in double quotes.
  */
-#include "export/summary_int.h"
-#include "export/text.h"
+#include "base/mem.h"
+#include "text/doc.h"
+#include "text/text.h"
 
 /* What stands before a value: its line's indent, "- " in a list, the key in a map. */
 static void start_value(struct gs_doc *doc, const char *key)
@@ -56,12 +57,4 @@ static void end(struct gs_doc *doc)
 	doc->depth--;
 }
 
-void gs_summary_yaml(struct gs_pen *pen, const struct gs_summary *summary,
-		     const struct gs_summary_style *style GS_UNUSED)
-{
-	static const struct gs_doc_ops ops = {begin, end, start_plain, gs_text_yaml};
-	struct gs_doc doc = {.ops = &ops, .pen = pen};
-
-	gs_doc_summary(&doc, summary);
-	gs_pen_puts(pen, "\n");
-}
+const struct gs_doc_ops gs_doc_yaml = {begin, end, start_plain, gs_text_yaml};

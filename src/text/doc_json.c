@@ -1,9 +1,10 @@
 /*
- * The summary as JSON (RFC 8259): two blanks for each level, and what is flat (a function, an
+ * JSON (RFC 8259): two blanks for each level, and what is flat (a function, an
  * error) on one line, so that a person can read it and grep finds whole functions.
  */
-#include "export/summary_int.h"
-#include "export/text.h"
+#include "base/mem.h"
+#include "text/doc.h"
+#include "text/text.h"
 
 /* What stands before a value: a comma, a line or a blank, the key. */
 static void start_value(struct gs_doc *doc, const char *key)
@@ -44,12 +45,4 @@ static void end(struct gs_doc *doc)
 	gs_pen_puts(doc->pen, doc->level[doc->depth].list ? "]" : "}");
 }
 
-void gs_summary_json(struct gs_pen *pen, const struct gs_summary *summary,
-		     const struct gs_summary_style *style GS_UNUSED)
-{
-	static const struct gs_doc_ops ops = {begin, end, start_value, gs_text_json};
-	struct gs_doc doc = {.ops = &ops, .pen = pen};
-
-	gs_doc_summary(&doc, summary);
-	gs_pen_puts(pen, "\n");
-}
+const struct gs_doc_ops gs_doc_json = {begin, end, start_value, gs_text_json};

@@ -6,13 +6,13 @@
  * A grid is a small table on a page whose columns are as wide as what they hold: its rows are put
  * twice, first with measuring set and then, after gs_grid_fit(), for good.
  */
-#ifndef GS_EXPORT_SUMMARY_PAGE_H
-#define GS_EXPORT_SUMMARY_PAGE_H
+#ifndef GS_TEXT_PAGE_H
+#define GS_TEXT_PAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "export/summary_int.h"
+#include "text/pen.h"
 
 enum gs_ink {
 	GS_INK_PLAIN = 0,
@@ -61,7 +61,7 @@ void gs_page_words(struct gs_page *page, enum gs_ink ink, const char *text);
 
 void gs_page_line(struct gs_page *page); /* ends the line */
 
-#define GS_GRID_MAX 6
+#define GS_GRID_MAX 24
 
 struct gs_grid {
 	struct gs_page *page;

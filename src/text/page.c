@@ -1,9 +1,9 @@
-#include "export/summary_page.h"
+#include "text/page.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#include "export/text.h"
+#include "text/text.h"
 
 #define LINE_MAX_BYTES (1u << 20)
 #define NARROW_MIN     10 /* columns of a narrowed one */
