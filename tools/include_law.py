@@ -15,7 +15,8 @@ ALLOWED = {
     "feed": BELOW | {"feed", "place"},
     "text": {"base", "text"},
     "export": BELOW | {"text", "export"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "cmd"},
+    "tui": BELOW | {"tui"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -14,6 +14,8 @@ static const struct gs_command commands[] = {
 	 gs_cmd_report},
 	{"gpu", "values of every GPU and of the processes on it, once or again and again",
 	 gs_cmd_gpu},
+	{"top", "GPUs, their processes and the machine on a full screen, live or recorded",
+	 gs_cmd_top},
 };
 
 void gs_say(const char *fmt, ...)
