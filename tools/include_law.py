@@ -15,7 +15,9 @@ ALLOWED = {
     "feed": BELOW | {"feed", "place"},
     "text": {"base", "text"},
     "export": BELOW | {"text", "export"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "cmd"},
+    "http": BELOW | {"http"},
+    "prom": BELOW | {"text", "prom"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "http", "prom", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
