@@ -16,7 +16,9 @@ ALLOWED = {
     "text": {"base", "text"},
     "export": BELOW | {"text", "export"},
     "tui": BELOW | {"tui"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "cmd"},
+    "http": BELOW | {"http"},
+    "prom": BELOW | {"text", "prom"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "http", "prom", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -16,6 +16,7 @@ static const struct gs_command commands[] = {
 	 gs_cmd_gpu},
 	{"top", "GPUs, their processes and the machine on a full screen, live or recorded",
 	 gs_cmd_top},
+	{"agent", "the daemon of a node: samples of its GPUs, served to Prometheus", gs_cmd_agent},
 };
 
 void gs_say(const char *fmt, ...)
