@@ -18,8 +18,8 @@
 
 #define MAX_OPERATORS (GS_FUNC_MAX - GS_FUNC_FIXED)
 
-/* More single links than these take the kernel minutes to remove (0.1 s each). */
-#define MAX_SINGLE_LINKS 64
+/* Each takes a handful of single links, and each of these takes the kernel 0.1 s to remove. */
+#define MAX_SINGLE_OPERATORS 32
 
 struct operator
 {
@@ -154,8 +154,7 @@ static bool is_chosen(const struct gs_probe_options *o, const struct operator* o
 
 static int add_chosen(struct plan *plan, const struct plan_context *c, const struct operators *o)
 {
-	unsigned room =
-		c->features->multi || c->features->session ? MAX_OPERATORS : MAX_SINGLE_LINKS;
+	unsigned room = c->features->multi ? MAX_OPERATORS : MAX_SINGLE_OPERATORS;
 	size_t n_refused = 0;
 	int r = 0;
 
@@ -184,7 +183,7 @@ static int add_chosen(struct plan *plan, const struct plan_context *c, const str
 			.path = c->path,
 			.function = "operators",
 			.reason = "this kernel has no links for many functions (Linux 6.6), and so "
-				  "many single ones take minutes to remove: the first 64 are "
+				  "many single ones take minutes to remove: the first 32 are "
 				  "traced; choose yours with --op, or --op-set eacgm",
 			.status = -E2BIG,
 			.layer = GS_LAYER_TORCH};
