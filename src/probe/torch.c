@@ -155,7 +155,7 @@ static bool is_chosen(const struct gs_probe_options *o, const struct operator* o
 static int add_chosen(struct plan *plan, const struct plan_context *c, const struct operators *o)
 {
 	unsigned room = c->features->multi ? MAX_OPERATORS : MAX_SINGLE_OPERATORS;
-	size_t n_refused = 0;
+	size_t n_refused = 0, before = plan->n;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < o->n; i++) {
@@ -177,6 +177,15 @@ static int add_chosen(struct plan *plan, const struct plan_context *c, const str
 		if (r == 0)
 			r = plan_add_scope(plan, c, &op->symbol, name, FAMILY_TORCH, GS_LAYER_TORCH,
 					   id);
+	}
+	if (r == 0 && plan->n == before && !n_refused) {
+		struct gs_attach a = {.path = c->path,
+				      .function = "operators",
+				      .reason = "no operator is chosen by these names",
+				      .status = -ENOENT,
+				      .layer = GS_LAYER_TORCH};
+
+		c->options->on_attach(c->options->ctx, &a);
 	}
 	if (n_refused) {
 		struct gs_attach a = {
