@@ -122,7 +122,7 @@ def read_summary(path):
     for f in s['functions']:
         if f['layer'] == 'torch':
             ops[base(f['name'])] += f['calls']
-    total = sum(f['calls'] for f in s['functions'] if f['class'] in ('launch', 'graph_launch'))
+    total = sum(f['calls'] for f in s['functions'] if f['class'] in ('launch', 'graph-launch'))
     for u in s['by_operator']:
         launches[base(u['name'])] += u['launches']
     return s, ops, launches, total
