@@ -33,7 +33,7 @@ enum gs_avoid { /* kernel features not to be used although they are there: for c
 };
 
 enum gs_op_set {
-	GS_OPS_DEFAULT = 0, /* all but those that only ask for properties of a tensor */
+	GS_OPS_DEFAULT = 0, /* all but those that start no work: properties, views, memory */
 	GS_OPS_ALL,
 	GS_OPS_EACGM, /* the 24 operators of eACGM, under its names */
 };

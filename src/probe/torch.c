@@ -27,7 +27,8 @@ struct operator
 	char part[GS_TORCH_NAME_BYTES]; /* "add_Tensor"; of a span: its name */
 	char name[GS_TORCH_NAME_BYTES]; /* "add.Tensor"; "" not known yet */
 	bool is_span;
-	bool exact; /* the name is a whole schema's, not the end of a longer one's */
+	bool is_node; /* a span of which a backward pass has one for each of its nodes */
+	bool exact;   /* the name is a whole schema's, not the end of a longer one's */
 };
 
 struct operators {
@@ -81,6 +82,7 @@ static int take_symbol(void *ctx, const char *name, const struct gs_elf_symbol *
 	*op = (struct operator){.symbol = *symbol, .is_span = span != NULL};
 	if (span) {
 		snprintf(op->name, sizeof(op->name), "%s", span);
+		op->is_node = strcmp(span, "autograd::evaluate_function") == 0;
 		o->n++;
 		return 0;
 	}
@@ -148,7 +150,7 @@ static bool is_chosen(const struct gs_probe_options *o, const struct operator* o
 		*ret_name = op->is_span ? NULL : gs_torch_eacgm_name(op->name);
 		return *ret_name != NULL;
 	default:
-		return op->is_span || !gs_torch_is_trivial(op->name);
+		return op->is_span ? !op->is_node : !gs_torch_is_trivial(op->name);
 	}
 }
 

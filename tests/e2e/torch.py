@@ -301,7 +301,7 @@ def unfinished(t):
                 signal.pause()
         Waits.apply(torch.ones(3, requires_grad=True)).sum().backward()
     ''')
-    live = t.start_trace('--layer=torch', command=[PYTHON, path])
+    live = t.start_trace('--op-set=all', command=[PYTHON, path])
     wait_until(lambda: 'waiting' in live.out_text(), 60, 'the backward pass')
     live.interrupt()
     live.wait_err('once more')
