@@ -102,6 +102,13 @@ const char *gs_probe_engine(const struct gs_probe *probe);
 unsigned gs_probe_n_files(const struct gs_probe *probe);
 unsigned gs_probe_n_probes(const struct gs_probe *probe);
 
+/* The operators that a command would find, without tracing anything: those of every library that it
+ * may load. by_default: they are in GS_OPS_DEFAULT. Names are lent; a name comes once for each
+ * library. Negative errno, of the walk (-ENOENT: no such command). */
+typedef void (*gs_operator_fn)(void *ctx, const char *name, bool by_default, const char *path);
+int gs_probe_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
+			    void *ctx);
+
 /* --- control thread --- */
 
 /* Follow one more process. */
