@@ -82,23 +82,23 @@ static void put_processes(struct gs_doc *doc, const struct gs_summary *s)
 
 static void put_uses(struct gs_doc *doc, const struct gs_summary *s)
 {
-	begin_list(doc, "by_operator", s->n_uses);
+	gs_doc_begin_list(doc, "by_operator", s->n_uses);
 	for (size_t i = 0; i < s->n_uses; i++) {
 		const struct gs_use_summary *u = &s->uses[i];
 
-		begin_flat(doc);
-		put_text(doc, "layer", gs_layer_name(u->layer));
-		put_text(doc, "name", u->name);
-		put_u64(doc, "launches", u->launches);
-		put_u64(doc, "copies", u->copies);
-		put_u64(doc, "allocs", u->allocs);
-		put_u64(doc, "collectives", u->collectives);
-		put_u64(doc, "other_calls", u->others);
-		put_u64(doc, "total_ns", u->total_ns);
-		put_u64(doc, "bytes", u->bytes);
-		end(doc);
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "layer", gs_layer_name(u->layer));
+		gs_doc_put_text(doc, "name", u->name);
+		gs_doc_put_u64(doc, "launches", u->launches);
+		gs_doc_put_u64(doc, "copies", u->copies);
+		gs_doc_put_u64(doc, "allocs", u->allocs);
+		gs_doc_put_u64(doc, "collectives", u->collectives);
+		gs_doc_put_u64(doc, "other_calls", u->others);
+		gs_doc_put_u64(doc, "total_ns", u->total_ns);
+		gs_doc_put_u64(doc, "bytes", u->bytes);
+		gs_doc_end(doc);
 	}
-	end(doc);
+	gs_doc_end(doc);
 }
 
 static void put_errors(struct gs_doc *doc, const struct gs_summary *s)
