@@ -192,7 +192,7 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	}
 	aggregate(cell_get(t, slot, id), &o);
 	if (gs_config.scopes)
-		use_add(t, slot, f->sp, d->op, &o);
+		gs_use_add(slot, f->sp, d->op, o.dur_ns, o.failed ? 0 : o.bytes);
 }
 
 /* A return caught by a session link: place is what call_enter() left in the link's cookie. Returns

@@ -142,18 +142,19 @@ static __always_inline bool scope_around(struct gs_thread *t, __u64 sp, struct g
 	return false;
 }
 
-/* A call of CUDA or NCCL that was not sent, counted for the scope around it. */
-static __always_inline void use_add(struct gs_thread *t, __u32 slot, __u64 sp, __u32 class,
-				    const struct outcome *o)
+/* A call of CUDA or NCCL that was not sent, counted for the scope around it. A function of its own
+ * for the verifier, which would otherwise walk it once for each way that leads here. */
+__noinline int gs_use_add(__u32 slot, __u64 sp, __u32 class, __u64 dur_ns, __u64 bytes)
 {
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
 	struct gs_scope *s;
 	struct gs_cell *c;
 
-	if (!scope_around(t, sp, &s))
-		return;
+	if (!t || !scope_around(t, sp, &s))
+		return 0;
 	c = scope_cell(slot, s);
 	if (!c)
-		return;
+		return 0;
 	switch (class) {
 	case GS_CLASS_LAUNCH:
 	case GS_CLASS_GRAPH_LAUNCH:
@@ -173,9 +174,9 @@ static __always_inline void use_add(struct gs_thread *t, __u32 slot, __u64 sp, _
 	default:
 		c->use.others++;
 	}
-	c->use.total_ns += o->dur_ns;
-	if (!o->failed)
-		c->use.bytes += o->bytes;
+	c->use.total_ns += dur_ns;
+	c->use.bytes += bytes;
+	return 0;
 }
 
 #endif

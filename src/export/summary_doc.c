@@ -80,6 +80,27 @@ static void put_processes(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_end(doc);
 }
 
+static void put_uses(struct gs_doc *doc, const struct gs_summary *s)
+{
+	gs_doc_begin_list(doc, "by_operator", s->n_uses);
+	for (size_t i = 0; i < s->n_uses; i++) {
+		const struct gs_use_summary *u = &s->uses[i];
+
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "layer", gs_layer_name(u->layer));
+		gs_doc_put_text(doc, "name", u->name);
+		gs_doc_put_u64(doc, "launches", u->launches);
+		gs_doc_put_u64(doc, "copies", u->copies);
+		gs_doc_put_u64(doc, "allocs", u->allocs);
+		gs_doc_put_u64(doc, "collectives", u->collectives);
+		gs_doc_put_u64(doc, "other_calls", u->others);
+		gs_doc_put_u64(doc, "total_ns", u->total_ns);
+		gs_doc_put_u64(doc, "bytes", u->bytes);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+}
+
 static void put_errors(struct gs_doc *doc, const struct gs_summary *s)
 {
 	gs_doc_begin_list(doc, "errors", s->n_errors);
@@ -234,6 +255,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_put_tenths(doc, "percentile_error_pct", (unsigned)(GS_HIST_ERROR_PCT * 10 + 0.5));
 	put_functions(doc, &s->functions);
 	put_processes(doc, s);
+	put_uses(doc, s);
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);
