@@ -14,6 +14,7 @@
 #define GS_BPF_CALL_H
 
 #include "decide.bpf.h"
+#include "python.bpf.h"
 #include "model/class.h"
 
 const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
@@ -616,11 +617,34 @@ static __always_inline void fill_post(struct gs_event_call *e, const struct gs_f
 	}
 }
 
+/* At which of the chosen moments a call of this class is (enum gs_stack_at). */
+static __always_inline __u32 moment_of(__u32 op)
+{
+	switch (op) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+		return GS_AT_LAUNCH;
+	case GS_CLASS_COLLECTIVE:
+	case GS_CLASS_P2P:
+		return GS_AT_COLLECTIVE;
+	case GS_CLASS_ALLOC:
+	case GS_CLASS_FREE:
+		return GS_AT_ALLOC;
+	case GS_CLASS_COPY:
+	case GS_CLASS_MEMSET:
+		return GS_AT_COPY;
+	case GS_CLASS_SYNC:
+		return GS_AT_SYNC;
+	}
+	return 0;
+}
+
 /* One event into the ring; false when there was no room. */
-static __always_inline bool send_call(struct gs_thread *t, const struct gs_frame *f,
+static __always_inline bool send_call(struct gs_thread *t, __u32 slot, const struct gs_frame *f,
 				      const volatile struct gs_func_desc *d, __u32 depth,
 				      struct outcome *o)
 {
+	__u32 py_stack = gs_config.py_stack_at & moment_of(d->op) ? py_stack_of(slot) : 0;
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e)
@@ -637,7 +661,7 @@ static __always_inline bool send_call(struct gs_thread *t, const struct gs_frame
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
 	e->scope = t->scope_depth ? t->scope[(t->scope_depth - 1) & SCOPE_MASK].func : 0;
-	e->py_stack = 0;
+	e->py_stack = py_stack;
 	e->native_stack = 0;
 	e->aux = saved(f, d->v_aux);
 	e->bytes = o->bytes;
@@ -669,7 +693,7 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	if (gs_config.events) {
 		if (o.dur_ns < gs_config.min_dur_ns)
 			lose(d->layer, GS_LOSS_SHORT);
-		else if (send_call(t, f, d, depth, &o))
+		else if (send_call(t, slot, f, d, depth, &o))
 			return;
 		else
 			lose(d->layer, GS_LOSS_RING_FULL);
