@@ -101,6 +101,9 @@ bool trace_python_take_hz(struct trace_options *options, const char *word);
 bool trace_python_take_at(struct trace_options *options, const char *word);
 void trace_python_settle(struct trace_options *options);
 
+/* --python-filter. 0 or -ENOMEM. */
+int trace_python_filter(const struct trace_options *options, struct gs_view *view);
+
 /* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take. */
 struct trace_python;
 

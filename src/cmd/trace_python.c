@@ -91,6 +91,13 @@ void trace_python_settle(struct trace_options *o)
 	o->python_wants_calls = o->py_stack_at & ~(unsigned)GS_AT_SAMPLE;
 }
 
+int trace_python_filter(const struct trace_options *o, struct gs_view *view)
+{
+	bool none = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
+
+	return gs_view_set_line_filter(view, o->line_filters, none ? 0 : o->n_line_filters);
+}
+
 /* --- interpreters --- */
 
 int trace_python_new(const struct trace_options *options, struct gs_probe *probe,

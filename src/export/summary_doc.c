@@ -231,6 +231,36 @@ static void put_comms(struct gs_doc *doc, const struct gs_summary *s)
 	end(doc);
 }
 
+/* Only where Python stacks were asked for. */
+static void put_python(struct gs_doc *doc, const struct gs_summary *s)
+{
+	if (!s->has_python)
+		return;
+	begin_list(doc, "python_lines", s->n_python_lines);
+	for (size_t i = 0; i < s->n_python_lines; i++) {
+		const struct gs_line_stats *l = &s->python_lines[i];
+
+		begin_flat(doc);
+		put_text(doc, "file", l->file);
+		put_u64_if(doc, "line", l->line, l->line);
+		put_text(doc, "function", l->function);
+		put_u64(doc, "samples", l->samples);
+		put_u64(doc, "sample_ns", l->sample_ns);
+		put_u64(doc, "total_samples", l->total_samples);
+		put_u64(doc, "total_ns", l->total_ns);
+		put_u64(doc, "calls", l->calls);
+		put_u64(doc, "launches", l->launches);
+		put_u64(doc, "collectives", l->collectives);
+		put_u64(doc, "copies", l->copies);
+		put_u64(doc, "allocs", l->allocs);
+		put_u64(doc, "bytes", l->bytes);
+		put_u64(doc, "call_ns", l->call_ns);
+		end(doc);
+	}
+	end(doc);
+	put_u64(doc, "python_bare_samples", s->python_bare_samples);
+}
+
 static void put_attach(struct gs_doc *doc, const struct gs_summary *s)
 {
 	begin_list(doc, "attached", s->n_attached);
@@ -328,6 +358,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);
+	put_python(doc, s);
 	put_attach(doc, s);
 	put_lost(doc, s);
 	end(doc);

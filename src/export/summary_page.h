@@ -61,7 +61,7 @@ void gs_page_words(struct gs_page *page, enum gs_ink ink, const char *text);
 
 void gs_page_line(struct gs_page *page); /* ends the line */
 
-#define GS_GRID_MAX 6
+#define GS_GRID_MAX 10
 
 struct gs_grid {
 	struct gs_page *page;

@@ -227,3 +227,8 @@ uint32_t gs_dict_max_function(const struct gs_dict *d)
 {
 	return d->functions.n ? d->functions.n - 1 : 0;
 }
+
+uint32_t gs_dict_max_frame(const struct gs_dict *d)
+{
+	return d->frames.n ? d->frames.n - 1 : 0;
+}

@@ -39,5 +39,6 @@ const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *dict, uint32_t proc
 uint32_t gs_dict_max_process(const struct gs_dict *dict);
 uint32_t gs_dict_max_thread(const struct gs_dict *dict);
 uint32_t gs_dict_max_function(const struct gs_dict *dict);
+uint32_t gs_dict_max_frame(const struct gs_dict *dict);
 
 #endif
