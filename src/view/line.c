@@ -14,13 +14,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/record_stack.h"
+#include "model/line.h"
 #include "view/tally.h"
-
-/* The standard library, installed packages and the import machinery. */
-static const char *const usual_filter[] = {"*/site-packages/*", "*/dist-packages/*",
-					   "*/lib/python[23]*", "*/lib64/python[23]*",
-					   "<frozen *"};
 
 struct line_use { /* of one stack */
 	uint64_t samples, sample_ns;
@@ -151,11 +146,10 @@ struct line_row {
 
 static bool is_passed_over(const struct view_lines *l, const char *file)
 {
-	const char *const *globs = l->filter ? (const char *const *)l->filter : usual_filter;
-	size_t n = l->filter ? l->n_filter : GS_ARRAY_LEN(usual_filter);
-
-	for (size_t i = 0; i < n; i++)
-		if (fnmatch(globs[i], file, 0) == 0)
+	if (!l->filter)
+		return gs_line_is_library(file);
+	for (size_t i = 0; i < l->n_filter; i++)
+		if (fnmatch(l->filter[i], file, 0) == 0)
 			return true;
 	return false;
 }
