@@ -496,4 +496,12 @@ static __always_inline __u32 py_stack_at_call(__u32 slot, __u32 op)
 	return gs_config.py_stack_at & moment_of(op) ? py_stack_of(slot) : 0;
 }
 
+/* The same at the end of an operator or user's probe that took so long. */
+static __always_inline __u32 py_stack_at_scope(__u32 slot, __u64 dur_ns)
+{
+	if (!(gs_config.py_stack_at & GS_AT_SLOW_SCOPE) || dur_ns < gs_config.slow_scope_ns)
+		return 0;
+	return py_stack_of(slot);
+}
+
 #endif

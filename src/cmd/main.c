@@ -12,6 +12,8 @@ static const struct gs_command commands[] = {
 	 gs_cmd_trace},
 	{"report", "the summary of a recorded .gst file, or its conversion to another format",
 	 gs_cmd_report},
+	{"gpu", "values of every GPU and of the processes on it, once or again and again",
+	 gs_cmd_gpu},
 };
 
 void gs_say(const char *fmt, ...)

@@ -4,7 +4,7 @@
  * what a row has no value for is empty. doc/summary.md tells every column.
  */
 #include "export/summary_int.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "model/func.h"
 
 enum column { /* the order of the columns */
@@ -131,16 +131,18 @@ static void put_lines(struct row *row, const struct gs_summary *s)
 {
 	for (size_t i = 0; i < s->n_python_lines; i++) {
 		const struct gs_line_stats *l = &s->python_lines[i];
-		char place[700], detail[400];
+		char place[700], detail[500];
 
 		snprintf(place, sizeof(place), "%.640s:%u", l->file, l->line);
 		snprintf(detail, sizeof(detail),
 			 "sample_ns=%llu total_samples=%llu total_ns=%llu launches=%llu "
-			 "collectives=%llu copies=%llu allocs=%llu",
+			 "collectives=%llu copies=%llu allocs=%llu slow_operators=%llu "
+			 "operator_ns=%llu",
 			 (unsigned long long)l->sample_ns, (unsigned long long)l->total_samples,
 			 (unsigned long long)l->total_ns, (unsigned long long)l->launches,
 			 (unsigned long long)l->collectives, (unsigned long long)l->copies,
-			 (unsigned long long)l->allocs);
+			 (unsigned long long)l->allocs, (unsigned long long)l->slow_ops,
+			 (unsigned long long)l->op_ns);
 		put_text(row, COL_RECORD, "python_line");
 		put_text(row, COL_SCOPE, "all");
 		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_PYTHON));

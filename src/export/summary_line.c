@@ -9,10 +9,10 @@
 
 enum { N_LINES = 20 };
 
-enum column { COL_SAMPLES, COL_SELF, COL_TOTAL, COL_LAUNCHES, COL_COLLECTIVES, COL_ALLOCS, COL_COPIES,
+enum column { COL_SAMPLES, COL_SELF, COL_TOTAL, COL_SLOW_OPS, COL_OP_TIME, COL_LAUNCHES, COL_COLLECTIVES, COL_ALLOCS, COL_COPIES,
 	      COL_CALL_TIME, COL_BYTES, N_COLUMNS };
 
-static const char *const heads[N_COLUMNS] = {"samples", "running", "with callees", "launches", "collectives",
+static const char *const heads[N_COLUMNS] = {"samples", "running", "with callees", "slow ops", "in these", "launches", "collectives",
 					     "allocs",  "copies",  "in calls",     "bytes"};
 
 static uint64_t value_of(const struct gs_line_stats *l, enum column column)
@@ -24,6 +24,10 @@ static uint64_t value_of(const struct gs_line_stats *l, enum column column)
 		return l->sample_ns;
 	case COL_TOTAL:
 		return l->total_ns;
+	case COL_SLOW_OPS:
+		return l->slow_ops;
+	case COL_OP_TIME:
+		return l->op_ns;
 	case COL_LAUNCHES:
 		return l->launches;
 	case COL_COLLECTIVES:
@@ -48,7 +52,8 @@ static void put_cell(struct gs_grid *g, const struct gs_line_stats *l, enum colu
 
 	if (!v)
 		gs_grid_right(g, GS_INK_DIM, "-");
-	else if (column == COL_SELF || column == COL_TOTAL || column == COL_CALL_TIME)
+	else if (column == COL_SELF || column == COL_TOTAL || column == COL_CALL_TIME ||
+		 column == COL_OP_TIME)
 		gs_grid_right(g, GS_INK_PLAIN, gs_fmt_ns(out, v));
 	else if (column == COL_BYTES)
 		gs_grid_right(g, GS_INK_PLAIN, gs_fmt_bytes(out, v));

@@ -105,6 +105,7 @@ struct gs_line_stats {
 	uint64_t calls, launches, collectives, copies, allocs;
 	uint64_t bytes; /* of those that succeeded */
 	uint64_t call_ns;
+	uint64_t slow_ops, op_ns; /* operators of which a stack was taken for their length */
 };
 
 struct gs_summary {

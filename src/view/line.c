@@ -21,6 +21,7 @@ struct line_use { /* of one stack */
 	uint64_t samples, sample_ns;
 	uint64_t calls, launches, collectives, copies, allocs;
 	uint64_t bytes, call_ns;
+	uint64_t slow_ops, op_ns;
 };
 
 struct view_lines {
@@ -111,6 +112,12 @@ int gs_view_line_call(struct gs_view *v, const struct gs_rec_call *c)
 
 	if (!u)
 		return -ENOMEM;
+	/* What is inside an operator has stacks of its own: its time is not added to theirs. */
+	if (f && f->func_class >= GS_CLASS_OPERATOR) {
+		u->slow_ops++;
+		u->op_ns += c->dur_ns;
+		return 0;
+	}
 	u->calls++;
 	u->call_ns += c->dur_ns;
 	if (!c->failed)
@@ -175,6 +182,8 @@ static void add_use(struct line_use *sum, const struct line_use *u)
 	sum->allocs += u->allocs;
 	sum->bytes += u->bytes;
 	sum->call_ns += u->call_ns;
+	sum->slow_ops += u->slow_ops;
+	sum->op_ns += u->op_ns;
 }
 
 static void add_stack(const struct gs_view *v, struct line_row *rows, uint32_t n_rows, uint32_t id,
@@ -206,12 +215,18 @@ static void add_stack(const struct gs_view *v, struct line_row *rows, uint32_t n
 	add_use(shown ? &rows[shown].self : nowhere, u);
 }
 
+/* Samples, calls and operators measure the same clock: what a line costs is the greatest of them. */
+static uint64_t cost_of(const struct gs_line_stats *l)
+{
+	uint64_t ns = l->sample_ns > l->call_ns ? l->sample_ns : l->call_ns;
+
+	return l->op_ns > ns ? l->op_ns : ns;
+}
+
 static int compare_lines(const void *a, const void *b)
 {
 	const struct gs_line_stats *x = a, *y = b;
-	/* Samples and calls measure the same clock: what a line costs is the greater of both. */
-	uint64_t p = x->sample_ns > x->call_ns ? x->sample_ns : x->call_ns;
-	uint64_t q = y->sample_ns > y->call_ns ? y->sample_ns : y->call_ns;
+	uint64_t p = cost_of(x), q = cost_of(y);
 	int r;
 
 	if (p != q)
@@ -246,12 +261,14 @@ static void fill(const struct gs_view *v, struct gs_summary *s, uint32_t frame,
 		.allocs = r->self.allocs,
 		.bytes = r->self.bytes,
 		.call_ns = r->self.call_ns,
+		.slow_ops = r->self.slow_ops,
+		.op_ns = r->self.op_ns,
 	};
 }
 
 static bool is_used(const struct line_row *r)
 {
-	return r->self.samples || r->self.calls || r->total_samples;
+	return r->self.samples || r->self.calls || r->self.slow_ops || r->total_samples;
 }
 
 int gs_view_lines(struct gs_view *v, struct gs_summary *s)
