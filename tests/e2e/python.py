@@ -271,7 +271,7 @@ def slow_operators(t):
     run = t.trace('--layer', 'torch', '--op', 'mm,relu', '--python-at', 'slow-op=1ns', '-o', 'slow.gst',
                   command=['/usr/bin/python3', 'steps.py'])  # fmt: skip
     trace = Trace('slow.gst')
-    places = collections.Counter(tuple(map(tuple, trace.stack(c) or [])) for c in trace.calls)
+    places = collections.Counter(tuple((os.path.basename(a), b, n) for a, b, n in trace.stack(c) or []) for c in trace.calls)
     t.equal('stacks', dict(places), {(('steps.py', 'multiply', 5), ('steps.py', '<module>', 7)): 20,
                                      (('steps.py', '<module>', 8),): 20})  # fmt: skip
     lines = {x['line']: x['slow_operators'] for x in run.summary['python_lines'] if x['slow_operators']}
