@@ -36,11 +36,11 @@ struct py_scratch {
 	__u32 busy;
 	__u32 n; /* frames found */
 	struct gs_py_proc proc;
-	__u64 frame;   /* to be read next */
-	__u64 self;    /* pthread_self() */
-	__u64 state;   /* while searching: looked at next; then what was found */
+	__u64 frame;    /* to be read next */
+	__u64 self;     /* pthread_self() */
+	__u64 state;    /* while searching: looked at next; then what was found */
 	__u64 table_at; /* of the code object that is being sent */
-	__u64 interp;  /* while searching: whose states come next */
+	__u64 interp;   /* while searching: whose states come next */
 	__u64 hash;
 	__u32 pid, tid;
 	__u32 flags; /* enum gs_stack_flag */
@@ -201,7 +201,7 @@ static __always_inline __u64 py_code_begin(const struct py_scratch *w, __u64 cod
 
 static __always_inline __u64 py_place(const struct py_scratch *w, __u64 code, __u32 off)
 {
-	__s32 last = (__s32)*(const __u32 *)(w->buf + (off & (GS_PY_FRAME_BYTES - 4)));
+	__s32 last = (__s32) * (const __u32 *)(w->buf + (off & (GS_PY_FRAME_BYTES - 4)));
 
 	if (w->proc.at_kind == GS_PY_AT_POINTER)
 		return py_word(w, off) - py_code_begin(w, code);
@@ -419,8 +419,8 @@ static __always_inline __u32 py_take(struct py_scratch *w, struct gs_thread *t)
 		return 0;
 	at = py_word(w, w->proc.state_frame);
 	/* Kept on the C stack up to 3.12, which a thread between two calls has not. */
-	w->frame = at && w->proc.cframe_frame != GS_PY_NONE ? py_read(at + w->proc.cframe_frame)
-							     : at;
+	w->frame =
+		at && w->proc.cframe_frame != GS_PY_NONE ? py_read(at + w->proc.cframe_frame) : at;
 	py_frames(w);
 	if (w->frame && !w->flags)
 		w->flags |= GS_STACK_TRUNCATED;

@@ -69,8 +69,7 @@ static __always_inline __u32 stack_send(struct stack_event *e, const struct stac
 	e->head.tid = tid;
 	e->head.id = id;
 	e->head.kind = key->kind;
-	if (bytes > sizeof(*e) ||
-	    bpf_ringbuf_output(&gs_ring, e, bytes, BPF_RB_NO_WAKEUP) != 0)
+	if (bytes > sizeof(*e) || bpf_ringbuf_output(&gs_ring, e, bytes, BPF_RB_NO_WAKEUP) != 0)
 		return 0;
 	bpf_map_update_elem(&gs_stack_ids, key, &id, BPF_ANY);
 	return id;

@@ -109,7 +109,8 @@ void trace_python_settle(struct trace_options *options);
 /* --python-filter. 0 or -ENOMEM. */
 int trace_python_filter(const struct trace_options *options, struct gs_view *view);
 
-/* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take. */
+/* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take.
+ */
 struct trace_python;
 
 int trace_python_new(const struct trace_options *options, struct gs_probe *probe,

@@ -49,8 +49,10 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch; python: with Python stacks 99 "
-	 "times a second and at launches, collectives and allocations", 2},
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch; python: with Python "
+	 "stacks 99 "
+	 "times a second and at launches, collectives and allocations",
+	 2},
 	{"op", OPT_OP, "GLOB[,GLOB]", 0,
 	 "PyTorch operators by name, such as 'aten::conv*' or add.Tensor", 2},
 	{"op-set", OPT_OP_SET, "SET", 0,

@@ -9,11 +9,24 @@
 
 enum { N_LINES = 20 };
 
-enum column { COL_SAMPLES, COL_SELF, COL_TOTAL, COL_SLOW_OPS, COL_OP_TIME, COL_LAUNCHES, COL_COLLECTIVES, COL_ALLOCS, COL_COPIES,
-	      COL_CALL_TIME, COL_BYTES, N_COLUMNS };
+enum column {
+	COL_SAMPLES,
+	COL_SELF,
+	COL_TOTAL,
+	COL_SLOW_OPS,
+	COL_OP_TIME,
+	COL_LAUNCHES,
+	COL_COLLECTIVES,
+	COL_ALLOCS,
+	COL_COPIES,
+	COL_CALL_TIME,
+	COL_BYTES,
+	N_COLUMNS
+};
 
-static const char *const heads[N_COLUMNS] = {"samples", "running", "with callees", "slow ops", "in these", "launches", "collectives",
-					     "allocs",  "copies",  "in calls",     "bytes"};
+static const char *const heads[N_COLUMNS] = {"samples",  "running",  "with callees", "slow ops",
+					     "in these", "launches", "collectives",  "allocs",
+					     "copies",   "in calls", "bytes"};
 
 static uint64_t value_of(const struct gs_line_stats *l, enum column column)
 {
@@ -68,8 +81,8 @@ static void put_line(struct gs_grid *g, const struct gs_line_stats *l, const boo
 	for (unsigned c = 0; c < N_COLUMNS; c++)
 		if (shown[c])
 			put_cell(g, l, c);
-	snprintf(text, sizeof(text), "%.600s:%" PRIu32 "  %.300s", *l->file ? l->file : "?", l->line,
-		 *l->function ? l->function : "?");
+	snprintf(text, sizeof(text), "%.600s:%" PRIu32 "  %.300s", *l->file ? l->file : "?",
+		 l->line, *l->function ? l->function : "?");
 	gs_grid_rest(g, GS_INK_PLAIN, text, GS_CUT_START);
 }
 
@@ -113,7 +126,8 @@ void gs_summary_lines(struct gs_page *page, const struct gs_summary *s, unsigned
 	if (!s->n_python_lines)
 		put_remark(page, "No Python stack was seen.");
 	if (s->python_bare_samples) {
-		snprintf(text, sizeof(text), "%s samples of threads that were in no Python function",
+		snprintf(text, sizeof(text),
+			 "%s samples of threads that were in no Python function",
 			 gs_fmt_count(out, s->python_bare_samples));
 		put_remark(page, text);
 	}

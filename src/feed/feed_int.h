@@ -79,8 +79,8 @@ struct gs_feed {
 	uint32_t last_process_id, last_thread_id;
 
 	struct gs_feed_stacks *stacks; /* owned; of stack.c */
-	struct gs_map comm_of_key; /* -> index */
-	struct gs_rec_comm *comms; /* owned; a ring: the oldest is overwritten */
+	struct gs_map comm_of_key;     /* -> index */
+	struct gs_rec_comm *comms;     /* owned; a ring: the oldest is overwritten */
 	uint32_t n_comms, comm_hand;
 };
 

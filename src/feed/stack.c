@@ -16,10 +16,10 @@
 #include "model/record_stack.h"
 #include "stack/python.h"
 
-#define CODES_MAX       131072
-#define FRAMES_MAX      (1u << 20)
-#define TABLES_MAX      (128u << 20) /* of all */
-#define TEXT_BYTES      4096
+#define CODES_MAX  131072
+#define FRAMES_MAX (1u << 20)
+#define TABLES_MAX (128u << 20) /* of all */
+#define TEXT_BYTES 4096
 
 struct code {
 	uint32_t pid;
@@ -30,7 +30,7 @@ struct code {
 	bool table_cut;       /* pieces of it are missing */
 	uint32_t table_bytes; /* there already */
 	uint32_t table_whole; /* what there is room for */
-	uint8_t *table; /* owned */
+	uint8_t *table;       /* owned */
 };
 
 struct gs_feed_stacks {
@@ -151,7 +151,8 @@ static uint32_t intern_text(struct gs_feed *f, uint32_t pid, const struct gs_py_
 static void take_table(struct gs_feed_stacks *s, struct code *c, const struct gs_event_code *ev)
 {
 	if (ev->table_off == 0) {
-		size_t whole = ev->table_bytes < GS_PY_TABLE_MAX ? ev->table_bytes : GS_PY_TABLE_MAX;
+		size_t whole =
+			ev->table_bytes < GS_PY_TABLE_MAX ? ev->table_bytes : GS_PY_TABLE_MAX;
 
 		c->table = whole && s->tables_bytes + whole <= TABLES_MAX ? malloc(whole) : NULL;
 		c->table_whole = c->table ? (uint32_t)whole : 0;
@@ -180,10 +181,10 @@ bool gs_feed_code(struct gs_feed *f, const struct gs_event_code *ev)
 	if (ev->table_off == 0) {
 		c->version = ev->version;
 		c->first_line = ev->first_line;
-		c->file_str = intern_text(f, ev->pid, &ev->file, ev->file_text,
-					  sizeof(ev->file_text));
-		c->function_str = intern_text(f, ev->pid, &ev->name, ev->name_text,
-					      sizeof(ev->name_text));
+		c->file_str =
+			intern_text(f, ev->pid, &ev->file, ev->file_text, sizeof(ev->file_text));
+		c->function_str =
+			intern_text(f, ev->pid, &ev->name, ev->name_text, sizeof(ev->name_text));
 	}
 	take_table(s, c, ev);
 	return true;

@@ -85,7 +85,7 @@ struct gs_thread {
 	char comm[16];
 	__u32 scope_depth;
 	__u32 pad;
-	__u64 py_state; /* address of the interpreter's state of this thread; 0 not known */
+	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
 	__u64 py_retry_ns; /* when it is worth looking for it again */
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
 	struct gs_frame frame[GS_DEPTH_MAX];

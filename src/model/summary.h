@@ -99,7 +99,7 @@ struct gs_comm_summary {
 struct gs_line_stats {
 	const char *file;
 	const char *function;
-	uint32_t line; /* 0 unknown */
+	uint32_t line;                    /* 0 unknown */
 	uint64_t samples, sample_ns;      /* at the line itself */
 	uint64_t total_samples, total_ns; /* and in what it called */
 	uint64_t calls, launches, collectives, copies, allocs;

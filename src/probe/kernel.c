@@ -23,9 +23,9 @@
 #include "unwind.skel.h"
 
 static const char *const shared_maps[] = {
-	"gs_ring",  "gs_state", "gs_threads",      "gs_cells",  "gs_free_threads", "gs_free_cells",
-	"gs_procs", "gs_marks", "gs_marks_by_tid", "gs_cgroup", "gs_cell_of",
-	"gs_py_procs", "gs_py_scratch", "gs_py_codes", "gs_stack_ids"};
+	"gs_ring",       "gs_state",    "gs_threads",    "gs_cells",        "gs_free_threads",
+	"gs_free_cells", "gs_procs",    "gs_marks",      "gs_marks_by_tid", "gs_cgroup",
+	"gs_cell_of",    "gs_py_procs", "gs_py_scratch", "gs_py_codes",     "gs_stack_ids"};
 
 /* Room for Python stacks: made small when none are asked for. */
 static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids"};

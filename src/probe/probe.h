@@ -116,7 +116,8 @@ unsigned gs_probe_n_probes(const struct gs_probe *probe);
 /* Follow one more process. */
 int gs_probe_follow(struct gs_probe *probe, pid_t pid);
 
-/* A process runs this interpreter: its Python stacks can be read from now on. NULL: it runs none. */
+/* A process runs this interpreter: its Python stacks can be read from now on. NULL: it runs none.
+ */
 int gs_probe_python(struct gs_probe *probe, pid_t pid, const struct gs_py_proc *python);
 
 /* Attach to what a process has mapped. -ESRCH: no such process. */

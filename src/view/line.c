@@ -215,7 +215,8 @@ static void add_stack(const struct gs_view *v, struct line_row *rows, uint32_t n
 	add_use(shown ? &rows[shown].self : nowhere, u);
 }
 
-/* Samples, calls and operators measure the same clock: what a line costs is the greatest of them. */
+/* Samples, calls and operators measure the same clock: what a line costs is the greatest of them.
+ */
 static uint64_t cost_of(const struct gs_line_stats *l)
 {
 	uint64_t ns = l->sample_ns > l->call_ns ? l->sample_ns : l->call_ns;

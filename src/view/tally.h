@@ -101,7 +101,7 @@ struct gs_view {
 	uint64_t last_ns;
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
-	struct view_lines *lines; /* owned; of line.c, NULL until needed */
+	struct view_lines *lines;                      /* owned; of line.c, NULL until needed */
 	struct view_func funcs[GS_VIEW_MAX_FUNCTIONS]; /* by id */
 };
 
