@@ -139,11 +139,8 @@ static void put_comms(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_end(doc);
 }
 
-/* Only where Python stacks were asked for. */
 static void put_python(struct gs_doc *doc, const struct gs_summary *s)
 {
-	if (!s->has_python)
-		return;
 	gs_doc_begin_list(doc, "python_lines", s->n_python_lines);
 	for (size_t i = 0; i < s->n_python_lines; i++) {
 		const struct gs_line_stats *l = &s->python_lines[i];
@@ -168,7 +165,7 @@ static void put_python(struct gs_doc *doc, const struct gs_summary *s)
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);
-	gs_doc_put_u64(doc, "python_bare_samples", s->python_bare_samples);
+	gs_doc_put_u64_if(doc, "python_bare_samples", s->python_bare_samples, s->has_python);
 }
 
 static void put_attach(struct gs_doc *doc, const struct gs_summary *s)

@@ -5,9 +5,13 @@
 #include <string.h>
 
 #include "base/fmt.h"
+#include "base/mem.h"
 #include "model/func.h"
 
-enum { N_LINES = 20 };
+#define N_LINES       20
+#define GAP           2
+#define CELL_COLUMNS  8  /* of a number with its unit */
+#define PLACE_COLUMNS 40 /* that a line keeps at least */
 
 enum column {
 	COL_SAMPLES,
@@ -92,6 +96,25 @@ static void put_remark(struct gs_page *page, const char *text)
 	gs_page_words(page, GS_INK_DIM, text);
 }
 
+/* Leaves columns out, the least telling first, until the lines have room on the page. */
+static void leave_columns(const struct gs_page *page, bool shown[N_COLUMNS])
+{
+	static const enum column order[] = {COL_COPIES, COL_SAMPLES, COL_OP_TIME,     COL_BYTES,
+					    COL_ALLOCS, COL_TOTAL,   COL_COLLECTIVES, COL_SLOW_OPS};
+
+	for (size_t i = 0; i <= GS_ARRAY_LEN(order); i++) {
+		size_t columns = PLACE_COLUMNS;
+
+		for (unsigned c = 0; c < N_COLUMNS; c++)
+			if (shown[c])
+				columns += GAP + (strlen(heads[c]) > CELL_COLUMNS ? strlen(heads[c])
+										  : CELL_COLUMNS);
+		if (columns <= page->width || i == GS_ARRAY_LEN(order))
+			return;
+		shown[order[i]] = false;
+	}
+}
+
 void gs_summary_lines(struct gs_page *page, const struct gs_summary *s, unsigned n_top)
 {
 	size_t most = n_top ? n_top : N_LINES, n = s->n_python_lines;
@@ -109,6 +132,7 @@ void gs_summary_lines(struct gs_page *page, const struct gs_summary *s, unsigned
 	for (size_t i = 0; i < s->n_python_lines; i++)
 		for (unsigned c = 0; c < N_COLUMNS; c++)
 			shown[c] |= value_of(&s->python_lines[i], c) != 0;
+	leave_columns(page, shown);
 	for (int pass = 0; pass < 2 && n; pass++) {
 		for (unsigned c = 0; c < N_COLUMNS; c++)
 			if (shown[c])
