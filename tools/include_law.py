@@ -15,7 +15,10 @@ ALLOWED = {
     "feed": BELOW | {"feed", "place", "stack"},
     "text": {"base", "text"},
     "export": BELOW | {"text", "export"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "cmd"},
+    "tui": BELOW | {"tui"},
+    "http": BELOW | {"http"},
+    "prom": BELOW | {"text", "prom"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "http", "prom", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -1,6 +1,7 @@
 /* Which renderer a view and a format of GPUs are, and rows of cells in every format. */
 #include "export/gpu.h"
 
+#include <math.h>
 #include <errno.h>
 #include <string.h>
 
@@ -79,7 +80,10 @@ static void rows_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 			if (i == 0)
 				gs_grid_rest(&g, GS_INK_PLAIN, "", GS_CUT_END);
 			for (unsigned j = 0; j < n; j++) {
-				snprintf(text, sizeof(text), "%.6g", cells[j].value);
+				/* Bytes to the last digit, other values as they are known. */
+				snprintf(text, sizeof(text),
+					 fabs(cells[j].value) >= 1e6 ? "%.0f" : "%.6g",
+					 cells[j].value);
 				gs_grid_right(&g, GS_INK_PLAIN,
 					      cells[j].number ? text
 					      : cells[j].text ? cells[j].text

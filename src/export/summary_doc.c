@@ -245,6 +245,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 {
 	const char *mode = s->mode == GS_SESSION_EVENTS    ? "events"
 			   : s->mode == GS_SESSION_SUMMARY ? "summary"
+			   : s->mode == GS_SESSION_SAMPLES ? "samples"
 							   : NULL;
 
 	gs_doc_begin_map(doc, NULL);

@@ -205,8 +205,13 @@ static struct gs_gpu_snapshot *hung(struct gs_gpu *gpu)
 
 int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret)
 {
+	return gs_gpu_read_groups(gpu, GS_GPU_READ_ALL, ret);
+}
+
+int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapshot **ret)
+{
 	struct gs_gpu_snapshot *s = NULL;
-	int r = gs_gpu_worker_read(gpu->worker, &s);
+	int r = gs_gpu_worker_read(gpu->worker, groups, &s);
 
 	if (r == -ETIMEDOUT) {
 		s = hung(gpu);
@@ -214,7 +219,7 @@ int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret)
 	} else if (r == 0) {
 		name_processes(gpu, s);
 	}
-	if (r == 0 && gpu->groups & GS_GPU_READ_EVENTS)
+	if (r == 0 && groups & gpu->groups & GS_GPU_READ_EVENTS)
 		r = take_events(gpu, s);
 	if (r < 0) {
 		gs_gpu_snapshot_free(&s);

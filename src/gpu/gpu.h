@@ -54,6 +54,11 @@ void gs_gpu_close(struct gs_gpu **gpu);
  * four times that for all. */
 int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret_snapshot);
 
+/* The same of only some groups (enum gs_gpu_group, ored; of those the options name): nothing else
+ * is asked of the driver. Values of other groups are as they were read last, or not there;
+ * processes are there only when their group is read. */
+int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapshot **ret_snapshot);
+
 /* Let go of the driver, so that a GPU can be reset or divided anew; snapshots say RELEASED until
  * gs_gpu_resume(). */
 void gs_gpu_release(struct gs_gpu *gpu);

@@ -105,8 +105,8 @@ struct gs_nvml_device {
 	uint64_t unsupported[(NVML_CALL_COUNT + 63) / 64]; /* calls not to be made until slow_ns */
 	uint8_t no_field[256];                             /* by field id: the same */
 	uint64_t next_slow_ns;
-	uint64_t pcie_high[2], pcie_last[2];   /* a 32-bit counter made 64 bits wide */
-	uint64_t bytes_last[4], bytes_time_ns; /* for rates where there is no GPM */
+	uint64_t pcie_high[2], pcie_last[2];      /* a 32-bit counter made 64 bits wide */
+	uint64_t bytes_last[4], bytes_time_ns[2]; /* for rates where there is no GPM */
 	struct nvml_gpm_sample *gpm[2];
 	uint64_t gpm_time_ns;
 	uint8_t gpm_at;    /* which of the two was taken last */
@@ -223,7 +223,8 @@ void gs_gpu_worker_free(struct gs_gpu_worker **worker);
 
 /* Have it read. 0 and a snapshot (without names of processes and without events), -ETIMEDOUT: a
  * call hangs, -ENOMEM. */
-int gs_gpu_worker_read(struct gs_gpu_worker *worker, struct gs_gpu_snapshot **ret_snapshot);
+int gs_gpu_worker_read(struct gs_gpu_worker *worker, unsigned groups,
+		       struct gs_gpu_snapshot **ret_snapshot);
 void gs_gpu_worker_release(struct gs_gpu_worker *worker, bool release);
 struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *worker); /* borrowed */
 uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *worker);

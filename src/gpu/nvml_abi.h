@@ -174,10 +174,9 @@ enum { /* NVML_FI_DEV_*; units as measured by NVML */
        NVML_FI_NVLINK_XMIT_BYTES = 202, /* NVLink 5, in place of 138 and 139 */
        NVML_FI_NVLINK_RCV_BYTES = 204,
        NVML_FI_RECOVERY_ACTION = 230,
-       /* ns; of API 13. 269 to 271, which are also met, belong to power smoothing. */
-       NVML_FI_THROTTLE_SW_THERMAL = 251,
-       NVML_FI_THROTTLE_HW_THERMAL = 252,
-       NVML_FI_THROTTLE_HW_POWER_BRAKE = 253,
+       NVML_FI_THROTTLE_SW_THERMAL = 269, /* ns; these three of API 13 (nvml.h of CUDA 13.0) */
+       NVML_FI_THROTTLE_HW_THERMAL = 270,
+       NVML_FI_THROTTLE_HW_POWER_BRAKE = 271,
 };
 
 enum { /* nvmlClockType_t */

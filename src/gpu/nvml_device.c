@@ -197,7 +197,7 @@ static void inherit(struct gs_nvml_device *dev, struct gs_nvml_device *old, unsi
 		memcpy(dev->pcie_high, old[i].pcie_high, sizeof(dev->pcie_high));
 		memcpy(dev->pcie_last, old[i].pcie_last, sizeof(dev->pcie_last));
 		memcpy(dev->bytes_last, old[i].bytes_last, sizeof(dev->bytes_last));
-		dev->bytes_time_ns = old[i].bytes_time_ns;
+		memcpy(dev->bytes_time_ns, old[i].bytes_time_ns, sizeof(dev->bytes_time_ns));
 		dev->util_last_us = old[i].util_last_us;
 		dev->util_time_ns = old[i].util_time_ns;
 		dev->util_why = old[i].util_why;

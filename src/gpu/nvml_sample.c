@@ -221,21 +221,28 @@ static void put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum gs
 	dev->bytes_last[slot] = now;
 }
 
-/* Bytes a second, where GPM does not tell them. */
+/* The time since these two were read last; 0: never, or so short ago that it tells nothing. */
+static bool rate_due(struct gs_nvml_device *dev, unsigned which, uint64_t *ret_elapsed_ns)
+{
+	uint64_t now = dev->sample.time_ns, before = dev->bytes_time_ns[which];
+
+	*ret_elapsed_ns = before ? now - before : 0;
+	if (before && *ret_elapsed_ns < 1000000)
+		return false;
+	dev->bytes_time_ns[which] = now;
+	return true;
+}
+
+/* Bytes a second, where GPM does not tell them. PCIe and NVLink may be read at other times. */
 static void rates(struct gs_nvml_device *dev, unsigned groups)
 {
-	uint64_t now = dev->sample.time_ns;
-	uint64_t elapsed = dev->bytes_time_ns ? now - dev->bytes_time_ns : 0;
+	uint64_t elapsed;
 
-	/* Two readings at once tell nothing. */
-	if (elapsed && elapsed < 1000000)
-		return;
-	dev->bytes_time_ns = now;
-	if (groups & GS_GPU_READ_BASIC) {
+	if (groups & GS_GPU_READ_BASIC && rate_due(dev, 0, &elapsed)) {
 		put_rate(dev, GS_GPU_PCIE_TX_BPS, GS_GPU_PCIE_TX, 0, elapsed);
 		put_rate(dev, GS_GPU_PCIE_RX_BPS, GS_GPU_PCIE_RX, 1, elapsed);
 	}
-	if (groups & GS_GPU_READ_LINKS) {
+	if (groups & GS_GPU_READ_LINKS && rate_due(dev, 1, &elapsed)) {
 		put_rate(dev, GS_GPU_NVLINK_TX_BPS, GS_GPU_NVLINK_TX, 2, elapsed);
 		put_rate(dev, GS_GPU_NVLINK_RX_BPS, GS_GPU_NVLINK_RX, 3, elapsed);
 	}
@@ -246,7 +253,9 @@ void gs_nvml_sample(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned gro
 {
 	struct gs_gpu_sample *s = &dev->sample;
 	uint64_t before_ns = s->time_ns;
-	bool slow = now_ns >= dev->next_slow_ns;
+	/* Slow values wait for a reading that asks for them. */
+	bool slow = now_ns >= dev->next_slow_ns &&
+		    (groups & GS_GPU_READ_HEALTH || !(nv->options->groups & GS_GPU_READ_HEALTH));
 
 	if (!dev->handle)
 		return;

@@ -21,6 +21,7 @@ struct gs_gpu_worker {
 	pthread_cond_t cond;
 	/* Under the lock. */
 	bool want_read, busy, end, ended, abandoned;
+	unsigned want_groups; /* of the reading that is wanted */
 	bool want_released, released;
 	struct gs_gpu_snapshot *result; /* owned; of the last request that came back */
 	int result_r;
@@ -92,10 +93,9 @@ static void mend(struct gs_gpu_worker *w, uint64_t now_ns)
 		nv->retry_after_ns = nv->retry_ns = 0;
 }
 
-static void sample_nvidia(struct gs_gpu_worker *w, struct gs_gpu_rows *rows)
+static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gpu_rows *rows)
 {
 	struct gs_nvml *nv = &w->nv;
-	unsigned groups = w->options.groups;
 
 	/* Twice when the first round finds that the table is out of date. */
 	for (unsigned turn = 0; turn < 2; turn++) {
@@ -106,7 +106,8 @@ static void sample_nvidia(struct gs_gpu_worker *w, struct gs_gpu_rows *rows)
 		if (!nv->started)
 			return;
 		for (unsigned i = 0; i < nv->n_devices && !nv->changed; i++) {
-			gs_nvml_sample(nv, &nv->device[i], groups, gs_clock_mono_ns());
+			if (groups & ~(unsigned)GS_GPU_READ_EVENTS)
+				gs_nvml_sample(nv, &nv->device[i], groups, gs_clock_mono_ns());
 			if (groups & GS_GPU_READ_PROCESSES)
 				gs_nvml_processes(nv, &nv->device[i], i, now_ns, rows);
 		}
@@ -129,7 +130,7 @@ static void keep_topology(struct gs_gpu_worker *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
-static int fill(struct gs_gpu_worker *w, bool released, struct gs_gpu_snapshot *s,
+static int fill(struct gs_gpu_worker *w, unsigned groups, bool released, struct gs_gpu_snapshot *s,
 		struct gs_gpu_rows *rows)
 {
 	struct gs_nvml *nv = &w->nv;
@@ -150,8 +151,7 @@ static int fill(struct gs_gpu_worker *w, bool released, struct gs_gpu_snapshot *
 			s->sample[i].lost = 1;
 	}
 	if (n_amd)
-		r = gs_amd_read(w->amd, w->options.groups, false, n, s->info + n, s->sample + n,
-				rows);
+		r = gs_amd_read(w->amd, groups, false, n, s->info + n, s->sample + n, rows);
 	s->state = released ? GS_GPU_STATE_RELEASED : nv->session_state;
 	memcpy(s->state_text, nv->text, sizeof(s->state_text));
 	if (released)
@@ -175,7 +175,8 @@ static int by_gpu_then_memory(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-static int read_all(struct gs_gpu_worker *w, bool released, struct gs_gpu_snapshot **ret)
+static int read_all(struct gs_gpu_worker *w, unsigned groups, bool released,
+		    struct gs_gpu_snapshot **ret)
 {
 	struct gs_gpu_snapshot *s = calloc(1, sizeof(*s));
 	uint64_t start_ns = gs_clock_mono_ns();
@@ -185,12 +186,12 @@ static int read_all(struct gs_gpu_worker *w, bool released, struct gs_gpu_snapsh
 	if (!s)
 		return -ENOMEM;
 	if (!released)
-		sample_nvidia(w, &rows);
+		sample_nvidia(w, groups, &rows);
 	if (w->amd && start_ns >= w->next_amd_ns) {
 		gs_amd_read(w->amd, 0, true, 0, NULL, NULL, NULL);
 		w->next_amd_ns = start_ns + w->options.slow_ns;
 	}
-	r = fill(w, released, s, &rows);
+	r = fill(w, groups, released, s, &rows);
 	keep_topology(w);
 	if (rows.n)
 		qsort(rows.item, rows.n, sizeof(*rows.item), by_gpu_then_memory);
@@ -214,6 +215,7 @@ static void *work(void *arg)
 	while (!w->end) {
 		struct gs_gpu_snapshot *s = NULL;
 		bool read, release;
+		unsigned groups;
 		int r = 0;
 
 		if (!w->want_read && w->want_released == w->released) {
@@ -221,6 +223,7 @@ static void *work(void *arg)
 			continue;
 		}
 		read = w->want_read;
+		groups = w->want_groups;
 		release = w->want_released;
 		w->want_read = false;
 		w->busy = true;
@@ -230,7 +233,7 @@ static void *work(void *arg)
 		if (!release && w->released)
 			w->nv.retry_ns = 0;
 		if (read)
-			r = read_all(w, release, &s);
+			r = read_all(w, groups, release, &s);
 		pthread_mutex_lock(&w->lock);
 		w->released = release;
 		if (read) {
@@ -270,7 +273,7 @@ static bool wait_or_hang(struct gs_gpu_worker *w, uint64_t since_ns)
 	return false;
 }
 
-int gs_gpu_worker_read(struct gs_gpu_worker *w, struct gs_gpu_snapshot **ret)
+int gs_gpu_worker_read(struct gs_gpu_worker *w, unsigned groups, struct gs_gpu_snapshot **ret)
 {
 	uint64_t since_ns = gs_clock_mono_ns();
 	int r;
@@ -281,6 +284,7 @@ int gs_gpu_worker_read(struct gs_gpu_worker *w, struct gs_gpu_snapshot **ret)
 			goto hung;
 	gs_gpu_snapshot_free(&w->result);
 	w->want_read = true;
+	w->want_groups = groups & w->options.groups;
 	pthread_cond_broadcast(&w->cond);
 	while (w->busy || w->want_read)
 		if (wait_or_hang(w, since_ns))

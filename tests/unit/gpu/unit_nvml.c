@@ -56,8 +56,8 @@ static void test_h100(void **state)
 		assert_value(v, PSTATE, i % 3);
 		assert_value(v, THROTTLE_REASONS, i % 2 ? 4 : 0);
 		assert_value(v, THROTTLE_SW_POWER, 74 + i * 1e-3);
-		assert_value(v, THROTTLE_SW_THERMAL, 251 + i * 1e-3);
-		assert_value(v, THROTTLE_HW_POWER_BRAKE, 253 + i * 1e-3);
+		assert_value(v, THROTTLE_SW_THERMAL, 269 + i * 1e-3);
+		assert_value(v, THROTTLE_HW_POWER_BRAKE, 271 + i * 1e-3);
 		assert_value(v, PCIE_GEN, 5);
 		assert_value(v, PCIE_WIDTH, 16);
 		assert_value(v, PCIE_TX, 1.5e9);
