@@ -28,7 +28,8 @@ static const char *const shared_maps[] = {
 	"gs_cell_of",    "gs_py_procs", "gs_py_scratch", "gs_py_codes",     "gs_stack_ids"};
 
 /* Room for Python stacks: made small when none are asked for. */
-static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids"};
+static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids",
+					  "gs_py_scratch"};
 
 /* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
 static void choose_programs(const struct features *f, struct bpf_program *session,
