@@ -6,13 +6,13 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "stack", "view"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "model": BELOW,
-    "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
-    "feed": BELOW | {"feed", "place"},
+    "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h", "model/python.h"},
+    "feed": BELOW | {"feed", "place", "stack"},
     "text": {"base", "text"},
     "export": BELOW | {"text", "export"},
     "tui": BELOW | {"tui"},
@@ -23,6 +23,7 @@ ALLOWED = {
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["probe"] |= {"elf"}
+ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

@@ -16,12 +16,14 @@
 #define GS_BPF_SCOPE_H
 
 #include "cell.bpf.h"
+#include "python.bpf.h"
 
 #define SCOPE_THREW 1 /* the result of a scope that an exception has left */
 
-static __always_inline bool scope_send(struct gs_thread *t, const struct gs_scope *s, __u32 depth,
-				       const struct outcome *o)
+static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const struct gs_scope *s,
+				       __u32 depth, const struct outcome *o)
 {
+	__u32 py_stack = py_stack_at_scope(slot, o->dur_ns);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e)
@@ -38,6 +40,7 @@ static __always_inline bool scope_send(struct gs_thread *t, const struct gs_scop
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
 	e->scope = depth ? t->scope[(depth - 1) & SCOPE_MASK].func : 0;
+	e->py_stack = py_stack;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return true;
 }
@@ -57,7 +60,7 @@ static __always_inline void scope_close(struct gs_thread *t, __u32 slot, __u32 d
 	if (gs_config.events) {
 		if (o.dur_ns < gs_config.min_dur_ns)
 			lose(s->layer, GS_LOSS_SHORT);
-		else if (scope_send(t, s, depth, &o))
+		else if (scope_send(t, slot, s, depth, &o))
 			return;
 		else
 			lose(s->layer, GS_LOSS_RING_FULL);

@@ -29,6 +29,9 @@ enum {
 	OPT_TOP,
 	OPT_AVOID,
 	OPT_LIST,
+	OPT_PYTHON_HZ,
+	OPT_PYTHON_AT,
+	OPT_PYTHON_FILTER,
 	OPT_COLOR,
 	OPT_OP,
 	OPT_OP_SET,
@@ -47,7 +50,10 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch", 2},
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch; python: with Python "
+	 "stacks 99 "
+	 "times a second and at launches, collectives and allocations",
+	 2},
 	{"op", OPT_OP, "GLOB[,GLOB]", 0,
 	 "PyTorch operators by name, such as 'aten::conv*' or add.Tensor", 2},
 	{"op-set", OPT_OP_SET, "SET", 0,
@@ -57,6 +63,17 @@ static const struct argp_option option_table[] = {
 	{"list", OPT_LIST, NULL, 0, "list the functions that can be traced, and stop", 2},
 	{"min-duration", OPT_MIN_DURATION, "TIME", 0,
 	 "only calls of at least this become events (50us, 2ms); the summary still counts all", 2},
+	{"python-hz", OPT_PYTHON_HZ, "N", 0,
+	 "note N times a second (99 is usual) what line of Python code each running thread is at",
+	 2},
+	{"python-at", OPT_PYTHON_AT, "WHEN[,WHEN]", 0,
+	 "note the Python stack at each launch, collective, alloc, copy, sync, slow-op[=1ms], "
+	 "sample",
+	 2},
+	{"python-filter", OPT_PYTHON_FILTER, "GLOB[,GLOB]", 0,
+	 "files passed over when a stack is shown as one line (default: the standard library and "
+	 "installed packages; 'none': no file)",
+	 2},
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
 	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope "
@@ -129,6 +146,14 @@ static bool take_glob(struct trace_options *o, const char *word)
 	if (o->n_globs == TRACE_MAX_GLOBS)
 		return false;
 	o->globs[o->n_globs++] = word;
+	return true;
+}
+
+static bool take_line_filter(struct trace_options *o, const char *word)
+{
+	if (o->n_line_filters == TRACE_MAX_GLOBS)
+		return false;
+	o->line_filters[o->n_line_filters++] = word;
 	return true;
 }
 
@@ -230,6 +255,12 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return split(arg, take_layer, o) == 0;
 	case OPT_FUNC:
 		return split(arg, take_glob, o) == 0;
+	case OPT_PYTHON_HZ:
+		return trace_python_take_hz(o, arg);
+	case OPT_PYTHON_AT:
+		return split(arg, trace_python_take_at, o) == 0;
+	case OPT_PYTHON_FILTER:
+		return split(arg, take_line_filter, o) == 0;
 	case OPT_OP:
 		return split(arg, take_op, o) == 0;
 	case OPT_OP_SET:
@@ -265,7 +296,14 @@ static const char *expected(int key)
 	case 'u':
 		return "the name of a user of this machine, or a number";
 	case OPT_LAYER:
-		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch";
+		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch, python";
+	case OPT_PYTHON_HZ:
+		return "a number from 1 to 10000, such as 99";
+	case OPT_PYTHON_AT:
+		return "one or more of launch, collective, alloc, copy, sync, slow-op, "
+		       "slow-op=TIME, sample";
+	case OPT_PYTHON_FILTER:
+		return "at most 32 patterns, such as '*/torch/*', or none";
 	case OPT_OP:
 		return "at most 32 names or patterns of operators";
 	case OPT_OP_SET:
@@ -462,7 +500,13 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		*ret_done = true;
 		return 0;
 	}
-	if (!o->n_outputs)
+	trace_python_settle(o);
+	if (o->summary_only && o->python_wants_calls) {
+		gs_say("--summary-only adds calls up in the kernel, so there are none to note a "
+		       "Python stack at: leave it out, or ask for --python-hz alone");
+		return GS_EXIT_USAGE;
+	}
+	if (!o->n_outputs && !o->python_wants_calls)
 		o->summary_only = true;
 	/* Who names operators wants them, beside what is traced anyway. */
 	if (o->n_ops || o->op_set_given)

@@ -82,6 +82,8 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 	r = gs_feed_new(&fo, &o->feed);
 	if (r == 0)
 		r = gs_view_new(&o->view);
+	if (r == 0 && options->n_line_filters)
+		r = trace_python_filter(options, o->view);
 	if (r == 0)
 		r = gs_feed_add_sink(o->feed, "summary", gs_view_sink(o->view));
 	if (r == 0)

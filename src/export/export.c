@@ -4,6 +4,7 @@
  * texts are known, the limit on the size, and the entities that a call names.
  */
 #include "export/export_int.h"
+#include "export/export_line.h"
 
 #include <errno.h>
 
@@ -295,6 +296,15 @@ size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
 		add_text(&args[n++], "state", "did not finish");
 	if (c->call_flags & GS_CALL_ARGS_UNREAD)
 		add_text(&args[n++], "arguments", "some could not be read");
+	if (gs_call_py_stack(c)) {
+		const struct gs_rec_frame *line = gs_line_of_stack(dict, gs_call_py_stack(c));
+
+		if (line) {
+			args[n] = (struct gs_arg){.name = "python", .type = GS_ARG_TEXT};
+			gs_export_line_text(dict, line, args[n].text, sizeof(args[n].text));
+			n++;
+		}
+	}
 	return n;
 }
 

@@ -112,10 +112,11 @@ struct gs_call_view {
 void gs_call_view(const struct gs_dict *dict, const struct gs_rec_call *call,
 		  struct gs_call_view *ret_view);
 
-#define GS_EXPORT_ARG_MAX (GS_ARG_MAX + 4)
+#define GS_EXPORT_ARG_MAX (GS_ARG_MAX + 5)
 
 /* gs_call_args(), and what the communicator and the flags of the call add: "rank" and "nranks",
- * "state" of a call that did not return, "arguments" when some could not be read. */
+ * "state" of a call that did not return, "arguments" when some could not be read, "python" the
+ * line that it came from. */
 size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
 		      struct gs_arg ret_args[GS_EXPORT_ARG_MAX]);
 

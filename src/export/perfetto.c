@@ -6,6 +6,8 @@
  *   track            one for a process, a thread, a counter, when it is first used
  *   interned data    a name by number, when it is first used
  *   slice            begin with name, categories and arguments; end
+ *   perf sample      a thread at a time, with its Python callstack; frames and callstacks are
+ *                    interned when they are told
  *
  * Times are those of the records, CLOCK_BOOTTIME, which is Perfetto's own default. The reader
  * sorts by time, so a call may be written when it ends, after the calls inside it. A call that
@@ -17,6 +19,8 @@
 #include "export/pb.h"
 
 #include "base/mem.h"
+#include "export/export_line.h"
+#include "model/record_stack.h"
 #include "base/map.h"
 
 enum { /* fields, by message */
@@ -31,6 +35,7 @@ enum { /* fields, by message */
        PACKET_TIMESTAMP_CLOCK = 58,
        PACKET_DEFAULTS = 59,
        PACKET_TRACK_DESCRIPTOR = 60,
+       PACKET_PERF_SAMPLE = 66,
 
        SNAPSHOT_CLOCKS = 1,
        CLOCK_ID = 1,
@@ -73,9 +78,24 @@ enum { /* fields, by message */
        INTERNED_CATEGORIES = 1,
        INTERNED_EVENT_NAMES = 2,
        INTERNED_ANNOTATION_NAMES = 3,
+       INTERNED_FUNCTION_NAMES = 5,
+       INTERNED_FRAMES = 6,
+       INTERNED_CALLSTACKS = 7,
+       INTERNED_MAPPING_PATHS = 17,
+       INTERNED_MAPPINGS = 19,
        INTERNED_ANNOTATION_STRINGS = 29,
        ENTRY_IID = 1,
        ENTRY_TEXT = 2,
+
+       SAMPLE_CPU = 1,
+       SAMPLE_PID = 2,
+       SAMPLE_TID = 3,
+       SAMPLE_CALLSTACK_IID = 4,
+       FRAME_FUNCTION_IID = 2,
+       FRAME_MAPPING_IID = 3,
+       FRAME_REL_PC = 4,
+       CALLSTACK_FRAME_IDS = 2,
+       MAPPING_PATH_IDS = 7,
 };
 
 enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
@@ -109,7 +129,7 @@ struct perfetto {
 	uint8_t functions[GS_DICT_MAX_ID];
 	uint8_t threads[GS_DICT_MAX_ID];
 	uint8_t processes[GS_DICT_MAX_ID];
-	bool loss_track, unknown_track, unknown_name;
+	bool loss_track, unknown_track, unknown_name, python_mapping;
 	struct gs_map counters; /* (process, name) -> 1, 2, ... */
 	struct gs_arg_names arg_names;
 	struct text_slot texts[TEXT_SLOTS];
@@ -430,6 +450,77 @@ static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call
 	packet_close(pb, packet);
 }
 
+/* A line of Python code as a frame. Readers ask for a mapping and a place in it: all lines are of
+ * one that is called python, each at its number. */
+static void frame(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_frame *f)
+{
+	struct perfetto *x = e->state;
+	uint8_t *packet, *data, *m;
+	char text[1024];
+
+	if (f->frame_kind != GS_FRAME_PYTHON)
+		return;
+	gs_export_line_text(e->dict, f, text, sizeof(text));
+	packet = packet_open(pb);
+	data = gs_pb_open(pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
+	if (!x->python_mapping) {
+		entry(pb, INTERNED_MAPPING_PATHS, 1, "python");
+		m = gs_pb_open(pb, INTERNED_MAPPINGS, GS_PB_SMALL);
+		gs_pb_uint(pb, ENTRY_IID, 1);
+		gs_pb_uint(pb, MAPPING_PATH_IDS, 1);
+		gs_pb_close(pb, m, GS_PB_SMALL);
+	}
+	x->python_mapping = true;
+	entry(pb, INTERNED_FUNCTION_NAMES, f->id, text);
+	m = gs_pb_open(pb, INTERNED_FRAMES, GS_PB_SMALL);
+	gs_pb_uint(pb, ENTRY_IID, f->id);
+	gs_pb_uint(pb, FRAME_FUNCTION_IID, f->id);
+	gs_pb_uint(pb, FRAME_MAPPING_IID, 1);
+	gs_pb_uint(pb, FRAME_REL_PC, f->id);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+	gs_pb_close(pb, data, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void stack(struct gs_pb *pb, const struct gs_rec_stack *s)
+{
+	uint8_t *packet, *data, *m;
+
+	if (s->stack_kind != GS_STACK_PYTHON || s->n_frames > GS_STACK_MAX)
+		return;
+	packet = packet_open(pb);
+	data = gs_pb_open(pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
+	m = gs_pb_open(pb, INTERNED_CALLSTACKS, GS_PB_LARGE);
+	gs_pb_uint(pb, ENTRY_IID, s->id);
+	for (uint32_t i = s->n_frames; i-- > 0;) /* the outermost first */
+		gs_pb_uint(pb, CALLSTACK_FRAME_IDS, s->frames[i]);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	gs_pb_close(pb, data, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void sample(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_sample *s)
+{
+	struct gs_call_view v = {.thread = gs_dict_thread(e->dict, s->thread)};
+	uint8_t *packet, *m;
+
+	if (v.thread)
+		v.process = gs_dict_process(e->dict, v.thread->process);
+	if (!v.process) /* Perfetto has no threads outside of a process */
+		return;
+	need_thread(e, pb, &v);
+	packet = packet_open(pb);
+	gs_pb_uint(pb, PACKET_TIMESTAMP, s->time_ns);
+	m = gs_pb_open(pb, PACKET_PERF_SAMPLE, GS_PB_LARGE);
+	gs_pb_uint(pb, SAMPLE_CPU, s->cpu);
+	gs_pb_uint(pb, SAMPLE_PID, v.process->pid);
+	gs_pb_uint(pb, SAMPLE_TID, v.thread->tid);
+	if (gs_dict_stack(e->dict, s->py_stack))
+		gs_pb_uint(pb, SAMPLE_CALLSTACK_IID, s->py_stack);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
 static void counter_track(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_counter *c,
 			  uint64_t uuid)
 {
@@ -500,6 +591,15 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	switch (r->kind) {
 	case GS_REC_CALL:
 		call(e, &pb, (const void *)r);
+		break;
+	case GS_REC_FRAME:
+		frame(e, &pb, (const void *)r);
+		break;
+	case GS_REC_STACK:
+		stack(&pb, (const void *)r);
+		break;
+	case GS_REC_SAMPLE:
+		sample(e, &pb, (const void *)r);
 		break;
 	case GS_REC_COUNTER:
 		counter(e, &pb, (const void *)r);

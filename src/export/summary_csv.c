@@ -152,6 +152,37 @@ static void put_errors(struct row *row, const struct gs_summary *s)
 	}
 }
 
+/* A line of Python code: what there is no column for is in detail, as key=value. */
+static void put_lines(struct row *row, const struct gs_summary *s)
+{
+	for (size_t i = 0; i < s->n_python_lines; i++) {
+		const struct gs_line_stats *l = &s->python_lines[i];
+		char place[700], detail[500];
+
+		snprintf(place, sizeof(place), "%.640s:%u", l->file, l->line);
+		snprintf(detail, sizeof(detail),
+			 "sample_ns=%llu total_samples=%llu total_ns=%llu launches=%llu "
+			 "collectives=%llu copies=%llu allocs=%llu slow_operators=%llu "
+			 "operator_ns=%llu",
+			 (unsigned long long)l->sample_ns, (unsigned long long)l->total_samples,
+			 (unsigned long long)l->total_ns, (unsigned long long)l->launches,
+			 (unsigned long long)l->collectives, (unsigned long long)l->copies,
+			 (unsigned long long)l->allocs, (unsigned long long)l->slow_ops,
+			 (unsigned long long)l->op_ns);
+		put_text(row, COL_RECORD, "python_line");
+		put_text(row, COL_SCOPE, "all");
+		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_PYTHON));
+		put_text(row, COL_FUNCTION, l->function);
+		put_number(row, COL_CALLS, l->calls);
+		put_number(row, COL_TOTAL, l->call_ns);
+		put_number(row, COL_BYTES, l->bytes);
+		put_text(row, COL_NAME, place);
+		put_number(row, COL_COUNT, l->samples);
+		put_text(row, COL_DETAIL, detail);
+		end_row(row);
+	}
+}
+
 static void put_lost(struct row *row, const struct gs_summary *s)
 {
 	for (size_t i = 0; i < s->n_lost; i++) {
@@ -201,6 +232,7 @@ void gs_summary_csv(struct gs_pen *pen, const struct gs_summary *s,
 	}
 	put_uses(&row, s);
 	put_errors(&row, s);
+	put_lines(&row, s);
 	put_lost(&row, s);
 	put_attach_failures(&row, s);
 }

@@ -160,6 +160,35 @@ static void put_comms(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_end(doc);
 }
 
+static void put_python(struct gs_doc *doc, const struct gs_summary *s)
+{
+	gs_doc_begin_list(doc, "python_lines", s->n_python_lines);
+	for (size_t i = 0; i < s->n_python_lines; i++) {
+		const struct gs_line_stats *l = &s->python_lines[i];
+
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "file", l->file);
+		gs_doc_put_u64_if(doc, "line", l->line, l->line);
+		gs_doc_put_text(doc, "function", l->function);
+		gs_doc_put_u64(doc, "samples", l->samples);
+		gs_doc_put_u64(doc, "sample_ns", l->sample_ns);
+		gs_doc_put_u64(doc, "total_samples", l->total_samples);
+		gs_doc_put_u64(doc, "total_ns", l->total_ns);
+		gs_doc_put_u64(doc, "calls", l->calls);
+		gs_doc_put_u64(doc, "slow_operators", l->slow_ops);
+		gs_doc_put_u64(doc, "operator_ns", l->op_ns);
+		gs_doc_put_u64(doc, "launches", l->launches);
+		gs_doc_put_u64(doc, "collectives", l->collectives);
+		gs_doc_put_u64(doc, "copies", l->copies);
+		gs_doc_put_u64(doc, "allocs", l->allocs);
+		gs_doc_put_u64(doc, "bytes", l->bytes);
+		gs_doc_put_u64(doc, "call_ns", l->call_ns);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+	gs_doc_put_u64_if(doc, "python_bare_samples", s->python_bare_samples, s->has_python);
+}
+
 static void put_attach(struct gs_doc *doc, const struct gs_summary *s)
 {
 	gs_doc_begin_list(doc, "attached", s->n_attached);
@@ -259,6 +288,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);
+	put_python(doc, s);
 	put_attach(doc, s);
 	put_lost(doc, s);
 	gs_doc_end(doc);

@@ -559,6 +559,7 @@ void gs_summary_table(struct gs_pen *pen, const struct gs_summary *s,
 		put_functions(&t);
 	else
 		put_nothing(&t);
+	gs_summary_lines(&t.page, s, style->n_top);
 	gs_summary_attention(&t.page, s, style->n_top == 0);
 	gs_page_fini(&t.page);
 }

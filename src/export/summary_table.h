@@ -10,4 +10,7 @@
 /* Communicators, open calls, errors, losses, what was attached to. Lists are cut unless all. */
 void gs_summary_attention(struct gs_page *page, const struct gs_summary *summary, bool all);
 
+/* The lines of Python code, where there are any; n_top 0: all. */
+void gs_summary_lines(struct gs_page *page, const struct gs_summary *summary, unsigned n_top);
+
 #endif

@@ -11,6 +11,10 @@
  * A file that was cut is what those readers accept too: they take the missing end for granted.
  */
 #include "export/export_int.h"
+#include "export/export_line.h"
+#include "model/record_stack.h"
+
+#define LINE_BYTES 256 /* of one line of a stack: all of them fit into a record */
 
 struct json {
 	/* Announced already, by id. */
@@ -175,6 +179,47 @@ static char *call(struct gs_export *e, char *p, const struct gs_rec_call *c)
 	return call_args(e, p, &v);
 }
 
+/* A thread with its process, as a call's view has them. */
+static char *need_thread_of(struct gs_export *e, char *p, uint32_t id, struct gs_call_view *ret)
+{
+	*ret = (struct gs_call_view){.thread = gs_dict_thread(e->dict, id)};
+	if (ret->thread)
+		ret->process = gs_dict_process(e->dict, ret->thread->process);
+	return need_thread(e, p, ret);
+}
+
+/* An instant, named by the line that the thread was at, with the whole stack, the innermost first.
+ */
+static char *sample(struct gs_export *e, char *p, const struct gs_rec_sample *s)
+{
+	const struct gs_rec_stack *stack = gs_dict_stack(e->dict, s->py_stack);
+	const struct gs_rec_frame *line = gs_line_of_stack(e->dict, s->py_stack);
+	struct gs_call_view v;
+	char text[LINE_BYTES];
+
+	p = need_thread_of(e, p, s->thread, &v);
+	p = gs_put(event(e->state, p), "{\"ph\":\"i\",\"s\":\"t\",\"name\":");
+	if (line)
+		gs_export_line_text(e->dict, line, text, sizeof(text));
+	p = gs_put_json(p, line ? text : "no Python function", GS_PUT_MAX);
+	p = gs_put_us(gs_put(p, ",\"cat\":\"python-sample\",\"ts\":"), s->time_ns);
+	p = number(p, ",\"pid\":", v.process ? v.process->pid : 0);
+	p = number(p, ",\"tid\":", v.thread ? v.thread->tid : 0);
+	p = number(p, ",\"args\":{\"cpu\":", s->cpu);
+	p = number(p, ",\"period_ns\":", s->period_ns);
+	p = gs_put(p, ",\"stack\":[");
+	for (uint32_t i = 0; stack && i < stack->n_frames && i < GS_STACK_MAX; i++) {
+		const struct gs_rec_frame *f = gs_dict_frame(e->dict, stack->frames[i]);
+
+		if (i)
+			*p++ = ',';
+		if (f)
+			gs_export_line_text(e->dict, f, text, sizeof(text));
+		p = gs_put_json(p, f ? text : "?", GS_PUT_MAX);
+	}
+	return gs_put(p, "]}}");
+}
+
 static char *counter(struct gs_export *e, char *p, const struct gs_rec_counter *c)
 {
 	const struct gs_rec_process *r = gs_dict_process(e->dict, c->process);
@@ -214,6 +259,9 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	switch (r->kind) {
 	case GS_REC_CALL:
 		p = call(e, p, (const void *)r);
+		break;
+	case GS_REC_SAMPLE:
+		p = sample(e, p, (const void *)r);
 		break;
 	case GS_REC_COUNTER:
 		p = counter(e, p, (const void *)r);

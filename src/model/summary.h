@@ -104,6 +104,20 @@ struct gs_comm_summary {
 	uint64_t bytes;
 };
 
+/* A line of Python code: the samples that found it running, and the calls that came from it. Calls
+ * belong to the line that their stack is shown as. */
+struct gs_line_stats {
+	const char *file;
+	const char *function;
+	uint32_t line;                    /* 0 unknown */
+	uint64_t samples, sample_ns;      /* at the line itself */
+	uint64_t total_samples, total_ns; /* and in what it called */
+	uint64_t calls, launches, collectives, copies, allocs;
+	uint64_t bytes; /* of those that succeeded */
+	uint64_t call_ns;
+	uint64_t slow_ops, op_ns; /* operators of which a stack was taken for their length */
+};
+
 struct gs_summary {
 	const char *command;
 	const char *host;
@@ -132,6 +146,10 @@ struct gs_summary {
 	size_t n_open_calls;
 	struct gs_comm_summary *comms;
 	size_t n_comms;
+	uint8_t has_python; /* Python stacks were asked for, and something was seen */
+	struct gs_line_stats *python_lines; /* by time, most first */
+	size_t n_python_lines;
+	uint64_t python_bare_samples; /* of threads in no Python function */
 
 	void **allocations; /* every block above; owned */
 	size_t n_allocations;

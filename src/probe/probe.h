@@ -21,6 +21,7 @@
 #include "model/attach.h"
 #include "model/func_set.h"
 #include "model/kernel_side.h"
+#include "model/python.h"
 
 struct gs_probe;
 
@@ -53,6 +54,11 @@ struct gs_probe_options {
 	const char *comm;   /* processes of this name; NULL any */
 	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
+	unsigned py_stack_at;      /* enum gs_stack_at, ored: when Python stacks are taken; events
+				    * only, but for GS_AT_SAMPLE */
+	uint64_t slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
+	uint64_t sample_period_ns; /* GS_AT_SAMPLE */
+
 	uint32_t layers;          /* bit 1 << enum gs_layer; 0: CUDA and NCCL */
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
@@ -71,6 +77,9 @@ struct gs_probe_options {
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
 	/* A process that may be a followed one was born, or runs a new program. */
 	void (*on_process)(void *ctx, pid_t pid);
+	/* With py_stack_at: a process that may be a followed one may have got an interpreter: it
+	 * runs a new program, was forked or has mapped a libpython. */
+	void (*on_python)(void *ctx, pid_t pid);
 	void *ctx;
 };
 
@@ -113,6 +122,10 @@ int gs_probe_list_operators(const char *command, char *const environment[], gs_o
 
 /* Follow one more process. */
 int gs_probe_follow(struct gs_probe *probe, pid_t pid);
+
+/* A process runs this interpreter: its Python stacks can be read from now on. NULL: it runs none.
+ */
+int gs_probe_python(struct gs_probe *probe, pid_t pid, const struct gs_py_proc *python);
 
 /* Attach to what a process has mapped. -ESRCH: no such process. */
 int gs_probe_attach_process(struct gs_probe *probe, pid_t pid);

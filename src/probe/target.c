@@ -51,6 +51,9 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.follow = o->follow,
 		.task_storage = probe->features.task_storage,
 		.scopes = probe->selection.unwind,
+		.py_stack_at = (uint8_t)o->py_stack_at,
+		.slow_scope_ns = o->slow_scope_ns,
+		.sample_period_ns = o->py_stack_at & GS_AT_SAMPLE ? o->sample_period_ns : 0,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;

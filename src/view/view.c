@@ -52,6 +52,7 @@ void gs_view_free(struct gs_view **view)
 	free(v->attached.items);
 	free(v->open.items);
 	gs_map_fini(&v->comm_idx);
+	gs_view_lines_free(v);
 	gs_dict_free(&v->dict);
 	free(v);
 	*view = NULL;
@@ -427,7 +428,7 @@ static inline int take_call(struct gs_view *v, const struct gs_rec_call *call)
 		take_special(v, f, call);
 	if (gs_call_scope(call))
 		take_scope(v, call);
-	return 0;
+	return gs_call_py_stack(call) ? gs_view_line_call(v, call) : 0;
 }
 
 static int take_stats(struct gs_view *v, const struct gs_rec_stats *s)
@@ -546,6 +547,8 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 	case GS_REC_USE:
 		take_use(v, (const void *)r);
 		return 0;
+	case GS_REC_SAMPLE:
+		return gs_view_line_sample(v, (const void *)r);
 	case GS_REC_COMM:
 		take_comm(v, (const void *)r);
 		return 0;
