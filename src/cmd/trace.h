@@ -37,6 +37,7 @@ struct trace_options {
 	bool summary_only;
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
+	enum gs_flame_by flame_by;
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
 	enum gs_summary_format format;
 	struct gs_summary_style style;

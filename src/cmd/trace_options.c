@@ -29,6 +29,7 @@ enum {
 	OPT_AVOID,
 	OPT_LIST,
 	OPT_COLOR,
+	OPT_FLAME,
 };
 
 static const struct argp_option option_table[] = {
@@ -52,9 +53,12 @@ static const struct argp_option option_table[] = {
 	 "only calls of at least this become events (50us, 2ms); the summary still counts all", 2},
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
-	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope "
-	 "report "
-	 "reads it); may be given more than once",
+	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .svg or .folded "
+	 "(flame graph), .gst (gpuscope report reads it); may be given more than once",
+	 3},
+	{"flame", OPT_FLAME, "WHAT", 0,
+	 "what a flame graph shows: time, launches, bytes (moved), memory (allocated), samples "
+	 "(default: samples if there are any, else time)",
 	 3},
 	{"summary-only", OPT_SUMMARY_ONLY, NULL, 0,
 	 "add calls up in the kernel: no event crosses (the default without -o)", 3},
@@ -214,6 +218,8 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return gs_summary_format_parse(arg, &o->format) == 0;
 	case OPT_TOP:
 		return take_top(o, arg);
+	case OPT_FLAME:
+		return gs_flame_by_parse(arg, &o->flame_by) == 0;
 	case OPT_COLOR:
 		return take_color(o, arg);
 	case 'o':
@@ -250,8 +256,10 @@ static const char *expected(int key)
 		return "a time, such as 10, 500ms or 2m (a plain number is seconds)";
 	case OPT_TOP:
 		return "a number; 0 is all";
+	case OPT_FLAME:
+		return "time, launches, bytes, memory, samples or auto";
 	case 'o':
-		return "a file ending in .pftrace, .json, .csv or .gst (at most 4)";
+		return "a file ending in one of " GS_EXPORT_SUFFIXES " or .gst (at most 4)";
 	default:
 		return "something else";
 	}

@@ -41,7 +41,8 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	*f = (struct file_output){.path = path};
 	if (gs_export_knows(path)) {
 		struct gs_export_options eo = {.size = sizeof(eo),
-					       .max_bytes = o->options->max_bytes};
+					       .max_bytes = o->options->max_bytes,
+					       .flame_by = o->options->flame_by};
 
 		r = gs_export_open(path, &eo, &f->export, err);
 		if (r < 0)

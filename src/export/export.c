@@ -9,8 +9,8 @@
 
 #include "base/mem.h"
 
-static const struct gs_writer *const writers[] = {&gs_writer_perfetto, &gs_writer_json,
-						  &gs_writer_csv};
+static const struct gs_writer *const writers[] = {
+	&gs_writer_perfetto, &gs_writer_json, &gs_writer_csv, &gs_writer_folded, &gs_writer_svg};
 
 static const struct gs_writer *writer_of(const char *path)
 {
@@ -98,6 +98,9 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 	case GS_REC_COUNTER:
 		see_time(e, ((const struct gs_rec_counter *)r)->time_ns);
 		break;
+	case GS_REC_SAMPLE:
+		see_time(e, ((const struct gs_rec_sample *)r)->time_ns);
+		break;
 	case GS_REC_END:
 		memcpy(&e->end, r, sizeof(e->end));
 		e->ended = true;
@@ -114,7 +117,8 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 		if (error < 0)
 			return 0;
 	}
-	if (r->kind == GS_REC_CALL || r->kind == GS_REC_COUNTER || r->kind == GS_REC_LOSS)
+	if (r->kind == GS_REC_CALL || r->kind == GS_REC_COUNTER || r->kind == GS_REC_LOSS ||
+	    r->kind == GS_REC_SAMPLE)
 		start_once(e);
 	if (e->started)
 		record_limited(e, r);
@@ -154,8 +158,8 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 
 	if (!writer)
 		return gs_err_set(err, -EINVAL,
-				  "cannot tell the format of %s by its name: end it in .pftrace, "
-				  ".json or .csv",
+				  "cannot tell the format of %s by its name: end it in one "
+				  "of " GS_EXPORT_SUFFIXES,
 				  path);
 	e = calloc(1, sizeof(*e));
 	if (!e)
@@ -170,6 +174,11 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 	if (options &&
 	    options->size >= offsetof(struct gs_export_options, max_bytes) + sizeof(uint64_t))
 		e->max_bytes = options->max_bytes;
+	if (options && options->size >= offsetof(struct gs_export_options, flame_by) +
+						sizeof(options->flame_by))
+		e->flame_by = options->flame_by;
+	if (writer != &gs_writer_csv)
+		gs_dict_keep_stacks(e->dict);
 	r = gs_out_open(&e->out, path);
 	if (r < 0) {
 		e->out.fd = -1;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "flame/flame.h"
 #include "model/record.h"
 #include "model/summary.h"
 
@@ -18,10 +19,15 @@ struct gs_export_options {
 	size_t size;        /* of this struct */
 	uint64_t max_bytes; /* of the file; 0 no limit. When reached, later calls are left out and
 			     * counted, and the file is still closed in order */
+	enum gs_flame_by flame_by; /* what .folded and .svg show */
 };
 
-/* True when the path ends in the suffix of a trace writer (".pftrace", ".json", ".csv"). */
+/* True when the path ends in the suffix of a trace writer: ".pftrace", ".json", ".csv", ".folded",
+ * ".svg". */
 bool gs_export_knows(const char *path);
+
+/* The suffixes, for messages: ".pftrace, .json, ...". */
+#define GS_EXPORT_SUFFIXES ".pftrace, .json, .csv, .folded, .svg"
 
 /* Creates (or replaces) the file in the format of its suffix. */
 int gs_export_open(const char *path, const struct gs_export_options *options,

@@ -71,7 +71,8 @@ struct gs_export {
 	struct gs_sink sink;
 	char *path;
 	uint64_t max_bytes;
-	uint64_t left_out; /* calls */
+	enum gs_flame_by flame_by;
+	uint64_t left_out; /* calls; of what is made at the end: its lines */
 	uint64_t now_ns;   /* the latest time seen in the stream */
 	struct gs_rec_end end;
 	bool ended; /* end is the stream's END */
@@ -83,12 +84,14 @@ struct gs_export {
 struct gs_writer {
 	const char *suffix;
 	size_t state_bytes; /* zeroed at open */
+	bool at_end;        /* all is written by finish, which may begin and commit as often as
+			     * it likes, and keeps e->max_bytes itself */
 	/* What stands at the start of the file. The session and its texts are known by then. */
 	uint8_t *(*start)(struct gs_export *e, uint8_t *p);
 	/* One record that the dictionary has taken in. */
 	uint8_t *(*record)(struct gs_export *e, const struct gs_record *r, uint8_t *p);
-	/* What stands at its end, GS_OUT_TAIL_BYTES at most; e->ended tells whether the stream came
-	 * to its END. NULL: nothing. */
+	/* What stands at its end, GS_OUT_TAIL_BYTES at most unless at_end; e->ended tells whether
+	 * the stream came to its END. NULL: nothing. */
 	uint8_t *(*finish)(struct gs_export *e, uint8_t *p);
 	const char *last_words; /* ends a file that could not be written on; NULL: nothing needed */
 	void (*fini)(void *state); /* may be NULL */
@@ -97,6 +100,8 @@ struct gs_writer {
 extern const struct gs_writer gs_writer_perfetto;
 extern const struct gs_writer gs_writer_json;
 extern const struct gs_writer gs_writer_csv;
+extern const struct gs_writer gs_writer_folded;
+extern const struct gs_writer gs_writer_svg;
 
 /* A call with the entities that it names; pointers are NULL for ids never announced. */
 struct gs_call_view {
@@ -141,6 +146,7 @@ char *gs_put_dim3(char *p, uint32_t x, uint32_t y, uint32_t z); /* "128,2,1" */
 char *gs_put_utf8(char *p, const char *text, size_t max_bytes); /* U+FFFD for what is not */
 char *gs_put_json(char *p, const char *text, size_t max_bytes); /* the same, quoted and escaped */
 char *gs_put_csv(char *p, const char *text, size_t max_bytes);  /* the same, quoted if needed */
+char *gs_put_xml(char *p, const char *text, size_t max_bytes);  /* the same, as content or value */
 
 /* A text of this program's own, as it is. */
 static inline char *gs_put(char *p, const char *text)

@@ -206,3 +206,37 @@ char *gs_put_csv(char *p, const char *text, size_t max_bytes)
 	}
 	return p;
 }
+
+/* What XML 1.0 cannot hold (control characters, U+FFFE, U+FFFF) becomes U+FFFD. */
+char *gs_put_xml(char *p, const char *text, size_t max_bytes)
+{
+	size_t left = strnlen(text, max_bytes);
+	const uint8_t *s = (const uint8_t *)text;
+
+	while (left) {
+		char *before = p;
+
+		if (*s >= 0x80) {
+			p = put_utf8(p, &s, &left);
+			if (p - before == 3 && memcmp(before, "\xef\xbf", 2) == 0 &&
+			    (uint8_t)before[2] >= 0xbe)
+				before[2] = (char)0xbd;
+			continue;
+		}
+		if (*s == '&')
+			p = gs_put(p, "&amp;");
+		else if (*s == '<')
+			p = gs_put(p, "&lt;");
+		else if (*s == '>')
+			p = gs_put(p, "&gt;");
+		else if (*s == '"')
+			p = gs_put(p, "&quot;");
+		else if (*s < 0x20 || *s == 0x7f)
+			p = gs_put(p, "\xef\xbf\xbd");
+		else
+			*p++ = (char)*s;
+		s++;
+		left--;
+	}
+	return p;
+}
