@@ -226,6 +226,7 @@ static int close_file(struct file_output *f)
 	int r = 0;
 
 	if (f->export) {
+		gs_export_end(f->export);
 		left_out = gs_export_left_out(f->export);
 		r = gs_export_close(&f->export, &err);
 	} else if (f->journal) {

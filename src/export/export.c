@@ -64,7 +64,7 @@ static void record_limited(struct gs_export *e, const struct gs_record *r)
 	if (!e->full) {
 		uint8_t *end = e->writer->record(e, r, p);
 
-		if (e->max_bytes &&
+		if (e->max_bytes && !e->writer->at_end &&
 		    e->out.file_bytes + (uint64_t)(end - e->out.buf) + GS_OUT_TAIL_BYTES >
 			    e->max_bytes)
 			e->full = true;
@@ -199,15 +199,23 @@ uint64_t gs_export_left_out(const struct gs_export *export)
 	return export->left_out;
 }
 
+void gs_export_end(struct gs_export *e)
+{
+	if (e->finished)
+		return;
+	e->finished = true;
+	start_once(e);
+	if (e->writer->finish)
+		gs_out_commit(&e->out, e->writer->finish(e, gs_out_begin(&e->out)));
+}
+
 int gs_export_close(struct gs_export **export, struct gs_err *err)
 {
 	GS_CLEANUP(export_free) struct gs_export *e = *export;
 	int r;
 
 	*export = NULL;
-	start_once(e);
-	if (e->writer->finish)
-		gs_out_commit(&e->out, e->writer->finish(e, gs_out_begin(&e->out)));
+	gs_export_end(e);
 	r = gs_out_flush(&e->out);
 	if (r < 0 && e->writer->last_words && e->out.file_bytes)
 		gs_out_last_words(&e->out, e->writer->last_words);

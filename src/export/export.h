@@ -36,7 +36,10 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 /* The sink to push to; lent as long as the file is open. */
 const struct gs_sink *gs_export_sink(struct gs_export *export);
 
-/* Calls left out for max_bytes, so far. */
+/* Writes what the format needs at its end; nothing may be pushed after it. Closing does it too. */
+void gs_export_end(struct gs_export *export);
+
+/* Calls left out for max_bytes, so far; of a flame graph, lines or frames, after its end. */
 uint64_t gs_export_left_out(const struct gs_export *export);
 
 /* Writes what is pending and what the format needs at its end, and closes; the object is gone

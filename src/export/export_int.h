@@ -78,6 +78,7 @@ struct gs_export {
 	bool ended; /* end is the stream's END */
 	bool started;
 	bool full;
+	bool finished;
 };
 
 /* One format. Functions write at p and return where they ended. */

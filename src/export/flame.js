@@ -2,7 +2,7 @@
 (function () {
 	const graph = document.getElementById('graph'), details = document.getElementById('details');
 	const search = document.getElementById('search'), found = document.getElementById('found');
-	const reset = document.getElementById('reset');
+	const reset = document.getElementById('reset'), page = document.querySelector('.page');
 	const frames = [], stack = [];
 	let zoomed = null, current = null;
 
@@ -24,9 +24,9 @@
 	}
 	const root = frames[0];
 
-	/* Labels as far as there is room for them. */
-	function write(f, share) {
-		const room = Math.floor((graph.getBoundingClientRect().width * share / 100 - 6) / 6.4);
+	/* Labels as far as there is room for them; the graph takes 98 % of the page. */
+	function write(f, share, full) {
+		const room = Math.floor((full * share / 100 - 6) / 6.4);
 		f.text.textContent = room < 3 ? '' :
 			f.label.length <= room ? f.label : f.label.slice(0, room - 1) + '\u2026';
 	}
@@ -36,7 +36,7 @@
 		const above = new Set();
 		for (let f = z.parent; f; f = f.parent)
 			above.add(f);
-		const end = z.x + z.w, slack = 1e-6;
+		const end = z.x + z.w, slack = 1e-6, full = page.getBoundingClientRect().width * .98;
 		for (const f of frames) {
 			const inside = f.depth >= z.depth && f.x >= z.x - slack && f.x + f.w <= end + slack;
 			const shown = inside || above.has(f);
@@ -48,7 +48,7 @@
 			const w = inside ? f.w / z.w * 100 : 100;
 			f.el.setAttribute('x', x + '%');
 			f.el.setAttribute('width', w + '%');
-			write(f, w);
+			write(f, w, full);
 		}
 		reset.disabled = z === root;
 	}

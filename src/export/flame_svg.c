@@ -230,6 +230,8 @@ static uint8_t *finish(struct gs_export *e, uint8_t *out)
 		min_weight *= 1.5;
 		w = walk_frames(NULL, flame, min_weight);
 	}
+	if (e->full)
+		e->left_out = n - w.n;
 	head(e, flame, nodes, w.n_rows, n - (w.n ? w.n : 1));
 	walk_frames(e, flame, min_weight);
 	p = gs_put((char *)gs_out_begin(&e->out), "</svg>\n");
