@@ -42,6 +42,8 @@ static void export_free(struct gs_export **export)
 		e->writer->fini(e->state);
 	free(e->state);
 	gs_dict_free(&e->dict);
+	gs_timeline_free(&e->timeline);
+	gs_buf_fini(&e->values_buf);
 	if (e->out.fd >= 0)
 		gs_out_close(&e->out);
 	free(e->path);
@@ -57,7 +59,7 @@ static void start_once(struct gs_export *e)
 	gs_out_commit(&e->out, e->writer->start(e, gs_out_begin(&e->out)));
 }
 
-static void record_limited(struct gs_export *e, const struct gs_record *r)
+void gs_export_write(struct gs_export *e, const struct gs_record *r)
 {
 	uint8_t *p = gs_out_begin(&e->out);
 
@@ -79,6 +81,16 @@ static void see_time(struct gs_export *e, uint64_t time_ns)
 {
 	if (time_ns > e->now_ns)
 		e->now_ns = time_ns;
+}
+
+/* They are of the call behind them, which may come in the next batch. */
+static int keep_values(struct gs_export *e, const struct gs_rec_values *v)
+{
+	gs_buf_reset(&e->values_buf);
+	if (gs_buf_put(&e->values_buf, v, v->head.bytes) < 0)
+		return -ENOMEM;
+	e->values = (const void *)e->values_buf.data;
+	return 0;
 }
 
 static int push_record(struct gs_export *e, const struct gs_record *r)
@@ -118,10 +130,17 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 			return 0;
 	}
 	if (r->kind == GS_REC_CALL || r->kind == GS_REC_COUNTER || r->kind == GS_REC_LOSS ||
-	    r->kind == GS_REC_SAMPLE)
+	    r->kind == GS_REC_SAMPLE || r->kind == GS_REC_VALUES)
 		start_once(e);
-	if (e->started)
-		record_limited(e, r);
+	if (!e->started)
+		return 0;
+	if (r->kind == GS_REC_VALUES)
+		return keep_values(e, (const void *)r);
+	if (r->kind == GS_REC_CALL && e->timeline)
+		gs_timeline_call(e, (const void *)r);
+	else
+		gs_export_write(e, r);
+	e->values = NULL;
 	return 0;
 }
 
@@ -177,8 +196,13 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 	if (options && options->size >= offsetof(struct gs_export_options, flame_by) +
 						sizeof(options->flame_by))
 		e->flame_by = options->flame_by;
-	if (writer != &gs_writer_csv)
-		gs_dict_keep_stacks(e->dict);
+	gs_dict_keep_stacks(e->dict);
+	e->values_buf = GS_BUF_INIT(GS_RECORD_MAX_BYTES);
+	if (writer->is_timeline) {
+		e->timeline = gs_timeline_new();
+		if (!e->timeline)
+			return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
+	}
 	r = gs_out_open(&e->out, path);
 	if (r < 0) {
 		e->out.fd = -1;
@@ -205,6 +229,8 @@ void gs_export_end(struct gs_export *e)
 		return;
 	e->finished = true;
 	start_once(e);
+	if (e->timeline)
+		gs_timeline_end(e);
 	if (e->writer->finish)
 		gs_out_commit(&e->out, e->writer->finish(e, gs_out_begin(&e->out)));
 }

@@ -18,6 +18,7 @@
 #include "export/export.h"
 #include "model/dict.h"
 #include "model/func.h"
+#include "model/record_stack.h"
 
 #define GS_OUT_BYTES        (1u << 20)
 #define GS_OUT_RECORD_BYTES (256u << 10) /* at most of one record in any format */
@@ -62,6 +63,13 @@ static inline uint8_t *gs_out_begin(struct gs_out *out)
 /* The record ends here. */
 void gs_out_commit(struct gs_out *out, const void *end);
 
+/* What a call that is being written has to do with its flow. */
+enum gs_arrow {
+	GS_ARROW_NONE = 0,
+	GS_ARROW_FROM, /* the last work that a wait was for */
+	GS_ARROW_TO,   /* that wait */
+};
+
 /* An open trace file. */
 struct gs_export {
 	const struct gs_writer *writer;
@@ -72,8 +80,14 @@ struct gs_export {
 	char *path;
 	uint64_t max_bytes;
 	enum gs_flame_by flame_by;
-	uint64_t left_out; /* calls; of what is made at the end: its lines */
-	uint64_t now_ns;   /* the latest time seen in the stream */
+	uint64_t left_out;            /* calls; of what is made at the end: its lines */
+	uint64_t now_ns;              /* the latest time seen in the stream */
+	struct gs_timeline *timeline; /* owned; NULL unless the writer draws one */
+	/* Of the call that is being written: */
+	uint64_t begin_ns; /* its start, or a ns before, so that it stands around its first child */
+	enum gs_arrow arrow;
+	const struct gs_rec_values *values; /* its named values, or NULL */
+	struct gs_buf values_buf;           /* owned */
 	struct gs_rec_end end;
 	bool ended; /* end is the stream's END */
 	bool started;
@@ -85,6 +99,7 @@ struct gs_export {
 struct gs_writer {
 	const char *suffix;
 	size_t state_bytes; /* zeroed at open */
+	bool is_timeline;   /* calls nest by time, and flows are drawn */
 	bool at_end;        /* all is written by finish, which may begin and commit as often as
 			     * it likes, and keeps e->max_bytes itself */
 	/* What stands at the start of the file. The session and its texts are known by then. */
@@ -125,6 +140,37 @@ void gs_call_view(const struct gs_dict *dict, const struct gs_rec_call *call,
 size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
 		      struct gs_arg ret_args[GS_EXPORT_ARG_MAX]);
 
+/* --- timeline.c: nesting, and arrows between calls --- */
+
+struct gs_timeline *gs_timeline_new(void);
+void gs_timeline_free(struct gs_timeline **timeline);
+
+/* A CALL on its way to the writer: sets e->begin_ns and e->arrow, and may keep it for a while. */
+void gs_timeline_call(struct gs_export *e, const struct gs_rec_call *call);
+
+/* Writes the calls that are kept. */
+void gs_timeline_end(struct gs_export *e);
+
+/* Of export.c: one record to the writer, within the limit of the file. */
+void gs_export_write(struct gs_export *e, const struct gs_record *r);
+
+#define GS_EXPORT_VALUES_MAX 24 /* of a call: more would pass GS_OUT_RECORD_BYTES */
+
+/* The operator (or other function of a layer above) around a call: its name, or NULL. *ret_key:
+ * what to call it: "operator" or "inside". */
+const char *gs_export_scope(const struct gs_dict *dict, const struct gs_rec_call *call,
+			    const char **ret_key);
+
+/* The innermost Python frame of a call, 0 none is known. */
+uint32_t gs_export_py_frame(const struct gs_dict *dict, const struct gs_rec_call *call);
+
+/* True for what is a moment and not a span: a probe at an entry only. */
+static inline bool gs_export_is_instant(const struct gs_call_view *v)
+{
+	return v->call->dur_ns == 0 && v->func_class == GS_CLASS_PROBE &&
+	       !(v->call->call_flags & GS_CALL_UNFINISHED);
+}
+
 /* Numbers for the names of arguments, from 1 in order of appearance. Names are literals, so one is
  * found by its address; the same name may stand at several. */
 #define GS_ARG_NAME_SLOTS 128
@@ -148,6 +194,9 @@ char *gs_put_utf8(char *p, const char *text, size_t max_bytes); /* U+FFFD for wh
 char *gs_put_json(char *p, const char *text, size_t max_bytes); /* the same, quoted and escaped */
 char *gs_put_csv(char *p, const char *text, size_t max_bytes);  /* the same, quoted if needed */
 char *gs_put_xml(char *p, const char *text, size_t max_bytes);  /* the same, as content or value */
+
+/* A value that is no text; json: what JSON has no number for is quoted. */
+char *gs_put_value(char *p, const struct gs_rec_value *v, bool json);
 
 /* A text of this program's own, as it is. */
 static inline char *gs_put(char *p, const char *text)

@@ -87,4 +87,8 @@ uint64_t gs_flame_coarse(const struct gs_flame *flame);
 const char *gs_flame_label(const struct gs_flame *flame, uint32_t node,
 			   char out[GS_FLAME_LABEL_BYTES]);
 
+/* The same of a frame of code: "forward (torch/nn/modules/linear.py:125)". */
+const char *gs_flame_frame_label(const struct gs_dict *dict, uint32_t frame,
+				 char out[GS_FLAME_LABEL_BYTES]);
+
 #endif

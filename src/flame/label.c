@@ -33,7 +33,8 @@ static const char *last_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static void frame_label(const struct gs_dict *dict, uint32_t id, char *out)
+const char *gs_flame_frame_label(const struct gs_dict *dict, uint32_t id,
+				 char out[GS_FLAME_LABEL_BYTES])
 {
 	const struct gs_rec_frame *f = gs_dict_frame(dict, id);
 	const char *name = f ? gs_dict_string(dict, f->function_str) : "";
@@ -52,6 +53,7 @@ static void frame_label(const struct gs_dict *dict, uint32_t id, char *out)
 	else
 		snprintf(out, GS_FLAME_LABEL_BYTES, "%.600s+0x%llx",
 			 *file ? last_name(file) : "unknown", (unsigned long long)f->file_off);
+	return out;
 }
 
 const char *gs_flame_label(const struct gs_flame *flame, uint32_t node,
@@ -86,7 +88,7 @@ const char *gs_flame_label(const struct gs_flame *flame, uint32_t node,
 		break;
 	case GS_FLAME_PYTHON:
 	case GS_FLAME_NATIVE:
-		frame_label(dict, n->ref, out);
+		gs_flame_frame_label(dict, n->ref, out);
 		break;
 	default:
 		function = gs_dict_function(dict, n->ref);

@@ -61,6 +61,7 @@ enum gs_call_flag {
 	GS_CALL_UNFINISHED = 2,  /* had not returned when tracing ended; dur_ns is its age then */
 	GS_CALL_ARGS_UNREAD = 4, /* an argument in memory could not be read: it is 0, or, where the
 				  * bytes of many copies are added up, lacks some of them */
+	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by span */
 };
 
 struct gs_event {

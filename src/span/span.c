@@ -253,10 +253,16 @@ static void take_free(struct gs_span *s, const struct gs_batch *batch, size_t en
 static void take_sync(struct gs_span *s, const struct gs_batch *batch, size_t end, uint32_t process,
 		      const struct gs_rec_call *c, unsigned kind)
 {
-	uint64_t flow = syncs_take(&s->syncs, process, c, kind / 2, kind % 2);
+	bool waited = false;
+	uint64_t flow = syncs_take(&s->syncs, process, c, kind / 2, kind % 2, &waited);
+	struct gs_rec_call *copy;
 
-	if (flow && gs_call_is_v2(c) && copy_until(s, batch, end))
-		((struct gs_rec_call *)last_copied(s, &c->head))->flow = flow;
+	if (!flow || !gs_call_is_v2(c) || !copy_until(s, batch, end))
+		return;
+	copy = last_copied(s, &c->head);
+	copy->flow = flow;
+	if (waited)
+		copy->call_flags |= GS_CALL_WAITED;
 }
 
 /* A call that may mean something; end is where it ends in the batch. */

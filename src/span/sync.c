@@ -268,12 +268,14 @@ static bool copy_waits(const struct gs_rec_call *c)
 }
 
 uint64_t syncs_take(struct syncs *s, uint32_t process, const struct gs_rec_call *c,
-		    enum sync_kind kind, bool per_thread)
+		    enum sync_kind kind, bool per_thread, bool *ret_waited)
 {
 	bool has_event = kind == SYNC_RECORD || kind == SYNC_STREAM_WAITS;
 	uint32_t stream = 0, event = 0;
 	uint64_t id;
 
+	*ret_waited = kind == SYNC_WAIT_DEVICE || kind == SYNC_WAIT_EVENT ||
+		      kind == SYNC_WAIT_STREAM || (kind == SYNC_COPY && copy_waits(c));
 	if (kind == SYNC_WAIT_DEVICE)
 		return wait_device(s, process);
 	if (c->ret && (kind == SYNC_ASK_STREAM || kind == SYNC_ASK_EVENT))
@@ -300,9 +302,8 @@ uint64_t syncs_take(struct syncs *s, uint32_t process, const struct gs_rec_call 
 	case SYNC_WORK:
 		return take_work(s, process, stream);
 	case SYNC_COPY:
-		if (!copy_waits(c))
-			return take_work(s, process, stream);
-		return wait_stream(s, process, stream);
+		return *ret_waited ? wait_stream(s, process, stream)
+				   : take_work(s, process, stream);
 	case SYNC_WAIT_STREAM:
 		return wait_stream(s, process, stream);
 	case SYNC_ASK_STREAM:

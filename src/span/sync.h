@@ -58,9 +58,9 @@ struct syncs {
 
 void syncs_fini(struct syncs *syncs);
 
-/* A finished call that succeeded; its flow, 0 none. */
+/* A finished call that succeeded; its flow, 0 none. *ret_waited: it waited for that. */
 uint64_t syncs_take(struct syncs *syncs, uint32_t process, const struct gs_rec_call *call,
-		    enum sync_kind kind, bool per_thread);
+		    enum sync_kind kind, bool per_thread, bool *ret_waited);
 
 /* The process runs a new program. */
 void syncs_drop(struct syncs *syncs, uint32_t process);

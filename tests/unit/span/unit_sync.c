@@ -85,6 +85,13 @@ struct step {
 	uint64_t bytes; /* likewise */
 };
 
+static const char *name_of(const struct collect *c, const struct gs_rec_call *r)
+{
+	const struct gs_rec_function *f = gs_dict_function(c->dict, r->function);
+
+	return gs_dict_string(c->dict, f->name_str);
+}
+
 /* Each step's call through span, one batch each or all in one. */
 static void check(const struct step *steps, size_t n, bool one_batch)
 {
@@ -111,6 +118,11 @@ static void check(const struct step *steps, size_t n, bool one_batch)
 
 		assert_non_null(r);
 		assert_int_equal(r->start_ns, 10 * i);
+		assert_int_equal(
+			!!(r->call_flags & GS_CALL_WAITED),
+			r->flow && (strstr(name_of(&c, r), "Synchronize") ||
+				    (steps[i].function == COPY &&
+				     (steps[i].aux != GS_COPY_D2D && steps[i].bytes != 65536))));
 		if (r->flow != steps[i].flow)
 			fail_msg("call %zu: flow %llu, not %llu", i, (unsigned long long)r->flow,
 				 (unsigned long long)steps[i].flow);
@@ -257,19 +269,21 @@ static void too_many(void **state)
 	struct syncs syncs = {0};
 	struct gs_rec_call c = {.thread = 1};
 	unsigned n_found = 0;
+	bool waited;
 
 	for (unsigned i = 0; i < 5 * SYNC_MAX_ENTRIES; i++) {
 		uint64_t id, flow;
 
 		c.stream = 100 + i;
 		c.arg[0] = 0x10000000 + i;
-		id = syncs_take(&syncs, 1, &c, SYNC_WORK, false);
-		syncs_take(&syncs, 1, &c, SYNC_RECORD, false);
-		flow = syncs_take(&syncs, 1, &c, i % 2 ? SYNC_WAIT_EVENT : SYNC_WAIT_STREAM, false);
+		id = syncs_take(&syncs, 1, &c, SYNC_WORK, false, &waited);
+		syncs_take(&syncs, 1, &c, SYNC_RECORD, false, &waited);
+		flow = syncs_take(&syncs, 1, &c, i % 2 ? SYNC_WAIT_EVENT : SYNC_WAIT_STREAM, false,
+				  &waited);
 		assert_true(flow == id || flow == 0);
 		n_found += flow == id && id;
 		if (i % 7 == 0)
-			syncs_take(&syncs, 1, &c, SYNC_STREAM_WAITS, false);
+			syncs_take(&syncs, 1, &c, SYNC_STREAM_WAITS, false, &waited);
 	}
 	assert_true(n_found > 5 * SYNC_MAX_ENTRIES - 100);
 	assert_true(syncs.capacity <= SYNC_MAX_ENTRIES);
