@@ -6,14 +6,14 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view", "flame"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view", "flame", "text"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
     "feed": BELOW | {"feed", "place"},
-    "export": BELOW | {"export", "flame"},
+    "export": BELOW | {"export", "flame", "text"},
     "cmd": BELOW | FIRST | {"feed", "export", "cmd"},
 }
 for room in FIRST:

@@ -19,14 +19,12 @@
 #include "model/dict.h"
 #include "model/func.h"
 #include "model/record_stack.h"
+#include "text/put.h"
 
 #define GS_OUT_BYTES        (1u << 20)
 #define GS_OUT_RECORD_BYTES (256u << 10) /* at most of one record in any format */
 #define GS_OUT_TAIL_BYTES   2048         /* at most of the end of a file in any format */
 #define GS_OUT_MARK_BYTES   4096
-#define GS_PUT_MAX          4096 /* bytes used of a text; at most six times that are written */
-#define GS_PUT_MAX_SHORT    128  /* of a text in the end of a file */
-
 /*
  * The file: one large buffer, written when the next record might not fit. Marks remember where
  * records end in it, so that after a failed write the file is cut where a record ends.
@@ -183,28 +181,5 @@ struct gs_arg_names {
 
 /* The number of name, a new one (last_id moves) when it has none; 0 when there is no room. */
 unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name);
-
-/* Texts and numbers; each writes at p, without a terminator, and returns where it ended. */
-char *gs_put_u64(char *p, uint64_t v);
-char *gs_put_i64(char *p, int64_t v);
-char *gs_put_hex(char *p, uint64_t v);                          /* "0x7f00" */
-char *gs_put_us(char *p, uint64_t ns);                          /* "12.345": microseconds */
-char *gs_put_dim3(char *p, uint32_t x, uint32_t y, uint32_t z); /* "128,2,1" */
-char *gs_put_utf8(char *p, const char *text, size_t max_bytes); /* U+FFFD for what is not */
-char *gs_put_json(char *p, const char *text, size_t max_bytes); /* the same, quoted and escaped */
-char *gs_put_csv(char *p, const char *text, size_t max_bytes);  /* the same, quoted if needed */
-char *gs_put_xml(char *p, const char *text, size_t max_bytes);  /* the same, as content or value */
-
-/* A value that is no text; json: what JSON has no number for is quoted. */
-char *gs_put_value(char *p, const struct gs_rec_value *v, bool json);
-
-/* A text of this program's own, as it is. */
-static inline char *gs_put(char *p, const char *text)
-{
-	size_t n = strlen(text);
-
-	memcpy(p, text, n);
-	return p + n;
-}
 
 #endif

@@ -14,7 +14,7 @@
  * Perfetto's sources; tests/golden/perfetto_subset.proto lists the ones used here.
  */
 #include "export/export_int.h"
-#include "export/pb.h"
+#include "text/pb.h"
 
 #include "base/mem.h"
 #include "base/map.h"

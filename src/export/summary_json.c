@@ -3,7 +3,7 @@
  * error) on one line, so that a person can read it and grep finds whole functions.
  */
 #include "export/summary_int.h"
-#include "export/text.h"
+#include "text/text.h"
 
 /* What stands before a value: a comma, a line or a blank, the key. */
 static void start_value(struct gs_doc *doc, const char *key)

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "export/text.h"
+#include "text/text.h"
 
 #define LINE_MAX_BYTES (1u << 20)
 #define NARROW_MIN     10 /* columns of a narrowed one */

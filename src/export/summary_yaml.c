@@ -4,7 +4,7 @@
  * something else is in double quotes.
  */
 #include "export/summary_int.h"
-#include "export/text.h"
+#include "text/text.h"
 
 /* What stands before a value: its line's indent, "- " in a list, the key in a map. */
 static void start_value(struct gs_doc *doc, const char *key)

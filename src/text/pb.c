@@ -1,6 +1,6 @@
-#include "export/pb.h"
+#include "text/pb.h"
 
-#include "export/export_int.h"
+#include "text/put.h"
 
 void gs_pb_close_moved(struct gs_pb *pb, uint8_t *mark, unsigned room)
 {

@@ -1,4 +1,4 @@
-#include "export/text.h"
+#include "text/text.h"
 
 #include <stdbool.h>
 #include <string.h>

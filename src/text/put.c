@@ -2,7 +2,7 @@
  * Numbers and texts into memory, by hand: a trace file is made of millions of them, and printf
  * would cost more than everything else together.
  */
-#include "export/export_int.h"
+#include "text/put.h"
 
 #include <math.h>
 #include <stdio.h>
