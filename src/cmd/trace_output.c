@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
+#include "cmd/trace_budget.h"
 #include "model/func.h"
 
 struct file_output {
@@ -26,6 +27,7 @@ struct trace_output {
 	struct gs_feed *feed;
 	struct gs_span *span;
 	struct gs_view *view;
+	struct trace_budget *budget; /* borrowed; NULL none */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
 	uint64_t lost_told[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
@@ -136,27 +138,38 @@ void trace_output_process(struct trace_output *o, pid_t pid)
 	pthread_mutex_unlock(&o->lock);
 }
 
+void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget)
+{
+	o->budget = budget;
+}
+
 static void on_event(void *ctx, const struct gs_event *event)
 {
-	gs_feed_event(ctx, event);
+	struct trace_output *o = ctx;
+
+	trace_budget_event(o->budget, event);
+	gs_feed_event(o->feed, event);
 }
 
 static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
 		    const struct gs_cell *now)
 {
-	gs_feed_cell(ctx, thread, before, now);
+	struct trace_output *o = ctx;
+
+	trace_budget_cell(o->budget, thread, before, now);
+	gs_feed_cell(o->feed, thread, before, now);
 }
 
 static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			 unsigned depth, uint64_t now_mono_ns)
 {
-	gs_feed_open_call(ctx, thread, frame, depth, now_mono_ns);
+	gs_feed_open_call(((struct trace_output *)ctx)->feed, thread, frame, depth, now_mono_ns);
 }
 
 static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned depth,
 			  uint64_t now_mono_ns)
 {
-	gs_feed_open_scope(ctx, thread, depth, now_mono_ns);
+	gs_feed_open_scope(((struct trace_output *)ctx)->feed, thread, depth, now_mono_ns);
 }
 
 static struct gs_probe_handler handler_of(struct trace_output *o)
@@ -165,7 +178,7 @@ static struct gs_probe_handler handler_of(struct trace_output *o)
 					 .cell = on_cell,
 					 .open_call = on_open_call,
 					 .open_scope = on_open_scope,
-					 .ctx = o->feed};
+					 .ctx = o};
 }
 
 /* What the kernel side lost since it was told last. */
@@ -201,6 +214,7 @@ void trace_output_poll(struct trace_output *o, struct gs_probe *probe, bool harv
 	gs_probe_poll(probe, &h);
 	if (harvest) {
 		gs_probe_harvest(probe, &h);
+		trace_budget_tick(o->budget, probe);
 		tell_losses(o, probe);
 		gs_feed_flush(o->feed);
 		note_progress(o);
@@ -214,6 +228,7 @@ void trace_output_stop(struct trace_output *o, struct gs_probe *probe)
 
 	pthread_mutex_lock(&o->lock);
 	gs_probe_stop(probe, &h);
+	trace_budget_tick(o->budget, NULL);
 	tell_losses(o, probe);
 	if (gs_span_untracked(o->span))
 		gs_feed_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,

@@ -44,12 +44,17 @@ struct kernel_side {
 	struct gs_kernel_state *state;
 	struct gs_thread *threads;
 	struct gs_cell *cells;
+	struct gs_modes *modes;
 };
 
 int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 		const struct gs_kernel_config *config, const struct features *features,
 		ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
 void kernel_unload(struct kernel_side *k);
+
+/* The programs for calls alone, for price.c. Negative errno: nothing is left. */
+int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
+		      const struct features *features);
 
 /* --- link.c: one function at a place, in the kernel --- */
 
