@@ -130,36 +130,22 @@ double trace_budget_ratio(const struct trace_budget *b)
 		 : -1;
 }
 
-static uint64_t all_hits(const struct trace_budget *b)
+double trace_budget_price_ns(const struct trace_budget *b)
 {
-	uint64_t n = 0;
-
-	for (unsigned i = 1; i < GS_FUNC_MAX; i++)
-		n += gs_budget_func_hits(b->budget, i);
-	return n;
+	return b->prices.ns[b->options->summary_only ? GS_MODE_AGGREGATE : GS_MODE_EVENTS];
 }
 
 void trace_budget_tell(const struct trace_budget *b)
 {
-	char n[GS_FMT_BYTES], price[GS_FMT_BYTES];
-	uint64_t hits;
+	double limit = b ? b->options->max_overhead : 0, ratio;
 
-	if (!b || b->options->plan)
+	if (limit <= 0)
 		return;
-	hits = all_hits(b);
-	if (!hits)
-		return;
-	gs_say("tracing cost about %.2f %% of the busiest thread's time (at most %.1f %% in half a "
-	       "second): %s calls, %s each%s",
-	       100 * gs_budget_mean_ratio(b->budget), 100 * gs_budget_worst_ratio(b->budget),
-	       gs_fmt_count(n, hits),
-	       gs_fmt_ns(price, (uint64_t)b->prices.ns[b->options->summary_only ? GS_MODE_AGGREGATE
-										: GS_MODE_EVENTS]),
-	       b->options->max_overhead > 0 &&
-			       gs_budget_mean_ratio(b->budget) > b->options->max_overhead
-		       ? "; --max-overhead could not be kept: counting alone costs more. Choose "
-			 "fewer functions (--func, --op, --layer)"
-		       : "");
+	ratio = trace_budget_ratio(b);
+	if (ratio > limit)
+		gs_say("--max-overhead could not be kept: counting alone took %.1f %% of a "
+		       "thread's time at the end; choose fewer functions (--func, --op, --layer)",
+		       100 * ratio);
 }
 
 /* --- --plan --- */

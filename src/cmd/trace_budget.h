@@ -26,7 +26,10 @@ void trace_budget_tick(struct trace_budget *budget, struct gs_probe *probe);
  */
 double trace_budget_ratio(const struct trace_budget *budget);
 
-/* At the end: the cost of the run in a line, or the plan. */
+/* What a call costs as the run begins. */
+double trace_budget_price_ns(const struct trace_budget *budget);
+
+/* At the end: says when the limit was not kept; the plan. */
 void trace_budget_tell(const struct trace_budget *budget);
 int trace_budget_plan(const struct trace_budget *budget, FILE *out, enum gs_summary_format format);
 

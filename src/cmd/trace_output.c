@@ -138,9 +138,20 @@ void trace_output_process(struct trace_output *o, pid_t pid)
 	pthread_mutex_unlock(&o->lock);
 }
 
+static void put_cost(struct trace_output *o)
+{
+	if (o->budget)
+		gs_feed_counter(o->feed, GS_COUNTER_COST,
+				(int64_t)(trace_budget_ratio(o->budget) * 1e6));
+}
+
 void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget)
 {
 	o->budget = budget;
+	if (!budget)
+		return;
+	gs_feed_counter(o->feed, GS_COUNTER_PRICE, (int64_t)trace_budget_price_ns(budget));
+	gs_feed_counter(o->feed, GS_COUNTER_COST, 0);
 }
 
 static void on_event(void *ctx, const struct gs_event *event)
@@ -215,6 +226,7 @@ void trace_output_poll(struct trace_output *o, struct gs_probe *probe, bool harv
 	if (harvest) {
 		gs_probe_harvest(probe, &h);
 		trace_budget_tick(o->budget, probe);
+		put_cost(o);
 		tell_losses(o, probe);
 		gs_feed_flush(o->feed);
 		note_progress(o);
@@ -229,6 +241,7 @@ void trace_output_stop(struct trace_output *o, struct gs_probe *probe)
 	pthread_mutex_lock(&o->lock);
 	gs_probe_stop(probe, &h);
 	trace_budget_tick(o->budget, NULL);
+	put_cost(o);
 	tell_losses(o, probe);
 	if (gs_span_untracked(o->span))
 		gs_feed_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,

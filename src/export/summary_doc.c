@@ -338,6 +338,9 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	put_text(doc, "kernel", s->kernel);
 	put_text(doc, "engine", s->engine);
 	put_text(doc, "mode", mode);
+	put_u64_if(doc, "tracing_cost_ppm", s->cost_ppm, s->price_ns);
+	put_u64_if(doc, "tracing_cost_worst_ppm", s->cost_worst_ppm, s->price_ns);
+	put_u64_if(doc, "tracing_price_ns", s->price_ns, s->price_ns);
 	put_time(doc, "start_time", s->start_wall_ns);
 	put_u64(doc, "duration_ns", s->duration_ns);
 	put_text(doc, "end_reason", s->end_reason);

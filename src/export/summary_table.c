@@ -508,6 +508,13 @@ static void put_head(struct table *t)
 		 s->n_processes, s->n_processes == 1 ? "" : "es", n_threads, plural(n_threads));
 	if (*engine && gs_page_columns(&t->page, engine) <= 60)
 		put_fact(t, "engine", "%s", engine);
+	if (s->price_ns)
+		put_fact(
+			t, "cost",
+			"of tracing: about %.2f %% of the busiest thread's time (at most %.1f %%), "
+			"%llu ns a call",
+			(double)s->cost_ppm / 1e4, (double)s->cost_worst_ppm / 1e4,
+			(unsigned long long)s->price_ns);
 	put_fact(t, "times", "host calls, not the GPU work they start; percentiles within %.1f %%",
 		 GS_HIST_ERROR_PCT);
 }

@@ -31,8 +31,8 @@ struct gs_cell {
 	__u64 errors;
 	__u64 total_ns;
 	__u64 max_ns;
-	__u64 bytes; /* of calls that succeeded */
-	__u64 inner; /* driver calls that were part of a runtime call (counted there) */
+	__u64 bytes;   /* of calls that succeeded */
+	__u64 inner;   /* driver calls that were part of a runtime call (counted there) */
 	__u64 skipped; /* calls let pass because of the function's mode: only counted */
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
