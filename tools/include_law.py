@@ -6,19 +6,24 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view", "flame", "text"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view", "flame"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
     "feed": BELOW | {"feed", "place"},
-    "export": BELOW | {"export", "flame", "text"},
-    "cmd": BELOW | FIRST | {"feed", "export", "cmd"},
+    "text": {"base", "text"},
+    "export": BELOW | {"text", "flame", "export"},
+    "tui": BELOW | {"tui"},
+    "http": BELOW | {"http"},
+    "prom": BELOW | {"text", "prom"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "http", "prom", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["probe"] |= {"elf"}
+ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fmt.h"
 #include "base/log.h"
@@ -394,15 +395,50 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static void list_functions(void)
+static void list_operator(void *ctx, const char *name, bool by_default, const char *path)
 {
+	const char **told = ctx;
+
+	/* Of the first library: others are copies of it, or rare. */
+	if (!*told)
+		*told = strdup(path);
+	if (*told && strcmp(*told, path) == 0)
+		printf("%-13s %-13s %s%s\n", gs_layer_name(GS_LAYER_TORCH),
+		       gs_class_name(GS_CLASS_OPERATOR), name,
+		       by_default ? "" : "   (only by --op or --op-set all)");
+}
+
+/* Operators are those of the library that the command would load, or Python's, when there is none.
+ */
+static void list_operators(const struct trace_options *o)
+{
+	const char *command = o->command ? o->command[0] : "python3";
+	char *told = NULL;
+
+	gs_probe_list_operators(command, environ, list_operator, &told);
+	if (told)
+		gs_say("these are the operators of %s", told);
+	else
+		gs_say("%s has no PyTorch whose operators could be listed: give the command behind "
+		       "--list --layer torch --",
+		       command);
+	free(told);
+}
+
+static void list_functions(const struct trace_options *o)
+{
+	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
+
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
-		printf("%-13s %-13s %s%s\n", gs_layer_name(f->desc.layer),
-		       gs_class_name(f->desc.op), f->name,
-		       f->by_default ? "" : "   (only by --func)");
+		if (layers >> f->desc.layer & 1)
+			printf("%-13s %-13s %s%s\n", gs_layer_name(f->desc.layer),
+			       gs_class_name(f->desc.op), f->name,
+			       f->by_default ? "" : "   (only by --func)");
 	}
+	if (layers >> GS_LAYER_TORCH & 1)
+		list_operators(o);
 }
 
 static int check(const struct trace_options *o)
@@ -465,7 +501,7 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) != 0)
 		return GS_EXIT_USAGE;
 	if (o->list) {
-		list_functions();
+		list_functions(o);
 		*ret_done = true;
 		return 0;
 	}

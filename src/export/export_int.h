@@ -182,4 +182,7 @@ struct gs_arg_names {
 /* The number of name, a new one (last_id moves) when it has none; 0 when there is no room. */
 unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name);
 
+/* A value that is no text; json: what JSON has no number for is quoted. */
+char *gs_put_value(char *p, const struct gs_rec_value *v, bool json);
+
 #endif

@@ -13,6 +13,9 @@
  */
 #include "export/export_int.h"
 
+#include <math.h>
+#include <stdio.h>
+
 #include "base/mem.h"
 
 #define MAX_BEGINS  64    /* kept of a thread; outer ones before inner ones */
@@ -151,4 +154,27 @@ uint32_t gs_export_py_frame(const struct gs_dict *dict, const struct gs_rec_call
 	const struct gs_rec_stack *s = gs_dict_stack(dict, gs_call_py_stack(c));
 
 	return s && s->n_frames ? s->frames[0] : 0;
+}
+
+char *gs_put_value(char *p, const struct gs_rec_value *v, bool json)
+{
+	char text[32];
+	double d;
+
+	switch (v->value_type) {
+	case GS_VALUE_I64:
+		return gs_put_i64(p, (int64_t)v->value);
+	case GS_VALUE_F64:
+		memcpy(&d, &v->value, sizeof(d));
+		snprintf(text, sizeof(text), "%.17g", d);
+		if (json && !isfinite(d))
+			return gs_put(gs_put(gs_put(p, "\""), text), "\"");
+		return gs_put(p, text);
+	case GS_VALUE_PTR:
+		if (!json)
+			return gs_put_hex(p, v->value);
+		return gs_put(gs_put_hex(gs_put(p, "\""), v->value), "\"");
+	default:
+		return gs_put_u64(p, v->value);
+	}
 }

@@ -4,9 +4,6 @@
  */
 #include "text/put.h"
 
-#include <math.h>
-#include <stdio.h>
-
 static const char digit_pairs[] = "0001020304050607080910111213141516171819"
 				  "2021222324252627282930313233343536373839"
 				  "4041424344454647484950515253545556575859"
@@ -242,27 +239,4 @@ char *gs_put_xml(char *p, const char *text, size_t max_bytes)
 		left--;
 	}
 	return p;
-}
-
-char *gs_put_value(char *p, const struct gs_rec_value *v, bool json)
-{
-	char text[32];
-	double d;
-
-	switch (v->value_type) {
-	case GS_VALUE_I64:
-		return gs_put_i64(p, (int64_t)v->value);
-	case GS_VALUE_F64:
-		memcpy(&d, &v->value, sizeof(d));
-		snprintf(text, sizeof(text), "%.17g", d);
-		if (json && !isfinite(d))
-			return gs_put(gs_put(gs_put(p, "\""), text), "\"");
-		return gs_put(p, text);
-	case GS_VALUE_PTR:
-		if (!json)
-			return gs_put_hex(p, v->value);
-		return gs_put(gs_put_hex(gs_put(p, "\""), v->value), "\"");
-	default:
-		return gs_put_u64(p, v->value);
-	}
 }

@@ -10,8 +10,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "model/record_stack.h"
-
 #define GS_PUT_MAX       4096 /* bytes used of a text; at most six times that are written */
 #define GS_PUT_MAX_SHORT 128  /* of a text in the end of a file */
 
@@ -25,9 +23,6 @@ char *gs_put_utf8(char *p, const char *text, size_t max_bytes); /* U+FFFD for wh
 char *gs_put_json(char *p, const char *text, size_t max_bytes); /* the same, quoted and escaped */
 char *gs_put_csv(char *p, const char *text, size_t max_bytes);  /* the same, quoted if needed */
 char *gs_put_xml(char *p, const char *text, size_t max_bytes);  /* the same, as content or value */
-
-/* A value that is no text; json: what JSON has no number for is quoted. */
-char *gs_put_value(char *p, const struct gs_rec_value *v, bool json);
 
 /* A text of this program's own, as it is. */
 static inline char *gs_put(char *p, const char *text)
