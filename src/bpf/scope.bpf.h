@@ -58,7 +58,9 @@ static __always_inline void scope_close(struct gs_thread *t, __u32 slot, __u32 d
 
 	t->scope_depth = depth;
 	if (gs_config.events) {
-		if (o.dur_ns < gs_config.min_dur_ns)
+		if (mode_of(s->func) != GS_MODE_EVENTS)
+			lose(s->layer, GS_LOSS_THINNED);
+		else if (o.dur_ns < gs_config.min_dur_ns)
 			lose(s->layer, GS_LOSS_SHORT);
 		else if (scope_send(t, slot, s, depth, &o))
 			return;
@@ -83,6 +85,17 @@ static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, 
 	return depth;
 }
 
+/* A call that is only counted. */
+__noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer)
+{
+	__u32 idx = dynamic_cell_find(slot, id, layer);
+	struct gs_cell *c = bpf_map_lookup_elem(&gs_cells, &idx);
+
+	if (c && idx)
+		c->skipped++;
+	return 0;
+}
+
 /* Opens a scope of the function. True when it did: *ret_place, never 0, then names it for
  * scope_leave(). */
 static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 layer,
@@ -103,6 +116,11 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 lay
 	depth = t->scope_depth;
 	if (depth)
 		depth = scope_drop_stale(t, depth, ctx->sp, id);
+	if (gs_config.modes && mode_skips(mode_of(id))) {
+		gs_scope_skip(slot, id, layer);
+		t->scope_depth = depth;
+		return false;
+	}
 	if (depth >= GS_SCOPE_MAX) {
 		lose(layer, GS_LOSS_TOO_DEEP);
 		return false;

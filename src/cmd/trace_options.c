@@ -13,6 +13,8 @@
 #include "cmd/trace.h"
 #include "model/func.h"
 
+#define PLAN_NS 2000000000ull
+
 enum {
 	OPT_CGROUP = 256,
 	OPT_FOLLOW,
@@ -33,6 +35,9 @@ enum {
 	OPT_PYTHON_AT,
 	OPT_PYTHON_FILTER,
 	OPT_COLOR,
+	OPT_FLAME,
+	OPT_MAX_OVERHEAD,
+	OPT_PLAN,
 	OPT_OP,
 	OPT_OP_SET,
 };
@@ -76,9 +81,12 @@ static const struct argp_option option_table[] = {
 	 2},
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
-	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope "
-	 "report "
-	 "reads it); may be given more than once",
+	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .svg or .folded "
+	 "(flame graph), .gst (gpuscope report reads it); may be given more than once",
+	 3},
+	{"flame", OPT_FLAME, "WHAT", 0,
+	 "what a flame graph shows: time, launches, bytes (moved), memory (allocated), samples "
+	 "(default: samples if there are any, else time)",
 	 3},
 	{"summary-only", OPT_SUMMARY_ONLY, NULL, 0,
 	 "add calls up in the kernel: no event crosses (the default without -o)", 3},
@@ -96,6 +104,14 @@ static const struct argp_option option_table[] = {
 	{"max-size", OPT_MAX_SIZE, "BYTES", 0, "of each output file (64M, 2G)", 4},
 	{"ring-size", OPT_RING_SIZE, "BYTES", 0,
 	 "of the buffer between kernel and gpuscope (default 16M)", 4},
+	{"max-overhead", OPT_MAX_OVERHEAD, "PERCENT", 0,
+	 "of any thread's time (2%, 0.5%): the dearest functions are added up in the kernel, then "
+	 "sampled, then only counted",
+	 4},
+	{"plan", OPT_PLAN, NULL, 0,
+	 "count calls for two seconds (or --duration), and print what tracing each function would "
+	 "cost",
+	 4},
 	{"avoid", OPT_AVOID, "WHAT[,WHAT]", 0,
 	 "do without: session, multi, task-storage, moved-sites (to compare, or to step round a "
 	 "kernel's fault)",
@@ -244,6 +260,14 @@ static bool take_color(struct trace_options *o, const char *word)
 	return o->style.color || o->color_auto || strcmp(word, "never") == 0;
 }
 
+static bool take_percent(const char *word, double *ret_ratio)
+{
+	char *end;
+
+	*ret_ratio = strtod(word, &end) / 100;
+	return end != word && (!*end || strcmp(end, "%") == 0) && *ret_ratio > 0 && *ret_ratio <= 1;
+}
+
 static bool take_option(struct trace_options *o, int key, char *arg)
 {
 	switch (key) {
@@ -279,6 +303,10 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return gs_summary_format_parse(arg, &o->format) == 0;
 	case OPT_TOP:
 		return take_top(o, arg);
+	case OPT_MAX_OVERHEAD:
+		return take_percent(arg, &o->max_overhead);
+	case OPT_FLAME:
+		return gs_flame_by_parse(arg, &o->flame_by) == 0;
 	case OPT_COLOR:
 		return take_color(o, arg);
 	case 'o':
@@ -326,8 +354,12 @@ static const char *expected(int key)
 		return "a time, such as 10, 500ms or 2m (a plain number is seconds)";
 	case OPT_TOP:
 		return "a number; 0 is all";
+	case OPT_MAX_OVERHEAD:
+		return "a percentage above 0, such as 2% or 0.5%";
+	case OPT_FLAME:
+		return "time, launches, bytes, memory, samples or auto";
 	case 'o':
-		return "a file ending in .pftrace, .json, .csv or .gst (at most 4)";
+		return "a file ending in one of " GS_EXPORT_SUFFIXES " or .gst (at most 4)";
 	default:
 		return "something else";
 	}
@@ -381,6 +413,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_LIST:
 		o->list = true;
+		return 0;
+	case OPT_PLAN:
+		o->plan = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		/* The first word that is no option begins the command, with or without "--". */
@@ -459,6 +494,14 @@ static int check(const struct trace_options *o)
 		       "command");
 		return GS_EXIT_USAGE;
 	}
+	if (o->plan && (o->n_outputs || o->max_overhead > 0)) {
+		gs_say("--plan only counts: leave out -o and --max-overhead");
+		return GS_EXIT_USAGE;
+	}
+	if (o->plan && o->format == GS_SUMMARY_YAML) {
+		gs_say("--plan prints a table, json or csv");
+		return GS_EXIT_USAGE;
+	}
 	if (o->summary_only && o->n_outputs) {
 		gs_say("--summary-only sends no events, so there is nothing to write into %s: "
 		       "leave out "
@@ -500,6 +543,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		*ret_done = true;
 		return 0;
 	}
+	if (o->plan && !o->duration_ns)
+		o->duration_ns = PLAN_NS;
 	trace_python_settle(o);
 	if (o->summary_only && o->python_wants_calls) {
 		gs_say("--summary-only adds calls up in the kernel, so there are none to note a "

@@ -13,10 +13,12 @@ struct table {
 
 struct gs_dict {
 	struct table strings; /* char * */
-	struct table processes, threads, functions, frames, stacks;
+	struct table processes, threads, functions;
+	struct table frames, stacks;    /* empty unless keeps_stacks */
 	struct table comms;             /* by order of arrival */
 	struct gs_map comm_idx;         /* hash of (process, handle) -> index into comms */
 	struct gs_rec_session *session; /* owned */
+	bool keeps_stacks;
 };
 
 struct gs_dict *gs_dict_new(void)
@@ -52,6 +54,11 @@ void gs_dict_free(struct gs_dict **dict)
 	free(d->session);
 	free(d);
 	*dict = NULL;
+}
+
+void gs_dict_keep_stacks(struct gs_dict *d)
+{
+	d->keeps_stacks = true;
 }
 
 /* Put owned value into its slot; takes it over, also on failure. */
@@ -151,12 +158,12 @@ int gs_dict_apply(struct gs_dict *d, const struct gs_record *r)
 	case GS_REC_FRAME: {
 		const struct gs_rec_frame *f = (const void *)r;
 
-		return table_set(&d->frames, f->id, copy_of(f, sizeof(*f)));
+		return d->keeps_stacks ? table_set(&d->frames, f->id, copy_of(f, sizeof(*f))) : 0;
 	}
 	case GS_REC_STACK: {
 		const struct gs_rec_stack *s = (const void *)r;
 
-		return table_set(&d->stacks, s->id, copy_of(s, s->head.bytes));
+		return d->keeps_stacks ? table_set(&d->stacks, s->id, copy_of(s, r->bytes)) : 0;
 	}
 	case GS_REC_COMM:
 		return apply_comm(d, (const void *)r);

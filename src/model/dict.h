@@ -16,8 +16,11 @@ struct gs_dict;
 struct gs_dict *gs_dict_new(void); /* NULL: no memory */
 void gs_dict_free(struct gs_dict **dict);
 
-/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION, FRAME, STACK and COMM; others are ignored. 0,
- * -ENOMEM, or -EINVAL for an id out of range. */
+/* From now on FRAME and STACK are taken in too: only those who show code have room for them. */
+void gs_dict_keep_stacks(struct gs_dict *dict);
+
+/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION and COMM; others are ignored. 0, -ENOMEM, or
+ * -EINVAL for an id out of range. */
 int gs_dict_apply(struct gs_dict *dict, const struct gs_record *record);
 
 /* "" for 0 and for ids never announced. */

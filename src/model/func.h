@@ -70,7 +70,7 @@ struct gs_arg {
 	const char *name;
 	enum gs_arg_type type;
 	uint64_t value;
-	char text[128]; /* GS_ARG_TEXT */
+	char text[48]; /* GS_ARG_TEXT */
 };
 
 #define GS_ARG_MAX 12

@@ -128,6 +128,9 @@ struct gs_summary {
 	int32_t exit_status; /* of the command; -1 there was none */
 	int64_t start_wall_ns;
 	uint64_t duration_ns;
+	/* What tracing cost, in millionths of the busiest thread's time: of the run, and at most in
+	 * half a second; and what a call cost. price_ns 0: all unknown. */
+	uint64_t cost_ppm, cost_worst_ppm, price_ns;
 	uint8_t complete; /* 0: the stream stopped without its END record (killed, torn file) */
 	struct gs_function_list functions;    /* over all processes */
 	struct gs_process_summary *processes; /* those that made calls, most time first */

@@ -103,6 +103,9 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 		r = target_fill_maps(probe, err);
 	if (r < 0)
 		return r;
+	if (o->modes)
+		memset(probe->kernel.modes->mode, o->default_mode,
+		       sizeof(probe->kernel.modes->mode));
 	probe->before = calloc(GS_CELL_MAX, sizeof(*probe->before));
 	probe->files = files_new();
 	if (!probe->before || !probe->files)
@@ -341,6 +344,12 @@ int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler
 	probe->n_polled = 0;
 	ring_buffer__consume(probe->kernel.ring);
 	return probe->n_polled;
+}
+
+void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode)
+{
+	if (func < GS_FUNC_MAX)
+		__atomic_store_n(&probe->kernel.modes->mode[func], (uint8_t)mode, __ATOMIC_RELAXED);
 }
 
 uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause)

@@ -63,6 +63,9 @@ struct gs_probe_options {
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
 
+	bool modes;                /* gs_probe_set_mode() will be used */
+	enum gs_mode default_mode; /* of all functions at the start, with modes */
+
 	/* Layers whose functions are found during the run: these get their ids here. Needed with
 	 * GS_LAYER_TORCH, else NULL; outlives the probe. */
 	struct gs_func_set *funcs;
@@ -157,6 +160,9 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *han
 /* The run is over: no further call is accounted for; the rest of the ring, the cells and the calls
  * that are still open are handed over. */
 void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *handler);
+
+/* Trace the function so from its next call on; any thread. Needs gs_probe_options.modes. */
+void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode);
 
 /* Total of a loss so far, as the kernel side counted it, or (GS_LOSS_MAPS) the watch. */
 uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause);

@@ -54,6 +54,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.py_stack_at = (uint8_t)o->py_stack_at,
 		.slow_scope_ns = o->slow_scope_ns,
 		.sample_period_ns = o->py_stack_at & GS_AT_SAMPLE ? o->sample_period_ns : 0,
+		.modes = o->modes,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;

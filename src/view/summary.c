@@ -566,6 +566,11 @@ static void add_session(struct build *b)
 	s->end_reason = text_of(b, b->v->ended ? b->v->end.reason_str : 0);
 	s->exit_status = b->v->ended ? b->v->end.exit_status : -1;
 	s->complete = b->v->ended;
+	s->price_ns = b->v->price_ns;
+	if (b->v->cost_last_ns > b->v->cost_first_ns)
+		s->cost_ppm = (uint64_t)(b->v->cost_sum /
+					 (double)(b->v->cost_last_ns - b->v->cost_first_ns));
+	s->cost_worst_ppm = b->v->cost_worst_ppm;
 	if (!rec)
 		return;
 	s->mode = rec->mode;

@@ -104,6 +104,9 @@ struct gs_view {
 	struct array open;      /* struct view_open */
 	uint64_t n_left_out;    /* records that had no place */
 	uint64_t n_lost_calls;
+	/* What tracing cost: GS_COUNTER_COST, times the time since the one before. */
+	double cost_sum;
+	uint64_t cost_first_ns, cost_last_ns, cost_worst_ppm, price_ns;
 	uint64_t last_ns;
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;

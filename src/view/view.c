@@ -25,6 +25,7 @@ int gs_view_new(struct gs_view **ret_view)
 		gs_view_free(&v);
 		return -ENOMEM;
 	}
+	gs_dict_keep_stacks(v->dict);
 	v->sink = (struct gs_sink){.push = view_push, .ctx = v};
 	v->comm_idx = GS_MAP_INIT(GS_VIEW_MAX_COMMS);
 	v->funcs[0].kind = FUNC_PLAIN;
@@ -529,6 +530,26 @@ static int take_entity(struct gs_view *v, const struct gs_record *r)
 	return ret == -ENOMEM ? ret : 0;
 }
 
+static void take_cost(struct gs_view *v, const struct gs_rec_counter *c)
+{
+	const char *name = gs_dict_string(v->dict, c->name_str);
+
+	if (c->value < 0)
+		return;
+	if (strcmp(name, GS_COUNTER_PRICE) == 0)
+		v->price_ns = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_COST) != 0)
+		return;
+	if (!v->cost_first_ns)
+		v->cost_first_ns = c->time_ns;
+	else if (c->time_ns > v->cost_last_ns)
+		v->cost_sum += (double)c->value * (double)(c->time_ns - v->cost_last_ns);
+	/* A moment at the end says nothing of the program. */
+	if (c->time_ns - v->cost_last_ns >= 50000000 && (uint64_t)c->value > v->cost_worst_ppm)
+		v->cost_worst_ppm = (uint64_t)c->value;
+	v->cost_last_ns = c->time_ns;
+}
+
 static int take_other(struct gs_view *v, const struct gs_record *r)
 {
 	switch (r->kind) {
@@ -557,6 +578,8 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 
 		if (c->time_ns > v->last_ns)
 			v->last_ns = c->time_ns;
+		if (!c->process)
+			take_cost(v, c);
 		return 0;
 	}
 	case GS_REC_END:
