@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "probefile", "journal", "span", "view"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
