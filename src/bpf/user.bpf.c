@@ -7,6 +7,9 @@
  * time the event: it is copied into the ring as it stands. It belongs to the thread alone, so that
  * a program that is interrupted by another thread's finds it as it left it; a per-CPU buffer would
  * not be.
+ *
+ * What reads values, filters and adds up are functions of their own in the verifier's eyes (global,
+ * with numbers for arguments), looked at once each: inlined, or with pointers, they multiply.
  */
 #include "decide.bpf.h"
 #include "model/user_probe.h"
@@ -16,10 +19,17 @@
 #define DEPTH_MASK (GS_USER_DEPTH_MAX - 1)
 #define VALUE_STR  5 /* GS_VALUE_STR of model/record_stack.h */
 
+#define OPERAND_MASK (GS_USER_STACK_MAX - 1)
+#define N_REGS       21 /* of struct pt_regs */
+#define REG_AX       10
+#define REG_SP       19
+
 struct user_frame {
 	__u64 start_ns;
 	__u64 sp;
+	__u64 reg[N_REGS];                /* as they were when the probe was hit */
 	__u64 operand[GS_USER_STACK_MAX]; /* of the filter */
+	volatile __u64 n_operands;        /* lest it be kept in a register */
 	struct gs_event_values e;
 };
 
@@ -71,37 +81,22 @@ static __always_inline __u64 narrow(__u64 v, __u32 bytes, bool is_signed)
 	return is_signed ? (__u64)((__s64)v >> shift) : v >> shift;
 }
 
-static __always_inline __u64 read_register(struct pt_regs *ctx, __u32 reg)
+static __always_inline __u64 read_register(const struct user_frame *f, __u32 reg)
 {
-	__u64 v = 0;
-
-	if (reg < sizeof(*ctx) / 8)
-		bpf_probe_read_kernel(&v, sizeof(v), (void *)ctx + reg * 8);
-	return v;
+	return reg < N_REGS ? f->reg[reg] : 0;
 }
 
 /* Where the way to the value begins. */
-static __always_inline bool value_start(struct pt_regs *ctx, const struct gs_user_value *v,
+static __always_inline bool value_start(const struct user_frame *f, const struct gs_user_value *v,
 					__u64 *ret)
 {
-	__u64 a;
-
-	switch (v->from) {
-	case GS_FROM_REGISTER:
-		a = 0;
-		if (v->reg != GS_USER_NONE)
-			a = read_register(ctx, v->reg) >> (v->shift & 63);
-		if (v->index_reg != GS_USER_NONE)
-			a += read_register(ctx, v->index_reg) << (v->index_shift & 3);
-		*ret = a + v->add;
-		return true;
-	case GS_FROM_CONSTANT:
-		*ret = v->add;
-		return true;
-	case GS_FROM_STACK:
-		return bpf_probe_read_user(ret, sizeof(*ret), (void *)(ctx->sp + v->add)) == 0;
-	}
-	return false;
+	if (v->from == GS_FROM_STACK)
+		return bpf_probe_read_user(ret, sizeof(*ret), (void *)(f->reg[REG_SP] + v->add)) ==
+		       0;
+	/* No register is one beyond the last; a constant has none. */
+	*ret = (read_register(f, v->reg) >> (v->shift & 63)) +
+	       (read_register(f, v->index_reg) << (v->index_shift & 3)) + v->add;
+	return true;
 }
 
 /* From there to the value itself. */
@@ -123,12 +118,11 @@ static __always_inline bool value_follow(const struct gs_user_value *v, __u64 a,
 	return true;
 }
 
-static __noinline __u64 hash_text(struct user_frame *f, __u32 slot)
+/* As gs_user_hash() of model/user_probe.h. */
+static __always_inline __u64 hash_text(const struct user_frame *f, __u32 slot)
 {
 	__u64 h = 0xcbf29ce484222325ull;
 
-	if (!f || slot >= GS_USER_TEXT_MAX)
-		return 0;
 	for (int i = 0; i < GS_USER_TEXT_BYTES - 1; i++) {
 		__u8 c = f->e.text[slot][i];
 
@@ -158,39 +152,51 @@ static __always_inline bool read_text(struct user_frame *f, const struct gs_user
 	return true;
 }
 
-/* Those values that are to be read now. */
-static __noinline int read_values(struct pt_regs *ctx, const struct gs_user_row *row,
-				  struct user_frame *f, bool is_return)
+static __always_inline struct user_frame *frame_of(__u32 slot, __u32 depth)
 {
+	struct user_thread *u = bpf_map_lookup_elem(&gs_user_threads, &slot);
+
+	return u ? &u->frame[depth & DEPTH_MASK] : NULL;
+}
+
+static __always_inline bool read_value(struct user_frame *f, const struct gs_user_row *row, __u32 i,
+				       bool is_return)
+{
+	const struct gs_user_value *v = &row->values[i];
+	__u64 x = f->e.value[i];
+
+	if (!(is_return && v->when == GS_WHEN_MEMORY_LATER) && !value_start(f, v, &x))
+		return false;
+	f->e.value[i] = x;
+	if (!is_return && v->when == GS_WHEN_MEMORY_LATER)
+		return true;
+	if (!value_follow(v, x, &x))
+		return false;
+	f->e.value[i] = x;
+	return v->value_type != VALUE_STR || read_text(f, v, i, row->flags & GS_USER_HASH);
+}
+
+/* Those values that are to be read now. */
+__noinline int user_read_values(__u32 slot, __u32 depth, __u32 row_id, __u32 is_return)
+{
+	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
+	struct user_frame *f = frame_of(slot, depth);
+
+	if (!row || !f)
+		return 0;
 	for (__u32 i = 0; i < GS_USER_VALUE_MAX; i++) {
 		const struct gs_user_value *v = &row->values[i];
-		__u64 x = 0;
-		bool ok;
 
 		if (i >= row->n_values)
 			break;
-		if (is_return ? v->when == GS_WHEN_ENTRY : v->when == GS_WHEN_RETURN)
+		if (v->when == (is_return ? GS_WHEN_ENTRY : GS_WHEN_RETURN))
 			continue;
-		if (is_return && v->when == GS_WHEN_MEMORY_LATER) {
-			x = f->e.value[i];
-			ok = true;
-		} else {
-			ok = value_start(ctx, v, &x);
-		}
-		if (ok && (is_return || v->when == GS_WHEN_ENTRY)) {
-			ok = value_follow(v, x, &x);
-			f->e.value[i] = x;
-			if (ok && v->value_type == VALUE_STR)
-				ok = read_text(f, v, i, row->flags & GS_USER_HASH);
-		} else {
-			f->e.value[i] = x;
-		}
-		if (!ok) {
-			f->e.value[i] = 0;
-			f->e.unread |= 1u << i;
-			if (v->value_type == VALUE_STR && v->text < GS_USER_TEXT_MAX)
-				f->e.text[v->text][0] = 0;
-		}
+		if (read_value(f, row, i, is_return))
+			continue;
+		f->e.value[i] = 0;
+		f->e.unread |= 1u << i;
+		if (v->value_type == VALUE_STR && v->text < GS_USER_TEXT_MAX)
+			f->e.text[v->text][0] = 0;
 	}
 	return 0;
 }
@@ -268,51 +274,61 @@ static __always_inline __u64 operate(__u32 code, __u64 a, __u64 b)
 	return 0;
 }
 
-/* The operands are in the frame, whose content the verifier does not follow: on the program's own
- * stack each step would multiply the states it has to look at. */
-static __noinline int filter_passes(const struct gs_user_row *row, struct user_frame *f,
-				    __u64 dur_ns)
+static __always_inline __u64 push(const struct gs_user_op *op, const struct user_frame *f,
+				  __u64 dur_ns)
 {
-	__u32 n = 0;
+	switch (op->code) {
+	case GS_OP_VALUE:
+		return f->e.value[op->arg & (GS_USER_VALUE_MAX - 1)];
+	case GS_OP_DURATION:
+		return dur_ns;
+	case GS_OP_PID:
+		return bpf_get_current_pid_tgid() >> 32;
+	case GS_OP_TID:
+		return (__u32)bpf_get_current_pid_tgid();
+	}
+	return op->imm;
+}
 
+/* The operands and how many there are, are in the frame, whose content the verifier does not
+ * follow: in registers each step would multiply the states it has to look at. */
+__noinline int user_filter_passes(__u32 slot, __u32 depth, __u32 row_id, __u64 dur_ns)
+{
+	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
+	struct user_frame *f = frame_of(slot, depth);
+
+	if (!row || !f)
+		return 0;
+	f->n_operands = 0;
 	for (int i = 0; i < GS_USER_OP_MAX; i++) {
 		const struct gs_user_op *op = &row->ops[i];
-		__u64 a, b;
+		__u32 n = f->n_operands, top = (n - 1) & OPERAND_MASK;
+		__u64 a;
 
 		if (i >= row->n_ops)
 			break;
-		n &= GS_USER_STACK_MAX - 1;
 		if (op->code <= GS_OP_TID) {
-			a = op->imm;
-			if (op->code == GS_OP_VALUE)
-				a = f->e.value[op->arg & (GS_USER_VALUE_MAX - 1)];
-			else if (op->code == GS_OP_DURATION)
-				a = dur_ns;
-			else if (op->code == GS_OP_PID)
-				a = bpf_get_current_pid_tgid() >> 32;
-			else if (op->code == GS_OP_TID)
-				a = (__u32)bpf_get_current_pid_tgid();
-			f->operand[n] = a;
-			n++;
+			f->operand[n & OPERAND_MASK] = push(op, f, dur_ns);
+			f->n_operands = n + 1;
 			continue;
 		}
-		a = f->operand[(n - 1) & (GS_USER_STACK_MAX - 1)];
+		a = f->operand[top];
 		if (op->code <= GS_OP_NEGATE) {
-			a = op->code == GS_OP_NOT ? !a : op->code == GS_OP_INVERT ? ~a : -a;
-			f->operand[(n - 1) & (GS_USER_STACK_MAX - 1)] = a;
+			f->operand[top] = op->code == GS_OP_NOT      ? !a
+					  : op->code == GS_OP_INVERT ? ~a
+								     : -a;
 			continue;
 		}
-		b = a;
-		a = f->operand[(n - 2) & (GS_USER_STACK_MAX - 1)];
-		f->operand[(n - 2) & (GS_USER_STACK_MAX - 1)] = operate(op->code, a, b);
-		n--;
+		n = (n - 2) & OPERAND_MASK;
+		f->operand[n] = operate(op->code, f->operand[n], a);
+		f->n_operands = n + 1;
 	}
 	return f->operand[0] != 0;
 }
 
 /* --- what becomes of a call --- */
 
-static __noinline struct gs_user_cell *cell_get(const struct gs_user_row *row, __u32 row_id)
+static __always_inline struct gs_user_cell *cell_get(const struct gs_user_row *row, __u32 row_id)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct gs_user_cell_key key = {.pid = id >> 32, .tid = (__u32)id, .func = row->func};
@@ -328,7 +344,9 @@ static __noinline struct gs_user_cell *cell_get(const struct gs_user_row *row, _
 	if (c)
 		bpf_map_update_elem(&gs_user_cells, &key, c, BPF_NOEXIST);
 	c = bpf_map_lookup_elem(&gs_user_cells, &key);
-	if (!c)
+	if (c)
+		bpf_get_current_comm(c->comm, sizeof(c->comm));
+	else
 		lose(row->layer, GS_LOSS_NO_CELL);
 	return c;
 }
@@ -347,14 +365,19 @@ static __always_inline void add_value(struct gs_user_cell *c, __u64 v, bool is_s
 		c->hist[bucket]++;
 }
 
-static __noinline int add_up(const struct gs_user_row *row, __u32 row_id, struct user_frame *f,
-			     __u64 dur_ns)
+__noinline int user_add_up(__u32 slot, __u32 depth, __u32 row_id, __u64 dur_ns)
 {
-	struct gs_user_cell *c = cell_get(row, row_id);
-	__u32 bucket = gs_hist_bucket(dur_ns), i = row->aggregate_value;
+	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
+	struct user_frame *f = frame_of(slot, depth);
+	__u32 bucket = gs_hist_bucket(dur_ns), i;
+	struct gs_user_cell *c;
 
+	if (!row || !f)
+		return 0;
+	c = cell_get(row, row_id);
 	if (!c)
 		return 0;
+	i = row->aggregate_value;
 	c->calls++;
 	c->total_ns += dur_ns;
 	if (dur_ns > c->max_ns)
@@ -412,8 +435,8 @@ static __always_inline bool send(const struct gs_user_row *row, __u32 row_id, st
 
 /* A call with all its values read: filtered, then sent or added up. */
 static __always_inline void account(const struct gs_user_row *row, __u32 row_id,
-				    struct user_frame *f, const struct gs_thread *t,
-				    __u32 scope_depth, __u64 dur_ns)
+				    struct user_frame *f, const struct gs_thread *t, __u32 slot,
+				    __u32 depth, __u32 scope_depth, __u64 dur_ns)
 {
 	f->e.call.bytes = picked(f, row->v_bytes);
 	if (!row->aggregate && (gs_config.events || row->flags & GS_USER_ALWAYS)) {
@@ -424,7 +447,7 @@ static __always_inline void account(const struct gs_user_row *row, __u32 row_id,
 		else
 			lose(row->layer, GS_LOSS_RING_FULL);
 	}
-	add_up(row, row_id, f, dur_ns);
+	user_add_up(slot, depth, row_id, dur_ns);
 }
 
 /* --- entry --- */
@@ -489,8 +512,10 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	struct user_thread *u;
 	struct user_frame *f;
 	struct gs_thread *t;
+	/* Read once: of a second read the compiler makes a pointer into the context, which the
+	 * verifier refuses. */
+	__u64 now, sp = ctx->sp;
 	bool stays;
-	__u64 now;
 
 	row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
 	if (!row || !row->func || !state || state->stopped)
@@ -503,7 +528,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	u = user_thread_get(t, slot);
 	if (!u)
 		return false;
-	drop_stale(u, ctx->sp, row_id, row->layer);
+	drop_stale(u, sp, row_id, row->layer);
 	depth = u->depth;
 	if (depth >= GS_USER_DEPTH_MAX) {
 		lose(row->layer, GS_LOSS_TOO_DEEP);
@@ -512,17 +537,20 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	f = &u->frame[depth & DEPTH_MASK];
 	f->e.unread = 0;
 	f->e.row = row_id;
-	f->sp = ctx->sp;
-	if (row->n_values)
-		read_values(ctx, row, f, false);
-	if (row->n_ops && !(row->flags & GS_USER_FILTER_LATE) && !filter_passes(row, f, 0))
+	f->sp = sp;
+	if (row->n_values) {
+		bpf_probe_read_kernel(f->reg, sizeof(f->reg), ctx);
+		user_read_values(slot, depth, row_id, false);
+	}
+	if (row->n_ops && !(row->flags & GS_USER_FILTER_LATE) &&
+	    !user_filter_passes(slot, depth, row_id, 0))
 		return false;
 	now = bpf_ktime_get_ns();
 	f->start_ns = now;
 	stays = row->flags & GS_USER_RETURN;
-	scope = scope_open(t, ctx->sp, row->func, now, stays);
+	scope = scope_open(t, sp, row->func, now, stays);
 	if (!stays) {
-		account(row, row_id, f, t, scope, 0);
+		account(row, row_id, f, t, slot, depth, scope, 0);
 		return false;
 	}
 	u->depth = depth + 1;
@@ -534,7 +562,8 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 /* --- return --- */
 
 static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
-				       struct user_thread *u, __u32 depth, __u32 row_id, __u64 now)
+				       struct user_thread *u, __u32 slot, __u32 depth, __u32 row_id,
+				       __u64 now)
 {
 	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
 	struct user_frame *f = &u->frame[depth & DEPTH_MASK];
@@ -555,11 +584,14 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 			break;
 	}
 	t->scope_depth = scope;
-	if (row->n_values)
-		read_values(ctx, row, f, true);
-	if (row->n_ops && row->flags & GS_USER_FILTER_LATE && !filter_passes(row, f, dur_ns))
+	if (row->n_values) {
+		f->reg[REG_AX] = ctx->ax;
+		user_read_values(slot, depth, row_id, true);
+	}
+	if (row->n_ops && row->flags & GS_USER_FILTER_LATE &&
+	    !user_filter_passes(slot, depth, row_id, dur_ns))
 		return;
-	account(row, row_id, f, t, scope, dur_ns);
+	account(row, row_id, f, t, slot, depth, scope, dur_ns);
 }
 
 static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)
@@ -576,7 +608,7 @@ static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)
 		lose(GS_LAYER_USER, GS_LOSS_UNMATCHED);
 		return;
 	}
-	user_close(ctx, t, u, depth, row_id, now);
+	user_close(ctx, t, u, slot, depth, row_id, now);
 }
 
 /* A return caught by a probe of its own: its frame is the one that was opened with the same stack
@@ -605,7 +637,7 @@ static __always_inline void user_leave_unpaired(struct pt_regs *ctx)
 			return;
 		depth--;
 		if (f->sp == sp && f->e.row == row_id) {
-			user_close(ctx, t, u, depth, row_id, now);
+			user_close(ctx, t, u, slot, depth, row_id, now);
 			return;
 		}
 	}

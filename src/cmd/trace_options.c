@@ -11,6 +11,7 @@
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "model/func.h"
+#include "probefile/probefile.h"
 
 enum {
 	OPT_CGROUP = 256,
@@ -29,6 +30,7 @@ enum {
 	OPT_AVOID,
 	OPT_LIST,
 	OPT_COLOR,
+	OPT_PROBES,
 };
 
 static const struct argp_option option_table[] = {
@@ -47,6 +49,10 @@ static const struct argp_option option_table[] = {
 	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl", 2},
 	{"func", OPT_FUNC, "GLOB[,GLOB]", 0,
 	 "functions by name instead of the default set, such as 'cudaMemcpy*'", 2},
+	{"probes", OPT_PROBES, "FILE", 0,
+	 "also the functions and static probes that a probe file describes (gpuscope probes makes "
+	 "one); may be given more than once",
+	 2},
 	{"list", OPT_LIST, NULL, 0, "list the functions that can be traced, and stop", 2},
 	{"min-duration", OPT_MIN_DURATION, "TIME", 0,
 	 "only calls of at least this become events (50us, 2ms); the summary still counts all", 2},
@@ -291,6 +297,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_CGROUP:
 		o->cgroup = arg;
 		return 0;
+	case OPT_PROBES:
+		if (o->n_probe_files == GS_ARRAY_LEN(o->probe_files)) {
+			gs_say("--probes: at most %zu files", GS_ARRAY_LEN(o->probe_files));
+			return EINVAL;
+		}
+		o->probe_files[o->n_probe_files++] = arg;
+		return 0;
 	case OPT_FOLLOW:
 		o->follow = true;
 		return 0;
@@ -358,6 +371,34 @@ static int check(const struct trace_options *o)
 	return 0;
 }
 
+/* The probe files, read; 0 or an exit status, said. */
+static int read_probes(struct trace_options *o)
+{
+	struct gs_err err = {{0}};
+
+	o->funcs = gs_func_set_new();
+	o->users = gs_user_set_new();
+	if (!o->funcs || !o->users) {
+		gs_say("no memory");
+		return GS_EXIT_FAILED;
+	}
+	for (size_t i = 0; i < o->n_probe_files; i++) {
+		int r = gs_probefile_read(o->probe_files[i], o->users, &err);
+
+		if (r < 0) {
+			gs_say("%s", gs_err_text(&err, r));
+			return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+		}
+	}
+	return 0;
+}
+
+void trace_options_free(struct trace_options *o)
+{
+	gs_user_set_free(&o->users);
+	gs_func_set_free(&o->funcs);
+}
+
 int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *ret_done)
 {
 	static const struct argp argp = {
@@ -378,6 +419,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		       "permitted or not supported here.",
 	};
 
+	int r;
+
 	*o = (struct trace_options){.uid = -1, .color_auto = true};
 	o->style = (struct gs_summary_style){.size = sizeof(o->style), .n_top = 20};
 	*ret_done = false;
@@ -391,5 +434,6 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	}
 	if (!o->n_outputs)
 		o->summary_only = true;
-	return check(o);
+	r = check(o);
+	return r ? r : read_probes(o);
 }

@@ -69,6 +69,8 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 		.mode = options->summary_only ? GS_SESSION_SUMMARY : GS_SESSION_EVENTS,
 		.command = target,
 		.engine = engine,
+		.funcs = options->funcs,
+		.users = options->users,
 		.boot_minus_mono_ns = gs_clock_boot_minus_mono_ns(),
 	};
 	int r;
@@ -149,10 +151,18 @@ static void on_open_call(void *ctx, const struct gs_thread *thread, const struct
 	gs_feed_open_call(ctx, thread, frame, depth, now_mono_ns);
 }
 
+static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
+{
+	gs_feed_user(ctx, sum);
+}
+
 static struct gs_probe_handler handler_of(struct trace_output *o)
 {
-	return (struct gs_probe_handler){
-		.event = on_event, .cell = on_cell, .open_call = on_open_call, .ctx = o->feed};
+	return (struct gs_probe_handler){.event = on_event,
+					 .cell = on_cell,
+					 .open_call = on_open_call,
+					 .user_cell = on_user_cell,
+					 .ctx = o->feed};
 }
 
 /* What the kernel side lost since it was told last. */

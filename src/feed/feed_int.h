@@ -55,6 +55,7 @@ struct gs_feed_seen { /* a thread lately looked up */
 struct gs_feed {
 	struct gs_place *place;          /* borrowed */
 	const struct gs_func_set *funcs; /* borrowed, may be NULL */
+	const struct gs_user_set *users; /* likewise */
 	int64_t boot_minus_mono_ns;
 	bool delivered; /* a batch has left */
 	bool ended;
@@ -117,6 +118,16 @@ static inline uint32_t gs_feed_thread(struct gs_feed *feed, uint32_t pid, uint32
 
 /* The id of a process of which a thread was just found. */
 uint32_t gs_feed_process_id(const struct gs_feed *feed, uint32_t pid);
+
+/* The record of a call; false when the event is malformed. values: what stands before it; NULL. */
+bool gs_feed_call(struct gs_feed *feed, const struct gs_event_call *event,
+		  const struct gs_event_values *values);
+
+/* A call with values. False when it is malformed. */
+bool gs_feed_values(struct gs_feed *feed, const struct gs_event *event);
+
+/* VALUES for the CALL that is put next. False when the event is malformed. */
+bool gs_feed_put_values(struct gs_feed *feed, const struct gs_event_values *event);
 
 /* These two: false when the event is malformed. */
 bool gs_feed_task(struct gs_feed *feed, const struct gs_event_task *event);

@@ -24,6 +24,7 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_SAMPLE] = sizeof(struct gs_rec_sample),
 	[GS_REC_VALUES] = sizeof(struct gs_rec_values),
 	[GS_REC_USE] = sizeof(struct gs_rec_use),
+	[GS_REC_AGGREGATE] = sizeof(struct gs_rec_aggregate),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,
@@ -78,6 +79,11 @@ static bool tail_fits(const struct gs_record *r)
 		const struct gs_rec_values *v = (const void *)r;
 
 		return v->n_values <= (r->bytes - sizeof(*v)) / sizeof(v->values[0]);
+	}
+	if (r->kind == GS_REC_AGGREGATE) {
+		const struct gs_rec_aggregate *a = (const void *)r;
+
+		return a->n_buckets <= (r->bytes - sizeof(*a)) / sizeof(a->buckets[0]);
 	}
 	return true;
 }

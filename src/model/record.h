@@ -41,6 +41,7 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_SAMPLE = 15,
 		      GS_REC_VALUES = 16,
 		      GS_REC_USE = 17,
+		      GS_REC_AGGREGATE = 18,
 		      GS_REC_COUNT
 };
 

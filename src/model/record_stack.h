@@ -86,10 +86,29 @@ struct gs_rec_use {
 	uint64_t bytes;    /* of those that succeeded */
 };
 
+/* What the calls of a user's probe add up to in one thread, since the last such record of the same
+ * thread and function (min and max: so far); n_buckets of struct gs_rec_bucket behind it. */
+struct gs_rec_aggregate {
+	struct gs_record head;
+	uint32_t thread;
+	uint32_t function;
+	uint64_t time_ns;
+	uint16_t aggregate;  /* enum gs_user_aggregate, model/user_probe.h */
+	uint16_t is_signed;  /* of sum, min and max */
+	uint32_t value_str;  /* the name of the value; 0 none (a count) */
+	uint32_t value_type; /* enum gs_value_type */
+	uint32_t n_buckets;
+	uint64_t count;
+	uint64_t sum;
+	uint64_t min, max;
+	struct gs_rec_bucket buckets[];
+};
+
 _Static_assert(sizeof(struct gs_rec_frame) == 40, "frame");
 _Static_assert(sizeof(struct gs_rec_stack) == 24, "stack");
 _Static_assert(sizeof(struct gs_rec_sample) == 48, "sample");
 _Static_assert(sizeof(struct gs_rec_values) == 16, "values");
 _Static_assert(sizeof(struct gs_rec_use) == 80, "use");
+_Static_assert(sizeof(struct gs_rec_aggregate) == 72, "aggregate");
 
 #endif

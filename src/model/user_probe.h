@@ -163,6 +163,7 @@ struct gs_user_cell {
 	__u64 n_values;
 	__u64 sum;
 	__u64 min, max; /* as is_signed of the value says */
+	char comm[16];  /* of the thread */
 	__u32 hist_ns[GS_HIST_N_BUCKETS];
 	__u32 hist[GS_HIST_N_BUCKETS]; /* a negative value counts as 0 */
 };

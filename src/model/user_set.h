@@ -45,6 +45,17 @@ struct gs_user_spec {
 
 struct gs_user_set;
 
+/* Calls of one user's probe in one thread, as they were read last and now. */
+struct gs_user_sum {
+	uint32_t pid, tid;
+	uint16_t func;
+	uint16_t aggregate;               /* enum gs_user_aggregate */
+	const struct gs_user_name *value; /* that is aggregated; NULL none */
+	bool is_signed;
+	const struct gs_user_cell *before; /* all zero the first time */
+	const struct gs_user_cell *now;
+};
+
 struct gs_user_set *gs_user_set_new(void); /* NULL: no memory */
 void gs_user_set_free(struct gs_user_set **set);
 

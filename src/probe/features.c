@@ -72,7 +72,7 @@ static bool link_type_known(unsigned attach_type)
 
 	if (prog < 0)
 		return false;
-	link = link_create_uprobe_multi(prog, attach_type, 0, "/", &offset, NULL, 1, 0);
+	link = link_create_uprobe_multi(prog, attach_type, 0, "/", &offset, NULL, NULL, 1, 0);
 	return link == -EBADF;
 }
 

@@ -124,7 +124,7 @@ static void tell_failure(struct gs_probe *probe, const char *path, const char *f
 	probe->options.on_attach(probe->options.ctx, &a);
 }
 
-static const char *reason_of(int status)
+const char *files_reason_of(int status)
 {
 	switch (status) {
 	case -EOPNOTSUPP:
@@ -157,15 +157,15 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	done = links_attach(&f->links, &probe->kernel, &probe->features, family, file->open_path,
 			    f->only_pid, places, n, status);
 	if (done < 0) {
-		tell_failure(probe, file->path, NULL, reason_of(done), done, plan->layer);
+		tell_failure(probe, file->path, NULL, files_reason_of(done), done, plan->layer);
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_func *func = gs_func_by_id(places[i].func);
 
 		if (status[i] < 0)
-			tell_failure(probe, file->path, func->name, reason_of(status[i]), status[i],
-				     func->desc.layer);
+			tell_failure(probe, file->path, func->name, files_reason_of(status[i]),
+				     status[i], func->desc.layer);
 	}
 	return done;
 }
@@ -176,6 +176,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	struct gs_mapped_file held = *seen, *file = &held;
 	struct gs_err err = {{0}};
 	struct plan plan;
+	unsigned n_users;
 	int r = fd < 0 ? -errno : 0;
 
 	/* The way through /proc/PID ends with the process, which may be before we are done here;
@@ -193,6 +194,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	}
 	for (int family = 0; family < N_FAMILIES; family++)
 		f->n_probes += (unsigned)attach_family(probe, f, file, &plan, family);
+	n_users = users_attach(probe, &f->links, file, f->only_pid);
 	if (f->n_probes) {
 		struct gs_attach a = {.path = file->path,
 				      .n_probes = f->n_probes,
@@ -202,6 +204,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 
 		probe->options.on_attach(probe->options.ctx, &a);
 	}
+	f->n_probes += n_users;
 }
 
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new)

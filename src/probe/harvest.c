@@ -102,6 +102,7 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
 
 	for (unsigned i = 1; i < n_cells; i++)
 		hand_over_cell(probe, h, i);
+	users_harvest(probe, h);
 	for (unsigned i = 1; i < n_threads; i++)
 		if (k->threads[i].ended)
 			release_thread(probe, h, i);

@@ -18,8 +18,8 @@
 #include "probe/probe_int.h"
 
 int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, const char *path,
-			     const unsigned long *offsets, const uint64_t *cookies, size_t n,
-			     pid_t pid)
+			     const unsigned long *offsets, const unsigned long *ref_ctrs,
+			     const uint64_t *cookies, size_t n, pid_t pid)
 {
 	struct {
 		uint32_t prog_fd, target_fd, attach_type, flags;
@@ -30,6 +30,7 @@ int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, 
 		.attach_type = attach_type,
 		.path = (uintptr_t)path,
 		.offsets = (uintptr_t)offsets,
+		.ref_ctr_offsets = (uintptr_t)ref_ctrs,
 		.cookies = (uintptr_t)cookies,
 		.cnt = (uint32_t)n,
 		.multi_flags = flags,
@@ -73,8 +74,8 @@ static int attach_multi(struct links *links, const struct bpf_program *prog, uns
 		offsets[i] = places[i].file_off;
 		cookies[i] = places[i].func;
 	}
-	fd = link_create_uprobe_multi(bpf_program__fd(prog), type, flags, path, offsets, cookies, n,
-				      pid);
+	fd = link_create_uprobe_multi(bpf_program__fd(prog), type, flags, path, offsets, NULL,
+				      cookies, n, pid);
 	return fd < 0 ? fd : keep(links, fd);
 }
 

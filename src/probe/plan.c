@@ -38,7 +38,7 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 		s->wanted[id] = true;
 		s->n++;
 	}
-	if (!s->n)
+	if (!s->n && !gs_user_set_n(o->users))
 		return gs_err_set(
 			err, -ENOENT,
 			"no function matches%s%s%s: `gpuscope trace --list` shows all names",

@@ -19,7 +19,9 @@
 
 #include "base/err.h"
 #include "model/attach.h"
+#include "model/func_set.h"
 #include "model/kernel_side.h"
+#include "model/user_set.h"
 
 struct gs_probe;
 
@@ -49,6 +51,9 @@ struct gs_probe_options {
 	uint32_t layers;          /* bit 1 << enum gs_layer; 0: all */
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
+	struct gs_func_set *funcs; /* borrowed; functions found during the run are added */
+	struct gs_user_set *users; /* borrowed, may be NULL: probes that the user described; rows
+				    * are added */
 
 	/* Called by the control thread's functions for each file or function that was attached to
 	 * or could not be; what is lent is good during the call. */
@@ -67,6 +72,8 @@ struct gs_probe_handler {
 		     const struct gs_cell *now);
 	void (*open_call)(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			  unsigned depth, uint64_t now_mono_ns);
+	/* What the calls of a user's probe in one thread have grown by. */
+	void (*user_cell)(void *ctx, const struct gs_user_sum *sum);
 	void *ctx;
 };
 
@@ -105,6 +112,9 @@ int gs_probe_attach_running(struct gs_probe *probe);
  * here, call it from time to time: it looks at all followed processes instead. */
 int gs_probe_watch_fd(const struct gs_probe *probe);
 void gs_probe_watch_poll(struct gs_probe *probe);
+
+/* Tell (on_attach) of each described probe that no file has had so far. To be called at the end. */
+void gs_probe_tell_missing(struct gs_probe *probe);
 
 /* To be called some times a second: follows members that joined a cgroup of an old (v1) hierarchy,
  * and takes probes off files that no process has used for half a minute. */

@@ -5,6 +5,7 @@
 #include <bpf/libbpf.h>
 
 #include "elf/library.h"
+#include "elf/usdt.h"
 #include "probe/probe.h"
 #include "probe/site.h"
 #include "probe/watch.h"
@@ -30,6 +31,7 @@ struct kernel_side {
 	struct gs_cuda_bpf *cuda; /* owned */
 	struct gs_nccl_bpf *nccl; /* owned; NULL when the kernel refused it */
 	struct gs_task_bpf *task; /* owned; NULL when the kernel refused it */
+	struct gs_user_bpf *user; /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
 	/* By family; those that the way of attaching does not use are NULL. */
 	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
@@ -91,6 +93,46 @@ int plan_file(struct plan *plan, const struct selection *selection,
 
 /* --- files.c: files with probes, and who uses them --- */
 
+/* --- user.c: probes that the user described --- */
+
+struct users; /* which files had which, and what their calls added up to */
+
+/* *ret_users NULL: there are none. */
+int users_new(struct gs_probe *probe, struct users **ret_users);
+void users_free(struct users **users);
+
+/* Attach what a file has of the described probes; links are added. How many were placed. */
+unsigned users_attach(struct gs_probe *probe, struct links *links,
+		      const struct gs_mapped_file *file, pid_t only_pid);
+
+/* Attach to the files that are named by their path. */
+void users_attach_paths(struct gs_probe *probe);
+void users_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler);
+void users_tell_missing(struct gs_probe *probe);
+
+/* --- user_link.c: their links --- */
+
+struct user_place {
+	uint64_t file_off;
+	uint64_t ref_ctr_off; /* 0: none */
+	uint32_t row;         /* the cookie */
+	bool has_return;
+};
+
+/* As links_attach(). */
+unsigned user_links_attach(struct links *links, const struct kernel_side *k,
+			   const struct features *features, const char *path, pid_t pid,
+			   const struct user_place *places, size_t n, int *status);
+
+/* --- user_row.c: rows of the kernel's table --- */
+
+/* The row of a described probe in a file: what is the same everywhere, and, of a static probe, how
+ * this site passes its arguments. names takes GS_USER_VALUE_MAX. NULL, or why this site cannot be
+ * probed (bytes of text in why). */
+const char *user_row_make(const struct gs_user_spec *spec, const struct gs_usdt_site *site,
+			  struct gs_user_row *ret_row, struct gs_user_name *ret_names, char *why,
+			  size_t bytes);
+
 struct file_table; /* by identity (and pid, where links are made by process) */
 
 struct gs_probe {
@@ -104,6 +146,7 @@ struct gs_probe {
 	struct selection selection;
 	struct kernel_side kernel;
 	struct file_table *files;
+	struct users *users;                    /* NULL: none */
 	struct gs_watch *watch;                 /* NULL: not available */
 	struct gs_cell *before;                 /* owned: cells as handed over last */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
@@ -118,6 +161,7 @@ void files_free(struct file_table **files, struct links *ret_links);
 /* A process has this file mapped: attach when it is of interest and new. ret_new: probes were
  * placed now. */
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new);
+const char *files_reason_of(int status);
 void files_process_gone(struct gs_probe *probe, pid_t pid);
 void files_sweep(struct gs_probe *probe);
 unsigned files_count(const struct file_table *files, unsigned *ret_n_probes);
