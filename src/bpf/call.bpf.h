@@ -13,26 +13,9 @@
 #ifndef GS_BPF_CALL_H
 #define GS_BPF_CALL_H
 
-#include "decide.bpf.h"
-#include "model/class.h"
+#include "cell.bpf.h"
 
-const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
-
-#define FUNC_MASK  (GS_FUNC_FIXED - 1)
-#define SCOPE_MASK (GS_SCOPE_MAX - 1)
-#define DEPTH_MASK (GS_DEPTH_MAX - 1)
-#define V_MASK     (GS_V_MAX - 1)
-
-/* What a finished call is made of, before it becomes an event or a part of a cell. */
-struct outcome {
-	__u64 now_ns;
-	__u64 dur_ns;
-	__u64 bytes;
-	__s32 ret;
-	__u32 id;
-	__u32 flags;
-	bool failed;
-};
+#define V_MASK (GS_V_MAX - 1)
 
 static __always_inline __u64 saved(const struct gs_frame *f, __u32 v)
 {
@@ -48,8 +31,6 @@ static __always_inline bool read_user(void *to, __u32 bytes, __u64 from, struct 
 }
 
 /* --- entry --- */
-
-static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot, __u32 id);
 
 /* True when this call is how the call around it does its work: a driver call of a runtime call, a
  * collective of a collective (ncclBcast calls ncclBroadcast). */
@@ -326,72 +307,6 @@ static __always_inline __u64 call_bytes(const struct gs_frame *f,
 	return b;
 }
 
-static __noinline __u32 cell_take(__u32 slot, __u32 id)
-{
-	struct gs_kernel_state *s = state_get();
-	struct gs_cell *c;
-	__u32 idx = 0;
-
-	if (bpf_map_pop_elem(&gs_free_cells, &idx)) {
-		if (!s || s->n_cells >= GS_CELL_MAX - 1)
-			return 0;
-		idx = __sync_fetch_and_add(&s->n_cells, 1) + 1;
-	}
-	c = bpf_map_lookup_elem(&gs_cells, &idx);
-	if (!c || !idx)
-		return 0;
-	c->func = id;
-	c->thread_slot = slot;
-	return idx;
-}
-
-static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot, __u32 id)
-{
-	__u32 idx = t->cell[id & FUNC_MASK];
-
-	if (!idx) {
-		idx = cell_take(slot, id);
-		if (!idx) {
-			lose(gs_desc[id & FUNC_MASK].layer, GS_LOSS_NO_CELL);
-			return NULL;
-		}
-		t->cell[id & FUNC_MASK] = idx;
-	}
-	return bpf_map_lookup_elem(&gs_cells, &idx);
-}
-
-static __always_inline void count_error(struct gs_cell *c, __s32 ret)
-{
-	c->errors++;
-	for (int i = 0; i < GS_ERR_CODES; i++) {
-		if (c->err_code[i] == 0)
-			c->err_code[i] = ret;
-		if (c->err_code[i] == ret) {
-			c->err_count[i]++;
-			return;
-		}
-	}
-}
-
-static __always_inline void aggregate(struct gs_thread *t, __u32 slot, const struct outcome *o)
-{
-	struct gs_cell *c = cell_get(t, slot, o->id);
-	__u32 bucket = gs_hist_bucket(o->dur_ns);
-
-	if (!c)
-		return;
-	c->calls++;
-	c->total_ns += o->dur_ns;
-	if (o->dur_ns > c->max_ns)
-		c->max_ns = o->dur_ns;
-	if (bucket < GS_HIST_N_BUCKETS)
-		c->hist[bucket]++;
-	if (o->failed)
-		count_error(c, o->ret);
-	else
-		c->bytes += o->bytes;
-}
-
 /* The dimensions of a launch, packed as struct gs_event_call says. */
 static __always_inline void fill_launch(struct gs_event_call *e, const struct gs_frame *f,
 					__u32 post, struct outcome *o)
@@ -622,6 +537,7 @@ static __always_inline bool send_call(struct gs_thread *t, const struct gs_frame
 				      struct outcome *o)
 {
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+	struct gs_scope *scope;
 
 	if (!e)
 		return false;
@@ -636,7 +552,7 @@ static __always_inline bool send_call(struct gs_thread *t, const struct gs_frame
 	e->func = o->id;
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
-	e->scope = t->scope_depth ? t->scope[(t->scope_depth - 1) & SCOPE_MASK].func : 0;
+	e->scope = scope_around(t, f->sp, &scope) ? scope->func : 0;
 	e->py_stack = 0;
 	e->native_stack = 0;
 	e->aux = saved(f, d->v_aux);
@@ -674,7 +590,9 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 		else
 			lose(d->layer, GS_LOSS_RING_FULL);
 	}
-	aggregate(t, slot, &o);
+	aggregate(cell_get(t, slot, id), &o);
+	if (gs_config.scopes)
+		use_add(t, slot, f->sp, d->op, &o);
 }
 
 /* A return caught by a session link: place is what call_enter() left in the link's cookie. Returns

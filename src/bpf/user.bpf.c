@@ -11,13 +11,12 @@
  * What reads values, filters and adds up are functions of their own in the verifier's eyes (global,
  * with numbers for arguments), looked at once each: inlined, or with pointers, they multiply.
  */
-#include "decide.bpf.h"
 #include "model/user_probe.h"
+#include "scope.bpf.h"
 #include "session.bpf.h"
 
-#define SCOPE_MASK (GS_SCOPE_MAX - 1)
-#define DEPTH_MASK (GS_USER_DEPTH_MAX - 1)
-#define VALUE_STR  5 /* GS_VALUE_STR of model/record_stack.h */
+#define OPEN_MASK (GS_USER_DEPTH_MAX - 1)
+#define VALUE_STR 5 /* GS_VALUE_STR of model/record_stack.h */
 
 #define OPERAND_MASK (GS_USER_STACK_MAX - 1)
 #define N_REGS       21 /* of struct pt_regs */
@@ -156,7 +155,7 @@ static __always_inline struct user_frame *frame_of(__u32 slot, __u32 depth)
 {
 	struct user_thread *u = bpf_map_lookup_elem(&gs_user_threads, &slot);
 
-	return u ? &u->frame[depth & DEPTH_MASK] : NULL;
+	return u ? &u->frame[depth & OPEN_MASK] : NULL;
 }
 
 static __always_inline bool read_value(struct user_frame *f, const struct gs_user_row *row, __u32 i,
@@ -328,7 +327,8 @@ __noinline int user_filter_passes(__u32 slot, __u32 depth, __u32 row_id, __u64 d
 
 /* --- what becomes of a call --- */
 
-static __always_inline struct gs_user_cell *cell_get(const struct gs_user_row *row, __u32 row_id)
+static __always_inline struct gs_user_cell *user_cell_get(const struct gs_user_row *row,
+							  __u32 row_id)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct gs_user_cell_key key = {.pid = id >> 32, .tid = (__u32)id, .func = row->func};
@@ -374,7 +374,7 @@ __noinline int user_add_up(__u32 slot, __u32 depth, __u32 row_id, __u64 dur_ns)
 
 	if (!row || !f)
 		return 0;
-	c = cell_get(row, row_id);
+	c = user_cell_get(row, row_id);
 	if (!c)
 		return 0;
 	i = row->aggregate_value;
@@ -470,7 +470,7 @@ static __always_inline void drop_stale(struct user_thread *u, __u64 sp, __u32 ro
 	__u32 depth = u->depth;
 
 	for (int i = 0; i < GS_USER_DEPTH_MAX && depth; i++) {
-		struct user_frame *f = &u->frame[(depth - 1) & DEPTH_MASK];
+		struct user_frame *f = &u->frame[(depth - 1) & OPEN_MASK];
 
 		if (f->sp > sp || (f->sp == sp && f->e.row != row_id))
 			break;
@@ -481,24 +481,23 @@ static __always_inline void drop_stale(struct user_thread *u, __u64 sp, __u32 ro
 }
 
 /* The probe as the scope of what is called inside. Returns how many are open around it. */
-static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp, __u32 func, __u64 now,
-					bool stays)
+static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
+					const struct gs_user_row *row, __u64 now)
 {
 	__u32 depth = t->scope_depth;
 	struct gs_scope *s;
 
-	for (int i = 0; i < GS_SCOPE_MAX && depth; i++) {
-		s = &t->scope[(depth - 1) & SCOPE_MASK];
-		if (s->sp > sp || (s->sp == sp && (!stays || s->func != func)))
-			break;
-		depth--;
-	}
-	if (!stays || depth >= GS_SCOPE_MAX)
+	if (depth)
+		depth = scope_drop_stale(t, depth, sp, row->func);
+	t->scope_depth = depth;
+	if (!(row->flags & GS_USER_RETURN) || depth >= GS_SCOPE_MAX)
 		return depth;
 	s = &t->scope[depth & SCOPE_MASK];
 	s->start_ns = now;
 	s->sp = sp;
-	s->func = func;
+	s->func = row->func;
+	s->layer = row->layer;
+	s->cell = 0;
 	t->scope_depth = depth + 1;
 	return depth;
 }
@@ -515,7 +514,6 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	/* Read once: of a second read the compiler makes a pointer into the context, which the
 	 * verifier refuses. */
 	__u64 now, sp = ctx->sp;
-	bool stays;
 
 	row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
 	if (!row || !row->func || !state || state->stopped)
@@ -534,7 +532,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 		lose(row->layer, GS_LOSS_TOO_DEEP);
 		return false;
 	}
-	f = &u->frame[depth & DEPTH_MASK];
+	f = &u->frame[depth & OPEN_MASK];
 	f->e.unread = 0;
 	f->e.row = row_id;
 	f->sp = sp;
@@ -547,9 +545,8 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 		return false;
 	now = bpf_ktime_get_ns();
 	f->start_ns = now;
-	stays = row->flags & GS_USER_RETURN;
-	scope = scope_open(t, sp, row->func, now, stays);
-	if (!stays) {
+	scope = scope_open(t, sp, row, now);
+	if (!(row->flags & GS_USER_RETURN)) {
 		account(row, row_id, f, t, slot, depth, scope, 0);
 		return false;
 	}
@@ -566,7 +563,7 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 				       __u64 now)
 {
 	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
-	struct user_frame *f = &u->frame[depth & DEPTH_MASK];
+	struct user_frame *f = &u->frame[depth & OPEN_MASK];
 	__u64 dur_ns = now - f->start_ns, sp = f->sp;
 	__u32 scope = t->scope_depth;
 
@@ -604,7 +601,7 @@ static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)
 
 	if (!t || !u || !state || state->stopped)
 		return;
-	if (u->tid != t->tid || depth >= u->depth || u->frame[depth & DEPTH_MASK].e.row != row_id) {
+	if (u->tid != t->tid || depth >= u->depth || u->frame[depth & OPEN_MASK].e.row != row_id) {
 		lose(GS_LAYER_USER, GS_LOSS_UNMATCHED);
 		return;
 	}
@@ -631,7 +628,7 @@ static __always_inline void user_leave_unpaired(struct pt_regs *ctx)
 		return;
 	depth = u->depth;
 	for (int i = 0; i < GS_USER_DEPTH_MAX && depth; i++) {
-		struct user_frame *f = &u->frame[(depth - 1) & DEPTH_MASK];
+		struct user_frame *f = &u->frame[(depth - 1) & OPEN_MASK];
 
 		if (f->sp > sp)
 			return;

@@ -31,6 +31,10 @@ struct trace_options {
 	uint32_t layers;
 	const char *globs[TRACE_MAX_GLOBS];
 	size_t n_globs;
+	const char *ops[TRACE_MAX_GLOBS]; /* operators by name */
+	size_t n_ops;
+	enum gs_op_set op_set;
+	bool op_set_given;
 	uint64_t min_dur_ns, duration_ns, max_bytes;
 	uint32_t ring_bytes;
 	unsigned avoid;
@@ -45,10 +49,7 @@ struct trace_options {
 	bool quiet;      /* no live line */
 	const char *probe_files[TRACE_MAX_OUTPUTS];
 	size_t n_probe_files;
-	/* What the files describe, and functions found during the run; owned, freed by
-	 * trace_options_free(). */
-	struct gs_user_set *users;
-	struct gs_func_set *funcs;
+	struct gs_user_set *users; /* what they describe; owned, freed by trace_options_free() */
 };
 
 /* Fills options from the command line. 0, or an exit status after having said what is wrong;
@@ -62,7 +63,8 @@ void trace_options_free(struct trace_options *options);
 struct trace_output;
 
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
-		     struct trace_output **ret_output, struct gs_err *err);
+		     const struct gs_func_set *funcs, struct trace_output **ret_output,
+		     struct gs_err *err);
 
 /* Everything from the probe goes here; any thread, serialised inside. */
 void trace_output_attach(struct trace_output *output, const struct gs_attach *attach);

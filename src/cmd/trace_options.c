@@ -31,6 +31,8 @@ enum {
 	OPT_LIST,
 	OPT_COLOR,
 	OPT_PROBES,
+	OPT_OP,
+	OPT_OP_SET,
 };
 
 static const struct argp_option option_table[] = {
@@ -46,7 +48,11 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl", 2},
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch", 2},
+	{"op", OPT_OP, "GLOB[,GLOB]", 0,
+	 "PyTorch operators by name, such as 'aten::conv*' or add.Tensor", 2},
+	{"op-set", OPT_OP_SET, "SET", 0,
+	 "PyTorch operators: default, all, eacgm (the 24 of eACGM, under its names)", 2},
 	{"func", OPT_FUNC, "GLOB[,GLOB]", 0,
 	 "functions by name instead of the default set, such as 'cudaMemcpy*'", 2},
 	{"probes", OPT_PROBES, "FILE", 0,
@@ -131,6 +137,29 @@ static bool take_glob(struct trace_options *o, const char *word)
 	return true;
 }
 
+static bool take_op(struct trace_options *o, const char *word)
+{
+	if (o->n_ops == TRACE_MAX_GLOBS)
+		return false;
+	o->ops[o->n_ops++] = word;
+	return true;
+}
+
+static bool take_op_set(struct trace_options *o, const char *word)
+{
+	static const char *const names[] = {
+		[GS_OPS_DEFAULT] = "default", [GS_OPS_ALL] = "all", [GS_OPS_EACGM] = "eacgm"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
+		if (strcmp(word, names[i]) == 0) {
+			o->op_set = (enum gs_op_set)i;
+			o->op_set_given = true;
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool take_avoid(struct trace_options *o, const char *word)
 {
 	static const char *const names[] = {"session", "multi", "task-storage", "moved-sites"};
@@ -206,6 +235,10 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return split(arg, take_layer, o) == 0;
 	case OPT_FUNC:
 		return split(arg, take_glob, o) == 0;
+	case OPT_OP:
+		return split(arg, take_op, o) == 0;
+	case OPT_OP_SET:
+		return take_op_set(o, arg);
 	case OPT_AVOID:
 		return split(arg, take_avoid, o) == 0;
 	case OPT_MIN_DURATION:
@@ -237,7 +270,11 @@ static const char *expected(int key)
 	case 'u':
 		return "the name of a user of this machine, or a number";
 	case OPT_LAYER:
-		return "one or more of cuda, cuda-runtime, cuda-driver, nccl";
+		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch";
+	case OPT_OP:
+		return "at most 32 names or patterns of operators";
+	case OPT_OP_SET:
+		return "default, all or eacgm";
 	case OPT_FUNC:
 		return "at most 32 names or patterns";
 	case OPT_AVOID:
@@ -376,9 +413,8 @@ static int read_probes(struct trace_options *o)
 {
 	struct gs_err err = {{0}};
 
-	o->funcs = gs_func_set_new();
 	o->users = gs_user_set_new();
-	if (!o->funcs || !o->users) {
+	if (!o->users) {
 		gs_say("no memory");
 		return GS_EXIT_FAILED;
 	}
@@ -396,7 +432,6 @@ static int read_probes(struct trace_options *o)
 void trace_options_free(struct trace_options *o)
 {
 	gs_user_set_free(&o->users);
-	gs_func_set_free(&o->funcs);
 }
 
 int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *ret_done)
@@ -434,6 +469,9 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	}
 	if (!o->n_outputs)
 		o->summary_only = true;
+	/* Who names operators wants them, beside what is traced anyway. */
+	if (o->n_ops || o->op_set_given)
+		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
 	r = check(o);
 	return r ? r : read_probes(o);
 }

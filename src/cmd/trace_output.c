@@ -61,7 +61,8 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	return gs_feed_add_sink(o->feed, path, sink);
 }
 
-static int build(struct trace_output *o, const char *engine, const char *target, struct gs_err *err)
+static int build(struct trace_output *o, const char *engine, const char *target,
+		 const struct gs_func_set *funcs, struct gs_err *err)
 {
 	const struct trace_options *options = o->options;
 	struct gs_feed_options fo = {
@@ -69,9 +70,9 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 		.mode = options->summary_only ? GS_SESSION_SUMMARY : GS_SESSION_EVENTS,
 		.command = target,
 		.engine = engine,
-		.funcs = options->funcs,
 		.users = options->users,
 		.boot_minus_mono_ns = gs_clock_boot_minus_mono_ns(),
+		.funcs = funcs,
 	};
 	int r;
 
@@ -94,7 +95,8 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 }
 
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
-		     struct trace_output **ret_output, struct gs_err *err)
+		     const struct gs_func_set *funcs, struct trace_output **ret_output,
+		     struct gs_err *err)
 {
 	struct trace_output *o = calloc(1, sizeof(*o));
 	int r;
@@ -103,7 +105,7 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 		return -ENOMEM;
 	o->options = options;
 	pthread_mutex_init(&o->lock, NULL);
-	r = build(o, engine, target, err);
+	r = build(o, engine, target, funcs, err);
 	if (r < 0)
 		trace_output_free(&o);
 	else
@@ -156,12 +158,19 @@ static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
 	gs_feed_user(ctx, sum);
 }
 
+static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned depth,
+			  uint64_t now_mono_ns)
+{
+	gs_feed_open_scope(ctx, thread, depth, now_mono_ns);
+}
+
 static struct gs_probe_handler handler_of(struct trace_output *o)
 {
 	return (struct gs_probe_handler){.event = on_event,
 					 .cell = on_cell,
 					 .open_call = on_open_call,
 					 .user_cell = on_user_cell,
+					 .open_scope = on_open_scope,
 					 .ctx = o->feed};
 }
 
