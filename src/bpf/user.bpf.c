@@ -11,9 +11,10 @@
  * What reads values, filters and adds up are functions of their own in the verifier's eyes (global,
  * with numbers for arguments), looked at once each: inlined, or with pointers, they multiply.
  */
-#include "model/user_probe.h"
 #include "scope.bpf.h"
 #include "session.bpf.h"
+
+#include "model/user_probe.h"
 
 #define OPEN_MASK (GS_USER_DEPTH_MAX - 1)
 #define VALUE_STR 5 /* GS_VALUE_STR of model/record_stack.h */
@@ -72,6 +73,14 @@ struct {
 
 /* --- values --- */
 
+/* What is not in memory at this moment, such as a constant that nobody has looked at before, reads
+ * as not there: a program that may wait for it (BPF_F_SLEEPABLE) may not use the queue of free
+ * thread slots, nor the map of cgroups. */
+static __always_inline bool read_memory(void *to, __u32 bytes, __u64 from)
+{
+	return bpf_probe_read_user(to, bytes, (void *)from) == 0;
+}
+
 static __always_inline __u64 narrow(__u64 v, __u32 bytes, bool is_signed)
 {
 	__u32 shift = (64 - bytes * 8) & 63;
@@ -90,8 +99,7 @@ static __always_inline bool value_start(const struct user_frame *f, const struct
 					__u64 *ret)
 {
 	if (v->from == GS_FROM_STACK)
-		return bpf_probe_read_user(ret, sizeof(*ret), (void *)(f->reg[REG_SP] + v->add)) ==
-		       0;
+		return read_memory(ret, sizeof(*ret), f->reg[REG_SP] + v->add);
 	/* No register is one beyond the last; a constant has none. */
 	*ret = (read_register(f, v->reg) >> (v->shift & 63)) +
 	       (read_register(f, v->index_reg) << (v->index_shift & 3)) + v->add;
@@ -109,7 +117,7 @@ static __always_inline bool value_follow(const struct gs_user_value *v, __u64 a,
 			break;
 		if (bytes > 8)
 			bytes = 8;
-		if (bpf_probe_read_user(&next, bytes, (void *)(a + v->chain[i])))
+		if (!read_memory(&next, bytes, a + v->chain[i]))
 			return false;
 		a = next;
 	}
@@ -138,14 +146,14 @@ static __always_inline bool read_text(struct user_frame *f, const struct gs_user
 {
 	__u32 slot = v->text;
 	__u64 from = f->e.value[i];
+	char *text;
 
 	if (slot >= GS_USER_TEXT_MAX)
 		return false;
+	text = f->e.text[slot];
 	f->e.value[i] = 0;
-	if (bpf_probe_read_user_str(f->e.text[slot], GS_USER_TEXT_BYTES, (void *)from) < 0) {
-		f->e.text[slot][0] = 0;
+	if (bpf_probe_read_user_str(text, GS_USER_TEXT_BYTES, (void *)from) < 0)
 		return false;
-	}
 	if (hash)
 		f->e.value[i] = hash_text(f, slot);
 	return true;

@@ -73,6 +73,16 @@ static void record_limited(struct gs_export *e, const struct gs_record *r)
 	}
 	if (e->full && r->kind == GS_REC_CALL)
 		e->left_out++;
+	if (r->kind == GS_REC_CALL)
+		e->n_values = 0;
+}
+
+static void keep_values(struct gs_export *e, const struct gs_rec_values *v)
+{
+	unsigned n = v->n_values < GS_EXPORT_VALUE_MAX ? v->n_values : GS_EXPORT_VALUE_MAX;
+
+	memcpy(e->values, v->values, n * sizeof(v->values[0]));
+	e->n_values = n;
 }
 
 static void see_time(struct gs_export *e, uint64_t time_ns)
@@ -92,6 +102,9 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 		see_time(e, c->start_ns + c->dur_ns);
 		break;
 	}
+	case GS_REC_VALUES:
+		keep_values(e, (const void *)r);
+		return 0;
 	case GS_REC_SESSION:
 		see_time(e, ((const struct gs_rec_session *)r)->start_ns);
 		break;

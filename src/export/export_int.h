@@ -18,6 +18,7 @@
 #include "export/export.h"
 #include "model/dict.h"
 #include "model/func.h"
+#include "model/record_stack.h"
 
 #define GS_OUT_BYTES        (1u << 20)
 #define GS_OUT_RECORD_BYTES (256u << 10) /* at most of one record in any format */
@@ -62,6 +63,8 @@ static inline uint8_t *gs_out_begin(struct gs_out *out)
 /* The record ends here. */
 void gs_out_commit(struct gs_out *out, const void *end);
 
+#define GS_EXPORT_VALUE_MAX 32 /* more of one call are left out */
+
 /* An open trace file. */
 struct gs_export {
 	const struct gs_writer *writer;
@@ -74,6 +77,9 @@ struct gs_export {
 	uint64_t left_out; /* calls */
 	uint64_t now_ns;   /* the latest time seen in the stream */
 	struct gs_rec_end end;
+	/* What a user's probe read, of the next CALL; in a writer: of the one in hand. */
+	struct gs_rec_value values[GS_EXPORT_VALUE_MAX];
+	unsigned n_values;
 	bool ended; /* end is the stream's END */
 	bool started;
 	bool full;
@@ -131,6 +137,9 @@ struct gs_arg_names {
 
 /* The number of name, a new one (last_id moves) when it has none; 0 when there is no room. */
 unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name);
+
+/* A value of a described probe, as JSON: a number, or a text in quotes. */
+char *gs_put_value(char *p, const struct gs_dict *dict, const struct gs_rec_value *value);
 
 /* Texts and numbers; each writes at p, without a terminator, and returns where it ended. */
 char *gs_put_u64(char *p, uint64_t v);

@@ -17,6 +17,7 @@ struct gs_pb {
 
 enum gs_pb_wire { /* of a field's tag */
 		  GS_PB_VARINT = 0,
+		  GS_PB_FIXED64 = 1,
 		  GS_PB_LENGTH = 2,
 };
 
@@ -52,6 +53,14 @@ static inline void gs_pb_uint(struct gs_pb *pb, uint32_t field, uint64_t v)
 static inline void gs_pb_int(struct gs_pb *pb, uint32_t field, int64_t v)
 {
 	gs_pb_uint(pb, field, (uint64_t)v);
+}
+
+/* fixed64, double (its bits). */
+static inline void gs_pb_fixed64(struct gs_pb *pb, uint32_t field, uint64_t v)
+{
+	gs_pb_tag(pb, field, GS_PB_FIXED64);
+	for (int i = 0; i < 8; i++, v >>= 8)
+		*pb->at++ = (uint8_t)v;
 }
 
 /* Start a nested message; the returned mark goes to gs_pb_close() with the same room. */

@@ -65,6 +65,7 @@ enum { /* fields, by message */
        ANNOTATION_NAME_IID = 1,
        ANNOTATION_UINT = 3,
        ANNOTATION_INT = 4,
+       ANNOTATION_DOUBLE = 5,
        ANNOTATION_STRING = 6,
        ANNOTATION_POINTER = 7,
        ANNOTATION_NAME = 10,
@@ -387,8 +388,36 @@ static void annotate(struct gs_pb *pb, const struct gs_arg *a, unsigned name_iid
 	gs_pb_close(pb, m, GS_PB_SMALL);
 }
 
+/* What a described probe read. */
+static void annotate_value(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_value *v)
+{
+	uint8_t *m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_LARGE);
+
+	gs_pb_text(pb, ANNOTATION_NAME, gs_dict_string(e->dict, v->name_str), GS_PUT_MAX_SHORT);
+	switch (v->value_type) {
+	case GS_VALUE_I64:
+		gs_pb_int(pb, ANNOTATION_INT, (int64_t)v->value);
+		break;
+	case GS_VALUE_F64:
+		gs_pb_fixed64(pb, ANNOTATION_DOUBLE, v->value);
+		break;
+	case GS_VALUE_PTR:
+		gs_pb_uint(pb, ANNOTATION_POINTER, v->value);
+		break;
+	case GS_VALUE_STR:
+		gs_pb_text(pb, ANNOTATION_STRING, gs_dict_string(e->dict, (uint32_t)v->value),
+			   GS_PUT_MAX);
+		break;
+	default:
+		gs_pb_uint(pb, ANNOTATION_UINT, v->value);
+		break;
+	}
+	gs_pb_close(pb, m, GS_PB_LARGE);
+}
+
 static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call *c)
 {
+	bool instant = c->call_flags & GS_CALL_INSTANT;
 	struct gs_arg args[GS_EXPORT_ARG_MAX];
 	unsigned names[GS_EXPORT_ARG_MAX];
 	uint64_t texts[GS_EXPORT_ARG_MAX] = {0}, track, name;
@@ -410,7 +439,7 @@ static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call
 
 	packet = packet_open(pb);
 	gs_pb_uint(pb, PACKET_TIMESTAMP, c->start_ns);
-	m = event_open(pb, TYPE_SLICE_BEGIN, track);
+	m = event_open(pb, instant ? TYPE_INSTANT : TYPE_SLICE_BEGIN, track);
 	gs_pb_uint(pb, EVENT_NAME_IID, name);
 	gs_pb_uint(pb, EVENT_CATEGORY_IID,
 		   v.layer && v.layer < GS_LAYER_COUNT ? v.layer : CATEGORY_UNKNOWN);
@@ -418,9 +447,11 @@ static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call
 		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_ERROR);
 	for (size_t i = 0; i < n; i++)
 		annotate(pb, &args[i], names[i], texts[i]);
+	for (unsigned i = 0; i < e->n_values; i++)
+		annotate_value(e, pb, &e->values[i]);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
-	if (c->call_flags & GS_CALL_UNFINISHED)
+	if (instant || c->call_flags & GS_CALL_UNFINISHED)
 		return;
 
 	packet = packet_open(pb);

@@ -4,6 +4,9 @@
  */
 #include "export/export_int.h"
 
+#include <math.h>
+#include <stdio.h>
+
 static const char digit_pairs[] = "0001020304050607080910111213141516171819"
 				  "2021222324252627282930313233343536373839"
 				  "4041424344454647484950515253545556575859"
@@ -205,4 +208,34 @@ char *gs_put_csv(char *p, const char *text, size_t max_bytes)
 		left--;
 	}
 	return p;
+}
+
+/* Seventeen digits tell a double from all others; infinities and NaN are no numbers in JSON. */
+static char *put_double(char *p, uint64_t bits)
+{
+	double d;
+
+	memcpy(&d, &bits, sizeof(d));
+	if (!isfinite(d))
+		return gs_put(p, isnan(d) ? "\"nan\"" : d > 0 ? "\"inf\"" : "\"-inf\"");
+	return p + sprintf(p, "%.17g", d);
+}
+
+char *gs_put_value(char *p, const struct gs_dict *dict, const struct gs_rec_value *v)
+{
+	switch (v->value_type) {
+	case GS_VALUE_I64:
+		return gs_put_i64(p, (int64_t)v->value);
+	case GS_VALUE_F64:
+		return put_double(p, v->value);
+	case GS_VALUE_STR:
+		return gs_put_json(p, gs_dict_string(dict, (uint32_t)v->value), GS_PUT_MAX);
+	case GS_VALUE_PTR:
+		*p++ = '"';
+		p = gs_put_hex(p, v->value);
+		*p++ = '"';
+		return p;
+	default:
+		return gs_put_u64(p, v->value);
+	}
 }

@@ -7,6 +7,7 @@
  *   finished failed  0 or 1                  result       code returned, empty when it did not
  *   depth            traced calls open around it in its thread
  *   arguments_unread 1: some argument could not be read and shows as 0
+ *   values           what a described probe read, as a JSON object
  *   all others       the arguments as model/func.h names them; handles and addresses in hex
  */
 #include "export/export_int.h"
@@ -70,7 +71,7 @@ static uint8_t *start(struct gs_export *e GS_UNUSED, uint8_t *out)
 		*p++ = ',';
 		p = gs_put(p, columns[i].column);
 	}
-	*p++ = '\n';
+	p = gs_put(p, ",values\n");
 	return (uint8_t *)p;
 }
 
@@ -212,6 +213,31 @@ static char *put_args(struct gs_export *e, char *p, const struct gs_call_view *v
 	return p;
 }
 
+static char *put_values(struct gs_export *e, char *p)
+{
+	char text[GS_EXPORT_VALUE_MAX * 1024], *t = text;
+
+	*p++ = ',';
+	if (!e->n_values)
+		return p;
+	for (unsigned i = 0; i < e->n_values && t < text + sizeof(text) - GS_PUT_MAX * 2; i++) {
+		const struct gs_rec_value *v = &e->values[i];
+
+		*t++ = i ? ',' : '{';
+		t = gs_put_json(t, gs_dict_string(e->dict, v->name_str), GS_PUT_MAX_SHORT);
+		*t++ = ':';
+		/* A probe's strings have 127 bytes; a file of another may hold longer ones. */
+		if (v->value_type == GS_VALUE_STR)
+			t = gs_put_json(t, gs_dict_string(e->dict, (uint32_t)v->value),
+					GS_PUT_MAX_SHORT);
+		else
+			t = gs_put_value(t, e->dict, v);
+	}
+	*t++ = '}';
+	*t = '\0';
+	return gs_put_csv(p, text, sizeof(text));
+}
+
 static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *out)
 {
 	struct gs_call_view v;
@@ -223,6 +249,7 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	p = put_who(e, p, &v);
 	p = put_how(p, &v);
 	p = put_args(e, p, &v);
+	p = put_values(e, p);
 	*p++ = '\n';
 	return (uint8_t *)p;
 }

@@ -1,7 +1,8 @@
 /*
  * ".json": the Trace Event Format that chrome://tracing, Perfetto and many others read. One event
- * a line; calls are complete events ("X"), those that never returned a begin ("B") only. Times are
- * microseconds of the boot clock with three decimals; otherData ties them to the time of day.
+ * a line; calls are complete events ("X"), those that never returned a begin ("B") only, places
+ * that were passed an instant ("i"). Times are microseconds of the boot clock with three decimals;
+ * otherData ties them to the time of day.
  *
  *   {"displayTimeUnit":"ns","otherData":{...},"traceEvents":[
  *   {...},
@@ -152,23 +153,33 @@ static char *call_args(struct gs_export *e, char *p, const struct gs_call_view *
 			p = gs_put_u64(p, args[i].value);
 		}
 	}
+	for (unsigned i = 0; i < e->n_values; i++) {
+		if (n || i)
+			*p++ = ',';
+		p = gs_put_json(p, gs_dict_string(e->dict, e->values[i].name_str),
+				GS_PUT_MAX_SHORT);
+		*p++ = ':';
+		p = gs_put_value(p, e->dict, &e->values[i]);
+	}
 	return gs_put(p, "}}");
 }
 
 static char *call(struct gs_export *e, char *p, const struct gs_rec_call *c)
 {
 	bool open = c->call_flags & GS_CALL_UNFINISHED;
+	bool instant = c->call_flags & GS_CALL_INSTANT;
 	struct gs_call_view v;
 
 	gs_call_view(e->dict, c, &v);
 	p = need_thread(e, p, &v);
-	p = gs_put(event(e->state, p),
-		   open ? "{\"ph\":\"B\",\"name\":" : "{\"ph\":\"X\",\"name\":");
+	p = gs_put(event(e->state, p), instant ? "{\"ph\":\"i\",\"s\":\"t\",\"name\":"
+				       : open  ? "{\"ph\":\"B\",\"name\":"
+					       : "{\"ph\":\"X\",\"name\":");
 	p = gs_put_json(p, v.function_name, GS_PUT_MAX);
 	p = gs_put(gs_put(p, ",\"cat\":\""), v.layer_name);
 	p = gs_put(p, c->failed ? ",error\",\"ts\":" : "\",\"ts\":");
 	p = gs_put_us(p, c->start_ns);
-	if (!open)
+	if (!open && !instant)
 		p = gs_put_us(gs_put(p, ",\"dur\":"), c->dur_ns);
 	p = number(p, ",\"pid\":", v.process ? v.process->pid : 0);
 	p = number(p, ",\"tid\":", v.thread ? v.thread->tid : 0);

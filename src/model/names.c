@@ -34,7 +34,7 @@ const char *gs_class_name(unsigned func_class)
 		"other",      "launch", "graph-launch", "alloc", "free",   "copy",
 		"memset",     "stream", "event",        "sync",  "device", "module",
 		"collective", "p2p",    "group",        "comm",  "query",  "operator",
-		"python",     "gc",     "gil",          "probe"};
+		"python",     "gc",     "gil",          "probe", "site"};
 
 	return word(w, GS_ARRAY_LEN(w), func_class);
 }

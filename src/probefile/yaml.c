@@ -141,6 +141,8 @@ static int take_return(struct file *f, const struct item *item, struct gs_user_s
 	}
 	if (wanted && !spec->probe)
 		spec->row.flags |= GS_USER_RETURN;
+	else
+		spec->func_class = GS_CLASS_SITE;
 	return 0;
 }
 
