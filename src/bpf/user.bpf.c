@@ -410,7 +410,7 @@ static __always_inline bool send(const struct gs_user_row *row, __u32 row_id, st
 	struct gs_event_call *e = &f->e.call;
 
 	e->head.kind = GS_EV_CALL;
-	if (row->n_values) {
+	if (row->n_values && !(row->flags & GS_USER_FIELDS)) {
 		if (n_texts > GS_USER_TEXT_MAX)
 			n_texts = GS_USER_TEXT_MAX;
 		bytes = GS_EVENT_VALUES_BYTES(0) + n_texts * GS_USER_TEXT_BYTES;

@@ -11,6 +11,7 @@
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "model/func.h"
+#include "model/record_stack.h"
 #include "probefile/probefile.h"
 
 enum {
@@ -48,7 +49,9 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch", 2},
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch, torchmem (PyTorch's "
+	 "caching allocator), user (described probes alone)",
+	 2},
 	{"op", OPT_OP, "GLOB[,GLOB]", 0,
 	 "PyTorch operators by name, such as 'aten::conv*' or add.Tensor", 2},
 	{"op-set", OPT_OP_SET, "SET", 0,
@@ -408,6 +411,37 @@ static int check(const struct trace_options *o)
 	return 0;
 }
 
+/* The static probes of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp): malloc has
+ * the pointer, the device, the bytes and the stream's number, free the pointer. */
+static int add_torch_memory(struct gs_user_set *users)
+{
+	static const struct gs_user_value word = {
+		.value_type = GS_VALUE_U64, .bytes = 8, .text = GS_USER_NONE};
+	struct gs_user_spec spec = {.provider = "pytorch",
+				    .probe = "malloc",
+				    .layer = GS_LAYER_TORCH_MEM,
+				    .func_class = GS_CLASS_ALLOC};
+	int r;
+
+	spec.row.flags = GS_USER_ALWAYS | GS_USER_FIELDS;
+	spec.row.aggregate_value = GS_USER_NONE;
+	spec.row.n_values = 4;
+	for (unsigned i = 0; i < 4; i++) {
+		spec.row.values[i] = word;
+		spec.starts[i].arg = (uint8_t)(i + 1);
+	}
+	spec.row.v_arg0 = 0;
+	spec.row.v_aux = 1;
+	spec.row.v_bytes = 2;
+	spec.row.v_stream = 3;
+	r = gs_user_set_add(users, &spec);
+	spec.probe = "free";
+	spec.func_class = GS_CLASS_FREE;
+	spec.row.n_values = 1;
+	spec.row.v_aux = spec.row.v_bytes = spec.row.v_stream = GS_USER_NONE;
+	return r < 0 ? r : gs_user_set_add(users, &spec);
+}
+
 /* The probe files, read; 0 or an exit status, said. */
 static int read_probes(struct trace_options *o)
 {
@@ -425,6 +459,10 @@ static int read_probes(struct trace_options *o)
 			gs_say("%s", gs_err_text(&err, r));
 			return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 		}
+	}
+	if (o->layers >> GS_LAYER_TORCH_MEM & 1 && add_torch_memory(o->users) < 0) {
+		gs_say("no memory");
+		return GS_EXIT_FAILED;
 	}
 	return 0;
 }

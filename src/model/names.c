@@ -253,6 +253,8 @@ size_t gs_call_args(const struct gs_rec_call *c, unsigned layer, unsigned func_c
 			   ? nccl_args(c, func_class, args)
 			   : cuda_args(c, func_class, args);
 
+	if (layer == GS_LAYER_TORCH_MEM && func_class == GS_CLASS_ALLOC)
+		add(args, &n, "device", GS_ARG_U64, c->aux);
 	if (c->ret) {
 		const char *name = gs_error_name(layer, c->ret);
 

@@ -42,6 +42,8 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_VALUES = 16,
 		      GS_REC_USE = 17,
 		      GS_REC_AGGREGATE = 18,
+		      GS_REC_ALLOCATOR = 19,
+		      GS_REC_LEAK = 20,
 		      GS_REC_COUNT
 };
 

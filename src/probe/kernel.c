@@ -281,7 +281,7 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	if (r < 0)
 		gs_log(1, "the kernel refused the NCCL programs (%s): NCCL is not traced",
 		       strerror(-r));
-	if (config->scopes) {
+	if (config->scopes && options->layers >> GS_LAYER_TORCH & 1) {
 		r = load_scopes(k, options->layers, config, f, ring_bytes, err);
 		if (r < 0)
 			return r;
