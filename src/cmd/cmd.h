@@ -27,6 +27,7 @@ struct gs_command {
 
 int gs_cmd_trace(int argc, char **argv);
 int gs_cmd_report(int argc, char **argv);
+int gs_cmd_probes(int argc, char **argv);
 
 /* "gpuscope: ..." on stderr, one line. */
 void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);

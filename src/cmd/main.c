@@ -12,6 +12,8 @@ static const struct gs_command commands[] = {
 	 gs_cmd_trace},
 	{"report", "the summary of a recorded .gst file, or its conversion to another format",
 	 gs_cmd_report},
+	{"probes", "which functions and static probes of a file can be traced; writes a probe file",
+	 gs_cmd_probes},
 };
 
 void gs_say(const char *fmt, ...)

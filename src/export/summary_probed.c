@@ -155,7 +155,10 @@ void gs_summary_probed_table(struct gs_page *page, const struct gs_summary *s, b
 static void key_text(struct gs_doc *doc, const char *key, const char *text)
 {
 	doc->ops->key(doc, key);
-	gs_pen_check(doc->pen, doc->ops->text(&doc->pen->buf, text));
+	if (*text)
+		gs_pen_check(doc->pen, doc->ops->text(&doc->pen->buf, text));
+	else
+		gs_pen_puts(doc->pen, "null");
 }
 
 static void key_u64(struct gs_doc *doc, const char *key, uint64_t v)

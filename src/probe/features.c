@@ -87,6 +87,12 @@ static unsigned kernel_version(void)
 	return major << 8 | (minor < 255 ? minor : 255);
 }
 
+void gs_site_rules_here(struct gs_site_rules *rules)
+{
+	rules->long_nop_is_emulated = kernel_version() >= (6 << 8 | 16);
+	rules->nop5_is_call = kernel_version() >= (6 << 8 | 18);
+}
+
 int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 {
 	int r = check_capabilities(err);

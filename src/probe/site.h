@@ -34,6 +34,9 @@ struct gs_site_rules {
 	uint8_t long_nop_is_emulated;
 };
 
+/* What the running kernel does. */
+void gs_site_rules_here(struct gs_site_rules *ret_rules);
+
 /* Decide for the x86-64 function that begins with code (bytes of it can be read, 64 are enough).
  * function_bytes is its size by the symbol table, 0 unknown: no site is chosen behind its end. */
 struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t function_bytes,
