@@ -230,6 +230,7 @@ static bool has_match(const struct search *s, size_t spec, uint64_t from, uint64
 
 static int place_function(struct search *s, size_t spec, const struct gs_elf_function *f)
 {
+	const struct gs_user_spec *described = gs_user_set_spec(s->users->set, spec);
 	const struct features *features = &s->probe->features;
 	struct gs_site_rules rules = {.nop5_is_call = features->nop5_is_call,
 				      .long_nop_is_emulated = features->long_nop_is_emulated};
@@ -241,6 +242,14 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 	if (f->indirect) {
 		tell(s, f->name,
 		     "an indirect function: which code runs is chosen when the program starts",
+		     -EOPNOTSUPP);
+		return 0;
+	}
+	if (described->row.flags & GS_USER_RETURN && !described->return_given &&
+	    strncmp(f->name, "_Z", 2) == 0) {
+		tell(s, f->name,
+		     "a C++ function: to see its return would end a program that throws through it "
+		     "(return: false sees its calls; return: true is for those that do not throw)",
 		     -EOPNOTSUPP);
 		return 0;
 	}

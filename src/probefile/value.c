@@ -206,7 +206,10 @@ static int check(const struct place *p, const struct type *t, const struct gs_us
 	if (!is_return && (!p->arg || p->later))
 		return fault_set(fault, 0, "%s needs the return, which this probe does not see%s",
 				 p->arg ? "@return" : "ret",
-				 spec->function ? " (return: false)" : "");
+				 !spec->function      ? ""
+				 : spec->return_given ? " (return: false)"
+						      : " (for C++ functions that do not throw: "
+							"return: true)");
 	if (p->later && !p->derefs && t->value_type != GS_VALUE_STR)
 		return fault_set(fault, 0, "at the return only memory can be read: *arg%u@return?",
 				 p->arg);

@@ -129,9 +129,12 @@ static int take_return(struct file *f, const struct item *item, struct gs_user_s
 {
 	const yaml_node_t *n = item->key[KEY_RETURN];
 	const char *text = text_of(n);
-	bool wanted = true;
+	/* A return probe ends a program that throws through the function (its unwinder takes the
+	 * kernel's return address for the end of the stack), so those of C++ want to be asked. */
+	bool wanted = !spec->function || strncmp(spec->function, "_Z", 2) != 0;
 
 	if (n) {
+		spec->return_given = true;
 		if (!text || (strcmp(text, "true") != 0 && strcmp(text, "false") != 0))
 			return refuse(f, &n->start_mark, 0, "\"return\" takes true or false");
 		wanted = strcmp(text, "true") == 0;
@@ -272,10 +275,9 @@ static int take_target(struct file *f, const struct item *item, struct gs_user_s
 	return 0;
 }
 
-static void spec_init(struct gs_user_spec *spec, const yaml_node_t *node)
+static void spec_init(struct gs_user_spec *spec)
 {
 	*spec = (struct gs_user_spec){
-		.line = (unsigned)node->start_mark.line + 1,
 		.layer = GS_LAYER_USER,
 		.func_class = GS_CLASS_PROBE,
 	};
@@ -299,7 +301,7 @@ static int take_probe(struct file *f, const struct item *item)
 	struct gs_user_spec spec;
 	int r;
 
-	spec_init(&spec, item->node);
+	spec_init(&spec);
 	r = take_target(f, item, &spec, &provider);
 	if (r == 0)
 		r = take_return(f, item, &spec);
@@ -357,10 +359,11 @@ static int take_attach(struct file *f, const struct item *item)
 			r = list_text(f, item, KEY_EXE_SYM, k, &node, &symbol);
 			if (r < 0 || !symbol)
 				break;
-			spec_init(&spec, node);
+			spec_init(&spec);
 			spec.library = path;
 			spec.function = symbol;
 			spec.row.flags = GS_USER_RETURN;
+			spec.return_given = true;
 			r = add_spec(f, &spec, node);
 		}
 	}
