@@ -55,6 +55,7 @@ struct gs_span {
 	bool failed;                    /* no memory for out: the batch goes on unchanged */
 	uint32_t names;                 /* string id of the first of N_NAMES names */
 	bool named;                     /* they were announced */
+	uint32_t devices_named;         /* likewise, by bit: the counters of PyTorch's devices */
 	uint8_t meaning[MAX_FUNCTIONS]; /* enum meaning, by function id */
 };
 
@@ -133,7 +134,6 @@ static bool announce_names(struct gs_span *s)
 {
 	static const char *const texts[SPACE_COUNT] = {GS_SPAN_DEVICE_COUNTER,
 						       GS_SPAN_HOST_COUNTER};
-	char torch[sizeof(GS_SPAN_TORCH_COUNTER) + 8];
 
 	if (s->named)
 		return true;
@@ -142,13 +142,24 @@ static bool announce_names(struct gs_span *s)
 	for (uint32_t i = 0; i < SPACE_COUNT; i++)
 		if (gs_record_put_string(&s->out, s->names + i, texts[i], strlen(texts[i])) < 0)
 			return false;
-	for (uint32_t i = 0; i < TORCH_MAX_DEVICES; i++) {
-		int n = snprintf(torch, sizeof(torch), GS_SPAN_TORCH_COUNTER "%u", i);
-
-		if (gs_record_put_string(&s->out, s->names + SPACE_COUNT + i, torch, (size_t)n) < 0)
-			return false;
-	}
 	s->named = true;
+	return true;
+}
+
+/* The name of a device's counter. */
+static bool announce_device(struct gs_span *s, uint32_t device)
+{
+	char text[sizeof(GS_SPAN_TORCH_COUNTER) + 8];
+	int n;
+
+	if (s->devices_named >> device & 1)
+		return true;
+	if (s->names + N_NAMES > GS_DICT_MAX_ID)
+		return false;
+	n = snprintf(text, sizeof(text), GS_SPAN_TORCH_COUNTER "%u", device);
+	if (gs_record_put_string(&s->out, s->names + SPACE_COUNT + device, text, (size_t)n) < 0)
+		return false;
+	s->devices_named |= 1u << device;
 	return true;
 }
 
@@ -160,6 +171,7 @@ static void make_way(struct gs_span *s, uint32_t id)
 	while (s->names <= id)
 		s->names = (s->names + N_NAMES) * 2 - N_NAMES;
 	s->named = false;
+	s->devices_named = 0;
 }
 
 /* Say the present value. out must hold all of the batch up to here. */
@@ -275,7 +287,7 @@ static void take_torch(struct gs_span *s, const struct gs_batch *batch, size_t e
 		return;
 	if (is_free)
 		((struct gs_rec_call *)last_copied(s, &c->head))->bytes = bytes;
-	if (!announce_names(s))
+	if (!announce_device(s, (uint32_t)d->device))
 		return;
 	r = gs_record_put(&s->out, GS_REC_COUNTER, sizeof(*r), 0);
 	if (!r)
@@ -428,7 +440,9 @@ static int span_push(void *ctx, const struct gs_batch *batch)
 	if (!s->out.bytes && !s->failed)
 		return s->next.push(s->next.ctx, batch);
 	if (s->failed || !copy_until(s, batch, batch->bytes)) {
-		s->named = false; /* the names may have been in what is not sent */
+		/* The names may have been in what is not sent. */
+		s->named = false;
+		s->devices_named = 0;
 		return s->next.push(s->next.ctx, batch);
 	}
 	changed = (struct gs_batch){s->out.data, s->out.bytes};

@@ -31,6 +31,9 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_SAMPLE] = sizeof(struct gs_rec_sample),
 	[GS_REC_VALUES] = sizeof(struct gs_rec_values),
 	[GS_REC_USE] = sizeof(struct gs_rec_use),
+	[GS_REC_AGGREGATE] = sizeof(struct gs_rec_aggregate),
+	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
+	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
 };
 
 static struct gs_batch batch_of(const struct gs_buf *b)
