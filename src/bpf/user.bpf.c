@@ -26,7 +26,8 @@
 
 struct user_frame {
 	__u64 start_ns;
-	__u64 sp;
+	__u64 sp; /* 0: closed, but others of the same call above it are not */
+	__u64 ip;
 	__u64 reg[N_REGS];                /* as they were when the probe was hit */
 	__u64 operand[GS_USER_STACK_MAX]; /* of the filter */
 	volatile __u64 n_operands;        /* lest it be kept in a register */
@@ -472,33 +473,64 @@ static __always_inline struct user_thread *user_thread_get(const struct gs_threa
 }
 
 /* Frames below the stack pointer were left by a jump; so was one at the same place of another
- * function, by a tail call. */
-static __always_inline void drop_stale(struct user_thread *u, __u64 sp, __u32 row_id, __u32 layer)
+ * function, by a tail call. Several probes of one function open frames at the same place: in these
+ * the instruction is the same, and no row comes twice. A place inside a function (is_place) may
+ * have the stack pointer of its entry. */
+static __always_inline void drop_stale(struct user_thread *u, __u64 sp, __u64 ip, __u32 row_id,
+				       __u32 layer, bool is_place)
 {
 	__u32 depth = u->depth;
 
 	for (int i = 0; i < GS_USER_DEPTH_MAX && depth; i++) {
 		struct user_frame *f = &u->frame[(depth - 1) & OPEN_MASK];
 
-		if (f->sp > sp || (f->sp == sp && f->e.row != row_id))
+		if (f->sp > sp ||
+		    (f->sp == sp && (is_place || (f->ip == ip && f->e.row != row_id))))
 			break;
 		depth--;
-		lose(layer, GS_LOSS_UNMATCHED);
+		if (f->sp)
+			lose(layer, GS_LOSS_UNMATCHED);
+	}
+	u->depth = depth;
+}
+
+/* The frame is closed, and with it go those on top that are closed too, or were left by a jump.
+ * Probes of one function see its return in the order in which they saw its entry, so those above
+ * may still be open. */
+static __always_inline void frame_close(struct user_thread *u, struct user_frame *f)
+{
+	__u64 sp = f->sp;
+	__u32 depth = u->depth;
+
+	f->sp = 0;
+	for (int i = 0; i < GS_USER_DEPTH_MAX && depth; i++) {
+		if (u->frame[(depth - 1) & OPEN_MASK].sp >= sp)
+			break;
+		depth--;
 	}
 	u->depth = depth;
 }
 
 /* The probe as the scope of what is called inside. Returns how many are open around it. */
 static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
-					const struct gs_user_row *row, __u64 now)
+					const struct gs_user_row *row, __u64 now, bool is_second)
 {
 	__u32 depth = t->scope_depth;
 	struct gs_scope *s;
 
+	if (!(row->flags & GS_USER_RETURN)) {
+		for (int i = 0; i < GS_SCOPE_MAX && depth; i++, depth--)
+			if (t->scope[(depth - 1) & SCOPE_MASK].sp >= sp)
+				break;
+		return depth;
+	}
+	/* Of several probes of one function the first is the scope. */
+	if (is_second && depth)
+		return depth - 1;
 	if (depth)
 		depth = scope_drop_stale(t, depth, sp, row->func);
 	t->scope_depth = depth;
-	if (!(row->flags & GS_USER_RETURN) || depth >= GS_SCOPE_MAX)
+	if (depth >= GS_SCOPE_MAX)
 		return depth;
 	s = &t->scope[depth & SCOPE_MASK];
 	s->start_ns = now;
@@ -521,7 +553,8 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	struct gs_thread *t;
 	/* Read once: of a second read the compiler makes a pointer into the context, which the
 	 * verifier refuses. */
-	__u64 now, sp = ctx->sp;
+	__u64 now, sp = ctx->sp, ip = ctx->ip;
+	bool is_second = false;
 
 	row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
 	if (!row || !row->func || !state || state->stopped)
@@ -534,13 +567,16 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	u = user_thread_get(t, slot);
 	if (!u)
 		return false;
-	drop_stale(u, sp, row_id, row->layer);
+	drop_stale(u, sp, ip, row_id, row->layer, !(row->flags & GS_USER_RETURN));
 	depth = u->depth;
 	if (depth >= GS_USER_DEPTH_MAX) {
 		lose(row->layer, GS_LOSS_TOO_DEEP);
 		return false;
 	}
+	if (depth)
+		is_second = u->frame[(depth - 1) & OPEN_MASK].sp == sp;
 	f = &u->frame[depth & OPEN_MASK];
+	f->ip = ip;
 	f->e.unread = 0;
 	f->e.row = row_id;
 	f->sp = sp;
@@ -553,7 +589,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 		return false;
 	now = bpf_ktime_get_ns();
 	f->start_ns = now;
-	scope = scope_open(t, sp, row, now);
+	scope = scope_open(t, sp, row, now, is_second);
 	if (!(row->flags & GS_USER_RETURN)) {
 		account(row, row_id, f, t, slot, depth, scope, 0);
 		return false;
@@ -575,8 +611,8 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 	__u64 dur_ns = now - f->start_ns, sp = f->sp;
 	__u32 scope = t->scope_depth;
 
-	u->depth = depth;
-	if (!row)
+	frame_close(u, f);
+	if (!row || !sp)
 		return;
 	/* The scope that was opened with the same stack pointer, and what is still open inside. */
 	for (int i = 0; i < GS_SCOPE_MAX && scope; i++) {

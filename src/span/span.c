@@ -367,10 +367,12 @@ static void take_comm(struct gs_span *s, const struct gs_batch *batch, size_t en
 static void take_process(struct gs_span *s, const struct gs_batch *batch, size_t end,
 			 const struct gs_rec_process *r)
 {
+	const struct gs_rec_process *before = gs_dict_process(s->dict, r->id);
 	const struct ledger_process *p;
 	uint64_t was[SPACE_COUNT];
 
-	if (!gs_dict_process(s->dict, r->id))
+	/* Or its names were not known at first. */
+	if (!before || (!before->exe_str && !before->cmdline_str))
 		return;
 	comms_end_process(&s->comms, r->id);
 	torch_memory_drop(&s->torch, r->id);

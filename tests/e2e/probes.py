@@ -106,12 +106,16 @@ def filters(t):
         name = f'f{number}'
         wanted[name] = sum(bool(allowed(i, i % 3 - 2 + (i % 256 == 0) + (i > 0))) for i in range(n))
         probes.append({**WORK, 'name': name, 'filter': text, 'aggregate': 'count'})
-    run = t.trace('--layer', 'user', '--probes', probe_file(t, probes), command=t.app(str(n), name='probed'))
-    got = {f: run.calls(f) for f in wanted}
+    got = {}
+    # The kernel side has room for eight open calls of a thread, and these are all of one function.
+    for first in range(0, len(probes), 7):
+        run = t.trace('--layer', 'user', '--probes', probe_file(t, probes[first : first + 7]),
+                      command=t.app(str(n), name='probed'))  # fmt: skip
+        got.update({f: run.calls(f) for f in wanted if run.calls(f)})
+        t.nothing_lost(run)
     for number, text in enumerate(FILTERS):
         if f'f{number}' in wanted:
-            t.equal(text, got[f'f{number}'], wanted[f'f{number}'])
-    t.nothing_lost(run)
+            t.equal(text, got.get(f'f{number}', 0), wanted[f'f{number}'])
 
 
 @case('counts, sums and histograms of several threads')
@@ -256,7 +260,8 @@ def torch_memory(t):
                     [sum(left) + steps * (1 << 20), max(sum(blocks), sum(left) + steps * (1 << 20)),
                      len(blocks) + steps, len(blocks) - len(left), sum(blocks) + steps * (1 << 20)])  # fmt: skip
         t.equal('frees of before', devices[-1]['unknown_frees'], 1)
-        t.equal('reserved', devices[0]['process_reserved_bytes'], 64 << 20)
+        # Calls of CUDA that are added up in the kernel tell no pointers.
+        t.equal('reserved', devices[0]['process_reserved_bytes'], 64 << 20 if more else 0)
         t.equal('unfreed', {(u['site'], u['device']): (u['blocks'], u['bytes']) for u in run.summary['unfreed']},
                 {('step', 0): (2, 2 << 20), (None, 0): (25, sum(i * 512 for i in range(4, n + 1, 4)))})  # fmt: skip
     with open(out) as f:
