@@ -112,8 +112,8 @@ static void add_user(struct file *f, pid_t pid)
 	f->unused_since_ns = 0;
 }
 
-static void tell_failure(struct gs_probe *probe, const char *path, const char *function,
-			 const char *reason, int status, uint32_t layer)
+void files_tell_failure(struct gs_probe *probe, const char *path, const char *function,
+			const char *reason, int status, uint32_t layer)
 {
 	struct gs_attach a = {.path = path,
 			      .function = function,
@@ -154,7 +154,8 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	done = links_attach(&f->links, &probe->kernel, &probe->features, family, file->open_path,
 			    f->only_pid, places, n, status);
 	if (done < 0) {
-		tell_failure(probe, file->path, NULL, files_reason_of(done), done, plan->layer);
+		files_tell_failure(probe, file->path, NULL, files_reason_of(done), done,
+				   plan->layer);
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -164,9 +165,9 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 				: gs_func_set_get(probe->options.funcs, places[i].func);
 
 		if (status[i] < 0)
-			tell_failure(probe, file->path, func ? func->name : "the C++ unwinder",
-				     files_reason_of(status[i]), status[i],
-				     func ? func->desc.layer : 0);
+			files_tell_failure(
+				probe, file->path, func ? func->name : "the C++ unwinder",
+				files_reason_of(status[i]), status[i], func ? func->desc.layer : 0);
 	}
 	return done;
 }
@@ -191,7 +192,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 		 * by its name is worth a word. */
 		if (strstr(file->path, "libcuda") || strstr(file->path, "libnccl") ||
 		    strstr(file->path, "libtorch"))
-			tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
+			files_tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
 		return;
 	}
 	/* The unwinder's first: from the first probe on, exceptions need it. */

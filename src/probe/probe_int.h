@@ -6,7 +6,6 @@
 
 #include "elf/elf.h"
 #include "elf/library.h"
-#include "elf/usdt.h"
 #include "probe/probe.h"
 #include "probe/site.h"
 #include "probe/watch.h"
@@ -74,6 +73,12 @@ int links_attach(struct links *links, const struct kernel_side *k, const struct 
 		 enum family family, const char *path, pid_t pid, const struct place *places,
 		 size_t n, int *status);
 void links_close(struct links *links);
+
+/* Add a link's descriptor; 0 or -ENOMEM (it is closed then). */
+int links_keep(struct links *links, int fd);
+
+/* Number of the uprobe event source, or -EOPNOTSUPP. */
+int link_uprobe_event_type(void);
 
 /* --- plan.c: which functions of a file, and where in them --- */
 
@@ -164,15 +169,6 @@ unsigned user_links_attach(struct links *links, const struct kernel_side *k,
 			   const struct features *features, const char *path, pid_t pid,
 			   const struct user_place *places, size_t n, int *status);
 
-/* --- user_row.c: rows of the kernel's table --- */
-
-/* The row of a described probe in a file: what is the same everywhere, and, of a static probe, how
- * this site passes its arguments. names takes GS_USER_VALUE_MAX. NULL, or why this site cannot be
- * probed (bytes of text in why). */
-const char *user_row_make(const struct gs_user_spec *spec, const struct gs_usdt_site *site,
-			  struct gs_user_row *ret_row, struct gs_user_name *ret_names, char *why,
-			  size_t bytes);
-
 struct file_table; /* by identity (and pid, where links are made by process) */
 
 struct gs_probe {
@@ -202,6 +198,8 @@ void files_free(struct file_table **files, struct links *ret_links);
  * placed now. */
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new);
 const char *files_reason_of(int status);
+void files_tell_failure(struct gs_probe *probe, const char *path, const char *function,
+			const char *reason, int status, uint32_t layer);
 void files_process_gone(struct gs_probe *probe, pid_t pid);
 void files_sweep(struct gs_probe *probe);
 unsigned files_count(const struct file_table *files, unsigned *ret_n_probes);

@@ -1,26 +1,21 @@
 /*
- * Probes that the user described: which of them a file has, their rows in the kernel's table, and
- * what the kernel side added up for them.
- *
- * A file is asked only for what may be in it: a description names the files (a path, a pattern of
- * file names, "exe"); one that names none is looked for in every file by its dynamic symbols, and
- * in the executable by all.
+ * Probes that the user described: which of them a file has, and what was added up for them. One
+ * that names no files is looked for in all of them by its dynamic symbol, and in the executable by
+ * any.
  */
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 
-#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "elf/elf.h"
+#include "elf/usdt_row.h"
 #include "model/func.h"
 #include "probe/probe_int.h"
 
@@ -106,13 +101,7 @@ struct search {
 
 static void tell(struct search *s, const char *function, const char *reason, int status)
 {
-	struct gs_attach a = {.path = s->file->path,
-			      .function = function,
-			      .reason = reason,
-			      .status = status,
-			      .layer = GS_LAYER_USER};
-
-	s->probe->options.on_attach(s->probe->options.ctx, &a);
+	files_tell_failure(s->probe, s->file->path, function, reason, status, GS_LAYER_USER);
 }
 
 static bool library_matches(const char *library, const struct gs_mapped_file *file)
@@ -153,7 +142,7 @@ static int row_for(struct search *s, size_t spec_idx, uint64_t file_off, uint16_
 	if (gs_map_get(&u->row_of, hash_of_row(&kept), &old) &&
 	    memcmp(&u->kept[old], &kept, sizeof(kept)) == 0)
 		return (int)old;
-	wrong = user_row_make(spec, site, &row, names, why, sizeof(why));
+	wrong = gs_usdt_row(spec, site, &row, names, why, sizeof(why));
 	if (wrong) {
 		tell(s, name, wrong, -EINVAL);
 		return -EINVAL;

@@ -1,12 +1,8 @@
-/*
- * Links of described probes. Beyond what link.c does for functions of the table: cookies of 32
- * bits, counters of static probes, and places that have no return. A session program says at each
- * entry whether it wants the return, so that places without one cost nothing more.
+/* Links of described probes: as link.c makes them, with rows for cookies, counters of static
+ * probes, and places without a return (a session program says at each entry whether it wants that).
  */
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,19 +18,6 @@
 
 #define MAX_AT_ONCE   512
 #define REF_CTR_SHIFT 32 /* PERF_UPROBE_REF_CTR_OFFSET_SHIFT, kernel/events/core.c */
-
-static int keep(struct links *links, int fd)
-{
-	int *fds = realloc(links->fds, (links->n + 1) * sizeof(*fds));
-
-	if (!fds) {
-		close(fd);
-		return -ENOMEM;
-	}
-	links->fds = fds;
-	links->fds[links->n++] = fd;
-	return 0;
-}
 
 /* only_returns: those places that have one. */
 static int attach_multi(struct links *links, const struct bpf_program *prog, unsigned type,
@@ -58,7 +41,7 @@ static int attach_multi(struct links *links, const struct bpf_program *prog, uns
 		return 0;
 	fd = link_create_uprobe_multi(bpf_program__fd(prog), type, flags, path, offsets, ref_ctrs,
 				      cookies, k, pid);
-	return fd < 0 ? fd : keep(links, fd);
+	return fd < 0 ? fd : links_keep(links, fd);
 }
 
 static int attach_single(struct links *links, const struct bpf_program *prog, bool is_return,
@@ -71,18 +54,18 @@ static int attach_single(struct links *links, const struct bpf_program *prog, bo
 		.config1 = (uintptr_t)path,
 		.config2 = place->file_off,
 	};
-	GS_FCLOSE FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	int type = link_uprobe_event_type(), link;
 	GS_CLOSE int event = -1;
-	int link;
 
-	if (!f || fscanf(f, "%u", &attr.type) != 1)
-		return -EOPNOTSUPP;
+	if (type < 0)
+		return type;
+	attr.type = (uint32_t)type;
 	event = (int)syscall(__NR_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1,
 			     PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
 		return -errno;
 	link = bpf_link_create(bpf_program__fd(prog), event, BPF_PERF_EVENT, &opts);
-	return link < 0 ? link : keep(links, link);
+	return link < 0 ? link : links_keep(links, link);
 }
 
 static int attach_all(struct links *links, const struct kernel_side *k,

@@ -4,12 +4,12 @@
  * place of each is told by the site's note, and what the description follows from there comes
  * behind it.
  */
-#include <errno.h>
+#include "elf/usdt_row.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "model/record_stack.h"
-#include "probe/probe_int.h"
 
 /* The value of a site's argument: where it is, and as wide as it is. */
 static const char *place_arg(struct gs_user_value *v, const struct gs_usdt_arg *a)
@@ -59,9 +59,9 @@ static void add_all_args(const struct gs_usdt_site *site, struct gs_user_row *ro
 	}
 }
 
-const char *user_row_make(const struct gs_user_spec *spec, const struct gs_usdt_site *site,
-			  struct gs_user_row *row, struct gs_user_name *names, char *why,
-			  size_t bytes)
+const char *gs_usdt_row(const struct gs_user_spec *spec, const struct gs_usdt_site *site,
+			struct gs_user_row *row, struct gs_user_name *names, char *why,
+			size_t bytes)
 {
 	*row = spec->row;
 	memcpy(names, spec->names, sizeof(spec->names));
