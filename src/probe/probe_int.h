@@ -150,8 +150,7 @@ void users_free(struct users **users);
 unsigned users_attach(struct gs_probe *probe, struct links *links,
 		      const struct gs_mapped_file *file, pid_t only_pid);
 
-/* Attach to the files that are named by their path. */
-void users_attach_paths(struct gs_probe *probe);
+void users_attach_paths(struct gs_probe *probe); /* to files named by their path */
 void users_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler);
 void users_tell_missing(struct gs_probe *probe);
 

@@ -125,7 +125,7 @@ static uint64_t hash_of_row(const struct row_kept *k)
 	return gs_hash_bytes(k, sizeof(*k));
 }
 
-/* The row for this place, an old one or one that is made and given to the kernel side. */
+/* The row for this place, an old one or a new one. */
 static int row_for(struct search *s, size_t spec_idx, uint64_t file_off, uint16_t func,
 		   const struct gs_usdt_site *site, const char *name)
 {
@@ -468,8 +468,6 @@ void users_tell_missing(struct gs_probe *probe)
 		probe->options.on_attach(probe->options.ctx, &a);
 	}
 }
-
-/* --- sums --- */
 
 static struct cell_seen *cell_seen(struct users *u, const struct gs_user_cell_key *key)
 {
