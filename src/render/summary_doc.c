@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "render/summary_int.h"
+#include "render/summary_probed.h"
 #include "model/func.h"
 #include "model/hist.h"
 #include "model/record.h"
@@ -291,6 +292,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);
+	gs_summary_probed_doc(doc, s);
 	put_python(doc, s);
 	put_attach(doc, s);
 	put_lost(doc, s);

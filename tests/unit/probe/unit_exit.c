@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "probe/exit.h"
+#include "code/exit.h"
 
 #define MAX 16
 

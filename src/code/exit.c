@@ -1,10 +1,10 @@
-#include "probe/exit.h"
+#include "code/exit.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "probe/insn.h"
+#include "code/insn.h"
 
 #define MAX_FRAME_BYTES 65528u
 
