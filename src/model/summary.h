@@ -147,7 +147,7 @@ struct gs_allocator_summary {
 	uint64_t live_bytes, peak_bytes, total_bytes;
 	uint64_t allocations, frees;
 	uint64_t unknown_frees;  /* of blocks from before tracing, on any device */
-	uint64_t reserved_bytes; /* by the process from CUDA, all devices; 0 not known */
+	uint64_t reserved_bytes; /* from CUDA, by the process for all devices; 0 not known */
 	uint64_t peak_reserved_bytes;
 	uint64_t process_live_bytes; /* all devices, to compare with reserved_bytes */
 };

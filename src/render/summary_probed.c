@@ -114,7 +114,7 @@ static void put_allocator(struct gs_page *page, const struct gs_allocator_summar
 		 gs_fmt_bytes(total, a->total_bytes), gs_fmt_count(f, a->frees));
 	if (a->reserved_bytes && a->reserved_bytes >= a->process_live_bytes)
 		put_line(page, 4,
-			 "reserved by the process %s (peak %s): %.1f %% of it in use, %.1f %% idle "
+			 "reserved from CUDA %s (peak %s): %.1f %% of it in use, %.1f %% idle "
 			 "or "
 			 "lost to fragmentation",
 			 gs_fmt_bytes(reserved, a->reserved_bytes),

@@ -109,7 +109,10 @@ int ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t po
 	b = &l->slots[find(l, process, space, pointer)];
 	if (b->pointer) {
 		p->live_bytes[space] += bytes - b->bytes;
+		if (b->is_segment)
+			p->segment_bytes -= b->bytes;
 		b->bytes = bytes;
+		b->is_segment = 0;
 		see_peak(p, space);
 		return 0;
 	}
@@ -120,7 +123,7 @@ int ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t po
 			return -ENOMEM;
 		b = &l->slots[find(l, process, space, pointer)];
 	}
-	*b = (struct block){pointer, bytes, process, space};
+	*b = (struct block){pointer, bytes, process, (uint16_t)space, 0};
 	l->n_used++;
 	p->live_bytes[space] += bytes;
 	see_peak(p, space);
@@ -158,8 +161,26 @@ bool ledger_take(struct ledger *l, uint32_t process, enum space space, uint64_t 
 		return false;
 	*ret_bytes = l->slots[i].bytes;
 	p->live_bytes[space] -= *ret_bytes;
+	if (l->slots[i].is_segment)
+		p->segment_bytes -= *ret_bytes;
 	vacate(l, i);
 	return true;
+}
+
+void ledger_mark_segment(struct ledger *l, uint32_t process, uint64_t pointer)
+{
+	struct ledger_process *p = ledger_find_process(l, process);
+	struct block *b;
+
+	if (!p || !l->n_slots || !pointer)
+		return;
+	b = &l->slots[find(l, process, SPACE_DEVICE, pointer)];
+	if (!b->pointer || b->is_segment)
+		return;
+	b->is_segment = 1;
+	p->segment_bytes += b->bytes;
+	if (p->segment_bytes > p->peak_segment_bytes)
+		p->peak_segment_bytes = p->segment_bytes;
 }
 
 void ledger_drop(struct ledger *l, uint32_t process)
@@ -177,5 +198,6 @@ void ledger_drop(struct ledger *l, uint32_t process)
 			i++;
 	}
 	memset(p->live_bytes, 0, sizeof(p->live_bytes));
+	p->segment_bytes = 0;
 	p->physical = 0;
 }

@@ -19,13 +19,15 @@ struct block {
 	uint64_t pointer; /* 0: the slot is free */
 	uint64_t bytes;
 	uint32_t process;
-	uint32_t space;
+	uint16_t space;
+	uint16_t is_segment; /* PyTorch's caching allocator hands out parts of it */
 };
 
 struct ledger_process {
 	uint64_t live_bytes[SPACE_COUNT];
 	uint64_t peak_bytes[SPACE_COUNT];
-	uint64_t told_ns[SPACE_COUNT]; /* time of the last counter */
+	uint64_t segment_bytes, peak_segment_bytes; /* of blocks that are segments */
+	uint64_t told_ns[SPACE_COUNT];              /* time of the last counter */
 	/* The newest block of physical memory (cuMemCreate): ncclMemAlloc() makes one inside. */
 	uint64_t physical;
 	uint64_t physical_start_ns;
@@ -56,6 +58,9 @@ int ledger_put(struct ledger *ledger, uint32_t process, enum space space, uint64
 /* Take a block out; false when it is not known. */
 bool ledger_take(struct ledger *ledger, uint32_t process, enum space space, uint64_t pointer,
 		 uint64_t *ret_bytes);
+
+/* A block of device memory turned out to be a segment; one that is not known is left alone. */
+void ledger_mark_segment(struct ledger *ledger, uint32_t process, uint64_t pointer);
 
 /* All blocks of the process are gone. */
 void ledger_drop(struct ledger *ledger, uint32_t process);

@@ -308,6 +308,9 @@ static void take_torch(struct gs_span *s, const struct gs_batch *batch, size_t e
 		d = torch_memory_free(&s->torch, process, c, &bytes);
 	else
 		d = torch_memory_alloc(&s->torch, process, c, &s->n_untracked);
+	/* A segment's first block begins where it does. */
+	if (!is_free)
+		ledger_mark_segment(&s->ledger, process, c->arg[0]);
 	if (!d || d->device < 0 || d->device >= TORCH_MAX_DEVICES || !copy_until(s, batch, end))
 		return;
 	if (is_free)

@@ -186,8 +186,8 @@ static int put_device(const struct torch_device *d, const struct ledger *ledger,
 	a->allocations = d->allocations;
 	a->frees = d->frees;
 	a->unknown_frees = d->unknown_frees;
-	a->reserved_bytes = p ? p->live_bytes[SPACE_DEVICE] : 0;
-	a->peak_reserved_bytes = p ? p->peak_bytes[SPACE_DEVICE] : 0;
+	a->reserved_bytes = p ? p->segment_bytes : 0;
+	a->peak_reserved_bytes = p ? p->peak_segment_bytes : 0;
 	return 0;
 }
 

@@ -12,18 +12,20 @@ void c10_malloc(void *pointer, int device, size_t size, long stream);
 void c10_free(void *pointer);
 void step(int n);
 
+static char *segment;
+
+/* The first block of a segment begins where it does. */
 __attribute__((noinline)) void step(int n)
 {
 	__asm__ volatile("" : : "r"(&n) : "memory");
-	c10_malloc((void *)(uintptr_t)(0x7f0000000000 + n * 4096), 0, 1 << 20, 7);
+	c10_malloc(segment + (n - 1) * (1 << 20), 0, 1 << 20, 7);
 }
 
 int main(int argc, char **argv)
 {
 	int n = argc > 1 ? atoi(argv[1]) : 100;
-	void *segment;
 
-	cudaMalloc(&segment, 64 << 20);
+	cudaMalloc((void **)&segment, 64 << 20);
 	for (int i = 1; i <= n; i++)
 		c10_malloc((void *)(uintptr_t)(0x7e0000000000 + i * 1048576L), i % 2, i * 512,
 			   i % 3);
