@@ -44,10 +44,13 @@ static enum gs_callee kind_of(struct gs_elf *elf, uint64_t file_off)
 		return GS_CALLEE_WORK;
 	if (is_one_of(name, releases, GS_ARRAY_LEN(releases)))
 		return GS_CALLEE_RELEASE;
-	/* std::terminate(), std::__throw_length_error(char const*) and the like */
+	/* std::terminate(), std::__throw_length_error(char const*) and the like, and what the
+	 * checks of PyTorch end in */
 	if (is_one_of(name, no_returns, GS_ARRAY_LEN(no_returns)) ||
 	    strcmp(name, "_ZSt9terminatev") == 0 ||
-	    (starts_with(name, "_ZSt") && strstr(name, "__throw_")))
+	    (starts_with(name, "_ZSt") && strstr(name, "__throw_")) ||
+	    starts_with(name, "_ZN3c106detail14torchCheckFail") ||
+	    starts_with(name, "_ZN3c106detail23torchInternalAssertFail"))
 		return GS_CALLEE_NO_RETURN;
 	return GS_CALLEE_WORK;
 }

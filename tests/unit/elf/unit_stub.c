@@ -20,7 +20,8 @@ static int make_callers(void **state)
 		return -1;
 	shop_write_text("caller.c", caller_source);
 	for (size_t i = 0; i < GS_ARRAY_LEN(ways); i++)
-		if (!shop_run("cc -O1 -fPIC -shared -fno-optimize-sibling-calls %s caller.c "
+		if (!shop_run("cc -O1 -fno-builtin -fPIC -shared -fno-optimize-sibling-calls %s "
+			      "caller.c "
 			      "-o caller%zu.so && strip -s caller%zu.so",
 			      ways[i], i, i))
 			return -1;
