@@ -3,7 +3,7 @@
 # is there already. `tools/deps.sh --print` only names the missing packages.
 set -euo pipefail
 
-packages=(gcc make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
+packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
 	libzstd-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev python3 python3-yaml
 	protobuf-compiler zstd tmux curl openssl prometheus)
 

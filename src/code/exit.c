@@ -8,36 +8,68 @@
 
 #define MAX_FRAME_BYTES 65528u
 
+/* Of a part apart so much is read: those of operators have some hundred bytes. */
+#define MAX_APART_BYTES 2048
+
+#define MAX_APARTS 4
+
+/* What lies between a probe and a ret is short. */
+#define MAX_TAIL_STEPS 256
+
+/* Calls that give memory back, between the probe and a ret. */
+#define MAX_TAIL_CALLS 4
+
 enum flow {
 	FLOW_ON,
-	FLOW_JUMP,       /* relative, always */
-	FLOW_BRANCH,     /* relative, by condition */
-	FLOW_OTHER_JUMP, /* of which one cannot tell where it leads */
-	FLOW_OTHER_BRANCH /* loop, jrcxz, or a form that must not be probed */,
-	FLOW_CALL,
+	FLOW_JUMP,         /* relative, always */
+	FLOW_BRANCH,       /* relative, by condition */
+	FLOW_OTHER_JUMP,   /* of which one cannot tell where it leads */
+	FLOW_OTHER_BRANCH, /* loop, jrcxz, or a form that must not be probed */
+	FLOW_CALL,         /* of what is work, or not known */
+	FLOW_RELEASE,      /* a call that can be probed, of what gives memory back */
 	FLOW_RET,
-	FLOW_STOP, /* ud2, hlt: does not go on */
+	FLOW_STOP, /* ud2, hlt, call of what does not return */
 };
 
+/* How far the stack pointer is below that at the entry, before an instruction. */
+enum { DEPTH_UNSEEN = -2, DEPTH_UNKNOWN = -1 };
+
 struct step {
-	uint32_t at;
-	uint8_t flow; /* enum flow */
+	int64_t at, next;
+	int64_t target;    /* of jumps and calls that tell it */
+	int64_t push;      /* what it takes off the stack pointer */
+	int64_t depth;     /* or DEPTH_* */
+	size_t other_from; /* number of the OTHER_BRANCH that leads here, plus 1; 0 none */
+	uint8_t flow;      /* enum flow */
 	uint8_t condition;
-	int64_t target; /* of JUMP, BRANCH and OTHER_BRANCH */
-	bool bare;      /* the stack pointer may be as at the entry */
+	bool moves_stack; /* sets the stack pointer to what is not known */
+	bool may_release; /* of a call: who is called has not been asked yet */
+	bool in_tail;     /* of a ret that is not probed itself */
+	bool in_trial;    /* of the one that is looked for */
 };
 
 struct steps {
-	struct step *items; /* owned */
-	size_t n;
+	struct step *items; /* owned; the function's, then those of its part apart */
+	size_t n, n_own, n_room;
+	uint32_t *index; /* owned; of the instruction at a byte of the function, plus 1 */
+	size_t bytes;    /* of the function */
+	size_t *stack;   /* owned; of walks: each instruction twice at most */
+	size_t *members; /* owned */
 	bool has_other_jump;
+	bool is_unclear; /* so, or there are jumps that are not understood */
 	uint32_t frame_bytes;
+	const struct gs_exit_around *around; /* may be NULL */
 };
 
 static void steps_fini(struct steps *s)
 {
 	free(s->items);
+	free(s->index);
+	free(s->stack);
+	free(s->members);
 }
+
+/* ---- instructions ---- */
 
 static enum flow flow_of(const struct insn *in)
 {
@@ -59,7 +91,7 @@ static enum flow flow_of(const struct insn *in)
 		return FLOW_CALL;
 	case 0xe9:
 	case 0xeb:
-		return gs_insn_refusal(in) ? FLOW_OTHER_BRANCH : FLOW_JUMP;
+		return gs_insn_refusal(in) ? FLOW_OTHER_JUMP : FLOW_JUMP;
 	case 0xc3:
 		return FLOW_RET;
 	case 0xcc:
@@ -73,164 +105,419 @@ static enum flow flow_of(const struct insn *in)
 	return FLOW_ON;
 }
 
-static bool is_on_rsp(const struct insn *in, unsigned group)
-{
-	return in->map == 0 && in->encoding == ENC_LEGACY &&
-	       (in->opcode == 0x81 || in->opcode == 0x83) && in->mod == 3 && in->group == group &&
-	       in->rm == 4;
-}
-
-static bool is_push(const struct insn *in)
-{
-	return in->map == 0 && in->encoding == ENC_LEGACY && (in->opcode & 0xf8) == 0x50;
-}
-
-/* pop, leave, add to rsp: behind it the stack pointer may be as at the entry. */
-static bool ends_frame(const struct insn *in)
-{
-	return is_on_rsp(in, 0) || (in->map == 0 && in->encoding == ENC_LEGACY &&
-				    ((in->opcode & 0xf8) == 0x58 || in->opcode == 0xc9));
-}
-
-/* What the instruction, a sub from rsp, subtracts. */
-static uint32_t frame_of_sub(const uint8_t *code, const struct insn *in)
+/* The immediate at the end of an instruction of the group 81 or 83. */
+static int64_t immediate_of(const uint8_t *code, const struct insn *in)
 {
 	const uint8_t *end = code + in->length_bytes;
 
 	if (in->opcode == 0x83)
-		return end[-1] < 128 ? end[-1] : 128;
-	return (uint32_t)end[-4] | (uint32_t)end[-3] << 8 | (uint32_t)end[-2] << 16 |
-	       (uint32_t)end[-1] << 24;
+		return (int8_t)end[-1];
+	return (int32_t)((uint32_t)end[-4] | (uint32_t)end[-3] << 8 | (uint32_t)end[-2] << 16 |
+			 (uint32_t)end[-1] << 24);
 }
 
-static int take_steps(const uint8_t *code, size_t bytes, struct steps *s)
+/* What the instruction does to the stack pointer. Returns by how much it may lower it. */
+static uint64_t take_stack(const uint8_t *code, const struct insn *in, struct step *one)
+{
+	int64_t imm;
+
+	if (in->map != 0 || in->encoding != ENC_LEGACY)
+		return 0;
+	if ((in->opcode & 0xf8) == 0x50 || in->opcode == 0x68 || in->opcode == 0x6a ||
+	    (in->opcode == 0xff && in->group == 6)) {
+		one->push = 8;
+		return 8;
+	}
+	if ((in->opcode & 0xf8) == 0x58 || in->opcode == 0x8f) {
+		one->push = -8;
+		one->moves_stack = in->opcode == 0x5c && !(in->rex & 1);
+		return 0;
+	}
+	if ((in->opcode == 0x81 || in->opcode == 0x83) && in->mod == 3 && in->rm == 4) {
+		imm = immediate_of(code, in);
+		if (in->group == 4) /* and: rounds down */
+			return imm < 0 ? (uint64_t)-imm : MAX_FRAME_BYTES;
+		if (in->group == 0 || in->group == 5)
+			one->push = in->group == 5 ? imm : -imm;
+		return one->push > 0 ? (uint64_t)one->push : 0;
+	}
+	/* leave, and what sets rsp from a register or an address */
+	one->moves_stack = in->opcode == 0xc9 || (in->opcode == 0x8d && in->reg == 4) ||
+			   (in->opcode == 0x89 && in->mod == 3 && in->rm == 4) ||
+			   (in->opcode == 0x8b && in->reg == 4);
+	/* sub of a register: an array of variable size */
+	if ((in->opcode == 0x29 && in->mod == 3 && in->rm == 4) ||
+	    (in->opcode == 0x2b && in->reg == 4)) {
+		one->moves_stack = true;
+		return MAX_FRAME_BYTES;
+	}
+	return 0;
+}
+
+static int append(struct steps *s, const struct step *one)
+{
+	if (s->n == s->n_room) {
+		size_t n = s->n_room ? s->n_room * 2 : 256;
+		struct step *items = realloc(s->items, n * sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		s->items = items;
+		s->n_room = n;
+	}
+	s->items[s->n++] = *one;
+	return 0;
+}
+
+static bool is_own(const struct steps *s, int64_t offset)
+{
+	return offset >= 0 && offset < (int64_t)s->bytes;
+}
+
+/* The function's own instruction there; NULL: none begins there. */
+static struct step *own_at(const struct steps *s, int64_t offset)
+{
+	uint32_t i = is_own(s, offset) ? s->index[offset] : 0;
+
+	return i ? &s->items[i - 1] : NULL;
+}
+
+static int take_own(struct steps *s, const uint8_t *code)
 {
 	uint64_t frame = 8;
-	bool bare = true;
 	struct insn in;
+	int r = 0;
 
-	s->items = calloc(bytes, sizeof(*s->items));
-	if (!s->items)
+	s->index = calloc(s->bytes ? s->bytes : 1, sizeof(*s->index));
+	if (!s->index)
 		return -ENOMEM;
-	for (size_t at = 0; at < bytes; at += in.length_bytes) {
-		struct step *one = &s->items[s->n++];
+	for (size_t at = 0; r == 0 && at < s->bytes; at += in.length_bytes) {
+		struct step one = {.at = (int64_t)at, .depth = DEPTH_UNSEEN};
 
-		if (!gs_insn_decode(code + at, bytes - at, &in))
+		if (!gs_insn_decode(code + at, s->bytes - at, &in))
 			return -EILSEQ;
 		/* A ret that drops arguments is of no function of this ABI. */
 		if (in.map == 0 && in.encoding == ENC_LEGACY && in.opcode == 0xc2)
 			return -EILSEQ;
-		*one = (struct step){.at = (uint32_t)at,
-				     .flow = (uint8_t)flow_of(&in),
-				     .condition = in.opcode & 15,
-				     .target = (int64_t)at + in.length_bytes + in.rel,
-				     .bare = bare};
-		s->has_other_jump |= one->flow == FLOW_OTHER_JUMP;
-		if (is_push(&in) || is_on_rsp(&in, 5)) {
-			bare = false;
-			frame += is_push(&in) ? 8 : frame_of_sub(code + at, &in);
-		} else if (ends_frame(&in)) {
-			bare = true;
-		}
+		one.next = one.at + in.length_bytes;
+		one.target = one.next + in.rel;
+		one.condition = in.opcode & 15;
+		one.flow = (uint8_t)flow_of(&in);
+		one.may_release = in.opcode == 0xe8 && !gs_insn_refusal(&in);
+		s->has_other_jump |= one.flow == FLOW_OTHER_JUMP;
+		frame += take_stack(code + at, &in, &one);
+		r = append(s, &one);
+		s->index[at] = (uint32_t)s->n;
 	}
+	s->n_own = s->n;
 	s->frame_bytes = frame < MAX_FRAME_BYTES ? (uint32_t)frame : MAX_FRAME_BYTES;
-	return 0;
+	return r;
 }
 
-struct exits {
-	struct gs_exit *items;
-	size_t n, max;
+/* ---- the flow within the function ---- */
+
+static bool is_jump(const struct step *one)
+{
+	return one->flow == FLOW_JUMP || one->flow == FLOW_BRANCH || one->flow == FLOW_OTHER_BRANCH;
+}
+
+static bool goes_on(const struct step *one)
+{
+	return one->flow != FLOW_JUMP && one->flow != FLOW_OTHER_JUMP && one->flow != FLOW_RET &&
+	       one->flow != FLOW_STOP;
+}
+
+/* Tells the depth at an instruction. True: it was not told so before. */
+static bool meet(struct step *to, int64_t depth)
+{
+	int64_t before = to->depth;
+
+	if (before == DEPTH_UNSEEN)
+		to->depth = depth;
+	else if (before != depth)
+		to->depth = DEPTH_UNKNOWN;
+	return to->depth != before;
+}
+
+/* How deep the stack is at each instruction that can be reached from the entry. */
+static void take_depths(struct steps *s)
+{
+	size_t n = 0;
+
+	if (s->n_own && meet(&s->items[0], 0))
+		s->stack[n++] = 0;
+	while (n) {
+		const struct step *one = &s->items[s->stack[--n]];
+		int64_t depth = one->depth;
+		struct step *to;
+
+		if (one->moves_stack || depth == DEPTH_UNKNOWN)
+			depth = DEPTH_UNKNOWN;
+		else
+			depth = depth + one->push < 0 ? DEPTH_UNKNOWN : depth + one->push;
+		to = is_jump(one) ? own_at(s, one->target) : NULL;
+		if (to && meet(to, depth))
+			s->stack[n++] = (size_t)(to - s->items);
+		to = goes_on(one) ? own_at(s, one->next) : NULL;
+		if (to && meet(to, depth))
+			s->stack[n++] = (size_t)(to - s->items);
+	}
+}
+
+/* A jump to outside where the stack pointer may be as at the entry: in place of a return. */
+static bool is_tail_jump(const struct steps *s, const struct step *one)
+{
+	return one->flow == FLOW_JUMP && !is_own(s, one->target) && one->depth <= 0 &&
+	       (one->depth != DEPTH_UNSEEN || s->has_other_jump);
+}
+
+/* The jumps back from the part apart that begins there. What lies behind it in the file are the
+ * parts of other functions: these jump to theirs. */
+static int take_apart(struct steps *s, int64_t from)
+{
+	uint8_t code[MAX_APART_BYTES];
+	size_t n = s->around->read(s->around->ctx, from, code, sizeof(code));
+	struct insn in;
+	int r = 0;
+
+	for (size_t at = 0; r == 0 && at < n; at += in.length_bytes) {
+		struct step one = {.at = from + (int64_t)at, .depth = DEPTH_UNKNOWN};
+
+		if (is_own(s, one.at) || !gs_insn_decode(code + at, n - at, &in))
+			break;
+		one.next = one.at + in.length_bytes;
+		one.target = one.next + in.rel;
+		one.condition = in.opcode & 15;
+		one.flow = (uint8_t)flow_of(&in);
+		if (is_jump(&one) && is_own(s, one.target))
+			r = append(s, &one);
+	}
+	return r;
+}
+
+/* The first place from this one on that is jumped to from the function, and lies apart. */
+static bool next_apart(const struct steps *s, int64_t from, int64_t *ret_at)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < s->n_own; i++) {
+		const struct step *one = &s->items[i];
+
+		if (!is_jump(one) || is_own(s, one->target) || is_tail_jump(s, one) ||
+		    one->target < from || (found && one->target >= *ret_at))
+			continue;
+		*ret_at = one->target;
+		found = true;
+	}
+	return found;
+}
+
+static int take_all_apart(struct steps *s)
+{
+	int64_t from = INT64_MIN;
+	int r = 0;
+
+	if (!s->around || !s->around->read)
+		return 0;
+	for (int k = 0; r == 0 && k < MAX_APARTS && next_apart(s, from, &from); k++) {
+		r = take_apart(s, from);
+		from += MAX_APART_BYTES;
+	}
+	return r;
+}
+
+/* Jumps into the middle of an instruction, or several of the rare kind to one place: not clear. */
+static void link_targets(struct steps *s)
+{
+	s->is_unclear = s->has_other_jump;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct step *one = &s->items[i];
+		struct step *to = own_at(s, one->target);
+
+		if (!is_jump(one) || !is_own(s, one->target))
+			continue;
+		if (!to || (one->flow == FLOW_OTHER_BRANCH && to->other_from))
+			s->is_unclear = true;
+		else if (one->flow == FLOW_OTHER_BRANCH)
+			to->other_from = i + 1;
+	}
+}
+
+/* ---- the tails ---- */
+
+struct trial {
+	struct steps *s;
+	size_t n_members, n_done; /* of s->members */
+	unsigned n_calls;
 };
 
-/* An instruction may be a way out on both of its sides. */
-static int add(struct exits *x, const struct gs_exit *exit)
+static void join(struct trial *t, struct step *one)
 {
-	for (size_t i = 0; i < x->n; i++) {
-		if (x->items[i].offset_bytes != exit->offset_bytes)
-			continue;
-		x->items[i].when_taken |= exit->when_taken;
-		x->items[i].when_not_taken |= exit->when_not_taken;
-		return 0;
-	}
-	if (x->n == x->max)
-		return -E2BIG;
-	x->items[x->n++] = *exit;
-	return 0;
+	if (one->in_trial)
+		return;
+	one->in_trial = true;
+	t->s->members[t->n_members++] = (size_t)(one - t->s->items);
 }
 
-/* Leads the step into (from, to]? */
-static bool leads_into(const struct step *one, int64_t from, int64_t to)
+/* Who is called is asked only of calls that stand near a ret. */
+static void settle_call(const struct steps *s, struct step *one)
 {
-	return (one->flow == FLOW_JUMP || one->flow == FLOW_BRANCH ||
-		one->flow == FLOW_OTHER_BRANCH) &&
-	       one->target > from && one->target <= to;
+	enum gs_callee callee = GS_CALLEE_WORK;
+
+	if (one->flow != FLOW_CALL || !one->may_release)
+		return;
+	one->may_release = false;
+	if (s->around && s->around->callee)
+		callee = s->around->callee(s->around->ctx, one->target);
+	if (callee == GS_CALLEE_RELEASE)
+		one->flow = FLOW_RELEASE;
+	else if (callee == GS_CALLEE_NO_RETURN)
+		one->flow = FLOW_STOP;
 }
 
-/* The block that ends with ret number r: every way into it is one that can be probed cheaply. */
-static bool block_has_gates(const struct steps *s, size_t first, size_t r)
+/* What follows a member joins. False: it must not. */
+static bool join_next(struct trial *t, struct step *one)
 {
-	enum flow before = first ? s->items[first - 1].flow : FLOW_CALL;
-	int64_t from = (int64_t)s->items[first].at - 1, to = s->items[r].at;
+	struct step *to;
 
-	if (s->has_other_jump || before == FLOW_CALL || before == FLOW_OTHER_BRANCH)
+	settle_call(t->s, one);
+	if (one->flow == FLOW_CALL || one->flow == FLOW_OTHER_JUMP)
 		return false;
-	for (size_t i = 0; i < s->n; i++)
-		if (s->items[i].flow == FLOW_OTHER_BRANCH && leads_into(&s->items[i], from, to))
+	if (one->flow == FLOW_RELEASE && ++t->n_calls > MAX_TAIL_CALLS)
+		return false;
+	if (is_jump(one)) {
+		to = own_at(t->s, one->target);
+		if (!to || one->target <= one->at)
 			return false;
+		join(t, to);
+	}
+	if (goes_on(one)) {
+		to = own_at(t->s, one->next);
+		if (!to)
+			return false;
+		join(t, to);
+	}
 	return true;
 }
 
-static int add_return(const struct steps *s, size_t r, struct exits *x)
+/* What leads to a member and cannot be probed joins. */
+static bool join_before(struct trial *t, const struct step *one)
 {
-	struct gs_exit ret = {.offset_bytes = s->items[r].at,
-			      .when_taken = true,
-			      .when_not_taken = true,
-			      .is_stepped = true};
-	size_t first = r;
-	int64_t from, to = s->items[r].at;
-	int e = 0;
+	struct steps *s = t->s;
+	size_t i = (size_t)(one - s->items);
 
-	while (first > 0 && s->items[first - 1].flow == FLOW_ON)
-		first--;
-	if (!block_has_gates(s, first, r))
-		return add(x, &ret);
-	from = (int64_t)s->items[first].at - 1;
-	if (s->items[first - 1].flow == FLOW_BRANCH)
-		e = add(x, &(struct gs_exit){.offset_bytes = s->items[first - 1].at,
-					     .frame_bytes = s->frame_bytes,
-					     .condition = s->items[first - 1].condition,
-					     .when_not_taken = true});
-	for (size_t i = 0; e == 0 && i < s->n; i++) {
-		const struct step *one = &s->items[i];
-
-		if (leads_into(one, from, to))
-			e = add(x, &(struct gs_exit){.offset_bytes = one->at,
-						     .frame_bytes = s->frame_bytes,
-						     .condition = one->condition,
-						     .when_taken = true,
-						     .when_not_taken = one->flow == FLOW_JUMP});
-	}
-	return e;
+	if (i == 0)
+		return false; /* the function begins here */
+	settle_call(s, &s->items[i - 1]);
+	if (goes_on(&s->items[i - 1]) && s->items[i - 1].flow != FLOW_BRANCH &&
+	    s->items[i - 1].flow != FLOW_RELEASE)
+		join(t, &s->items[i - 1]);
+	if (one->other_from > s->n_own)
+		return false;
+	if (one->other_from)
+		join(t, &s->items[one->other_from - 1]);
+	return true;
 }
 
-int gs_exits_x86_64(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max)
+/* The smallest part of the function that holds the ret, is not left again, and is entered by what
+ * can be probed. Each of its members is one of every such part, so when one must not be a member
+ * there is none. */
+static void look_for_tail(struct steps *s, struct step *ret)
 {
-	GS_CLEANUP(steps_fini) struct steps s = {0};
-	struct exits x = {.items = ret_exits, .max = max};
-	int r = take_steps(code, bytes, &s);
+	struct trial t = {.s = s};
+	bool found = true;
 
-	for (size_t i = 0; r == 0 && i < s.n; i++) {
-		const struct step *one = &s.items[i];
+	join(&t, ret);
+	while (found && t.n_done < t.n_members) {
+		struct step *one = &s->items[s->members[t.n_done++]];
 
-		if (one->flow == FLOW_RET)
-			r = add_return(&s, i, &x);
-		else if (one->flow == FLOW_JUMP && one->bare &&
-			 (one->target < 0 || one->target >= (int64_t)bytes))
-			r = add(&x, &(struct gs_exit){.offset_bytes = one->at,
-						      .when_taken = true,
-						      .when_not_taken = true});
+		found = t.n_members <= MAX_TAIL_STEPS && join_next(&t, one) && join_before(&t, one);
 	}
+	for (size_t i = 0; i < t.n_members; i++) {
+		s->items[s->members[i]].in_trial = false;
+		s->items[s->members[i]].in_tail |= found;
+	}
+}
+
+/* ---- the ways out ---- */
+
+static bool is_in_tail(const struct steps *s, int64_t offset)
+{
+	const struct step *one = own_at(s, offset);
+
+	return one && one->in_tail;
+}
+
+/* False: not a way out. */
+static bool exit_of(const struct steps *s, size_t i, struct gs_exit *ret_exit)
+{
+	const struct step *one = &s->items[i];
+	struct gs_exit exit = {.offset_bytes = one->at, .frame_bytes = s->frame_bytes};
+	bool target = is_in_tail(s, one->target), next = i < s->n_own && is_in_tail(s, one->next);
+
+	if (one->in_tail)
+		return false;
+	switch (one->flow) {
+	case FLOW_RET:
+		exit.frame_bytes = 0;
+		exit.is_stepped = true;
+		exit.when_taken = exit.when_not_taken = true;
+		break;
+	case FLOW_JUMP:
+		if (i < s->n_own && is_tail_jump(s, one)) {
+			exit.frame_bytes = 0;
+			target = true;
+		}
+		exit.when_taken = exit.when_not_taken = target;
+		break;
+	case FLOW_RELEASE:
+		exit.when_taken = exit.when_not_taken = next;
+		break;
+	case FLOW_BRANCH:
+		exit.condition = one->condition;
+		exit.when_taken = target;
+		exit.when_not_taken = next;
+		break;
+	}
+	*ret_exit = exit;
+	return exit.when_taken || exit.when_not_taken;
+}
+
+static int take_steps(struct steps *s, const uint8_t *code)
+{
+	int r = take_own(s, code);
+
 	if (r < 0)
 		return r;
-	return x.n ? (int)x.n : -EILSEQ;
+	s->stack = calloc(s->n * 2 + 1, sizeof(*s->stack));
+	s->members = calloc(s->n + 1, sizeof(*s->members));
+	if (!s->stack || !s->members)
+		return -ENOMEM;
+	take_depths(s);
+	r = take_all_apart(s);
+	link_targets(s);
+	return r;
+}
+
+int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
+		    struct gs_exit *ret_exits, size_t max)
+{
+	GS_CLEANUP(steps_fini) struct steps s = {.bytes = bytes, .around = around};
+	struct gs_exit exit;
+	size_t n = 0;
+	int r = take_steps(&s, code);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < s.n_own && !s.is_unclear; i++)
+		if (s.items[i].flow == FLOW_RET && !s.items[i].in_tail)
+			look_for_tail(&s, &s.items[i]);
+	for (size_t i = 0; i < s.n; i++) {
+		if (!exit_of(&s, i, &exit))
+			continue;
+		if (n == max)
+			return -E2BIG;
+		ret_exits[n++] = exit;
+	}
+	return n ? (int)n : -EILSEQ;
 }

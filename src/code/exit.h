@@ -1,9 +1,19 @@
 /*
  * Where a function is left, without return probes (src/bpf/scope.bpf.h tells why): the cheapest set
  * of instructions of which each call that returns passes exactly one. A ret itself is
- * single-stepped by the kernel, which costs ten times a probe in a virtual machine. But the block
- * that ends with it is entered by jumps, and these are emulated: a probe on each of them, and the
- * flags, tell when it is. Only where a block is entered behind a call the ret has to be taken.
+ * single-stepped by the kernel, which costs ten times a probe in a virtual machine. But jumps and
+ * direct calls are emulated. So, of each ret, the smallest part of the function is taken that
+ *
+ * - holds the ret, and whatever follows one of its instructions (who is in does not come out), and
+ * - is entered by emulated instructions only: jumps, conditional ones, and calls of functions that
+ *   give memory back.
+ *
+ * The probes are on the ways into these parts. A conditional jump is probed with its condition, and
+ * without where both its sides lead in. What is between such a probe and the ret restores
+ * registers: the function is told to end some ns before it does, and before the call where it ends
+ * with one, as in "je 1f; call free; 1: pop; ret". Where there is no such part, because it would
+ * hold other calls, a jump back, or the beginning of the function, the ret has to be taken; so for
+ * all of a function with jumps of which one cannot tell where they lead.
  */
 #ifndef GS_CODE_EXIT_H
 #define GS_CODE_EXIT_H
@@ -13,7 +23,8 @@
 #include <stdint.h>
 
 struct gs_exit {
-	uint32_t offset_bytes;
+	int64_t offset_bytes; /* from the function's first byte; in a part apart it may be negative
+			       */
 	uint32_t frame_bytes; /* the stack pointer is at most so far below that at the entry; 0: as
 			       * at the entry */
 	uint8_t condition;    /* of a conditional jump: low four bits of its opcode */
@@ -21,9 +32,26 @@ struct gs_exit {
 	bool is_stepped;
 };
 
-/* The ways out of the x86-64 function that is code, whole. Returns how many, at most max; -EILSEQ:
- * none, or not all of it could be decoded; -E2BIG: more than max. A jump to another function in
- * place of a return is one, too; an indirect jump is taken for one within the function. */
-int gs_exits_x86_64(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max);
+enum gs_callee {
+	GS_CALLEE_WORK,      /* any */
+	GS_CALLEE_RELEASE,   /* gives memory back, and throws nothing: no work of its caller's */
+	GS_CALLEE_NO_RETURN, /* what stands behind the call is not behind it */
+};
+
+/* What can be asked about what is not the function itself. Offsets are from its first byte. */
+struct gs_exit_around {
+	void *ctx;
+	/* The code there; how many bytes. Compilers put what is rarely run apart (.cold), and jump
+	 * from there back into the function. */
+	size_t (*read)(void *ctx, int64_t offset_bytes, uint8_t *buf, size_t bytes);
+	enum gs_callee (*callee)(void *ctx, int64_t offset_bytes);
+};
+
+/* The ways out of the x86-64 function that is code, whole. Without around, calls are work and no
+ * part is apart. Returns how many, at most max; -EILSEQ: none, or not all of it could be decoded;
+ * -E2BIG: more than max. A jump to another function in place of a return is one, too; an indirect
+ * jump is taken for one within the function. */
+int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
+		    struct gs_exit *ret_exits, size_t max);
 
 #endif

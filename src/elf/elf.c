@@ -137,8 +137,7 @@ static int place_sections(struct gs_elf *elf, const Elf64_Ehdr *eh, struct gs_er
 	return 0;
 }
 
-/* The entries before DT_NULL. */
-static int read_dynamic(const struct gs_elf *elf, Elf64_Dyn **ret_dynamic, size_t *ret_n)
+int gs_elf_read_dynamic(const struct gs_elf *elf, Elf64_Dyn **ret_dynamic, size_t *ret_n)
 {
 	GS_FREE Elf64_Dyn *dynamic = NULL;
 	size_t n = elf->dynamic_bytes / sizeof(*dynamic), end = 0;
@@ -168,7 +167,7 @@ static int read_dynamic_tables(struct gs_elf *elf)
 	uint64_t off, bytes;
 	uint32_t sysv_head[2];
 	size_t n;
-	int r = read_dynamic(elf, &dynamic, &n);
+	int r = gs_elf_read_dynamic(elf, &dynamic, &n);
 
 	if (r < 0)
 		return r;
@@ -474,7 +473,7 @@ int gs_elf_read_needs(struct gs_elf *elf, struct gs_elf_needs *ret_needs)
 	GS_CLEANUP(gs_elf_needs_fini) struct gs_elf_needs needs = {0};
 	GS_FREE Elf64_Dyn *dynamic = NULL;
 	size_t n;
-	int r = read_dynamic(elf, &dynamic, &n);
+	int r = gs_elf_read_dynamic(elf, &dynamic, &n);
 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = add_need(elf, &dynamic[i], &needs);

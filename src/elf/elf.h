@@ -66,6 +66,11 @@ typedef int (*gs_elf_text_fn)(void *ctx, const char *text);
 int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, void *ctx,
 		     struct gs_err *err);
 
+/* The name of the function of another file, or of this one through the linker, to which the stub at
+ * file_off (of .plt and its kin) jumps. -ENOENT: no such stub stands there, or its name does not
+ * fit. Reads the relocations: who asks often keeps the answer. */
+int gs_elf_stub_name(struct gs_elf *elf, uint64_t file_off, char *ret_name, size_t bytes);
+
 /* True when the file has a .symtab (is not stripped). */
 bool gs_elf_has_symtab(struct gs_elf *elf);
 

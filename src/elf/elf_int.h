@@ -5,6 +5,7 @@
 #ifndef GS_ELF_ELF_INT_H
 #define GS_ELF_ELF_INT_H
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -59,6 +60,9 @@ bool gs_elf_inside(const struct gs_elf *elf, uint64_t off, uint64_t bytes);
 /* Where the byte at vaddr lies in the file, and how many follow it in its segment. */
 bool gs_elf_vaddr_to_off(const struct gs_elf *elf, uint64_t vaddr, bool executable,
 			 uint64_t *ret_off, uint64_t *ret_bytes);
+
+/* The entries of the dynamic segment before DT_NULL; *ret_dynamic is the caller's. */
+int gs_elf_read_dynamic(const struct gs_elf *elf, Elf64_Dyn **ret_dynamic, size_t *ret_n);
 
 /* Find the tables of the section headers. The same answer each time. */
 int gs_elf_read_sections(struct gs_elf *elf);

@@ -158,8 +158,9 @@ enum gs_post {
 
 /*
  * The cookie of a probe on a scope: the function's id, and, where the probe stands on a way out of
- * the function, what tells that the function is left now. The way out is a ret, or a jump; of a
- * conditional one the condition tells (the low four bits of its opcode), by the flags register.
+ * the function, what tells that the function is left now. The way out is a ret, a jump or a call;
+ * of a conditional one the condition tells (the low four bits of its opcode), by the flags
+ * register.
  */
 #define GS_COOKIE_EXIT      (1ull << 16)
 #define GS_COOKIE_TAKEN     (1ull << 17) /* left when the condition holds */

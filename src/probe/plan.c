@@ -140,6 +140,7 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 
 #define MAX_EXITS          256u
 #define MAX_FUNCTION_BYTES (256u << 10)
+#define MAX_CALLEES        65536u
 
 /* Probes where the function is left, for the one just added. 0, or why there are none. */
 static int add_exits(struct plan *plan, const struct plan_context *c,
@@ -148,6 +149,8 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 	GS_FREE uint8_t *code = NULL;
 	struct gs_exit exits[MAX_EXITS];
 	struct place exit = *entry;
+	struct around around = {c, symbol->file_off};
+	const struct gs_exit_around asked = {&around, around_read, around_callee};
 	int n, r = 0;
 
 	if (symbol->size_bytes == 0 || symbol->size_bytes > MAX_FUNCTION_BYTES)
@@ -158,11 +161,14 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 	if (gs_elf_read(c->elf, symbol->file_off, code, symbol->size_bytes) !=
 	    (long)symbol->size_bytes)
 		return -EILSEQ;
-	n = gs_exits_x86_64(code, symbol->size_bytes, exits, MAX_EXITS);
+	n = gs_exits_x86_64(code, symbol->size_bytes, &asked, exits, MAX_EXITS);
 	for (int i = 0; r == 0 && i < n; i++) {
 		const struct gs_exit *e = &exits[i];
 
-		exit.file_off = symbol->file_off + e->offset_bytes;
+		exit.file_off = symbol->file_off + (uint64_t)e->offset_bytes;
+		gs_log(3, "%s: left at 0x%llx%+lld%s", c->path,
+		       (unsigned long long)symbol->file_off, (long long)e->offset_bytes,
+		       e->is_stepped ? ", single-stepped" : "");
 		exit.cookie = GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
 			      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |
 			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
@@ -242,10 +248,12 @@ int plan_file(struct plan *plan, const struct selection *selection,
 	      const struct gs_probe_options *options, const struct features *features,
 	      const struct gs_mapped_file *file, struct gs_err *err)
 {
+	GS_CLEANUP(gs_map_fini) struct gs_map callees = GS_MAP_INIT(MAX_CALLEES);
 	struct plan_context c = {.selection = selection,
 				 .options = options,
 				 .features = features,
-				 .path = file->path};
+				 .path = file->path,
+				 .callees = &callees};
 	int r = gs_elf_open(file->open_path, &c.elf, err);
 
 	if (r < 0)

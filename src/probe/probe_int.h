@@ -4,8 +4,10 @@
 
 #include <bpf/libbpf.h>
 
+#include "base/map.h"
 #include "elf/elf.h"
 #include "elf/library.h"
+#include "code/exit.h"
 #include "probe/probe.h"
 #include "code/site.h"
 #include "probe/watch.h"
@@ -122,6 +124,7 @@ struct plan_context {
 	const struct features *features;
 	const char *path; /* of the file, as the process names it */
 	struct gs_elf *elf;
+	struct gs_map *callees; /* file offset of what is called -> enum gs_callee */
 };
 
 /* Put a probe where it is cheap into a function; name is for messages. 0 also when the function
@@ -141,6 +144,16 @@ int plan_add_scope(struct plan *plan, const struct plan_context *context,
 int plan_file(struct plan *plan, const struct selection *selection,
 	      const struct gs_probe_options *options, const struct features *features,
 	      const struct gs_mapped_file *file, struct gs_err *err);
+
+/* --- around.c: what is around a function, for gs_exits_x86_64() --- */
+
+struct around {
+	const struct plan_context *context;
+	uint64_t file_off; /* of the function */
+};
+
+size_t around_read(void *around, int64_t offset_bytes, uint8_t *buf, size_t bytes);
+enum gs_callee around_callee(void *around, int64_t offset_bytes);
 
 /* --- torch.c: operators of PyTorch --- */
 

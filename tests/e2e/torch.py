@@ -228,13 +228,13 @@ def step_counts(n):
         'aten::linear': 2 * n, 'aten::addmm': 2 * n, 'aten::add.Tensor': 6 * n, 'aten::_foreach_add_.List': n,
         'aten::add_.Tensor': 4 * n, 'aten::copy_': n, 'aten::native_layer_norm_backward': 5 * n,
         'autograd::execute': n + jumps, 'aten::cos': n, 'aten::size.int': 7 * n, 'aten::all_reduce': n,
-        'aten::recurse': 7 * n,
+        'aten::recurse': 7 * n, 'aten::relu': 5 * n + jumps,
     }  # fmt: skip
     asked = {
         'aten::addmm': [4 * n, 0, 2 * n, 0, 2 * n, 8192 * n], 'aten::add.Tensor': [8 * n, 0, 0, 0, 0, 0],
         'aten::add_.Tensor': [4 * n, 0, 0, 0, 0, 0], 'aten::copy_': [0, 2 * n, 0, 0, 0, 2048 * n],
         'aten::native_layer_norm_backward': [5 * n, 0, 0, 0, 0, 0], 'aten::recurse': [n, 0, 0, 0, 0, 0],
-        'aten::all_reduce': [0, 0, 0, 2 * n, 1, 2048 * n],
+        'aten::all_reduce': [0, 0, 0, 2 * n, 1, 2048 * n], 'aten::relu': [5 * n + jumps, 0, 0, 0, 0, 0],
     }  # fmt: skip
     return calls, asked
 
@@ -254,10 +254,22 @@ def attribution(t):
         t.equal(f'{mode}: asked for', uses(run), asked)
         # Those that a longjmp left.
         t.equal(f'{mode}: unmatched', run.lost('unmatched'), n // 10 * threads)
-        t.equal(f'{mode}: launches', run.calls('cudaLaunchKernel'), 22 * n * threads + n * threads)
+        t.equal(f'{mode}: launches', run.calls('cudaLaunchKernel'), 28 * n * threads + n // 10 * threads)
+        t.equal(f'{mode}: thrown', row(run, 'aten::relu'), (calls['aten::relu'], n // 10 * threads))
     again = t.tool('report', '--format=json', t.path('a.gst'), status=0)
     t.equal('report', {u['name']: u['launches'] for u in json.loads(again.out)['by_operator']},
             {k: v[0] for k, v in asked.items()})
+
+
+@case("an operator as PyTorch's own builds have it: no way out of it is single-stepped, none counts twice")
+def wheel(t):
+    n = 100
+    for mode in [], ['-o', t.path('a.gst')]:
+        run = t.trace('--op=relu', *mode, command=t.app(str(n), '2', name='fake_torch'))
+        t.equal(f'calls {mode}', row(run, 'aten::relu'), (2 * (5 * n + n // 10), 2 * n // 10))
+        t.nothing_lost(run)
+        files = [f for f in run.summary['attached'] if f['path'].endswith('fake/libtorch_cpu.so')]
+        t.equal('probes', [(f['probes'], f['probes_stepped']) for f in files], [(5, 0)])
 
 
 @case('operators are chosen by name, overload, pattern and set')
@@ -273,9 +285,9 @@ def selection(t):
     t.equal('by patterns', chosen('--op=_foreach_*,aten::co*'), ['aten::_foreach_add_.List', 'aten::copy_', 'aten::cos'])
     t.true('size is left out', 'aten::size.int' not in chosen('--layer=torch'))
     t.true('and is in all', 'aten::size.int' in chosen('--op-set=all'))
-    t.equal('eacgm', chosen('--op-set=eacgm'), ['TorchAdd', 'TorchLinear'])
+    t.equal('eacgm', chosen('--op-set=eacgm'), ['TorchAdd', 'TorchLinear', 'TorchReLU'])
     run = t.trace('--op=add', command=app)
-    t.equal('CUDA is traced beside', run.calls('cudaLaunchKernel'), 230)
+    t.equal('CUDA is traced beside', run.calls('cudaLaunchKernel'), 281)
     run = t.trace('--layer=cuda', command=app)
     t.equal('no operator unless asked', [f for f in run.summary['functions'] if f['layer'] == 'torch'], [])
     t.equal('nor attribution', run.summary['by_operator'], [])

@@ -1,8 +1,9 @@
 /*
  * fake_torch STEPS THREADS: what a training step asks of operators, from each of some threads.
  * A step: 2 linear (addmm below), add.Tensor of 3, _foreach_add_.List of 4, copy_ of 2, a backward
- * pass of 5 native_layer_norm_backward, cos, 7 size.int, all_reduce of 2, recurse 6 deep, and a
- * launch outside of every operator. Every tenth step an operator is left by longjmp.
+ * pass of 5 native_layer_norm_backward, cos, 7 size.int, all_reduce of 2, recurse 6 deep, relu by
+ * each of its 5 ways, and a launch outside of every operator. Every tenth step an operator is left
+ * by longjmp, and relu by an exception.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -31,8 +32,14 @@ static void *run(void *arg)
 			fake_op_size_int(k);
 		fake_op_all_reduce(2);
 		fake_op_recurse(6);
-		if (i % 10 == 9)
+		for (int how = 0; how < FAKE_WHEEL_THROWS; how++)
+			if (fake_wheel_try(how) != 1)
+				abort();
+		if (i % 10 == 9) {
 			fake_engine_execute(-1);
+			if (fake_wheel_try(FAKE_WHEEL_THROWS) != -1)
+				abort();
+		}
 		cudaLaunchKernel(&n_steps, one, one, NULL, 0, NULL);
 	}
 	return NULL;

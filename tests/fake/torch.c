@@ -6,6 +6,7 @@
 #include "torch.h"
 
 #include <setjmp.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "nccl_abi.h"
@@ -27,6 +28,7 @@ __attribute__((visibility("default"))) const char *const fake_schemas[] = {
 	"size.int(Tensor self, int dim) -> int",
 	"all_reduce(Tensor self) -> Tensor",
 	"recurse(Tensor self) -> Tensor",
+	"relu(Tensor self) -> Tensor",
 };
 
 static char buffer[2][1024];
@@ -141,6 +143,38 @@ PUBLIC int fake_op_jump(int n)
 		longjmp(out, 1);
 	return launch();
 }
+
+/* Of libstdc++. */
+void *__cxa_allocate_exception(size_t bytes);
+_Noreturn void __cxa_throw(void *exception, const void *type, void (*end)(void *));
+extern const char type_of_int[] __asm__("_ZTIi");
+
+/* What lies in the frame of the operator. */
+struct wheel_frame {
+	char *text; /* own, or memory to give back */
+	size_t bytes;
+	char own[0x50];
+	char has_text;
+};
+
+/* Called from torch_wheel.S, which gives the memory back. */
+__attribute__((visibility("hidden"))) int fake_wheel_work(int how, struct wheel_frame *frame);
+
+int fake_wheel_work(int how, struct wheel_frame *frame)
+{
+	int calls = launch();
+
+	frame->has_text =
+		how == FAKE_WHEEL_TEXT || how == FAKE_WHEEL_MEMORY || how == FAKE_WHEEL_SLOW;
+	frame->text = how == FAKE_WHEEL_TEXT ? frame->own : frame->has_text ? malloc(100) : NULL;
+	if (how == FAKE_WHEEL_THROWS)
+		__cxa_throw(__cxa_allocate_exception(sizeof(int)), type_of_int, NULL);
+	return calls;
+}
+
+_Static_assert(offsetof(struct wheel_frame, own) == 0x10 &&
+		       offsetof(struct wheel_frame, has_text) == 0x60,
+	       "torch_wheel.S has these");
 
 PUBLIC void fake_engine_execute(int n)
 {

@@ -22,6 +22,19 @@ int fake_op_all_reduce(int n) OP("10all_reduce");                    /* n collec
 int fake_op_recurse(int depth) OP("7recurse"); /* itself; a launch in the last */
 int fake_op_jump(int n) OP("9no_schema");      /* longjmp when n is 1, else launch */
 
+/* The ways through an operator of PyTorch's own builds (torch_wheel.S). Each makes a launch. */
+enum fake_wheel {
+	FAKE_WHEEL_PLAIN,  /* no flag */
+	FAKE_WHEEL_TEXT,   /* a string without memory of its own */
+	FAKE_WHEEL_MEMORY, /* one with memory, which is given back */
+	FAKE_WHEEL_SLOW,   /* a way that comes back by a jump; with memory */
+	FAKE_WHEEL_APART,  /* one through the part apart; no flag */
+	FAKE_WHEEL_THROWS, /* left by an exception, behind the launch */
+	FAKE_WHEEL_N
+};
+int fake_op_relu(int how) OP("4relu");
+int fake_wheel_try(int how); /* the same; -1 when it threw */
+
 /* autograd::execute: n times native_layer_norm_backward; n < 0: no_schema, left by longjmp. */
 void fake_engine_execute(int n) __asm__("_ZN5torch8autograd6Engine7executeEv");
 

@@ -65,6 +65,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			abort();
 		if (gs_elf_read_needs(elf, &needs) == 0)
 			gs_elf_needs_fini(&needs);
+		for (size_t at = 0; at < bytes && at < 4096; at += 16) {
+			if (gs_elf_stub_name(elf, at, out, sizeof(out)) == 0 &&
+			    !memchr(out, 0, sizeof(out)))
+				abort();
+		}
 		if (gs_elf_read(elf, bytes / 2, out, sizeof(out)) < 0)
 			abort();
 		gs_elf_close(&elf);
