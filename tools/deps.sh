@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(gcc make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
-	libzstd-dev libcmocka-dev linux-libc-dev python3 python3-yaml protobuf-compiler zstd)
+	libzstd-dev libiberty-dev libcmocka-dev linux-libc-dev python3 python3-yaml protobuf-compiler zstd)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "deps: this is not a Debian or Ubuntu machine: install by hand what corresponds to: ${packages[*]}" >&2

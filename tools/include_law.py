@@ -6,19 +6,20 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "stack", "view"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
-    "feed": BELOW | {"feed", "place"},
+    "feed": BELOW | {"feed", "place", "stack"},
     "export": BELOW | {"export"},
     "cmd": BELOW | FIRST | {"feed", "export", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["probe"] |= {"elf"}
+ALLOWED["stack"] |= {"elf"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

@@ -14,6 +14,7 @@
 #define GS_BPF_CALL_H
 
 #include "decide.bpf.h"
+#include "native.bpf.h"
 #include "model/class.h"
 
 const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
@@ -31,6 +32,7 @@ struct outcome {
 	__s32 ret;
 	__u32 id;
 	__u32 flags;
+	__u32 native_stack;
 	bool failed;
 };
 
@@ -638,7 +640,7 @@ static __always_inline bool send_call(struct gs_thread *t, const struct gs_frame
 	e->depth = depth;
 	e->scope = t->scope_depth ? t->scope[(t->scope_depth - 1) & SCOPE_MASK].func : 0;
 	e->py_stack = 0;
-	e->native_stack = 0;
+	e->native_stack = o->native_stack;
 	e->aux = saved(f, d->v_aux);
 	e->bytes = o->bytes;
 	e->stream = saved(f, d->v_stream);
@@ -667,12 +669,15 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	    d->post == GS_POST_COPY2D_DRV || d->post == GS_POST_COPY3D_DRV)
 		o.bytes = call_bytes(f, d, &o);
 	if (gs_config.events) {
-		if (o.dur_ns < gs_config.min_dur_ns)
+		if (o.dur_ns < gs_config.min_dur_ns) {
 			lose(d->layer, GS_LOSS_SHORT);
-		else if (send_call(t, f, d, depth, &o))
-			return;
-		else
+		} else {
+			if (gs_config.native_stack_at)
+				o.native_stack = native_at_return(ctx, d->layer, d->op);
+			if (send_call(t, f, d, depth, &o))
+				return;
 			lose(d->layer, GS_LOSS_RING_FULL);
+		}
 	}
 	aggregate(t, slot, &o);
 }

@@ -155,7 +155,8 @@ struct gs_kernel_config {
 	__u8 task_storage;    /* 1: the kernel has it for tracing programs */
 	__u8 py_stack_at;     /* enum gs_stack_at: when a Python stack is taken */
 	__u8 native_stack_at; /* likewise */
-	__u8 pad[3];
+	__u8 native_units;    /* GS_STACK_UNITs copied of a native stack */
+	__u8 pad[2];
 	char comm[16];          /* GS_FILTER_COMM, padded with zeros */
 	__u64 slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
 	__u64 sample_period_ns; /* between two of the timer's samples on a processor; 0 none */
@@ -180,6 +181,8 @@ struct gs_kernel_state {
 	__u32 n_threads;  /* thread slots handed out so far, from 1 */
 	__u32 n_cells;    /* cells handed out so far, from 1 */
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
+	__u32 n_native; /* native stacks taken so far: their ids */
+	__u32 pad;
 };
 
 /* Task storage of each thread that came by. */
