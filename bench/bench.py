@@ -155,7 +155,10 @@ class Bench:
                                                            "--cpu", self.cpu)), ""),
             "floor": floor("session"),
             "floor-clock": floor("session-clock"),
+            "floor-hist": floor("session-hist"),
             "floor-ring": floor("session-ring"),
+            "floor-told": floor("session-told"),
+            "floor-told-read": floor("session-told-read"),
             "summary": ours(),
             "events-gst": ours(file="gst"),
             "events-pftrace": ours(file="pftrace"),
@@ -305,8 +308,9 @@ class Bench:
         return f"{out['per_s'] / 1e6:.1f} M/s {kept} ({cpu:.0f}% CPU)"
 
     def reading(self):
-        say("\nreading at 100,000 events/s: gpuscope's processor time over 5 s, its peak memory, memory of "
-            "its maps (targets: < 5 % of a core, < 64 MiB)")
+        say("\nreading at 100,000 events/s: gpuscope's processor time over 5 s, its peak memory (the "
+            "kernel's maps that it sees are among it, the ring twice), memory of all its maps (targets: < 5 % of "
+            "a core, < 64 MiB)")
         for mode, options in self.modes():
             def during(pid):
                 time.sleep(1.5)
@@ -315,7 +319,7 @@ class Bench:
                 return (self.cpu_ns(pid) - before) / 5e7, self.memory(pid)
             command = self.spin("launch", "--rate", 100000, "--seconds", 8, "--cpu", self.cpu)
             _, summary, (cpu, (own, maps)) = self.gpuscope(options, command, during=during)
-            met = "met" if cpu < 5 and own + maps < 64 << 20 else "NOT met"
+            met = "met" if cpu < 5 and own < 64 << 20 else "NOT met"
             say(f"  {mode:10s}{cpu:6.2f} %  {own / 2**20:6.1f} MiB + {maps / 2**20:6.1f} MiB  "
                 f"lost {self.lost(summary)}  {met}")
 

@@ -3,6 +3,7 @@
  * read the clock at both ends. Nothing that measures durations with uprobes can cost less.
  */
 #include "kernel.bpf.h"
+#include "model/hist.h"
 #include "session.bpf.h"
 
 SEC("?uprobe")
@@ -39,14 +40,100 @@ int floor_session_ring(struct pt_regs *ctx)
 		*start = bpf_ktime_get_ns();
 		return 0;
 	}
-	record = bpf_ringbuf_reserve(&floor_ring, 96, 0);
+	record = bpf_ringbuf_reserve(&floor_ring, 104, 0);
 	if (!record)
 		return 0;
 	record[0] = *start;
 	record[1] = bpf_ktime_get_ns() - *start;
-	for (int i = 2; i < 12; i++)
+	for (int i = 2; i < 13; i++)
 		record[i] = 0;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* The least that says what a call was: which function, thread and processor, its result and the
+ * arguments that are in registers; in a record or added up. No nesting, no choice of processes, no
+ * account of what is lost. And the same with what a call such as cudaMalloc returns through its
+ * first argument: one read of the process's memory. */
+struct told {
+	__u64 start_ns, dur_ns;
+	__u32 pid, tid, cpu, ret;
+	__u64 func, arg[3], out[2];
+	__u64 rest[3];
+};
+_Static_assert(sizeof(struct told) == 104, "told");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 512 * 64);
+	__type(key, __u32);
+	__type(value, __u64);
+} floor_hist SEC(".maps");
+
+static __always_inline int tell(struct pt_regs *ctx, _Bool read)
+{
+	__u64 *start = bpf_session_cookie(), now;
+	struct task_struct *task;
+	struct told *record;
+
+	if (!*start) {
+		*start = bpf_ktime_get_ns();
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	task = (void *)bpf_get_current_task_btf();
+	record = bpf_ringbuf_reserve(&floor_ring, sizeof(*record), 0);
+	if (!record)
+		return 0;
+	record->start_ns = *start;
+	record->dur_ns = now - *start;
+	record->pid = task->tgid;
+	record->tid = task->pid;
+	record->cpu = bpf_get_smp_processor_id();
+	record->ret = (__u32)ctx->ax;
+	record->func = bpf_get_attach_cookie(ctx);
+	record->arg[0] = ctx->di;
+	record->arg[1] = ctx->si;
+	record->arg[2] = ctx->dx;
+	record->out[0] = 0;
+	record->out[1] = 0;
+	record->rest[0] = 0;
+	record->rest[1] = 0;
+	record->rest[2] = 0;
+	/* The stack is as good as any other memory here: what costs is the read. */
+	if (read)
+		bpf_probe_read_user(record->out, 8, (void *)ctx->sp);
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+SEC("?uprobe")
+int floor_session_told(struct pt_regs *ctx)
+{
+	return tell(ctx, 0);
+}
+
+SEC("?uprobe")
+int floor_session_told_read(struct pt_regs *ctx)
+{
+	return tell(ctx, 1);
+}
+
+SEC("?uprobe")
+int floor_session_hist(struct pt_regs *ctx)
+{
+	__u64 *start = bpf_session_cookie(), now, *count;
+	__u32 key;
+
+	if (!*start) {
+		*start = bpf_ktime_get_ns();
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	key = (bpf_get_attach_cookie(ctx) & 511) * 64 + (gs_log2_u64(now - *start) & 63);
+	count = bpf_map_lookup_elem(&floor_hist, &key);
+	if (count)
+		(*count)++;
 	return 0;
 }
 

@@ -1,9 +1,11 @@
 /*
- * floor: puts an empty program, one that reads the clock, or one that also sends a record, on a
- * function's entry and return, says READY, and waits for a signal.
+ * floor: puts one of the programs of floor.bpf.c on a function's entry and return, says READY, and
+ * waits for a signal.
  *
- *   floor session|session-clock|session-ring|pair|pair-clock FILE FUNCTION [BYTES]
+ *   floor PROGRAM FILE FUNCTION [BYTES]
  *
+ * PROGRAM is session or pair (empty), session-clock, pair-clock, session-ring, session-hist,
+ * session-told or session-told-read.
  * BYTES is how far into the function the probe goes. Status 3: this kernel has no such links.
  */
 #include <errno.h>
@@ -68,27 +70,25 @@ int main(int argc, char **argv)
 {
 	struct floor_bpf *s = floor_bpf__open();
 	bool session = argc > 1 && strncmp(argv[1], "session", 7) == 0;
-	bool clock = argc > 1 && strstr(argv[1], "clock");
 	unsigned type = session ? ATTACH_UPROBE_SESSION : ATTACH_UPROBE_MULTI;
 	struct bpf_program *prog;
 	unsigned long offset;
+	char name[64];
 	uint64_t cookie = 1;
 	sigset_t set;
 	int r;
 
 	if (argc < 4 || !s) {
-		fprintf(stderr,
-			"floor session|session-clock|session-ring|pair|pair-clock FILE FUNCTION "
-			"[BYTES]\n");
+		fprintf(stderr, "floor PROGRAM FILE FUNCTION [BYTES]\n");
 		return 2;
 	}
 	libbpf_set_print(quiet);
-	if (session && strstr(argv[1], "ring"))
-		prog = s->progs.floor_session_ring;
-	else if (session)
-		prog = clock ? s->progs.floor_session_clock : s->progs.floor_session;
-	else
-		prog = clock ? s->progs.floor_pair_clock : s->progs.floor_pair;
+	snprintf(name, sizeof(name), "floor_%s", argv[1]);
+	for (char *p = name; *p; p++)
+		*p = *p == '-' ? '_' : *p;
+	prog = bpf_object__find_program_by_name(s->obj, name);
+	if (!prog)
+		return fail(argv[1], -ENOENT);
 	bpf_program__set_autoload(prog, true);
 	bpf_program__set_expected_attach_type(prog, (enum bpf_attach_type)type);
 	r = floor_bpf__load(s);

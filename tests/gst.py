@@ -43,7 +43,15 @@ KINDS = {
          " n_excluded _ " + " ".join("excluded%d" % i for i in range(16))),
     11: ("COUNTER", "IIQqII", "process name_str time_ns value unit _"),
     12: ("END", "QiI", "end_ns exit_status reason_str"),
+    13: ("FRAME", "IHHIIIIQ", "id frame_kind _ function_str file_str line first_line file_off"),
+    14: ("STACK", "IIHHI", "id process stack_kind stack_flags n_frames"),
+    15: ("SAMPLE", "QQIIIIII", "time_ns period_ns thread scope py_stack native_stack cpu _"),
+    16: ("VALUES", "II", "n_values _"),
+    17: ("USE", "IIQQQQQQQQ", "thread function time_ns launches copies allocs collectives others"
+         " total_ns bytes"),
 }
+# What later versions put behind the fields of a kind; there when the record is long enough.
+LATER = {6: ("IIIIQ", "scope py_stack native_stack _ flow")}
 
 
 class Bad(Exception):
@@ -78,6 +86,9 @@ def record_fields(kind, body):
     out = {"kind": name}
     out.update(kv for kv in zip(fields.split(), layout.unpack_from(body)) if kv[0] != "_")
     tail = body[layout.size:]
+    if kind in LATER and len(tail) >= struct.calcsize("<" + LATER[kind][0]):
+        later, fields = LATER[kind]
+        out.update(kv for kv in zip(fields.split(), struct.unpack_from("<" + later, tail)) if kv[0] != "_")
     if name == "STRING":
         if out["text_bytes"] > len(tail):
             raise Bad("a text longer than its record")
@@ -87,6 +98,14 @@ def record_fields(kind, body):
             raise Bad("more buckets than the record has room for")
         out["buckets"] = [list(struct.unpack_from("<II", tail, 8 * i))
                           for i in range(out["n_buckets"])]
+    elif name == "STACK":
+        if out["n_frames"] * 4 > len(tail):
+            raise Bad("more frames than the record has room for")
+        out["frames"] = list(struct.unpack_from("<%dI" % out["n_frames"], tail))
+    elif name == "VALUES":
+        if out["n_values"] * 16 > len(tail):
+            raise Bad("more values than the record has room for")
+        out["values"] = [list(struct.unpack_from("<IIQ", tail, 16 * i)) for i in range(out["n_values"])]
     return out
 
 
@@ -116,7 +135,7 @@ class Reader:
          crc) = FILE_HEADER.unpack_from(data)
         if crc != zlib.crc32(data[:FILE_HEADER.size - 4]):
             raise Bad("the file header is damaged")
-        if major != 1 or record_version > 1 or flags:
+        if major != 1 or record_version > 2 or flags:
             raise Bad("of a later version")
         self.start = header_bytes
 

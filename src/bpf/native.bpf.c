@@ -33,7 +33,7 @@ int gs_native_sample(struct bpf_perf_event_data_head *ctx)
 	if (!t)
 		return 0;
 	stack = gs_config.native_stack_at & GS_AT_SAMPLE
-			? native_send(user_regs(&ctx->regs), GS_LAYER_NONE, false)
+			? native_send((__u64)user_regs(&ctx->regs), GS_LAYER_NONE, 0)
 			: 0;
 	e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 	if (!e) {

@@ -120,9 +120,10 @@ static __always_inline __u32 native_bytes(struct gs_event_stack_bytes *e)
 	return n;
 }
 
-/* Sends the present thread's stack; the id of the capture, 0 when it could not be. after_call: regs
- * are those of a return (the probe of a function's end). Not inlined: it is large. */
-static __noinline __u32 native_send(struct pt_regs *regs, __u32 layer, bool after_call)
+/* Sends the present thread's stack; the id of the capture, 0 when it could not be. from: its
+ * registers; after_call: they are those of a return (the probe of a function's end). Not static:
+ * the verifier looks at it once, whatever calls it. */
+__noinline __u32 native_send(__u64 from, __u32 layer, __u32 after_call)
 {
 	struct gs_kernel_state *s = state_get();
 	struct gs_event_stack_bytes *e;
@@ -131,7 +132,7 @@ static __noinline __u32 native_send(struct pt_regs *regs, __u32 layer, bool afte
 
 	if (!s || !gs_config.native_units)
 		return 0;
-	if (bpf_probe_read_kernel(&r, sizeof(r), regs)) {
+	if (bpf_probe_read_kernel(&r, sizeof(r), (void *)from)) {
 		lose(layer, GS_LOSS_STACK);
 		return 0;
 	}
@@ -157,7 +158,7 @@ static __noinline __u32 native_send(struct pt_regs *regs, __u32 layer, bool afte
 	e->r13 = r.r13;
 	e->r14 = r.r14;
 	e->r15 = r.r15;
-	e->after_call = after_call;
+	e->after_call = after_call & 1;
 	e->pad[0] = e->pad[1] = e->pad[2] = 0;
 	e->n_bytes = native_bytes(e);
 	e->n_returns = native_returns(e);
@@ -172,7 +173,7 @@ static __always_inline __u32 native_at_return(struct pt_regs *ctx, __u32 layer, 
 {
 	if (!(gs_config.native_stack_at & stack_at_class(op)))
 		return 0;
-	return native_send(ctx, layer, true);
+	return native_send((__u64)ctx, layer, 1);
 }
 
 #endif
