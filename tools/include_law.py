@@ -11,7 +11,7 @@ BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "model": BELOW,
-    "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
+    "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h", "model/python.h"},
     "feed": BELOW | {"feed", "place", "stack"},
     "export": BELOW | {"export"},
     "cmd": BELOW | FIRST | {"feed", "export", "cmd"},

@@ -15,6 +15,7 @@
 
 #include "decide.bpf.h"
 #include "native.bpf.h"
+#include "python.bpf.h"
 #include "model/class.h"
 #include "post.bpf.h"
 
@@ -203,10 +204,11 @@ static __always_inline void aggregate(struct gs_thread *t, __u32 slot, const str
 }
 
 /* One event into the ring; false when there was no room. */
-static __always_inline bool send_call(struct gs_thread *t, struct gs_frame *f,
+static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs_frame *f,
 				      const volatile struct gs_func_desc *d, __u32 depth,
 				      struct outcome *o)
 {
+	__u32 py_stack = py_stack_at_call(slot, d->op);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e)
@@ -223,7 +225,7 @@ static __always_inline bool send_call(struct gs_thread *t, struct gs_frame *f,
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
 	e->scope = t->scope_depth ? t->scope[(t->scope_depth - 1) & SCOPE_MASK].func : 0;
-	e->py_stack = 0;
+	e->py_stack = py_stack;
 	e->native_stack = o->native_stack;
 	e->aux = saved(f, d->v_aux);
 	e->bytes = o->bytes;
@@ -258,7 +260,7 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 		} else {
 			if (gs_config.native_stack_at)
 				o.native_stack = native_at_return(ctx, d->layer, d->op);
-			if (send_call(t, f, d, depth, &o))
+			if (send_call(t, slot, f, d, depth, &o))
 				return;
 			lose(d->layer, GS_LOSS_RING_FULL);
 		}

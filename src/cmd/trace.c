@@ -34,6 +34,7 @@ struct trace {
 	struct trace_options options;
 	struct gs_probe *probe;
 	struct trace_output *output;
+	struct trace_python *python;
 	struct child child;
 	int signal_fd;
 	struct inherited_signals inherited;
@@ -81,6 +82,13 @@ static void on_process(void *ctx, pid_t pid)
 	struct trace *t = ctx;
 
 	trace_output_process(t->output, pid);
+}
+
+static void on_python(void *ctx, pid_t pid)
+{
+	struct trace *t = ctx;
+
+	trace_python_look(t->python, pid);
 }
 
 /* --- the consumer thread --- */
@@ -272,7 +280,7 @@ static void control(struct trace *t)
 	for (;;) {
 		struct pollfd fds[2 + TRACE_MAX_PIDS];
 		size_t which[TRACE_MAX_PIDS], n = 0;
-		int timeout = time_left_ms(t);
+		int timeout = time_left_ms(t), retry;
 		uint64_t now;
 
 		fds[0] = (struct pollfd){.fd = t->signal_fd, .events = POLLIN};
@@ -283,12 +291,17 @@ static void control(struct trace *t)
 			which[n] = i;
 			fds[2 + n++] = (struct pollfd){.fd = t->pid_fds[i], .events = POLLIN};
 		}
+		retry = trace_python_tick(t->python);
+		if (retry >= 0 && retry < timeout)
+			timeout = retry;
 		poll(fds, 2 + n, timeout);
 		if (read_signals(t) || check_targets(t, fds + 2, which, n))
 			return;
 		now = gs_clock_mono_ns();
 		if (fds[1].revents || (fds[1].fd < 0 && now >= next_slow_ns))
 			gs_probe_watch_poll(t->probe);
+		if (fds[1].fd < 0 && now >= next_slow_ns)
+			trace_python_look_all(t->python);
 		if (now >= next_slow_ns) {
 			gs_probe_rescan(t->probe);
 			show_live(t);
@@ -364,6 +377,12 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.on_attach = on_attach,
 		.on_late = on_late,
 		.on_process = on_process,
+		.on_python = on_python,
+		.py_stack_at = o->py_stack_at,
+		.slow_scope_ns = o->slow_scope_ns,
+		.native_stack_at = o->native_stack_at,
+		.stack_bytes = o->stack_bytes,
+		.sample_period_ns = o->python_hz ? 1000000000u / o->python_hz : 0,
 		.ctx = t,
 	};
 
@@ -380,6 +399,12 @@ static void attach_first(struct trace *t)
 		return;
 	}
 	gs_probe_attach_running(t->probe);
+	if (o->n_pids && !o->follow) {
+		for (size_t i = 0; i < o->n_pids; i++)
+			trace_python_look(t->python, o->pids[i]);
+	} else {
+		trace_python_look_all(t->python);
+	}
 	/* Processes to come: the places where any program may load its libraries from. */
 	if (!o->n_pids || o->follow)
 		gs_probe_attach_candidates(t->probe, "/proc/self/exe", environ);
@@ -463,7 +488,9 @@ static int start(struct trace *t)
 		gs_say("%s", gs_err_text(&err, r));
 		return r == -ENOENT && !t->probe ? GS_EXIT_USAGE : gs_exit_status_of(r);
 	}
-	r = start_consumer(t);
+	r = trace_python_new(&t->options, t->probe, t->output, &t->python);
+	if (r == 0)
+		r = start_consumer(t);
 	if (r < 0) {
 		gs_say("cannot start a thread: %s", strerror(-r));
 		return GS_EXIT_FAILED;
@@ -476,7 +503,7 @@ static int start(struct trace *t)
 /* Stops, writes, tells. The exit status when there was no command. */
 static int finish(struct trace *t)
 {
-	bool nothing = gs_probe_n_files(t->probe) == 0;
+	bool nothing = gs_probe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
 	int r, s;
 
 	clear_live(t);
@@ -507,6 +534,7 @@ static void wait_for_child(struct trace *t)
 static void cleanup(struct trace *t)
 {
 	stop_consumer(t);
+	trace_python_free(&t->python);
 	trace_output_free(&t->output);
 	gs_probe_free(&t->probe);
 	for (size_t i = 0; i < t->options.n_pids; i++)

@@ -34,6 +34,14 @@ struct trace_options {
 	uint64_t min_dur_ns, duration_ns, max_bytes;
 	uint32_t ring_bytes;
 	unsigned avoid;
+	unsigned py_stack_at;     /* enum gs_stack_at */
+	unsigned native_stack_at; /* likewise */
+	uint32_t stack_bytes;     /* copied of each */
+	unsigned python_hz;       /* 0: no samples */
+	uint64_t slow_scope_ns;
+	bool python_wants_calls; /* stacks belong to calls: these come one by one */
+	const char *line_filters[TRACE_MAX_GLOBS];
+	size_t n_line_filters; /* 0: the usual one */
 	bool summary_only;
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
@@ -87,6 +95,36 @@ int summary_write_to(const char *path, FILE *fallback, const struct gs_summary *
 /* The style of a summary on this stream when it is a terminal: its width and, when they are left to
  * it, colours. */
 void summary_style_of(FILE *stream, bool color_auto, struct gs_summary_style *style);
+
+/* --- trace_python.c --- */
+
+/* Words of --python-hz and --python-at; false: wrong. Then what follows from all options. */
+bool trace_python_take_hz(struct trace_options *options, const char *word);
+bool trace_python_take_at(struct trace_options *options, const char *word);
+void trace_python_settle(struct trace_options *options);
+
+/* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take.
+ */
+struct trace_python;
+
+int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
+		     struct trace_output *output, struct trace_python **ret_python);
+void trace_python_free(struct trace_python **python);
+
+/* A process may have got an interpreter; all may. */
+void trace_python_look(struct trace_python *python, pid_t pid);
+void trace_python_look_all(struct trace_python *python);
+
+/* Asks again for those that were not ready. In how many ms it is to be called next; -1 none. */
+int trace_python_tick(struct trace_python *python);
+unsigned trace_python_n_found(const struct trace_python *python);
+
+/* --- trace_stacks.c: --stacks and --stack-bytes --- */
+
+bool trace_stacks_take(struct trace_options *options, char *words);
+bool trace_stacks_take_bytes(struct trace_options *options, const char *word);
+/* What follows from all options. */
+void trace_stacks_settle(struct trace_options *options);
 
 /* --- child.c: the command that is traced --- */
 

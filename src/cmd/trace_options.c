@@ -28,6 +28,11 @@ enum {
 	OPT_TOP,
 	OPT_AVOID,
 	OPT_LIST,
+	OPT_PYTHON_HZ,
+	OPT_STACKS,
+	OPT_STACK_BYTES,
+	OPT_PYTHON_AT,
+	OPT_PYTHON_FILTER,
 	OPT_COLOR,
 };
 
@@ -44,12 +49,30 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl", 2},
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl; python: with Python stacks 99 "
+	 "times a second and at launches, collectives and allocations", 2},
 	{"func", OPT_FUNC, "GLOB[,GLOB]", 0,
 	 "functions by name instead of the default set, such as 'cudaMemcpy*'", 2},
 	{"list", OPT_LIST, NULL, 0, "list the functions that can be traced, and stop", 2},
 	{"min-duration", OPT_MIN_DURATION, "TIME", 0,
 	 "only calls of at least this become events (50us, 2ms); the summary still counts all", 2},
+	{"python-hz", OPT_PYTHON_HZ, "N", 0,
+	 "note N times a second (99 is usual) what line of Python code each running thread is at",
+	 2},
+	{"python-at", OPT_PYTHON_AT, "WHEN[,WHEN]", 0,
+	 "note the Python stack at each launch, collective, alloc, copy, sync, slow-op[=1ms], "
+	 "sample",
+	 2},
+	{"python-filter", OPT_PYTHON_FILTER, "GLOB[,GLOB]", 0,
+	 "files passed over when a stack is shown as one line (default: the standard library and "
+	 "installed packages; 'none': no file)",
+	 2},
+	{"stacks", OPT_STACKS, "native[,at=WHEN+WHEN]", 0,
+	 "note who called: the functions on the stack at each launch, collective, alloc, copy, "
+	 "sync, slow-op, sample (default launch+collective+alloc)",
+	 2},
+	{"stack-bytes", OPT_STACK_BYTES, "BYTES", 0,
+	 "of the stack that are looked at for that (default 8K; up to 32K)", 2},
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
 	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope "
@@ -122,6 +145,14 @@ static bool take_glob(struct trace_options *o, const char *word)
 	if (o->n_globs == TRACE_MAX_GLOBS)
 		return false;
 	o->globs[o->n_globs++] = word;
+	return true;
+}
+
+static bool take_line_filter(struct trace_options *o, const char *word)
+{
+	if (o->n_line_filters == TRACE_MAX_GLOBS)
+		return false;
+	o->line_filters[o->n_line_filters++] = word;
 	return true;
 }
 
@@ -200,6 +231,16 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return split(arg, take_layer, o) == 0;
 	case OPT_FUNC:
 		return split(arg, take_glob, o) == 0;
+	case OPT_STACKS:
+		return trace_stacks_take(o, arg);
+	case OPT_STACK_BYTES:
+		return trace_stacks_take_bytes(o, arg);
+	case OPT_PYTHON_HZ:
+		return trace_python_take_hz(o, arg);
+	case OPT_PYTHON_AT:
+		return split(arg, trace_python_take_at, o) == 0;
+	case OPT_PYTHON_FILTER:
+		return split(arg, take_line_filter, o) == 0;
 	case OPT_AVOID:
 		return split(arg, take_avoid, o) == 0;
 	case OPT_MIN_DURATION:
@@ -231,7 +272,19 @@ static const char *expected(int key)
 	case 'u':
 		return "the name of a user of this machine, or a number";
 	case OPT_LAYER:
-		return "one or more of cuda, cuda-runtime, cuda-driver, nccl";
+		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, python";
+	case OPT_STACKS:
+		return "native, or native,at= and one or more of launch, collective, alloc, copy, "
+		       "sync, slow-op, sample joined by +";
+	case OPT_STACK_BYTES:
+		return "512 to 32K";
+	case OPT_PYTHON_HZ:
+		return "a number from 1 to 10000, such as 99";
+	case OPT_PYTHON_AT:
+		return "one or more of launch, collective, alloc, copy, sync, slow-op, "
+		       "slow-op=TIME, sample";
+	case OPT_PYTHON_FILTER:
+		return "at most 32 patterns, such as '*/torch/*', or none";
 	case OPT_FUNC:
 		return "at most 32 names or patterns";
 	case OPT_AVOID:
@@ -389,7 +442,19 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		*ret_done = true;
 		return 0;
 	}
-	if (!o->n_outputs)
+	trace_stacks_settle(o);
+	trace_python_settle(o);
+	if (o->summary_only && o->python_wants_calls) {
+		gs_say("--summary-only adds calls up in the kernel, so there are none to note a "
+		       "Python stack at: leave it out, or ask for --python-hz alone");
+		return GS_EXIT_USAGE;
+	}
+	if (o->native_stack_at && !o->n_outputs) {
+		gs_say("--stacks native notes a stack for each event, and there is no file to "
+		       "write events into: add -o FILE");
+		return GS_EXIT_USAGE;
+	}
+	if (!o->n_outputs && !o->python_wants_calls)
 		o->summary_only = true;
 	return check(o);
 }

@@ -75,7 +75,7 @@ static int section_header(const struct gs_elf *elf, uint64_t i, Elf64_Shdr *ret)
 	return gs_elf_pread(elf, elf->section_off + i * sizeof(*ret), ret, sizeof(*ret));
 }
 
-int gs_elf_section(const struct gs_elf *elf, const char *name, struct gs_elf_part *ret_part)
+int gs_elf_section_bytes(const struct gs_elf *elf, const char *name, struct gs_elf_part *ret_part)
 {
 	Elf64_Shdr names, sh;
 	Elf64_Ehdr eh;
@@ -115,7 +115,7 @@ bool gs_elf_debug_link(const struct gs_elf *elf, char ret_name[256], uint32_t *r
 
 	/* The name, zeros up to a multiple of four, the CRC (GDB's manual, "Separate Debug
 	 * Files"). */
-	if (gs_elf_section(elf, ".gnu_debuglink", &part) < 0 || part.bytes < 8 ||
+	if (gs_elf_section_bytes(elf, ".gnu_debuglink", &part) < 0 || part.bytes < 8 ||
 	    part.bytes > sizeof(text) || gs_elf_pread(elf, part.off, text, part.bytes) < 0)
 		return false;
 	name_bytes = strnlen(text, part.bytes - 4);

@@ -29,7 +29,7 @@ long gs_elf_read_vaddr(const struct gs_elf *elf, uint64_t vaddr, void *buf, size
 
 /* The table of PT_GNU_EH_FRAME, or a section by its name. 0, -ENOENT or -ENOEXEC. */
 int gs_elf_unwind_index(const struct gs_elf *elf, struct gs_elf_part *ret_part);
-int gs_elf_section(const struct gs_elf *elf, const char *name, struct gs_elf_part *ret_part);
+int gs_elf_section_bytes(const struct gs_elf *elf, const char *name, struct gs_elf_part *ret_part);
 
 /* A name and the CRC of .gnu_debuglink. False: there is none. */
 bool gs_elf_debug_link(const struct gs_elf *elf, char ret_name[256], uint32_t *ret_crc);

@@ -44,9 +44,11 @@ static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
 	memcpy(c->arg, ev->arg, sizeof(c->arg));
 	c->scope = ev->scope;
 	c->py_stack = ev->py_stack;
-	c->native_stack = ev->native_stack;
+	c->native_stack = gs_feed_native_id(f, ev->native_stack);
 	return true;
 }
+
+#define ANY_BYTES 0xffff /* its size is checked where it is read */
 
 void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 {
@@ -54,14 +56,31 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 		[GS_EV_CALL] = sizeof(struct gs_event_call),
 		[GS_EV_COMM] = sizeof(struct gs_event_comm),
 		[GS_EV_TASK] = sizeof(struct gs_event_task),
+		[GS_EV_STACK] = ANY_BYTES,
+		[GS_EV_SAMPLE] = sizeof(struct gs_event_sample),
+		[GS_EV_CODE] = ANY_BYTES,
+		[GS_EV_STACK_BYTES] = ANY_BYTES,
 	};
 	bool good = false;
 
 	if (f->ended)
 		return;
 	/* The kernel side is of the same build: other sizes than these are damage. */
-	if (ev->kind < GS_EV_COUNT && ev->bytes == kind_bytes[ev->kind]) {
+	if (ev->kind < GS_EV_COUNT &&
+	    (ev->bytes == kind_bytes[ev->kind] || kind_bytes[ev->kind] == ANY_BYTES)) {
 		switch (ev->kind) {
+		case GS_EV_STACK:
+			good = gs_feed_stack(f, (const void *)ev);
+			break;
+		case GS_EV_SAMPLE:
+			good = gs_feed_sample(f, (const void *)ev);
+			break;
+		case GS_EV_CODE:
+			good = gs_feed_code(f, (const void *)ev);
+			break;
+		case GS_EV_STACK_BYTES:
+			good = gs_feed_native(f, (const void *)ev);
+			break;
 		case GS_EV_CALL:
 			good = event_call(f, (const void *)ev);
 			break;
@@ -70,6 +89,7 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 			break;
 		case GS_EV_TASK:
 			good = gs_feed_task(f, (const void *)ev);
+			gs_feed_native_task(f, (const void *)ev);
 			break;
 		}
 	}

@@ -69,6 +69,8 @@ int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed
 		r = gs_feed_entities_init(f);
 	if (r == 0)
 		r = gs_feed_comms_init(f);
+	if (r == 0)
+		r = gs_feed_stacks_init(f);
 	if (r < 0) {
 		gs_feed_free(&f);
 		return r;
@@ -88,6 +90,8 @@ void gs_feed_free(struct gs_feed **feed)
 		return;
 	gs_feed_entities_fini(f);
 	gs_feed_comms_fini(f);
+	gs_feed_stacks_fini(f);
+	gs_feed_native_fini(f);
 	gs_buf_fini(&f->batch);
 	free(f);
 	*feed = NULL;

@@ -13,9 +13,9 @@
 #include "model/record_stack.h"
 #include "stack/native.h"
 
-#define CAPTURES      65536u /* remembered; a power of two: far more than a ring holds */
-#define FRAMES_MAX    (1u << 20)
-#define STACKS_MAX    (1u << 20)
+#define CAPTURES       65536u /* remembered; a power of two: far more than a ring holds */
+#define FRAMES_MAX     (1u << 20)
+#define STACKS_MAX     (1u << 20)
 #define MAX_NAME_BYTES 4096
 
 struct capture {
@@ -24,9 +24,9 @@ struct capture {
 };
 
 struct gs_feed_native {
-	struct gs_native *native;  /* owned */
-	struct gs_map frame_of;    /* hash of a place in code -> FRAME */
-	struct gs_map stack_of;    /* hash of process and frames -> STACK */
+	struct gs_native *native; /* owned */
+	struct gs_map frame_of;   /* hash of a place in code -> FRAME */
+	struct gs_map stack_of;   /* hash of process and frames -> STACK */
 	uint32_t n_frames, n_stacks;
 	struct capture captures[CAPTURES];
 	struct gs_native_stack stack; /* of the present event */
@@ -163,8 +163,7 @@ bool gs_feed_native(struct gs_feed *f, const struct gs_event_stack_bytes *ev)
 
 uint32_t gs_feed_native_id(const struct gs_feed *f, uint32_t capture)
 {
-	const struct capture *c =
-		f->native ? &f->native->captures[capture & (CAPTURES - 1)] : NULL;
+	const struct capture *c = f->native ? &f->native->captures[capture & (CAPTURES - 1)] : NULL;
 
 	return capture && c && c->id == capture ? c->stack : 0;
 }

@@ -13,7 +13,7 @@ struct table {
 
 struct gs_dict {
 	struct table strings; /* char * */
-	struct table processes, threads, functions;
+	struct table processes, threads, functions, frames, stacks;
 	struct table comms;             /* by order of arrival */
 	struct gs_map comm_idx;         /* hash of (process, handle) -> index into comms */
 	struct gs_rec_session *session; /* owned */
@@ -45,6 +45,8 @@ void gs_dict_free(struct gs_dict **dict)
 	table_fini(&d->processes);
 	table_fini(&d->threads);
 	table_fini(&d->functions);
+	table_fini(&d->frames);
+	table_fini(&d->stacks);
 	table_fini(&d->comms);
 	gs_map_fini(&d->comm_idx);
 	free(d->session);
@@ -146,6 +148,16 @@ int gs_dict_apply(struct gs_dict *d, const struct gs_record *r)
 
 		return table_set(&d->functions, f->id, copy_of(f, sizeof(*f)));
 	}
+	case GS_REC_FRAME: {
+		const struct gs_rec_frame *f = (const void *)r;
+
+		return table_set(&d->frames, f->id, copy_of(f, sizeof(*f)));
+	}
+	case GS_REC_STACK: {
+		const struct gs_rec_stack *s = (const void *)r;
+
+		return table_set(&d->stacks, s->id, copy_of(s, s->head.bytes));
+	}
 	case GS_REC_COMM:
 		return apply_comm(d, (const void *)r);
 	default:
@@ -178,6 +190,16 @@ const struct gs_rec_thread *gs_dict_thread(const struct gs_dict *d, uint32_t id)
 const struct gs_rec_function *gs_dict_function(const struct gs_dict *d, uint32_t id)
 {
 	return table_get(&d->functions, id);
+}
+
+const struct gs_rec_frame *gs_dict_frame(const struct gs_dict *d, uint32_t id)
+{
+	return table_get(&d->frames, id);
+}
+
+const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *d, uint32_t id)
+{
+	return table_get(&d->stacks, id);
 }
 
 const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *d, uint32_t process, uint64_t comm)

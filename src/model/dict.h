@@ -7,6 +7,7 @@
 #define GS_MODEL_DICT_H
 
 #include "model/record.h"
+#include "model/record_stack.h"
 
 #define GS_DICT_MAX_ID (1u << 20) /* a larger id is refused: a file cannot ask for all memory */
 
@@ -15,7 +16,7 @@ struct gs_dict;
 struct gs_dict *gs_dict_new(void); /* NULL: no memory */
 void gs_dict_free(struct gs_dict **dict);
 
-/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION and COMM; others are ignored. 0, -ENOMEM, or
+/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION, FRAME, STACK and COMM; others are ignored. 0, -ENOMEM, or
  * -EINVAL for an id out of range. */
 int gs_dict_apply(struct gs_dict *dict, const struct gs_record *record);
 
@@ -27,6 +28,9 @@ const struct gs_rec_session *gs_dict_session(const struct gs_dict *dict);
 const struct gs_rec_process *gs_dict_process(const struct gs_dict *dict, uint32_t id);
 const struct gs_rec_thread *gs_dict_thread(const struct gs_dict *dict, uint32_t id);
 const struct gs_rec_function *gs_dict_function(const struct gs_dict *dict, uint32_t id);
+
+const struct gs_rec_frame *gs_dict_frame(const struct gs_dict *dict, uint32_t id);
+const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *dict, uint32_t id);
 
 /* The newest communicator with this handle in the process, or NULL. */
 const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *dict, uint32_t process, uint64_t comm);

@@ -66,6 +66,7 @@ struct gs_thread {
 	__u32 scope_depth;
 	__u32 pad;
 	__u64 py_state; /* address of the interpreter's state of this thread; 0 not known */
+	__u64 py_retry_ns; /* when it is worth looking for it again */
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
 	struct gs_frame frame[GS_DEPTH_MAX];
 	struct gs_scope scope[GS_SCOPE_MAX];
@@ -180,9 +181,9 @@ struct gs_kernel_state {
 	__u32 filter_gen; /* raised when the choice of processes changes: threads decide anew */
 	__u32 n_threads;  /* thread slots handed out so far, from 1 */
 	__u32 n_cells;    /* cells handed out so far, from 1 */
+	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */
+	__u32 n_native;   /* native stacks taken so far: their ids */
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
-	__u32 n_native; /* native stacks taken so far: their ids */
-	__u32 pad;
 };
 
 /* Task storage of each thread that came by. */

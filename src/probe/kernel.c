@@ -17,11 +17,16 @@
 /* The skeletons use the types of model/event.h without naming it. */
 #include "cuda.skel.h"
 #include "nccl.skel.h"
+#include "sample.skel.h"
 #include "task.skel.h"
 
 static const char *const shared_maps[] = {
 	"gs_ring",       "gs_state", "gs_threads", "gs_cells",        "gs_free_threads",
-	"gs_free_cells", "gs_procs", "gs_marks",   "gs_marks_by_tid", "gs_cgroup"};
+	"gs_free_cells", "gs_procs", "gs_marks",   "gs_marks_by_tid", "gs_cgroup",
+	"gs_py_procs",   "gs_py_scratch", "gs_py_codes", "gs_stack_ids"};
+
+/* Room for Python stacks: made small when none are asked for. */
+static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids"};
 
 /* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
 static void choose_programs(const struct features *f, struct bpf_program *session,
@@ -47,13 +52,25 @@ static void fill_descriptions(volatile struct gs_func_desc *desc)
 		*(struct gs_func_desc *)&desc[id] = gs_func_by_id(id)->desc;
 }
 
-static int prepare_maps(struct bpf_object *object, const struct features *f, uint32_t ring_bytes,
+static int prepare_maps(struct bpf_object *object, const struct features *f,
+			const struct gs_kernel_config *config, uint32_t ring_bytes,
 			struct bpf_object *owner)
 {
 	struct bpf_map *unused = bpf_object__find_map_by_name(
 		object, f->task_storage ? "gs_marks_by_tid" : "gs_marks");
 	struct bpf_map *ring = bpf_object__find_map_by_name(object, "gs_ring");
+	struct bpf_map *procs = bpf_object__find_map_by_name(object, "gs_procs");
 	int r = bpf_map__set_max_entries(ring, ring_bytes);
+
+	for (size_t i = 0; r == 0 && !config->py_stack_at && i < GS_ARRAY_LEN(python_maps); i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(object, python_maps[i]);
+
+		if (map)
+			r = bpf_map__set_max_entries(map, 1);
+	}
+	/* Before Linux 6.1 a timer's program may not use a map that allocates. */
+	if (r == 0 && config->sample_period_ns)
+		r = bpf_map__set_map_flags(procs, 0);
 
 	/* The storage map's type is unknown to kernels that lack it; it must not even be made. */
 	if (r == 0 && !f->task_storage)
@@ -81,7 +98,7 @@ static int load_cuda(struct kernel_side *k, const struct gs_kernel_config *confi
 	fill_descriptions(s->rodata->gs_desc);
 	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter,
 			s->progs.gs_cuda_leave);
-	r = prepare_maps(s->obj, f, ring_bytes, NULL);
+	r = prepare_maps(s->obj, f, config, ring_bytes, NULL);
 	if (r == 0)
 		r = gs_cuda_bpf__load(s);
 	k->session[FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
@@ -102,7 +119,7 @@ static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *confi
 	fill_descriptions(s->rodata->gs_desc);
 	choose_programs(f, s->progs.gs_nccl_session, s->progs.gs_nccl_enter,
 			s->progs.gs_nccl_leave);
-	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_nccl_bpf__load(s);
 	if (r < 0) {
@@ -131,7 +148,7 @@ static int load_task(struct kernel_side *k, const struct gs_kernel_config *confi
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	for (size_t i = 0; i < GS_ARRAY_LEN(progs); i++)
 		bpf_program__set_autoload(progs[i], true);
-	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_task_bpf__load(s);
 	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(progs); i++) {
@@ -141,6 +158,26 @@ static int load_task(struct kernel_side *k, const struct gs_kernel_config *confi
 	}
 	k->task = s;
 	return r;
+}
+
+static int load_sample(struct kernel_side *k, const struct gs_kernel_config *config,
+		       const struct features *f, uint32_t ring_bytes, struct gs_err *err)
+{
+	struct gs_sample_bpf *s = gs_sample_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->sample = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	bpf_program__set_autoload(s->progs.gs_sample, true);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_sample_bpf__load(s);
+	if (r < 0)
+		return gs_err_set(err, r, "the kernel refused the program that takes samples: %s",
+				  strerror(-r));
+	return sample_start(k, s->progs.gs_sample, config->sample_period_ns, err);
 }
 
 static void *map_shared(struct bpf_map *map, bool writable)
@@ -160,6 +197,7 @@ static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *
 	k->ring = ring_buffer__new(bpf_map__fd(k->cuda->maps.gs_ring), on_event, ctx, NULL);
 	if (!k->state || !k->threads || !k->cells || !k->ring)
 		return -errno;
+	k->py_procs_fd = bpf_map__fd(k->cuda->maps.gs_py_procs);
 	k->procs_fd = bpf_map__fd(k->cuda->maps.gs_procs);
 	k->cgroup_fd = bpf_map__fd(k->cuda->maps.gs_cgroup);
 	k->free_threads_fd = bpf_map__fd(k->cuda->maps.gs_free_threads);
@@ -196,6 +234,10 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused to follow processes: %s",
 				  strerror(-r));
+	if (config->sample_period_ns)
+		r = load_sample(k, config, f, ring_bytes, err);
+	if (r < 0)
+		return r;
 	r = map_all(k, on_event, ctx);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot map the kernel's counters: %s", strerror(-r));
@@ -213,12 +255,14 @@ void kernel_unload(struct kernel_side *k)
 {
 	if (!k->cuda)
 		return;
+	sample_stop(k);
 	ring_buffer__free(k->ring);
 	unmap(k->state, k->cuda->maps.gs_state);
 	unmap(k->threads, k->cuda->maps.gs_threads);
 	unmap(k->cells, k->cuda->maps.gs_cells);
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
+	gs_sample_bpf__destroy(k->sample);
 	gs_task_bpf__destroy(k->task);
 	gs_nccl_bpf__destroy(k->nccl);
 	gs_cuda_bpf__destroy(k->cuda);

@@ -198,6 +198,15 @@ int gs_probe_follow(struct gs_probe *probe, pid_t pid)
 	return 0;
 }
 
+int gs_probe_python(struct gs_probe *probe, pid_t pid, const struct gs_py_proc *python)
+{
+	uint32_t key = (uint32_t)pid;
+
+	if (bpf_map_update_elem(probe->kernel.py_procs_fd, &key, python, BPF_ANY) < 0)
+		return -errno;
+	return 0;
+}
+
 struct use {
 	struct gs_probe *probe;
 	pid_t pid;
@@ -268,6 +277,9 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 
 	switch (notice->kind) {
 	case GS_WATCH_MAP:
+		if (probe->options.py_stack_at && strstr(notice->path, "/libpython") &&
+		    target_may_match(probe, notice->pid))
+			probe->options.on_python(probe->options.ctx, notice->pid);
 		if (!target_may_match(probe, notice->pid) ||
 		    gs_library_resolve(notice->pid, notice->path, &file) < 0)
 			return;
@@ -285,6 +297,8 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 		 * links are on the file. Names are read at once: the process may not live long. */
 		if (target_may_match(probe, notice->pid))
 			probe->options.on_process(probe->options.ctx, notice->pid);
+		if (probe->options.py_stack_at && target_may_match(probe, notice->pid))
+			probe->options.on_python(probe->options.ctx, notice->pid);
 		return;
 	}
 }

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "model/attach.h"
 #include "model/kernel_side.h"
+#include "model/python.h"
 
 struct gs_probe;
 
@@ -46,6 +47,13 @@ struct gs_probe_options {
 	const char *comm;   /* processes of this name; NULL any */
 	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
+	unsigned py_stack_at;      /* enum gs_stack_at, ored: when Python stacks are taken; events
+				    * only, but for GS_AT_SAMPLE */
+	unsigned native_stack_at;  /* the same of native stacks */
+	uint32_t stack_bytes;      /* of a native stack that are copied: up to 32 KiB */
+	uint64_t slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
+	uint64_t sample_period_ns; /* GS_AT_SAMPLE */
+
 	uint32_t layers;          /* bit 1 << enum gs_layer; 0: all */
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
@@ -57,6 +65,9 @@ struct gs_probe_options {
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
 	/* A process that may be a followed one was born, or runs a new program. */
 	void (*on_process)(void *ctx, pid_t pid);
+	/* With py_stack_at: a process that may be a followed one may have got an interpreter: it
+	 * runs a new program, was forked or has mapped a libpython. */
+	void (*on_python)(void *ctx, pid_t pid);
 	void *ctx;
 };
 
@@ -90,6 +101,9 @@ unsigned gs_probe_n_probes(const struct gs_probe *probe);
 
 /* Follow one more process. */
 int gs_probe_follow(struct gs_probe *probe, pid_t pid);
+
+/* A process runs this interpreter: its Python stacks can be read from now on. */
+int gs_probe_python(struct gs_probe *probe, pid_t pid, const struct gs_py_proc *python);
 
 /* Attach to what a process has mapped. -ESRCH: no such process. */
 int gs_probe_attach_process(struct gs_probe *probe, pid_t pid);

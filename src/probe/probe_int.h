@@ -30,10 +30,13 @@ struct kernel_side {
 	struct gs_cuda_bpf *cuda; /* owned */
 	struct gs_nccl_bpf *nccl; /* owned; NULL when the kernel refused it */
 	struct gs_task_bpf *task; /* owned; NULL when the kernel refused it */
+	struct gs_sample_bpf *sample; /* owned; NULL unless samples are asked for */
+	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
+	int n_timers;
 	struct bpf_link *task_links[3];
 	/* By family; those that the way of attaching does not use are NULL. */
 	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
-	int procs_fd, cgroup_fd, free_threads_fd, free_cells_fd; /* borrowed from cuda */
+	int procs_fd, py_procs_fd, cgroup_fd, free_threads_fd, free_cells_fd; /* borrowed from cuda */
 	struct ring_buffer *ring;                                /* owned */
 	/* Shared with the kernel side. */
 	struct gs_kernel_state *state;
@@ -45,6 +48,12 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 		const struct gs_kernel_config *config, const struct features *features,
 		ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
 void kernel_unload(struct kernel_side *k);
+
+/* --- sample.c: the timer --- */
+
+int sample_start(struct kernel_side *k, struct bpf_program *program, uint64_t period_ns,
+		 struct gs_err *err);
+void sample_stop(struct kernel_side *k);
 
 /* --- link.c: one function at a place, in the kernel --- */
 

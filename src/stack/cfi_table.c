@@ -320,7 +320,7 @@ static int scan(struct gs_cfi *cfi)
 	struct gs_elf_part part;
 	size_t capacity = 0;
 	uint64_t next;
-	int r = gs_elf_section(cfi->elf, ".eh_frame", &part);
+	int r = gs_elf_section_bytes(cfi->elf, ".eh_frame", &part);
 
 	if (r < 0)
 		return r;
