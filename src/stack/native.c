@@ -7,6 +7,7 @@
 #include "stack/native.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,8 +45,13 @@ const char *gs_native_path(const struct gs_native *n, uint32_t file)
 bool gs_native_name(struct gs_native *n, const struct gs_native_frame *frame, char *ret_name,
 		    size_t bytes)
 {
-	struct gs_symbols *symbols = frame->file ? native_file_symbols(n, frame->file) : NULL;
+	struct gs_symbols *symbols;
 
+	if (frame->signal) {
+		snprintf(ret_name, bytes, "<signal handler called>"); /* as gdb says it */
+		return true;
+	}
+	symbols = frame->file ? native_file_symbols(n, frame->file) : NULL;
 	return symbols && gs_symbols_name(symbols, frame->vaddr, ret_name, bytes);
 }
 
@@ -141,15 +147,14 @@ static int step_by_pointer(const struct gs_event_stack_bytes *e, struct gs_regs 
 
 /* 0, 1 at the outermost frame, or a negative errno where the caller cannot be known. */
 static int step(struct gs_native *n, const struct gs_event_stack_bytes *e,
-		const struct gs_native_frame *f, struct gs_regs *regs, bool *ret_signal)
+		struct gs_native_frame *f, struct gs_regs *regs)
 {
 	const struct native_row *row = f->file ? row_find(n, f->file, f->vaddr) : NULL;
 	uint64_t slot = 0;
 	int r;
 
-	*ret_signal = false;
 	if (row && row->result == 0) {
-		*ret_signal = row->row.signal;
+		f->signal = row->row.signal;
 		r = gs_cfi_step(native_file_cfi(n, f->file), &row->row, f->pc - f->vaddr, read_word,
 				(void *)(uintptr_t)e, regs, &slot);
 	} else {
@@ -188,7 +193,8 @@ int gs_native_unwind(struct gs_native *n, const struct gs_event_stack_bytes *e,
 		     struct gs_native_stack *s)
 {
 	struct gs_regs regs;
-	bool after_call, signal;
+	struct gs_native_frame *f;
+	bool after_call;
 
 	s->n_frames = 0;
 	s->flags = 0;
@@ -210,14 +216,15 @@ int gs_native_unwind(struct gs_native *n, const struct gs_event_stack_bytes *e,
 		 * next one then, so the call's own last byte is what is looked for. */
 		if (!frame_at(n, e->pid, pc - after_call, &s->frames[s->n_frames]))
 			break;
-		r = step(n, e, &s->frames[s->n_frames++], &regs, &signal);
+		f = &s->frames[s->n_frames++];
+		r = step(n, e, f, &regs);
 		if (r == 1)
 			return 0;
 		if (r < 0) {
 			s->flags |= GS_STACK_PARTIAL;
 			return 0;
 		}
-		after_call = !signal;
+		after_call = !f->signal;
 	}
 	if (s->n_frames == 0 && !native_process_known(n, e->pid))
 		return -ESRCH;
