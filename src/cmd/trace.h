@@ -72,6 +72,10 @@ void trace_output_loss(struct trace_output *output, unsigned layer, enum gs_loss
 /* A followed process was born or runs a new program: read its names while it lives. */
 void trace_output_process(struct trace_output *output, pid_t pid);
 
+/* It has mapped code. */
+void trace_output_map(struct trace_output *output, pid_t pid, uint64_t mono_ns,
+		      const struct gs_mapping *mapping);
+
 /* Read what the kernel side has; harvest: also its cells, losses, and flush. */
 void trace_output_poll(struct trace_output *output, struct gs_probe *probe, bool harvest);
 void trace_output_stop(struct trace_output *output, struct gs_probe *probe);

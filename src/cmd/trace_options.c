@@ -50,7 +50,8 @@ static const struct argp_option option_table[] = {
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
 	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl; python: with Python stacks 99 "
-	 "times a second and at launches, collectives and allocations", 2},
+	 "times a second and at launches, collectives and allocations",
+	 2},
 	{"func", OPT_FUNC, "GLOB[,GLOB]", 0,
 	 "functions by name instead of the default set, such as 'cudaMemcpy*'", 2},
 	{"list", OPT_LIST, NULL, 0, "list the functions that can be traced, and stop", 2},

@@ -22,7 +22,7 @@
 #define MAX_TRIES    12 /* the last one some seconds after the first */
 #define FIRST_TRY_NS 1000000ull
 
-struct waiting { /* a process whose interpreter is not in place yet */
+struct waiting {   /* a process whose interpreter is not in place yet */
 	pid_t pid; /* 0: free */
 	unsigned n_tries;
 	uint64_t next_ns;
@@ -71,7 +71,8 @@ bool trace_python_take_at(struct trace_options *o, const char *word)
 	if (strncmp(word, "slow-op", 7) != 0 || (word[7] && word[7] != '='))
 		return false;
 	o->py_stack_at |= GS_AT_SLOW_SCOPE;
-	return !word[7] || (gs_parse_ns(word + 8, 1000, &o->slow_scope_ns) == 0 && o->slow_scope_ns);
+	return !word[7] ||
+	       (gs_parse_ns(word + 8, 1000, &o->slow_scope_ns) == 0 && o->slow_scope_ns);
 }
 
 void trace_python_settle(struct trace_options *o)
@@ -80,7 +81,8 @@ void trace_python_settle(struct trace_options *o)
 
 	if (o->layers & python) {
 		o->py_stack_at |= GS_AT_SAMPLE | GS_AT_LAUNCH | GS_AT_COLLECTIVE | GS_AT_ALLOC;
-		/* It is no functions of a library: the others are chosen as if it were not there. */
+		/* It is no functions of a library: the others are chosen as if it were not there.
+		 */
 		o->layers &= ~python;
 	}
 	if (o->py_stack_at & GS_AT_SAMPLE && !o->python_hz)
@@ -132,8 +134,8 @@ unsigned trace_python_n_found(const struct trace_python *p)
 static void tell_unreadable(struct trace_python *p, const char *text)
 {
 	const char *what = strstr(text, " runs ");
-	struct gs_attach a = {.path = "python", .reason = text, .status = -ENOTSUP,
-			      .layer = GS_LAYER_PYTHON};
+	struct gs_attach a = {
+		.path = "python", .reason = text, .status = -ENOTSUP, .layer = GS_LAYER_PYTHON};
 
 	what = what ? what : text;
 	gs_log(1, "%s", text);

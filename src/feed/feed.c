@@ -256,6 +256,7 @@ void gs_feed_flush(struct gs_feed *f)
 {
 	if (f->ended)
 		return;
+	gs_feed_native_retry(f, false);
 	put_pending_losses(f);
 	deliver(f);
 	flush_sinks(f);
@@ -268,6 +269,7 @@ void gs_feed_end(struct gs_feed *f, int exit_status, const char *reason)
 
 	if (f->ended)
 		return;
+	gs_feed_native_retry(f, true);
 	/* First all calls: a sink that fails on them is told to the others yet. */
 	put_pending_losses(f);
 	deliver(f);

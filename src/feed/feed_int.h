@@ -80,8 +80,8 @@ struct gs_feed {
 
 	struct gs_feed_stacks *stacks; /* owned; of stack.c */
 	struct gs_feed_native *native; /* owned; of native.c; NULL: none was taken yet */
-	struct gs_map comm_of_key; /* -> index */
-	struct gs_rec_comm *comms; /* owned; a ring: the oldest is overwritten */
+	struct gs_map comm_of_key;     /* -> index */
+	struct gs_rec_comm *comms;     /* owned; a ring: the oldest is overwritten */
 	uint32_t n_comms, comm_hand;
 };
 
@@ -132,6 +132,8 @@ bool gs_feed_comm(struct gs_feed *feed, const struct gs_event_comm *event);
 /* The STACK of a capture that came before; 0 none. */
 uint32_t gs_feed_native_id(const struct gs_feed *feed, uint32_t capture);
 void gs_feed_native_task(struct gs_feed *feed, const struct gs_event_task *event);
+/* Look again at stacks of processes that were not known; last: they have to be told now. */
+void gs_feed_native_retry(struct gs_feed *feed, bool last);
 void gs_feed_native_fini(struct gs_feed *feed);
 
 int gs_feed_stacks_init(struct gs_feed *feed);

@@ -18,6 +18,14 @@
 #define STACKS_MAX     (1u << 20)
 #define MAX_NAME_BYTES 4096
 
+#define DEFERRED_MAX 256u /* captures of processes that are not known yet */
+#define DEFERRED_NS  1000000000ull
+
+struct deferred {
+	struct gs_event_stack_bytes *event; /* owned */
+	uint32_t stack;                     /* the STACK that it will be */
+};
+
 struct capture {
 	uint32_t id;
 	uint32_t stack;
@@ -29,12 +37,16 @@ struct gs_feed_native {
 	struct gs_map stack_of;   /* hash of process and frames -> STACK */
 	uint32_t n_frames, n_stacks;
 	struct capture captures[CAPTURES];
+	struct deferred deferred[DEFERRED_MAX];
+	uint32_t n_deferred;
 	struct gs_native_stack stack; /* of the present event */
 	char name[MAX_NAME_BYTES];
 };
 
 static void native_free(struct gs_feed_native *n)
 {
+	for (uint32_t i = 0; i < n->n_deferred; i++)
+		free(n->deferred[i].event);
 	gs_native_free(&n->native);
 	gs_map_fini(&n->frame_of);
 	gs_map_fini(&n->stack_of);
@@ -72,9 +84,20 @@ void gs_feed_native_task(struct gs_feed *f, const struct gs_event_task *ev)
 	if (!f->native)
 		return;
 	if (ev->change == GS_TASK_FORK)
-		gs_native_fork(f->native->native, ev->pid, ev->parent_pid);
+		gs_native_fork(f->native->native, ev->pid, ev->parent_pid, ev->time_ns);
 	else if (ev->change == GS_TASK_EXEC)
-		gs_native_exec(f->native->native, ev->pid);
+		gs_native_stale(f->native->native, ev->pid);
+}
+
+void gs_feed_map(struct gs_feed *f, uint32_t pid, uint64_t mono_ns,
+		 const struct gs_mapping *mapping)
+{
+	struct gs_feed_native *n = f->ended ? NULL : native_get(f);
+
+	if (n && mapping)
+		gs_native_map(n->native, pid, mono_ns, mapping);
+	else if (n)
+		gs_native_exec(n->native, pid, mono_ns);
 }
 
 /* The FRAME of a place, told when it is new; 0 when there are too many. */
@@ -109,34 +132,97 @@ static uint32_t frame_id(struct gs_feed *f, uint32_t pid, const struct gs_native
 	return GS_NATIVE_ID | n->n_frames;
 }
 
+static bool find_frames(struct gs_feed *f, uint32_t pid, const struct gs_native_stack *s,
+			uint32_t frames[GS_STACK_MAX])
+{
+	for (unsigned i = 0; i < s->n_frames; i++) {
+		frames[i] = frame_id(f, pid, &s->frames[i]);
+		if (!frames[i])
+			return false;
+	}
+	return true;
+}
+
+static void put_stack(struct gs_feed *f, uint32_t id, uint32_t process,
+		      const struct gs_native_stack *s, const uint32_t *frames)
+{
+	struct gs_rec_stack *r =
+		gs_feed_put(f, GS_REC_STACK, sizeof(*r), s->n_frames * sizeof(r->frames[0]));
+
+	r->id = id;
+	r->process = process;
+	r->stack_kind = GS_STACK_NATIVE;
+	r->stack_flags = (uint16_t)s->flags;
+	r->n_frames = s->n_frames;
+	memcpy(r->frames, frames, s->n_frames * sizeof(r->frames[0]));
+}
+
 /* The STACK of these frames; 0 when there are too many. */
 static uint32_t stack_id(struct gs_feed *f, uint32_t process, uint32_t pid,
 			 const struct gs_native_stack *s)
 {
 	struct gs_feed_native *n = f->native;
 	uint32_t words[GS_STACK_MAX + 2] = {process, s->flags};
-	struct gs_rec_stack *r;
 	uint64_t key, known;
+	uint32_t id;
 
-	for (unsigned i = 0; i < s->n_frames; i++) {
-		words[2 + i] = frame_id(f, pid, &s->frames[i]);
-		if (!words[2 + i])
-			return 0;
-	}
+	if (!find_frames(f, pid, s, words + 2))
+		return 0;
 	key = gs_hash_bytes(words, (2 + s->n_frames) * sizeof(words[0]));
 	if (gs_map_get(&n->stack_of, key, &known))
 		return (uint32_t)known;
-	if (gs_map_put(&n->stack_of, key, GS_NATIVE_ID | (n->n_stacks + 1)) < 0)
+	id = GS_NATIVE_ID | (n->n_stacks + 1);
+	if (gs_map_put(&n->stack_of, key, id) < 0)
 		return 0;
 	n->n_stacks++;
-	r = gs_feed_put(f, GS_REC_STACK, sizeof(*r), s->n_frames * sizeof(r->frames[0]));
-	r->id = GS_NATIVE_ID | n->n_stacks;
-	r->process = process;
-	r->stack_kind = GS_STACK_NATIVE;
-	r->stack_flags = (uint16_t)s->flags;
-	r->n_frames = s->n_frames;
-	memcpy(r->frames, words + 2, s->n_frames * sizeof(r->frames[0]));
-	return r->id;
+	put_stack(f, id, process, s, words + 2);
+	return id;
+}
+
+/* News of what a process has mapped come by another way than its stacks, and may come later: the
+ * stack gets its number now and its frames when they can be found. */
+static uint32_t defer(struct gs_feed_native *n, const struct gs_event_stack_bytes *ev)
+{
+	struct deferred *d = &n->deferred[n->n_deferred];
+
+	if (n->n_deferred == DEFERRED_MAX)
+		return 0;
+	d->event = malloc(ev->head.bytes);
+	if (!d->event)
+		return 0;
+	memcpy(d->event, ev, ev->head.bytes);
+	d->stack = GS_NATIVE_ID | ++n->n_stacks;
+	n->n_deferred++;
+	return d->stack;
+}
+
+void gs_feed_native_retry(struct gs_feed *f, bool last)
+{
+	struct gs_feed_native *n = f->native;
+	uint32_t frames[GS_STACK_MAX], left = 0;
+
+	for (uint32_t i = 0; n && i < n->n_deferred; i++) {
+		struct deferred d = n->deferred[i];
+		int r = gs_native_unwind(n->native, d.event, &n->stack);
+
+		if (r == -ESRCH && !last && gs_clock_mono_ns() - d.event->time_ns < DEFERRED_NS) {
+			n->deferred[left++] = d;
+			continue;
+		}
+		/* One that stays unknown is told as a stack without frames: its number is in use.
+		 */
+		if (r < 0 || !find_frames(f, d.event->pid, &n->stack, frames)) {
+			n->stack.n_frames = 0;
+			n->stack.flags = GS_STACK_PARTIAL;
+			f->pending_loss[GS_LOSS_STACK]++;
+		}
+		gs_feed_thread(f, d.event->pid, d.event->tid);
+		put_stack(f, d.stack, gs_feed_process_id(f, d.event->pid), &n->stack, frames);
+		gs_feed_settle(f);
+		free(d.event);
+	}
+	if (n)
+		n->n_deferred = left;
 }
 
 bool gs_feed_native(struct gs_feed *f, const struct gs_event_stack_bytes *ev)
@@ -145,8 +231,12 @@ bool gs_feed_native(struct gs_feed *f, const struct gs_event_stack_bytes *ev)
 	uint32_t process, id = 0;
 	int r;
 
-	if (!n || !ev->id || !ev->pid || !ev->tid)
-		return !n;
+	if (ev->head.bytes < sizeof(*ev) || !ev->id || !ev->pid || !ev->tid)
+		return false;
+	if (!n) {
+		f->pending_loss[GS_LOSS_STACK]++;
+		return true;
+	}
 	r = gs_native_unwind(n->native, ev, &n->stack);
 	if (r == -EINVAL)
 		return false;
@@ -154,6 +244,8 @@ bool gs_feed_native(struct gs_feed *f, const struct gs_event_stack_bytes *ev)
 		gs_feed_thread(f, ev->pid, ev->tid);
 		process = gs_feed_process_id(f, ev->pid);
 		id = stack_id(f, process, ev->pid, &n->stack);
+	} else if (r == -ESRCH) {
+		id = defer(n, ev);
 	}
 	if (!id)
 		f->pending_loss[GS_LOSS_STACK]++;

@@ -18,7 +18,7 @@
 
 #define CODES_MAX       131072
 #define FRAMES_MAX      (1u << 20)
-#define TABLE_MAX_BYTES (1u << 20)  /* of one code object */
+#define TABLE_MAX_BYTES (1u << 20)   /* of one code object */
 #define TABLES_MAX      (128u << 20) /* of all */
 #define TEXT_BYTES      4096
 

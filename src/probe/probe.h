@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "elf/library.h"
 #include "model/attach.h"
 #include "model/kernel_side.h"
 #include "model/python.h"
@@ -65,6 +66,9 @@ struct gs_probe_options {
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
 	/* A process that may be a followed one was born, or runs a new program. */
 	void (*on_process)(void *ctx, pid_t pid);
+	/* With native_stack_at: a process has mapped code, or (NULL) runs a new program and has
+	 * lost what it had mapped. */
+	void (*on_map)(void *ctx, pid_t pid, uint64_t mono_ns, const struct gs_mapping *mapping);
 	/* With py_stack_at: a process that may be a followed one may have got an interpreter: it
 	 * runs a new program, was forked or has mapped a libpython. */
 	void (*on_python)(void *ctx, pid_t pid);

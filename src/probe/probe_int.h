@@ -4,6 +4,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "base/map.h"
 #include "elf/library.h"
 #include "probe/probe.h"
 #include "probe/site.h"
@@ -27,17 +28,18 @@ int features_detect(unsigned avoid, struct features *ret_features, struct gs_err
 enum family { FAMILY_CUDA, FAMILY_NCCL, N_FAMILIES };
 
 struct kernel_side {
-	struct gs_cuda_bpf *cuda; /* owned */
-	struct gs_nccl_bpf *nccl; /* owned; NULL when the kernel refused it */
-	struct gs_task_bpf *task; /* owned; NULL when the kernel refused it */
+	struct gs_cuda_bpf *cuda;     /* owned */
+	struct gs_nccl_bpf *nccl;     /* owned; NULL when the kernel refused it */
+	struct gs_task_bpf *task;     /* owned; NULL when the kernel refused it */
 	struct gs_sample_bpf *sample; /* owned; NULL unless samples are asked for */
 	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
 	int n_timers;
 	struct bpf_link *task_links[3];
 	/* By family; those that the way of attaching does not use are NULL. */
 	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
-	int procs_fd, py_procs_fd, cgroup_fd, free_threads_fd, free_cells_fd; /* borrowed from cuda */
-	struct ring_buffer *ring;                                /* owned */
+	int procs_fd, py_procs_fd, cgroup_fd, free_threads_fd,
+		free_cells_fd;    /* borrowed from cuda */
+	struct ring_buffer *ring; /* owned */
 	/* Shared with the kernel side. */
 	struct gs_kernel_state *state;
 	struct gs_thread *threads;
@@ -113,6 +115,7 @@ struct gs_probe {
 	struct selection selection;
 	struct kernel_side kernel;
 	struct file_table *files;
+	struct gs_map descent;                  /* processes chosen by id, and their children */
 	struct gs_watch *watch;                 /* NULL: not available */
 	struct gs_cell *before;                 /* owned: cells as handed over last */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */

@@ -226,7 +226,7 @@ int gs_native_unwind(struct gs_native *n, const struct gs_event_stack_bytes *e,
 		}
 		after_call = !f->signal;
 	}
-	if (s->n_frames == 0 && !native_process_known(n, e->pid))
+	if (s->n_frames == 0)
 		return -ESRCH;
 	s->flags |= GS_STACK_PARTIAL;
 	return 0;

@@ -37,12 +37,21 @@ struct gs_native_stack {
 int gs_native_new(struct gs_native **ret_native);
 void gs_native_free(struct gs_native **native);
 
-/* What happens to processes: a new program, a child that begins with its parent's memory. */
-void gs_native_exec(struct gs_native *native, uint32_t pid);
-void gs_native_fork(struct gs_native *native, uint32_t pid, uint32_t parent_pid);
+/* What happens to processes: a new program, a child that begins with its parent's memory, code that
+ * is mapped. Times (monotonic) tell what came first: news of the two kinds come by different ways.
+ */
+struct gs_mapping;
 
-/* Unwind a copied stack; event is as long as its head says. 0; -ESRCH: the process is gone and
- * nothing is known of its memory; -EINVAL: malformed. */
+void gs_native_exec(struct gs_native *native, uint32_t pid, uint64_t mono_ns);
+void gs_native_fork(struct gs_native *native, uint32_t pid, uint32_t parent_pid, uint64_t mono_ns);
+/* What is known may be of an earlier program: read it anew when it is needed and can be had. */
+void gs_native_stale(struct gs_native *native, uint32_t pid);
+void gs_native_map(struct gs_native *native, uint32_t pid, uint64_t mono_ns,
+		   const struct gs_mapping *mapping);
+
+/* Unwind a copied stack; event is as long as its head says. 0; -ESRCH: nothing is known of the
+ * code that it runs (its process is gone, or news of what it mapped are yet to come); -EINVAL:
+ * malformed. */
 int gs_native_unwind(struct gs_native *native, const struct gs_event_stack_bytes *event,
 		     struct gs_native_stack *ret_stack);
 

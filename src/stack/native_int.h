@@ -31,14 +31,17 @@ struct native_file {
 struct native_map {
 	uint64_t start, end;
 	uint64_t file_off;
-	uint32_t file; /* 0: none */
+	uint64_t since_ns; /* when it was there */
+	uint32_t file;     /* 0: none */
 };
 
 struct native_process {
 	uint32_t pid;            /* 0: free */
 	struct native_map *maps; /* owned, by rising start */
 	size_t n_maps;
-	uint64_t read_ns; /* 0: never, or only what its parent had */
+	uint64_t read_ns;  /* when its maps were read last; 0 never */
+	uint64_t tried_ns; /* likewise, also in vain */
+	uint64_t exec_ns;  /* of its program; 0 unknown */
 	uint64_t used;
 };
 
@@ -82,8 +85,6 @@ void native_files_fini(struct gs_native *n);
  * do not have it. NULL: nothing is mapped there, or the process is gone. */
 const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint64_t pc);
 
-/* True when anything is known of the process. */
-bool native_process_known(struct gs_native *n, uint32_t pid);
 void native_processes_fini(struct gs_native *n);
 
 #endif

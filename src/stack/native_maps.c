@@ -63,6 +63,7 @@ struct reading {
 	uint32_t pid;
 	struct native_map *maps;
 	size_t n_maps, capacity;
+	uint64_t now_ns;
 };
 
 static int take_mapping(void *ctx, const struct gs_mapping *m)
@@ -82,7 +83,8 @@ static int take_mapping(void *ctx, const struct gs_mapping *m)
 		r->capacity = capacity;
 	}
 	map = &r->maps[r->n_maps++];
-	*map = (struct native_map){.start = m->start, .end = m->end, .file_off = m->file_off};
+	*map = (struct native_map){
+		.start = m->start, .end = m->end, .file_off = m->file_off, .since_ns = r->now_ns};
 	if (m->is_vdso)
 		map->file = native_file_vdso(r->n);
 	else if (m->file)
@@ -93,10 +95,10 @@ static int take_mapping(void *ctx, const struct gs_mapping *m)
 /* Of a process that has ended nothing new is to be had: what was known stays. */
 static void read_maps(struct gs_native *n, struct native_process *p)
 {
-	struct reading reading = {.n = n, .pid = p->pid};
+	struct reading reading = {.n = n, .pid = p->pid, .now_ns = gs_clock_mono_ns()};
 	int r = gs_library_scan_mappings((pid_t)p->pid, take_mapping, &reading);
 
-	p->read_ns = gs_clock_mono_ns();
+	p->tried_ns = gs_clock_mono_ns();
 	if (r < 0 || reading.n_maps == 0) {
 		free(reading.maps);
 		return;
@@ -104,6 +106,7 @@ static void read_maps(struct gs_native *n, struct native_process *p)
 	free(p->maps);
 	p->maps = reading.maps;
 	p->n_maps = reading.n_maps;
+	p->read_ns = reading.now_ns;
 }
 
 static const struct native_map *look_up(const struct native_process *p, uint64_t pc)
@@ -130,8 +133,8 @@ const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint
 	if (!p)
 		return NULL;
 	p->used = ++n->uses;
-	age = gs_clock_mono_ns() - p->read_ns;
-	if (!p->read_ns || age > MAPS_OLD_NS)
+	age = gs_clock_mono_ns() - p->tried_ns;
+	if (!p->tried_ns || age > MAPS_OLD_NS)
 		read_maps(n, p);
 	m = look_up(p, pc);
 	if (!m && age > MAPS_MISS_NS) {
@@ -141,39 +144,94 @@ const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint
 	return m;
 }
 
-bool native_process_known(struct gs_native *n, uint32_t pid)
+/* Forget what was there before. */
+static void drop_older(struct native_process *p, uint64_t mono_ns)
 {
-	const struct native_process *p = process_find(n, pid);
+	size_t n = 0;
 
-	return p && p->n_maps;
+	for (size_t i = 0; i < p->n_maps; i++)
+		if (p->maps[i].since_ns >= mono_ns)
+			p->maps[n++] = p->maps[i];
+	p->n_maps = n;
+	if (p->read_ns < mono_ns)
+		p->read_ns = p->tried_ns = 0;
 }
 
-void gs_native_exec(struct gs_native *n, uint32_t pid)
+void gs_native_exec(struct gs_native *n, uint32_t pid, uint64_t mono_ns)
+{
+	struct native_process *p = process_get(n, pid);
+
+	if (!p)
+		return;
+	drop_older(p, mono_ns);
+	p->exec_ns = mono_ns;
+}
+
+void gs_native_stale(struct gs_native *n, uint32_t pid)
 {
 	struct native_process *p = process_find(n, pid);
 
 	if (p)
-		process_clear(n, p);
+		p->read_ns = p->tried_ns = 0;
 }
 
-void gs_native_fork(struct gs_native *n, uint32_t pid, uint32_t parent_pid)
+/* Put it in its place; what it overlaps goes, or with keep it is left out itself. */
+static void insert(struct native_process *p, const struct native_map *m, bool keep)
 {
-	const struct native_process *from = process_find(n, parent_pid);
-	struct native_process *p;
-	struct native_map *maps;
+	struct native_map *grown;
+	size_t at = 0, n = 0;
 
-	gs_native_exec(n, pid);
-	if (!from || !from->n_maps)
-		return;
-	maps = malloc(from->n_maps * sizeof(*maps));
-	p = maps ? process_get(n, pid) : NULL;
-	/* The slot may be the parent's, when that was the one used longest ago. */
-	from = process_find(n, parent_pid);
-	if (!p || !from) {
-		free(maps);
-		return;
+	for (size_t i = 0; i < p->n_maps; i++) {
+		bool overlaps = p->maps[i].start < m->end && m->start < p->maps[i].end;
+
+		if (overlaps && keep)
+			return;
 	}
-	memcpy(maps, from->maps, from->n_maps * sizeof(*maps));
-	p->maps = maps;
-	p->n_maps = from->n_maps;
+	for (size_t i = 0; i < p->n_maps; i++) {
+		if (p->maps[i].start < m->end && m->start < p->maps[i].end)
+			continue;
+		if (p->maps[i].start < m->start)
+			at = n + 1;
+		p->maps[n++] = p->maps[i];
+	}
+	p->n_maps = n;
+	if (n == NATIVE_MAX_MAPS)
+		return;
+	grown = realloc(p->maps, (n + 1) * sizeof(*grown));
+	if (!grown)
+		return;
+	p->maps = grown;
+	memmove(grown + at + 1, grown + at, (n - at) * sizeof(*grown));
+	grown[at] = *m;
+	p->n_maps++;
+}
+
+void gs_native_map(struct gs_native *n, uint32_t pid, uint64_t mono_ns, const struct gs_mapping *m)
+{
+	struct native_process *p = process_get(n, pid);
+	struct native_map map = {
+		.start = m->start, .end = m->end, .file_off = m->file_off, .since_ns = mono_ns};
+
+	if (!p || !m->file)
+		return;
+	p->used = ++n->uses;
+	/* What was read since knows it, or what has taken its place. */
+	if (p->read_ns > mono_ns)
+		return;
+	map.file = native_file_of(n, pid, m->file);
+	insert(p, &map, false);
+}
+
+void gs_native_fork(struct gs_native *n, uint32_t pid, uint32_t parent_pid, uint64_t mono_ns)
+{
+	struct native_process *p = process_get(n, pid);
+	const struct native_process *from;
+
+	if (!p || p->exec_ns > mono_ns)
+		return;         /* it has let go of what its parent had */
+	drop_older(p, mono_ns); /* of an earlier process with this id */
+	p->used = ++n->uses;
+	from = process_find(n, parent_pid);
+	for (size_t i = 0; from && from != p && i < from->n_maps; i++)
+		insert(p, &from->maps[i], true);
 }

@@ -21,7 +21,7 @@
 
 #define FILES_MAX 4096
 
-struct python_file { /* by identity */
+struct python_file {         /* by identity */
 	uint64_t runtime;    /* address in the file; 0: no interpreter */
 	uint64_t version_at; /* of Py_Version; 0 none */
 	uint16_t version;    /* by its functions; 0: older than 3.8 or unknown */

@@ -180,26 +180,26 @@ enum word {
 
 /* Which number of the struct each is; 0: this version does not have it. */
 static const uint8_t words_3_13[N_WORDS] = {
-	[W_RUNTIME_INTERP] = 5,    [W_INTERP_NEXT] = 8,    [W_INTERP_THREADS] = 9,
-	[W_STATE_PREV] = 20,       [W_STATE_NEXT] = 21,    [W_STATE_INTERP] = 22,
-	[W_STATE_FRAME] = 23,      [W_STATE_THREAD_ID] = 24, [W_FRAME_PREVIOUS] = 29,
-	[W_FRAME_CODE] = 30,       [W_FRAME_AT] = 31,      [W_FRAME_OWNER] = 33,
-	[W_CODE_FILENAME] = 35,    [W_CODE_NAME] = 36,     [W_CODE_QUALNAME] = 37,
-	[W_CODE_TABLE] = 38,       [W_CODE_FIRST_LINE] = 39, [W_CODE_BEGIN] = 43,
-	[W_BYTES_LENGTH] = 65,     [W_BYTES_DATA] = 66,    [W_TEXT_SIZE] = 67,
-	[W_TEXT_STATE] = 68,       [W_TEXT_LENGTH] = 69,   [W_TEXT_ASCII] = 70,
+	[W_RUNTIME_INTERP] = 5, [W_INTERP_NEXT] = 8,      [W_INTERP_THREADS] = 9,
+	[W_STATE_PREV] = 20,    [W_STATE_NEXT] = 21,      [W_STATE_INTERP] = 22,
+	[W_STATE_FRAME] = 23,   [W_STATE_THREAD_ID] = 24, [W_FRAME_PREVIOUS] = 29,
+	[W_FRAME_CODE] = 30,    [W_FRAME_AT] = 31,        [W_FRAME_OWNER] = 33,
+	[W_CODE_FILENAME] = 35, [W_CODE_NAME] = 36,       [W_CODE_QUALNAME] = 37,
+	[W_CODE_TABLE] = 38,    [W_CODE_FIRST_LINE] = 39, [W_CODE_BEGIN] = 43,
+	[W_BYTES_LENGTH] = 65,  [W_BYTES_DATA] = 66,      [W_TEXT_SIZE] = 67,
+	[W_TEXT_STATE] = 68,    [W_TEXT_LENGTH] = 69,     [W_TEXT_ASCII] = 70,
 };
 
 static const uint8_t words_3_14[N_WORDS] = {
-	[W_RUNTIME_INTERP] = 5,    [W_INTERP_NEXT] = 8,    [W_INTERP_THREADS] = 9,
-	[W_STATE_PREV] = 23,       [W_STATE_NEXT] = 24,    [W_STATE_INTERP] = 25,
-	[W_STATE_FRAME] = 26,      [W_STATE_THREAD_ID] = 27, [W_FRAME_PREVIOUS] = 32,
-	[W_FRAME_CODE] = 33,       [W_FRAME_AT] = 34,      [W_FRAME_OWNER] = 36,
-	[W_FRAME_TLBC] = 38,       [W_CODE_FILENAME] = 40, [W_CODE_NAME] = 41,
-	[W_CODE_QUALNAME] = 42,    [W_CODE_TABLE] = 43,    [W_CODE_FIRST_LINE] = 44,
-	[W_CODE_BEGIN] = 48,       [W_CODE_TLBC] = 49,     [W_BYTES_LENGTH] = 75,
-	[W_BYTES_DATA] = 76,       [W_TEXT_SIZE] = 77,     [W_TEXT_STATE] = 78,
-	[W_TEXT_LENGTH] = 79,      [W_TEXT_ASCII] = 80,
+	[W_RUNTIME_INTERP] = 5, [W_INTERP_NEXT] = 8,      [W_INTERP_THREADS] = 9,
+	[W_STATE_PREV] = 23,    [W_STATE_NEXT] = 24,      [W_STATE_INTERP] = 25,
+	[W_STATE_FRAME] = 26,   [W_STATE_THREAD_ID] = 27, [W_FRAME_PREVIOUS] = 32,
+	[W_FRAME_CODE] = 33,    [W_FRAME_AT] = 34,        [W_FRAME_OWNER] = 36,
+	[W_FRAME_TLBC] = 38,    [W_CODE_FILENAME] = 40,   [W_CODE_NAME] = 41,
+	[W_CODE_QUALNAME] = 42, [W_CODE_TABLE] = 43,      [W_CODE_FIRST_LINE] = 44,
+	[W_CODE_BEGIN] = 48,    [W_CODE_TLBC] = 49,       [W_BYTES_LENGTH] = 75,
+	[W_BYTES_DATA] = 76,    [W_TEXT_SIZE] = 77,       [W_TEXT_STATE] = 78,
+	[W_TEXT_LENGTH] = 79,   [W_TEXT_ASCII] = 80,
 };
 
 static uint64_t number(const uint8_t *data, size_t bytes, size_t idx)
@@ -222,15 +222,15 @@ static bool is_plausible(const uint64_t v[N_WORDS])
 			return false;
 	return v[W_STATE_THREAD_ID] <= GS_PY_STATE_BYTES - 8 && v[W_STATE_THREAD_ID] % 8 == 0 &&
 	       v[W_STATE_THREAD_ID] > 0 && v[W_STATE_FRAME] <= GS_PY_STATE_BYTES - 8 &&
-	       v[W_STATE_FRAME] % 8 == 0 && v[W_STATE_FRAME] > 0 &&
-	       v[W_STATE_PREV] % 8 == 0 && v[W_STATE_NEXT] % 8 == 0 &&
-	       v[W_STATE_PREV] != v[W_STATE_NEXT] && v[W_STATE_INTERP] % 8 == 0 &&
-	       v[W_STATE_PREV] < 256 && v[W_STATE_NEXT] < 256 && v[W_STATE_INTERP] < 256 &&
-	       v[W_FRAME_PREVIOUS] <= GS_PY_FRAME_BYTES - 8 && v[W_FRAME_PREVIOUS] % 8 == 0 &&
-	       v[W_FRAME_CODE] <= GS_PY_FRAME_BYTES - 8 && v[W_FRAME_CODE] % 8 == 0 &&
-	       v[W_FRAME_CODE] != v[W_FRAME_PREVIOUS] && v[W_FRAME_AT] <= GS_PY_FRAME_BYTES - 8 &&
-	       v[W_FRAME_AT] % 8 == 0 && v[W_FRAME_AT] > 0 && v[W_FRAME_OWNER] > 0 &&
-	       v[W_FRAME_OWNER] < GS_PY_FRAME_BYTES && v[W_FRAME_TLBC] <= GS_PY_FRAME_BYTES - 8 &&
+	       v[W_STATE_FRAME] % 8 == 0 && v[W_STATE_FRAME] > 0 && v[W_STATE_PREV] % 8 == 0 &&
+	       v[W_STATE_NEXT] % 8 == 0 && v[W_STATE_PREV] != v[W_STATE_NEXT] &&
+	       v[W_STATE_INTERP] % 8 == 0 && v[W_STATE_PREV] < 256 && v[W_STATE_NEXT] < 256 &&
+	       v[W_STATE_INTERP] < 256 && v[W_FRAME_PREVIOUS] <= GS_PY_FRAME_BYTES - 8 &&
+	       v[W_FRAME_PREVIOUS] % 8 == 0 && v[W_FRAME_CODE] <= GS_PY_FRAME_BYTES - 8 &&
+	       v[W_FRAME_CODE] % 8 == 0 && v[W_FRAME_CODE] != v[W_FRAME_PREVIOUS] &&
+	       v[W_FRAME_AT] <= GS_PY_FRAME_BYTES - 8 && v[W_FRAME_AT] % 8 == 0 &&
+	       v[W_FRAME_AT] > 0 && v[W_FRAME_OWNER] > 0 && v[W_FRAME_OWNER] < GS_PY_FRAME_BYTES &&
+	       v[W_FRAME_TLBC] <= GS_PY_FRAME_BYTES - 8 &&
 	       v[W_CODE_NAME] == v[W_CODE_FILENAME] + 8 &&
 	       v[W_CODE_QUALNAME] == v[W_CODE_NAME] + 8 &&
 	       v[W_CODE_TABLE] == v[W_CODE_QUALNAME] + 8 && v[W_CODE_FIRST_LINE] > 0 &&

@@ -66,7 +66,13 @@ static bool read_varint(const uint8_t *t, size_t bytes, size_t *i, uint64_t *ret
 	return false;
 }
 
-enum { LOC_ONE_LINE_0 = 10, LOC_ONE_LINE_2 = 12, LOC_NO_COLUMNS = 13, LOC_LONG = 14, LOC_NONE = 15 };
+enum {
+	LOC_ONE_LINE_0 = 10,
+	LOC_ONE_LINE_2 = 12,
+	LOC_NO_COLUMNS = 13,
+	LOC_LONG = 14,
+	LOC_NONE = 15
+};
 
 static uint32_t line_by_locations(const uint8_t *t, size_t bytes, int32_t first, int64_t at)
 {
