@@ -1,5 +1,6 @@
 // A library in C++ whose functions stand between a program's main() and its CUDA calls.
-namespace gs_test {
+namespace gs_test
+{
 template <typename T, int N> struct Layer {
 	__attribute__((noinline, noclone)) int forward(void (*fn)(const char *), T tag) const
 	{
@@ -19,7 +20,8 @@ __attribute__((noinline, noclone)) static int hidden(void (*fn)(const char *), c
 }
 } // namespace gs_test
 
-extern "C" __attribute__((visibility("default"))) int library_entry(void (*fn)(const char *), const char *tag)
+extern "C" __attribute__((visibility("default"))) int library_entry(void (*fn)(const char *),
+								    const char *tag)
 {
 	int r = gs_test::hidden(fn, tag);
 
