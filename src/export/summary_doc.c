@@ -304,6 +304,18 @@ static void put_lost(struct gs_doc *doc, const struct gs_summary *s)
 	end(doc);
 }
 
+static void put_native(struct gs_doc *doc, const struct gs_native_count *n)
+{
+	if (!n->taken && !n->different)
+		return;
+	begin_map(doc, "native_stacks");
+	put_u64(doc, "taken", n->taken);
+	put_u64(doc, "different", n->different);
+	put_u64(doc, "cut_short", n->cut);
+	put_u64(doc, "places_without_name", n->unnamed);
+	end(doc);
+}
+
 void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 {
 	const char *mode = s->mode == GS_SESSION_EVENTS    ? "events"
@@ -329,6 +341,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	put_open_calls(doc, s);
 	put_comms(doc, s);
 	put_attach(doc, s);
+	put_native(doc, &s->native);
 	put_lost(doc, s);
 	end(doc);
 }

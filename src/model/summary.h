@@ -94,6 +94,13 @@ struct gs_comm_summary {
 	uint64_t bytes;
 };
 
+struct gs_native_count {    /* of native stacks */
+	uint64_t taken;     /* calls and samples that carry one */
+	uint64_t different; /* stacks */
+	uint64_t cut;       /* of these, whose outermost frames are missing */
+	uint64_t unnamed;   /* places in code without the name of a function */
+};
+
 struct gs_summary {
 	const char *command;
 	const char *host;
@@ -120,6 +127,7 @@ struct gs_summary {
 	size_t n_open_calls;
 	struct gs_comm_summary *comms;
 	size_t n_comms;
+	struct gs_native_count native;
 
 	void **allocations; /* every block above; owned */
 	size_t n_allocations;

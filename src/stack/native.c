@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "elf/code.h"
 #include "stack/native_int.h"
@@ -200,6 +201,7 @@ int gs_native_unwind(struct gs_native *n, const struct gs_event_stack_bytes *e,
 	s->flags = 0;
 	if (!well_formed(e))
 		return -EINVAL;
+	n->now_ns = gs_clock_mono_ns();
 	regs = first_regs(e);
 	after_call = e->after_call;
 	for (;;) {

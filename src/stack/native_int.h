@@ -60,6 +60,7 @@ struct gs_native {
 	unsigned n_open;
 	size_t index_bytes;
 	uint64_t uses;
+	uint64_t now_ns; /* when the present stack is looked at */
 
 	struct native_process procs[NATIVE_MAX_PROCS];
 	struct gs_map proc_of_pid;

@@ -133,7 +133,7 @@ const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint
 	if (!p)
 		return NULL;
 	p->used = ++n->uses;
-	age = gs_clock_mono_ns() - p->tried_ns;
+	age = n->now_ns - p->tried_ns;
 	if (!p->tried_ns || age > MAPS_OLD_NS)
 		read_maps(n, p);
 	m = look_up(p, pc);

@@ -98,6 +98,7 @@ struct gs_view {
 	struct array open;      /* struct view_open */
 	uint64_t n_left_out;    /* records that had no place */
 	uint64_t n_lost_calls;
+	struct gs_native_count native;
 	uint64_t last_ns;
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;

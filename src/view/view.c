@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/record_stack.h"
 #include "view/tally.h"
 
 static int view_push(void *ctx, const struct gs_batch *batch);
@@ -354,6 +355,7 @@ static inline int take_call(struct gs_view *v, const struct gs_rec_call *call)
 
 	if (end_ns > v->last_ns)
 		v->last_ns = end_ns;
+	v->native.taken += gs_call_native_stack(call) != 0;
 	if (call->call_flags & GS_CALL_UNFINISHED) {
 		take_open_call(v, call);
 		return 0;
@@ -476,6 +478,22 @@ static int take_entity(struct gs_view *v, const struct gs_record *r)
 	return ret == -ENOMEM ? ret : 0;
 }
 
+static void take_native(struct gs_view *v, const struct gs_record *r)
+{
+	const struct gs_rec_sample *sample = (const void *)r;
+	const struct gs_rec_frame *frame = (const void *)r;
+	const struct gs_rec_stack *stack = (const void *)r;
+
+	if (r->kind == GS_REC_SAMPLE)
+		v->native.taken += sample->native_stack != 0;
+	if (r->kind == GS_REC_FRAME && frame->frame_kind == GS_FRAME_NATIVE)
+		v->native.unnamed += frame->function_str == 0;
+	if (r->kind == GS_REC_STACK && stack->stack_kind == GS_STACK_NATIVE) {
+		v->native.different++;
+		v->native.cut += stack->stack_flags != 0;
+	}
+}
+
 static int take_other(struct gs_view *v, const struct gs_record *r)
 {
 	switch (r->kind) {
@@ -501,6 +519,11 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 			v->last_ns = c->time_ns;
 		return 0;
 	}
+	case GS_REC_FRAME:
+	case GS_REC_STACK:
+	case GS_REC_SAMPLE:
+		take_native(v, r);
+		return take_entity(v, r);
 	case GS_REC_END:
 		memcpy(&v->end, r, sizeof(v->end));
 		v->ended = true;
