@@ -113,6 +113,55 @@ static void put_comms(struct gs_page *page, const struct gs_summary *s, bool all
 	}
 }
 
+#define N_USES 20
+
+static void put_use(struct gs_grid *g, const struct gs_use_summary *u)
+{
+	const struct {
+		uint64_t n;
+		const char *what;
+	} parts[] = {{u->launches, "launch"},
+		     {u->copies, "copy"},
+		     {u->allocs, "alloc"},
+		     {u->collectives, "collective"},
+		     {u->others, "other"}};
+	char text[192] = "", out[GS_FMT_BYTES];
+	size_t at = 0;
+
+	gs_grid_left(g, GS_INK_PLAIN, u->name, GS_CUT_MIDDLE);
+	gs_grid_right(g, GS_INK_PLAIN, gs_fmt_ns(out, u->total_ns));
+	gs_grid_right(g, GS_INK_PLAIN, u->bytes ? gs_fmt_bytes(out, u->bytes) : "-");
+	for (size_t i = 0; i < GS_ARRAY_LEN(parts); i++)
+		if (parts[i].n)
+			at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s %s",
+					       at ? ", " : "", gs_fmt_count(out, parts[i].n),
+					       parts[i].what);
+	gs_grid_rest(g, GS_INK_PLAIN, text, GS_CUT_END);
+}
+
+/* Which operator asked for what: the innermost one around each call. */
+static void put_uses(struct gs_page *page, const struct gs_summary *s, bool all)
+{
+	size_t n = shown_of(s->n_uses, N_USES, all);
+	struct gs_grid g = {.page = page, .measuring = true};
+	char text[96];
+
+	if (!n)
+		return;
+	put_title(page, GS_INK_BOLD,
+		  "CUDA and NCCL calls by operator (host time, bytes, how many of which kind)");
+	for (int pass = 0; pass < 2; pass++) {
+		for (size_t i = 0; i < n; i++)
+			put_use(&g, &s->uses[i]);
+		if (pass == 0)
+			gs_grid_fit(&g, 0, 24);
+	}
+	if (n < s->n_uses) {
+		snprintf(text, sizeof(text), "... and %zu more", s->n_uses - n);
+		put_remark(page, GS_INK_DIM, text);
+	}
+}
+
 static void put_open_call(struct gs_grid *g, const struct gs_open_call *c)
 {
 	char text[128], out[GS_FMT_BYTES];
@@ -299,6 +348,7 @@ static void put_attach_failures(struct gs_page *page, const struct gs_summary *s
 
 void gs_summary_attention(struct gs_page *page, const struct gs_summary *s, bool all)
 {
+	put_uses(page, s, all);
 	put_comms(page, s, all);
 	put_open_calls(page, s, all);
 	put_errors(page, s, all);

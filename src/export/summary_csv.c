@@ -30,13 +30,19 @@ enum column { /* the order of the columns */
 	      COL_NAME,
 	      COL_COUNT,
 	      COL_DETAIL,
+	      COL_LAUNCHES,
+	      COL_COPIES,
+	      COL_ALLOCS,
+	      COL_COLLECTIVES,
+	      COL_OTHERS,
 	      N_COLUMNS
 };
 
 static const char *const heads[N_COLUMNS] = {
-	"record", "scope",       "pid",      "tid",     "comm",   "layer",  "function", "class",
-	"calls",  "errors",      "total_ns", "mean_ns", "p50_ns", "p95_ns", "p99_ns",   "max_ns",
-	"bytes",  "inner_calls", "code",     "name",    "count",  "detail"};
+	"record", "scope",    "pid",    "tid",         "comm",        "layer",      "function",
+	"class",  "calls",    "errors", "total_ns",    "mean_ns",     "p50_ns",     "p95_ns",
+	"p99_ns", "max_ns",   "bytes",  "inner_calls", "code",        "name",       "count",
+	"detail", "launches", "copies", "allocs",      "collectives", "other_calls"};
 
 /* A row is filled cell by cell from left to right; cells skipped stay empty. */
 struct row {
@@ -109,6 +115,26 @@ static void put_functions(struct row *row, const struct gs_function_list *list,
 	}
 }
 
+static void put_uses(struct row *row, const struct gs_summary *s)
+{
+	for (size_t i = 0; i < s->n_uses; i++) {
+		const struct gs_use_summary *u = &s->uses[i];
+
+		put_text(row, COL_RECORD, "by_operator");
+		put_text(row, COL_SCOPE, "all");
+		put_text(row, COL_LAYER, gs_layer_name(u->layer));
+		put_text(row, COL_FUNCTION, u->name);
+		put_number(row, COL_TOTAL, u->total_ns);
+		put_number(row, COL_BYTES, u->bytes);
+		put_number(row, COL_LAUNCHES, u->launches);
+		put_number(row, COL_COPIES, u->copies);
+		put_number(row, COL_ALLOCS, u->allocs);
+		put_number(row, COL_COLLECTIVES, u->collectives);
+		put_number(row, COL_OTHERS, u->others);
+		end_row(row);
+	}
+}
+
 static void put_errors(struct row *row, const struct gs_summary *s)
 {
 	for (size_t i = 0; i < s->n_errors; i++) {
@@ -173,6 +199,7 @@ void gs_summary_csv(struct gs_pen *pen, const struct gs_summary *s,
 		for (size_t j = 0; j < p->n_threads; j++)
 			put_functions(&row, &p->threads[j].functions, p, &p->threads[j]);
 	}
+	put_uses(&row, s);
 	put_errors(&row, s);
 	put_lost(&row, s);
 	put_attach_failures(&row, s);

@@ -172,6 +172,27 @@ static void put_processes(struct gs_doc *doc, const struct gs_summary *s)
 	end(doc);
 }
 
+static void put_uses(struct gs_doc *doc, const struct gs_summary *s)
+{
+	begin_list(doc, "by_operator", s->n_uses);
+	for (size_t i = 0; i < s->n_uses; i++) {
+		const struct gs_use_summary *u = &s->uses[i];
+
+		begin_flat(doc);
+		put_text(doc, "layer", gs_layer_name(u->layer));
+		put_text(doc, "name", u->name);
+		put_u64(doc, "launches", u->launches);
+		put_u64(doc, "copies", u->copies);
+		put_u64(doc, "allocs", u->allocs);
+		put_u64(doc, "collectives", u->collectives);
+		put_u64(doc, "other_calls", u->others);
+		put_u64(doc, "total_ns", u->total_ns);
+		put_u64(doc, "bytes", u->bytes);
+		end(doc);
+	}
+	end(doc);
+}
+
 static void put_errors(struct gs_doc *doc, const struct gs_summary *s)
 {
 	begin_list(doc, "errors", s->n_errors);
@@ -337,6 +358,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	put_tenths(doc, "percentile_error_pct", (unsigned)(GS_HIST_ERROR_PCT * 10 + 0.5));
 	put_functions(doc, &s->functions);
 	put_processes(doc, s);
+	put_uses(doc, s);
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);

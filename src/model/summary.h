@@ -50,6 +50,16 @@ struct gs_process_summary {
 	size_t n_threads;
 };
 
+/* What calls of CUDA and NCCL did under one function of a layer above them, the innermost around
+ * each. */
+struct gs_use_summary {
+	uint16_t layer;
+	const char *name;
+	uint64_t launches, copies, allocs, collectives, others;
+	uint64_t total_ns; /* of these calls, on the host */
+	uint64_t bytes;    /* of those that succeeded; frees count none */
+};
+
 /* A code that a function returned, and how often. */
 struct gs_error_count {
 	uint16_t layer;
@@ -115,6 +125,8 @@ struct gs_summary {
 	struct gs_function_list functions;    /* over all processes */
 	struct gs_process_summary *processes; /* those that made calls, most time first */
 	size_t n_processes;
+	struct gs_use_summary *uses; /* most time first */
+	size_t n_uses;
 	struct gs_error_count *errors; /* most first */
 	size_t n_errors;
 	struct gs_attach_status *attached; /* status 0 */

@@ -44,8 +44,14 @@ enum func_kind {
 	FUNC_COMM_END, /* arg[0] is one that ceases to be */
 };
 
+struct view_use {
+	uint64_t launches, copies, allocs, collectives, others;
+	uint64_t total_ns, bytes;
+};
+
 struct view_func {
 	enum func_kind kind;
+	struct view_use use; /* of CUDA and NCCL, by calls under it */
 	uint64_t calls;
 	struct err_count *errs; /* owned; n_errs used, room at powers of two */
 	uint32_t n_errs;

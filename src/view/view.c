@@ -300,6 +300,55 @@ static enum func_kind func_kind(const struct gs_view *v, uint32_t function)
 	return FUNC_PLAIN;
 }
 
+/* The same sorts as the kernel side's (use_add() in src/bpf/cell.bpf.h). */
+static __attribute__((noinline)) void take_scope(struct gs_view *v, const struct gs_rec_call *call)
+{
+	const struct gs_rec_function *f = gs_dict_function(v->dict, call->function);
+	struct view_use *u = &func_of(v, call->scope)->use;
+
+	if (!f || (f->layer != GS_LAYER_CUDA_RUNTIME && f->layer != GS_LAYER_CUDA_DRIVER &&
+		   f->layer != GS_LAYER_NCCL))
+		return;
+	switch (f->func_class) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+		u->launches++;
+		break;
+	case GS_CLASS_COPY:
+	case GS_CLASS_MEMSET:
+		u->copies++;
+		break;
+	case GS_CLASS_ALLOC:
+		u->allocs++;
+		break;
+	case GS_CLASS_COLLECTIVE:
+	case GS_CLASS_P2P:
+		u->collectives++;
+		break;
+	default:
+		u->others++;
+	}
+	u->total_ns += call->dur_ns;
+	/* Bytes of frees are found out later, and only in a whole trace. */
+	if (!call->failed && f->func_class != GS_CLASS_FREE)
+		u->bytes += call->bytes;
+}
+
+static void take_use(struct gs_view *v, const struct gs_rec_use *r)
+{
+	struct view_use *u = &func_of(v, r->function)->use;
+
+	u->launches += r->launches;
+	u->copies += r->copies;
+	u->allocs += r->allocs;
+	u->collectives += r->collectives;
+	u->others += r->others;
+	u->total_ns += r->total_ns;
+	u->bytes += r->bytes;
+	if (r->time_ns > v->last_ns)
+		v->last_ns = r->time_ns;
+}
+
 /* A call that is not FUNC_PLAIN. */
 static __attribute__((noinline)) void take_special(struct gs_view *v, struct view_func *f,
 						   const struct gs_rec_call *call)
@@ -377,6 +426,8 @@ static inline int take_call(struct gs_view *v, const struct gs_rec_call *call)
 	}
 	if (f->kind != FUNC_PLAIN)
 		take_special(v, f, call);
+	if (gs_call_scope(call))
+		take_scope(v, call);
 	return 0;
 }
 
@@ -509,6 +560,9 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 			v->n_left_out++;
 		return 0;
 	}
+	case GS_REC_USE:
+		take_use(v, (const void *)r);
+		return 0;
 	case GS_REC_COMM:
 		take_comm(v, (const void *)r);
 		return 0;

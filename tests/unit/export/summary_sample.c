@@ -152,6 +152,12 @@ static struct gs_comm_summary comms[] = {
 	{4243, -1, -1, 0x7fe0ab350000, 0, 0x7fe0ab34cd00, "ncclCommSplit", 1, 4096},
 };
 
+static struct gs_use_summary uses[] = {
+	{GS_LAYER_TORCH, "aten::addmm", 41630, 0, 12, 0, 3, 630 * MS, 4096},
+	{GS_LAYER_TORCH, "aten::copy_", 0, 5120, 0, 0, 0, 384 * MS, 13207650304},
+	{GS_LAYER_TORCH, "autograd::evaluate_function", 0, 0, 0, 1204, 0, 66 * MS, 812319998976},
+};
+
 struct gs_summary sample_full(void)
 {
 	return (struct gs_summary){
@@ -178,6 +184,8 @@ struct gs_summary sample_full(void)
 		.n_lost = GS_ARRAY_LEN(lost),
 		.open_calls = open_calls,
 		.n_open_calls = GS_ARRAY_LEN(open_calls),
+		.uses = uses,
+		.n_uses = GS_ARRAY_LEN(uses),
 		.comms = comms,
 		.n_comms = GS_ARRAY_LEN(comms),
 	};
@@ -194,6 +202,7 @@ struct gs_summary sample_single(void)
 	s.mode = GS_SESSION_SUMMARY;
 	s.n_errors = s.n_attach_failures = s.n_lost = s.n_open_calls = 0;
 	s.n_comms = 1;
+	s.n_uses = 0;
 	return s;
 }
 
