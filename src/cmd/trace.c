@@ -393,6 +393,8 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.on_python = on_python,
 		.py_stack_at = o->py_stack_at,
 		.slow_scope_ns = o->slow_scope_ns,
+		.python_gc = o->python_gc,
+		.python_gil = o->python_gil,
 		.native_stack_at = o->native_stack_at,
 		.stack_bytes = o->stack_bytes,
 		.sample_period_ns = o->python_hz ? 1000000000u / o->python_hz : 0,

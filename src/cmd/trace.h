@@ -38,6 +38,7 @@ struct trace_options {
 	uint64_t min_dur_ns, duration_ns, max_bytes;
 	uint32_t ring_bytes;
 	unsigned avoid;
+	bool python_gc, python_gil;
 	unsigned py_stack_at;     /* enum gs_stack_at */
 	unsigned native_stack_at; /* likewise */
 	uint32_t stack_bytes;     /* copied of each */

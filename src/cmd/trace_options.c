@@ -29,6 +29,8 @@ enum {
 	OPT_AVOID,
 	OPT_LIST,
 	OPT_PYTHON_HZ,
+	OPT_PYTHON_GC,
+	OPT_PYTHON_GIL,
 	OPT_STACKS,
 	OPT_STACK_BYTES,
 	OPT_PYTHON_AT,
@@ -51,7 +53,8 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch; python: with Python stacks 99 "
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch; python: with Python "
+	 "stacks 99 "
 	 "times a second and at launches, collectives and allocations",
 	 2},
 	{"op", OPT_OP, "GLOB[,GLOB]", 0,
@@ -74,6 +77,10 @@ static const struct argp_option option_table[] = {
 	 "files passed over when a stack is shown as one line (default: the standard library and "
 	 "installed packages; 'none': no file)",
 	 2},
+	{"python-gc", OPT_PYTHON_GC, NULL, 0,
+	 "each garbage collection of Python, and how long it took", 2},
+	{"python-gil", OPT_PYTHON_GIL, NULL, 0,
+	 "each time a thread took Python's lock, and how long it waited", 2},
 	{"stacks", OPT_STACKS, "native[,at=WHEN+WHEN]", 0,
 	 "note who called: the functions on the stack at each launch, collective, alloc, copy, "
 	 "sync, slow-op, sample (default launch+collective+alloc)",
@@ -396,6 +403,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_LIST:
 		o->list = true;
+		return 0;
+	case OPT_PYTHON_GC:
+		o->python_gc = true;
+		return 0;
+	case OPT_PYTHON_GIL:
+		o->python_gil = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		/* The first word that is no option begins the command, with or without "--". */

@@ -55,12 +55,13 @@ struct gs_probe_options {
 	const char *comm;   /* processes of this name; NULL any */
 	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
-	unsigned py_stack_at;      /* enum gs_stack_at, ored: when Python stacks are taken; events
-				    * only, but for GS_AT_SAMPLE */
-	unsigned native_stack_at;  /* the same of native stacks */
-	uint32_t stack_bytes;      /* of a native stack that are copied: up to 32 KiB */
-	uint64_t slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
-	uint64_t sample_period_ns; /* GS_AT_SAMPLE */
+	bool python_gc, python_gil; /* collections and waits for the lock of interpreters */
+	unsigned py_stack_at;       /* enum gs_stack_at, ored: when Python stacks are taken; events
+				     * only, but for GS_AT_SAMPLE */
+	unsigned native_stack_at;   /* the same of native stacks */
+	uint32_t stack_bytes;       /* of a native stack that are copied: up to 32 KiB */
+	uint64_t slow_scope_ns;     /* GS_AT_SLOW_SCOPE */
+	uint64_t sample_period_ns;  /* GS_AT_SAMPLE */
 
 	uint32_t layers;          /* bit 1 << enum gs_layer; 0: CUDA and NCCL */
 	const char *const *globs; /* functions by name; none: the default set */

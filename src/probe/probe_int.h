@@ -26,7 +26,7 @@ int features_detect(unsigned avoid, struct features *ret_features, struct gs_err
 
 /* --- kernel.c: programs and maps --- */
 
-enum family { FAMILY_CUDA, FAMILY_NCCL, FAMILY_TORCH, FAMILY_UNWIND, N_FAMILIES };
+enum family { FAMILY_CUDA, FAMILY_NCCL, FAMILY_TORCH, FAMILY_PYSPAN, FAMILY_UNWIND, N_FAMILIES };
 
 struct kernel_side {
 	struct gs_cuda_bpf *cuda;     /* owned */
@@ -35,6 +35,7 @@ struct kernel_side {
 	struct gs_sample_bpf *sample; /* owned; NULL unless samples are asked for */
 	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
 	int n_timers;
+	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct bpf_link *task_links[3];
@@ -100,6 +101,8 @@ struct selection {
 	unsigned n;
 	bool operators; /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
 	bool unwind;    /* functions that may throw are probed */
+	bool python_gc, python_gil;
+	bool scopes; /* any of these */
 };
 
 int selection_make(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
@@ -138,6 +141,10 @@ int torch_select(struct selection *s, const struct gs_probe_options *options, st
 
 /* Add the chosen operators that the file defines; nothing when it defines none. */
 int torch_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
+
+/* --- pyspan.c: what an interpreter does beside running code --- */
+
+int pyspan_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
 
 /* --- files.c: files with probes, and who uses them --- */
 

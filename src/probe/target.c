@@ -57,7 +57,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.sample_period_ns = (o->py_stack_at | o->native_stack_at) & GS_AT_SAMPLE
 					    ? o->sample_period_ns
 					    : 0,
-		.scopes = probe->selection.unwind,
+		.scopes = probe->selection.scopes,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;
