@@ -133,7 +133,8 @@ static int add(void *ctx, uint64_t idx, const struct gs_elf_code_symbol *sym)
 		s->entries = grown;
 		s->capacity = capacity;
 	}
-	s->entries[s->n++] = (struct entry){(uint32_t)at, (uint32_t)idx | sym->rank << RANK_SHIFT};
+	s->entries[s->n++] =
+		(struct entry){(uint32_t)at, (uint32_t)idx | (uint32_t)sym->rank << RANK_SHIFT};
 	return 0;
 }
 

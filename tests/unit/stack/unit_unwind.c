@@ -16,11 +16,12 @@
 #include "stack/native.h"
 
 #define NOINLINE     __attribute__((noinline, noclone))
-#define COPIED_BYTES 16384
+#define COPIED_BYTES 32256
 
 static struct gs_native_stack ours;
 static void *theirs[GS_STACK_MAX];
 static int n_theirs;
+static const unsigned char *top; /* of what may be read of the stack */
 
 static struct gs_event_stack_bytes *event_new(void)
 {
@@ -52,9 +53,9 @@ static NOINLINE __attribute__((no_sanitize("address"))) void capture(unsigned co
 	e->r13 = (__u64)c.uc_mcontext.gregs[REG_R13];
 	e->r14 = (__u64)c.uc_mcontext.gregs[REG_R14];
 	e->r15 = (__u64)c.uc_mcontext.gregs[REG_R15];
-	e->n_bytes = copied;
 	from = (const unsigned char *)e->sp;
-	for (unsigned i = 0; i < copied; i++)
+	e->n_bytes = copied < (size_t)(top - from) ? copied : (unsigned)(top - from);
+	for (unsigned i = 0; i < e->n_bytes; i++)
 		e->bytes[i] = from[i];
 	assert_int_equal(gs_native_new(&native), 0);
 	assert_int_equal(gs_native_unwind(native, e, &ours), 0);
@@ -72,25 +73,37 @@ static NOINLINE int nested(int n, unsigned copied)
 	return r;
 }
 
+/* The innermost frames are of different calls in capture(), and where a sanitizer stands between it
+ * and libgcc there is one more in theirs. */
+static int first_of_theirs(void)
+{
+	for (int i = 0; i < n_theirs; i++)
+		if ((uintptr_t)theirs[i] == ours.frames[1].pc + 1)
+			return i;
+	fail();
+	return 0;
+}
+
 static void assert_same(unsigned n)
 {
-	/* The innermost frames are of different calls in capture(). */
+	int k = first_of_theirs();
+
 	for (unsigned i = 1; i < n; i++)
-		assert_int_equal(ours.frames[i].pc + 1, (uintptr_t)theirs[i]);
+		assert_int_equal(ours.frames[i].pc + 1, (uintptr_t)theirs[k + (int)i - 1]);
 }
 
 static void finds_every_caller(void **state)
 {
-	assert_int_equal(nested(20, 8192), 20);
+	assert_int_equal(nested(20, COPIED_BYTES), 20);
 	assert_int_equal(ours.flags, 0);
-	assert_int_equal(ours.n_frames, n_theirs);
+	assert_int_equal((int)ours.n_frames - 1, n_theirs - first_of_theirs());
 	assert_true(n_theirs > 21);
 	assert_same(ours.n_frames);
 }
 
 static void tells_what_was_not_copied(void **state)
 {
-	assert_int_equal(nested(100, 2048), 100);
+	assert_int_equal(nested(100, 4096), 100);
 	assert_int_equal(ours.flags & GS_STACK_PARTIAL, GS_STACK_PARTIAL);
 	assert_true(ours.n_frames > 1 && ours.n_frames < 100);
 	assert_same(ours.n_frames);
@@ -200,6 +213,8 @@ int main(void)
 		cmocka_unit_test(evaluates_expressions),
 	};
 
+	/* The C library's frames and the arguments lie above. */
+	top = (const unsigned char *)__builtin_frame_address(0) + 768;
 	cmocka_set_message_output(CM_OUTPUT_TAP);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
