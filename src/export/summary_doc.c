@@ -86,7 +86,7 @@ static void put_uses(struct gs_doc *doc, const struct gs_summary *s)
 	for (size_t i = 0; i < s->n_uses; i++) {
 		const struct gs_use_summary *u = &s->uses[i];
 
-		gs_doc_begin_flat(doc);
+		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "layer", gs_layer_name(u->layer));
 		gs_doc_put_text(doc, "name", u->name);
 		gs_doc_put_u64(doc, "launches", u->launches);
