@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "stack", "view"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "stack", "view", "flame"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
@@ -14,15 +14,19 @@ ALLOWED = {
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h", "model/python.h"},
     "feed": BELOW | {"feed", "place", "stack"},
     "text": {"base", "text"},
-    "export": BELOW | {"text", "export"},
+    "site": {"base", "site"},
+    "export": BELOW | {"text", "flame", "export"},
+    "render": BELOW | {"text", "render"},
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
     "prom": BELOW | {"text", "prom"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "http", "prom", "cmd"},
+    # The daemon is a command with a room of its own.
+    "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
-ALLOWED["probe"] |= {"elf"}
+ALLOWED["probe"] |= {"elf", "site"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
@@ -38,8 +42,9 @@ def check(path):
         name = match.group(1)
         target = name.split("/")[0]
         if "/" not in name:
-            # Skeletons belong to probe; a room of the kernel side names its own headers plainly.
-            if (name.endswith(".skel.h") and room == "probe") or (room == "bpf" and name.endswith(".bpf.h")):
+            # Generated: skeletons belong to probe, the page's parts to export. A room of the kernel side names its own headers plainly.
+            if (name.endswith(".skel.h") and room == "probe") or (room == "bpf" and name.endswith(".bpf.h")) or (
+                    room == "export" and name in ("flame_css.h", "flame_js.h")):
                 continue
             yield f"{path.relative_to(SRC.parent)}:{number}: name the room: \"{room}/{name}\"?"
         elif target not in ALLOWED[room] and name not in ALLOWED[room]:

@@ -13,8 +13,10 @@
 #ifndef GS_BPF_CALL_H
 #define GS_BPF_CALL_H
 
+#include "decide.bpf.h"
 #include "native.bpf.h"
 #include "python.bpf.h"
+#include "model/class.h"
 #include "post.bpf.h"
 
 /* --- entry --- */
@@ -116,6 +118,14 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 			return false;
 		}
 	}
+	if (gs_config.modes && mode_skips(mode_of(id))) {
+		struct gs_cell *c = cell_get(t, slot, id);
+
+		if (c)
+			c->skipped++;
+		t->depth = depth;
+		return false;
+	}
 	if (depth >= GS_DEPTH_MAX) {
 		lose(d->layer, GS_LOSS_TOO_DEEP);
 		return false;
@@ -186,7 +196,9 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	    d->post == GS_POST_COPY2D_DRV || d->post == GS_POST_COPY3D_DRV)
 		call_bytes(f, d, &o);
 	if (gs_config.events) {
-		if (o.dur_ns < gs_config.min_dur_ns) {
+		if (mode_of(id) != GS_MODE_EVENTS) {
+			lose(d->layer, GS_LOSS_THINNED);
+		} else if (o.dur_ns < gs_config.min_dur_ns) {
 			lose(d->layer, GS_LOSS_SHORT);
 		} else {
 			if (gs_config.native_stack_at)

@@ -17,6 +17,25 @@ const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
 #define SCOPE_MASK (GS_SCOPE_MAX - 1)
 #define DEPTH_MASK (GS_DEPTH_MAX - 1)
 
+/* The function's mode; the first where functions have none. */
+static __always_inline __u32 mode_of(__u32 id)
+{
+	struct gs_modes *m;
+	__u32 zero = 0;
+
+	if (!gs_config.modes)
+		return GS_MODE_EVENTS;
+	m = bpf_map_lookup_elem(&gs_modes, &zero);
+	return m ? m->mode[id & (GS_FUNC_MAX - 1)] : GS_MODE_EVENTS;
+}
+
+/* True when this call of a function with the mode is only counted. */
+static __always_inline bool mode_skips(__u32 mode)
+{
+	return mode == GS_MODE_COUNT ||
+	       (mode == GS_MODE_SAMPLE && bpf_get_prandom_u32() & (GS_MODE_SAMPLE_N - 1));
+}
+
 /* What a finished call is made of, before it becomes an event or a part of a cell. */
 struct outcome {
 	__u64 now_ns;

@@ -41,6 +41,15 @@ struct {
 	__type(value, struct gs_cell);
 } gs_cells SEC(".maps");
 
+/* Looked at only when gs_config.modes is set. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct gs_modes);
+} gs_modes SEC(".maps");
+
 /* Cells of functions whose ids were given during the run, by gs_cell_key(). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

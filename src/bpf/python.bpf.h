@@ -36,10 +36,11 @@ struct py_scratch {
 	__u32 busy;
 	__u32 n; /* frames found */
 	struct gs_py_proc proc;
-	__u64 frame;  /* to be read next */
-	__u64 self;   /* pthread_self() */
-	__u64 state;  /* while searching: looked at next; then what was found */
-	__u64 interp; /* while searching: whose states come next */
+	__u64 frame;    /* to be read next */
+	__u64 self;     /* pthread_self() */
+	__u64 state;    /* while searching: looked at next; then what was found */
+	__u64 table_at; /* of the code object that is being sent */
+	__u64 interp;   /* while searching: whose states come next */
 	__u64 hash;
 	__u32 pid, tid;
 	__u32 flags; /* enum gs_stack_flag */
@@ -49,7 +50,7 @@ struct py_scratch {
 	__u64 tag[GS_STACK_MAX];
 	struct stack_event stack;
 	struct gs_event_code code;
-	__u8 table[GS_PY_TABLE_BYTES]; /* of code */
+	__u8 table[2 * GS_PY_TABLE_BYTES]; /* of code; one half used, so that a mask bounds it */
 };
 
 struct {
@@ -217,6 +218,19 @@ static __always_inline __u64 py_tag(struct py_scratch *w)
 	return w->proc.version >= 0x030b ? stack_mix(tag, w->names[3]) : tag;
 }
 
+/* The frame that 3.12 and newer put below an __init__ that a call of a class runs without leaving
+ * the evaluation loop (_Py_InitCleanup in Objects/codeobject.c or Python/specialize.c): its names
+ * are one object, and it has no line. Tracebacks do not show it. */
+static __always_inline bool py_is_cleanup(const struct py_scratch *w, __u64 code)
+{
+	__s32 first_line = 1;
+
+	if (w->proc.version < 0x030c || w->names[0] != w->names[1] || w->names[0] != w->names[2])
+		return false;
+	bpf_probe_read_user(&first_line, 4, (void *)(code + w->proc.code_first_line));
+	return first_line == 0;
+}
+
 /* One frame; false at the end of the stack. Not inlined: it is verified once. */
 __noinline int py_frame_step(struct py_scratch *w)
 {
@@ -246,6 +260,8 @@ __noinline int py_frame_step(struct py_scratch *w)
 		w->flags |= GS_STACK_PARTIAL;
 		return 0;
 	}
+	if (py_is_cleanup(w, code))
+		return 1;
 	at = py_place(w, code, w->proc.frame_at);
 	tag = py_tag(w);
 	w->stack.frames[n].code = code;
@@ -301,13 +317,46 @@ static __always_inline void py_copy_text(struct py_scratch *w, __u64 text, struc
 	ret->n_bytes = bytes;
 }
 
+/* Sends the code object with the piece of its line table at e->table_off. */
+static __always_inline bool py_send_code(struct py_scratch *w)
+{
+	struct gs_event_code *e = &w->code;
+	__u64 left = e->table_bytes - e->table_off;
+	__u32 n = left < GS_PY_TABLE_BYTES ? left : GS_PY_TABLE_BYTES;
+
+	PY_BOUND(n, 2 * GS_PY_TABLE_BYTES - 1);
+	if (bpf_probe_read_user(w->table, n, (void *)(w->table_at + e->table_off)) != 0)
+		n = 0;
+	e->table_n_bytes = n;
+	e->head.bytes = sizeof(*e) + n;
+	return bpf_ringbuf_output(&gs_ring, e, sizeof(*e) + n, BPF_RB_NO_WAKEUP) == 0;
+}
+
+/* The next piece of a line table; false behind the last. Not inlined: verified once. */
+__noinline int py_piece_step(struct py_scratch *w)
+{
+	if (!w)
+		return 0;
+	w->code.table_off += GS_PY_TABLE_BYTES;
+	if (w->code.table_off >= w->code.table_bytes || w->code.table_off >= GS_PY_TABLE_MAX)
+		return 0;
+	return py_send_code(w);
+}
+
+__noinline int py_pieces(struct py_scratch *w)
+{
+	for (int i = 0; i < GS_PY_TABLE_MAX / GS_PY_TABLE_BYTES; i++)
+		if (!py_piece_step(w))
+			break;
+	return 0;
+}
+
 /* Sends the code object of frame number i, if that was not done. Not inlined: verified once. */
 __noinline int py_code_step(struct py_scratch *w, __u32 i)
 {
 	struct gs_event_code *e;
 	struct py_code_key key = {};
 	__u64 *tag, names[4], table, bytes = 0, name;
-	__u32 copied;
 
 	if (!w || i >= GS_STACK_MAX || i >= w->n)
 		return 0;
@@ -332,17 +381,13 @@ __noinline int py_code_step(struct py_scratch *w, __u32 i)
 	py_copy_text(w, names[0], &e->file, e->file_text, GS_PY_FILE_BYTES);
 	py_copy_text(w, name, &e->name, e->name_text, GS_PY_NAME_BYTES);
 	bpf_probe_read_user(&bytes, 8, (void *)(table + w->proc.bytes_length));
-	e->table_address = table + w->proc.bytes_data;
+	w->table_at = table + w->proc.bytes_data;
 	e->table_bytes = bytes;
-	copied = bytes < GS_PY_TABLE_BYTES ? bytes : GS_PY_TABLE_BYTES - 1;
-	PY_BOUND(copied, GS_PY_TABLE_BYTES - 1);
-	if (bpf_probe_read_user(w->table, copied, (void *)e->table_address) != 0)
-		copied = 0;
-	e->table_n_bytes = copied;
 	e->head.kind = GS_EV_CODE;
-	e->head.bytes = sizeof(*e) + copied;
-	if (bpf_ringbuf_output(&gs_ring, e, sizeof(*e) + copied, BPF_RB_NO_WAKEUP) == 0)
+	if (py_send_code(w)) {
 		bpf_map_update_elem(&gs_py_codes, &key, &w->tag[i], BPF_ANY);
+		py_pieces(w);
+	}
 	return 1;
 }
 
@@ -427,6 +472,14 @@ __noinline __u32 py_stack_of(__u32 slot)
 static __always_inline __u32 py_stack_at_call(__u32 slot, __u32 op)
 {
 	return gs_config.py_stack_at & moment_of(op) ? py_stack_of(slot) : 0;
+}
+
+/* The same at the end of an operator or user's probe that took so long. */
+static __always_inline __u32 py_stack_at_scope(__u32 slot, __u64 dur_ns)
+{
+	if (!(gs_config.py_stack_at & GS_AT_SLOW_SCOPE) || dur_ns < gs_config.slow_scope_ns)
+		return 0;
+	return py_stack_of(slot);
 }
 
 #endif

@@ -10,18 +10,21 @@
  * Ends are not caught by return probes. These replace the return address on the stack, where the
  * C++ unwinder then takes it for the end of the stack and terminates the program: a return probe
  * kills every program that throws through the function. So probes stand on the instructions by
- * which the function is left (src/probe/exit.c). Functions that never throw may use either.
+ * which the function is left (src/site/exit.c). Functions that never throw may use either.
  */
 #ifndef GS_BPF_SCOPE_H
 #define GS_BPF_SCOPE_H
 
 #include "cell.bpf.h"
+#include "native.bpf.h"
+#include "python.bpf.h"
 
 #define SCOPE_THREW 1 /* the result of a scope that an exception has left */
 
-static __always_inline bool scope_send(struct gs_thread *t, const struct gs_scope *s, __u32 depth,
-				       const struct outcome *o)
+static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const struct gs_scope *s,
+				       __u32 depth, const struct outcome *o)
 {
+	__u32 py_stack = py_stack_at_scope(slot, o->dur_ns);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e)
@@ -38,13 +41,28 @@ static __always_inline bool scope_send(struct gs_thread *t, const struct gs_scop
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
 	e->scope = depth ? t->scope[(depth - 1) & SCOPE_MASK].func : 0;
+	e->py_stack = py_stack;
+	e->native_stack = o->native_stack;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return true;
 }
 
-/* Ends scope number depth of the thread, and with it those inside that are still open. */
-static __always_inline void scope_close(struct gs_thread *t, __u32 slot, __u32 depth, __u64 now,
-					__s32 ret)
+/* The native stack at a scope's end, where one is asked for there; the probe stands inside of the
+ * function, so its frame is the innermost one. */
+static __always_inline __u32 native_at_scope(const struct pt_regs *ctx, __u32 layer, __u64 dur_ns)
+{
+	struct native_regs regs;
+
+	if (!(gs_config.native_stack_at & GS_AT_SLOW_SCOPE) || dur_ns < gs_config.slow_scope_ns)
+		return 0;
+	native_take_regs(&regs, ctx);
+	return native_send(&regs, layer, 0);
+}
+
+/* Ends scope number depth of the thread, and with it those inside that are still open. ctx: at the
+ * end of the function; NULL when its frame is gone already. */
+static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thread *t, __u32 slot,
+					__u32 depth, __u64 now, __s32 ret)
 {
 	struct gs_scope *s = &t->scope[depth & SCOPE_MASK];
 	struct outcome o = {.now_ns = now,
@@ -55,12 +73,17 @@ static __always_inline void scope_close(struct gs_thread *t, __u32 slot, __u32 d
 
 	t->scope_depth = depth;
 	if (gs_config.events) {
-		if (o.dur_ns < gs_config.min_dur_ns)
+		if (mode_of(s->func) != GS_MODE_EVENTS) {
+			lose(s->layer, GS_LOSS_THINNED);
+		} else if (o.dur_ns < gs_config.min_dur_ns) {
 			lose(s->layer, GS_LOSS_SHORT);
-		else if (scope_send(t, s, depth, &o))
-			return;
-		else
+		} else {
+			if (ctx)
+				o.native_stack = native_at_scope(ctx, s->layer, o.dur_ns);
+			if (scope_send(t, slot, s, depth, &o))
+				return;
 			lose(s->layer, GS_LOSS_RING_FULL);
+		}
 	}
 	aggregate(scope_cell(slot, s), &o);
 }
@@ -78,6 +101,17 @@ static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, 
 		lose(s->layer, GS_LOSS_UNMATCHED);
 	}
 	return depth;
+}
+
+/* A call that is only counted. */
+__noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer)
+{
+	__u32 idx = dynamic_cell_find(slot, id, layer);
+	struct gs_cell *c = bpf_map_lookup_elem(&gs_cells, &idx);
+
+	if (c && idx)
+		c->skipped++;
+	return 0;
 }
 
 /* Opens a scope of the function. True when it did: *ret_place, never 0, then names it for
@@ -100,6 +134,11 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 lay
 	depth = t->scope_depth;
 	if (depth)
 		depth = scope_drop_stale(t, depth, ctx->sp, id);
+	if (gs_config.modes && mode_skips(mode_of(id))) {
+		gs_scope_skip(slot, id, layer);
+		t->scope_depth = depth;
+		return false;
+	}
 	if (depth >= GS_SCOPE_MAX) {
 		lose(layer, GS_LOSS_TOO_DEEP);
 		return false;
@@ -129,7 +168,7 @@ static __always_inline void scope_leave(__u64 place, __u32 layer)
 		lose(layer, GS_LOSS_UNMATCHED);
 		return;
 	}
-	scope_close(t, slot, depth, now, 0);
+	scope_close(NULL, t, slot, depth, now, 0);
 }
 
 /* The thread's struct, when it has one. */
@@ -147,11 +186,12 @@ static __always_inline struct gs_thread *thread_known(__u32 *ret_slot)
 	return bpf_map_lookup_elem(&gs_threads, ret_slot);
 }
 
-/* Ends the innermost scope of the function whose frame holds sp: it was opened with a stack pointer
- * of sp or up to frame_bytes above. Scopes inside that are still open were left by a jump. */
-static __always_inline void scope_leave_at(__u32 id, __u64 sp, __u32 frame_bytes)
+/* Ends the innermost scope of the function whose frame holds the stack pointer: it was opened with
+ * this one or one up to frame_bytes above. Scopes inside that are still open were left by a jump.
+ */
+static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u32 id, __u32 frame_bytes)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp;
 	struct gs_kernel_state *state = state_get();
 	__u32 slot, depth, top;
 	struct gs_thread *t;
@@ -172,7 +212,7 @@ static __always_inline void scope_leave_at(__u32 id, __u64 sp, __u32 frame_bytes
 		if (s->func == id && s->sp >= sp) {
 			if (top > depth + 1)
 				lose(s->layer, GS_LOSS_UNMATCHED);
-			scope_close(t, slot, depth, now, 0);
+			scope_close(ctx, t, slot, depth, now, 0);
 			return;
 		}
 	}
@@ -234,7 +274,7 @@ static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 	    condition_holds(ctx->flags, cookie >> GS_COOKIE_CC_SHIFT & 15) !=
 		    !!(cookie & GS_COOKIE_TAKEN))
 		return;
-	scope_leave_at(id, ctx->sp, cookie >> GS_COOKIE_FRAME_SHIFT);
+	scope_leave_at(ctx, id, cookie >> GS_COOKIE_FRAME_SHIFT);
 }
 
 #endif

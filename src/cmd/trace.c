@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
+#include "cmd/trace_budget.h"
 #include "model/func.h"
 
 #define POLL_NS    20000000ull
@@ -36,6 +37,7 @@ struct trace {
 	struct gs_probe *probe;
 	struct trace_output *output;
 	struct trace_python *python;
+	struct trace_budget *budget; /* NULL: what tracing costs is not known here */
 	struct child child;
 	int signal_fd;
 	struct inherited_signals inherited;
@@ -156,7 +158,8 @@ static void show_live(struct trace *t)
 	uint64_t calls[GS_LAYER_COUNT], lost, elapsed = gs_clock_mono_ns() - t->start_ns;
 	char time[GS_FMT_BYTES], n[GS_LAYER_COUNT][GS_FMT_BYTES], nlost[GS_FMT_BYTES];
 	struct winsize ws = {0};
-	char text[160], more[64] = "";
+	char text[200], more[64] = "", cost[64] = "";
+	double ratio;
 
 	if (t->options.quiet || elapsed < LIVE_MIN_NS || !isatty(STDERR_FILENO) ||
 	    ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 || ws.ws_col < 2)
@@ -166,9 +169,12 @@ static void show_live(struct trace *t)
 		gs_fmt_count(n[i], calls[i]);
 	if (lost)
 		snprintf(more, sizeof(more), ", %s lost", gs_fmt_count(nlost, lost));
-	snprintf(text, sizeof(text), "tracing %s: calls: CUDA runtime %s, driver %s, NCCL %s%s",
+	ratio = trace_budget_ratio(t->budget);
+	if (ratio >= 0)
+		snprintf(cost, sizeof(cost), ", tracing cost %.1f %%", 100 * ratio);
+	snprintf(text, sizeof(text), "tracing %s: calls: CUDA runtime %s, driver %s, NCCL %s%s%s",
 		 gs_fmt_ns(time, elapsed), n[GS_LAYER_CUDA_RUNTIME], n[GS_LAYER_CUDA_DRIVER],
-		 n[GS_LAYER_NCCL], more);
+		 n[GS_LAYER_NCCL], more, cost);
 	fprintf(stderr, TO_CLEAN "%.*s" AND_BACK, ws.ws_col - 1, text);
 	fflush(stderr);
 	t->live_shown = true;
@@ -386,6 +392,8 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.op_set = o->op_set,
 		.ops = o->ops,
 		.n_ops = o->n_ops,
+		.modes = o->max_overhead > 0 || o->plan,
+		.default_mode = o->plan ? GS_MODE_COUNT : GS_MODE_EVENTS,
 		.on_attach = on_attach,
 		.on_late = on_late,
 		.on_process = on_process,
@@ -497,6 +505,8 @@ static int start(struct trace *t)
 	if (!t->funcs)
 		return GS_EXIT_FAILED;
 	r = start_probe(t, &err);
+	if (r == 0)
+		r = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
 	if (r == 0 && check_sight(t) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
@@ -507,6 +517,8 @@ static int start(struct trace *t)
 		return r == -ENOENT && !t->probe ? GS_EXIT_USAGE : gs_exit_status_of(r);
 	}
 	r = trace_python_new(&t->options, t->probe, t->output, &t->python);
+	trace_output_set_budget(t->output, t->budget);
+	trace_budget_tick(t->budget, NULL);
 	if (r == 0)
 		r = start_consumer(t);
 	if (r < 0) {
@@ -516,6 +528,19 @@ static int start(struct trace *t)
 	attach_first(t);
 	t->start_ns = gs_clock_mono_ns();
 	return t->options.command ? child_start(&t->child, t->options.command) : 0;
+}
+
+static int write_plan(const struct trace *t)
+{
+	const char *path = t->options.summary_path;
+	GS_FCLOSE FILE *file = path ? fopen(path, "we") : NULL;
+	FILE *out = path ? file : t->options.command ? stderr : stdout;
+	int r = out ? trace_budget_plan(t->budget, out, t->options.format) : -errno;
+
+	if (r < 0)
+		gs_say("cannot write the plan%s%s: %s", path ? " to " : "", path ? path : "",
+		       strerror(-r));
+	return r;
 }
 
 /* Stops, writes, tells. The exit status when there was no command. */
@@ -530,7 +555,11 @@ static int finish(struct trace *t)
 	gs_probe_watch_poll(t->probe);
 	trace_output_stop(t->output, t->probe);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
-	s = trace_output_summary(t->output);
+	if (t->options.plan)
+		s = write_plan(t);
+	else
+		s = trace_output_summary(t->output);
+	trace_budget_tell(t->budget);
 	return r < 0 || s < 0 || nothing ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
@@ -555,6 +584,7 @@ static void cleanup(struct trace *t)
 	trace_python_free(&t->python);
 	trace_output_free(&t->output);
 	gs_probe_free(&t->probe);
+	trace_budget_free(&t->budget);
 	gs_func_set_free(&t->funcs);
 	for (size_t i = 0; i < t->options.n_pids; i++)
 		gs_close_p(&t->pid_fds[i]);

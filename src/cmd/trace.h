@@ -13,6 +13,7 @@
 #include "journal/journal.h"
 #include "place/place.h"
 #include "probe/probe.h"
+#include "render/summary.h"
 #include "span/span.h"
 #include "view/view.h"
 
@@ -50,6 +51,9 @@ struct trace_options {
 	bool summary_only;
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
+	enum gs_flame_by flame_by;
+	double max_overhead;      /* part of a thread's time; 0: no limit */
+	bool plan;                /* only count, and tell what tracing would cost */
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
 	enum gs_summary_format format;
 	struct gs_summary_style style;
@@ -69,6 +73,11 @@ struct trace_output;
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
 		     const struct gs_func_set *funcs, struct trace_output **ret_output,
 		     struct gs_err *err);
+
+struct trace_budget; /* trace_budget.h */
+
+/* Tell it what comes from now on; borrowed. */
+void trace_output_set_budget(struct trace_output *output, struct trace_budget *budget);
 
 /* Everything from the probe goes here; any thread, serialised inside. */
 void trace_output_attach(struct trace_output *output, const struct gs_attach *attach);
@@ -112,6 +121,9 @@ void summary_style_of(FILE *stream, bool color_auto, struct gs_summary_style *st
 bool trace_python_take_hz(struct trace_options *options, const char *word);
 bool trace_python_take_at(struct trace_options *options, const char *word);
 void trace_python_settle(struct trace_options *options);
+
+/* --python-filter. 0 or -ENOMEM. */
+int trace_python_filter(const struct trace_options *options, struct gs_view *view);
 
 /* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take.
  */

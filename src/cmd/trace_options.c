@@ -5,12 +5,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fmt.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "model/func.h"
+
+#define PLAN_NS 2000000000ull
 
 enum {
 	OPT_CGROUP = 256,
@@ -36,6 +39,9 @@ enum {
 	OPT_PYTHON_AT,
 	OPT_PYTHON_FILTER,
 	OPT_COLOR,
+	OPT_FLAME,
+	OPT_MAX_OVERHEAD,
+	OPT_PLAN,
 	OPT_OP,
 	OPT_OP_SET,
 };
@@ -89,9 +95,12 @@ static const struct argp_option option_table[] = {
 	 "of the stack that are looked at for that (default 8K; up to 32K)", 2},
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
-	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope "
-	 "report "
-	 "reads it); may be given more than once",
+	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .svg or .folded "
+	 "(flame graph), .gst (gpuscope report reads it); may be given more than once",
+	 3},
+	{"flame", OPT_FLAME, "WHAT", 0,
+	 "what a flame graph shows: time, launches, bytes (moved), memory (allocated), samples "
+	 "(default: samples if there are any, else time)",
 	 3},
 	{"summary-only", OPT_SUMMARY_ONLY, NULL, 0,
 	 "add calls up in the kernel: no event crosses (the default without -o)", 3},
@@ -109,6 +118,14 @@ static const struct argp_option option_table[] = {
 	{"max-size", OPT_MAX_SIZE, "BYTES", 0, "of each output file (64M, 2G)", 4},
 	{"ring-size", OPT_RING_SIZE, "BYTES", 0,
 	 "of the buffer between kernel and gpuscope (default 16M)", 4},
+	{"max-overhead", OPT_MAX_OVERHEAD, "PERCENT", 0,
+	 "of any thread's time (2%, 0.5%): the dearest functions are added up in the kernel, then "
+	 "sampled, then only counted",
+	 4},
+	{"plan", OPT_PLAN, NULL, 0,
+	 "count calls for two seconds (or --duration), and print what tracing each function would "
+	 "cost",
+	 4},
 	{"avoid", OPT_AVOID, "WHAT[,WHAT]", 0,
 	 "do without: session, multi, task-storage, moved-sites (to compare, or to step round a "
 	 "kernel's fault)",
@@ -257,6 +274,14 @@ static bool take_color(struct trace_options *o, const char *word)
 	return o->style.color || o->color_auto || strcmp(word, "never") == 0;
 }
 
+static bool take_percent(const char *word, double *ret_ratio)
+{
+	char *end;
+
+	*ret_ratio = strtod(word, &end) / 100;
+	return end != word && (!*end || strcmp(end, "%") == 0) && *ret_ratio > 0 && *ret_ratio <= 1;
+}
+
 static bool take_option(struct trace_options *o, int key, char *arg)
 {
 	switch (key) {
@@ -296,6 +321,10 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return gs_summary_format_parse(arg, &o->format) == 0;
 	case OPT_TOP:
 		return take_top(o, arg);
+	case OPT_MAX_OVERHEAD:
+		return take_percent(arg, &o->max_overhead);
+	case OPT_FLAME:
+		return gs_flame_by_parse(arg, &o->flame_by) == 0;
 	case OPT_COLOR:
 		return take_color(o, arg);
 	case 'o':
@@ -348,8 +377,12 @@ static const char *expected(int key)
 		return "a time, such as 10, 500ms or 2m (a plain number is seconds)";
 	case OPT_TOP:
 		return "a number; 0 is all";
+	case OPT_MAX_OVERHEAD:
+		return "a percentage above 0, such as 2% or 0.5%";
+	case OPT_FLAME:
+		return "time, launches, bytes, memory, samples or auto";
 	case 'o':
-		return "a file ending in .pftrace, .json, .csv or .gst (at most 4)";
+		return "a file ending in one of " GS_EXPORT_SUFFIXES " or .gst (at most 4)";
 	default:
 		return "something else";
 	}
@@ -410,6 +443,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_PYTHON_GIL:
 		o->python_gil = true;
 		return 0;
+	case OPT_PLAN:
+		o->plan = true;
+		return 0;
 	case ARGP_KEY_ARG:
 		/* The first word that is no option begins the command, with or without "--". */
 		o->command = &state->argv[state->next - 1];
@@ -426,15 +462,50 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static void list_functions(void)
+static void list_operator(void *ctx, const char *name, bool by_default, const char *path)
 {
+	const char **told = ctx;
+
+	/* Of the first library: others are copies of it, or rare. */
+	if (!*told)
+		*told = strdup(path);
+	if (*told && strcmp(*told, path) == 0)
+		printf("%-13s %-13s %s%s\n", gs_layer_name(GS_LAYER_TORCH),
+		       gs_class_name(GS_CLASS_OPERATOR), name,
+		       by_default ? "" : "   (only by --op or --op-set all)");
+}
+
+/* Operators are those of the library that the command would load, or Python's, when there is none.
+ */
+static void list_operators(const struct trace_options *o)
+{
+	const char *command = o->command ? o->command[0] : "python3";
+	char *told = NULL;
+
+	gs_probe_list_operators(command, environ, list_operator, &told);
+	if (told)
+		gs_say("these are the operators of %s", told);
+	else
+		gs_say("%s has no PyTorch whose operators could be listed: give the command behind "
+		       "--list --layer torch --",
+		       command);
+	free(told);
+}
+
+static void list_functions(const struct trace_options *o)
+{
+	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
+
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
-		printf("%-13s %-13s %s%s\n", gs_layer_name(f->desc.layer),
-		       gs_class_name(f->desc.op), f->name,
-		       f->by_default ? "" : "   (only by --func)");
+		if (layers >> f->desc.layer & 1)
+			printf("%-13s %-13s %s%s\n", gs_layer_name(f->desc.layer),
+			       gs_class_name(f->desc.op), f->name,
+			       f->by_default ? "" : "   (only by --func)");
 	}
+	if (layers >> GS_LAYER_TORCH & 1)
+		list_operators(o);
 }
 
 static int check(const struct trace_options *o)
@@ -450,6 +521,14 @@ static int check(const struct trace_options *o)
 	if (o->command && chosen) {
 		gs_say("a command is traced alone: leave out -p, -u, -c, --cgroup and -a, or the "
 		       "command");
+		return GS_EXIT_USAGE;
+	}
+	if (o->plan && (o->n_outputs || o->max_overhead > 0)) {
+		gs_say("--plan only counts: leave out -o and --max-overhead");
+		return GS_EXIT_USAGE;
+	}
+	if (o->plan && o->format == GS_SUMMARY_YAML) {
+		gs_say("--plan prints a table, json or csv");
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->n_outputs) {
@@ -489,11 +568,13 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) != 0)
 		return GS_EXIT_USAGE;
 	if (o->list) {
-		list_functions();
+		list_functions(o);
 		*ret_done = true;
 		return 0;
 	}
 	trace_stacks_settle(o);
+	if (o->plan && !o->duration_ns)
+		o->duration_ns = PLAN_NS;
 	trace_python_settle(o);
 	if (o->summary_only && o->python_wants_calls) {
 		gs_say("--summary-only adds calls up in the kernel, so there are none to note a "

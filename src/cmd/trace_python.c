@@ -20,6 +20,7 @@
 #define SLOW_NS      1000000
 #define N_WAITING    256
 #define MAX_TRIES    12 /* the last one some seconds after the first */
+#define SURE_TRIES   5  /* from then on what is read is believed: after 60 ms */
 #define FIRST_TRY_NS 1000000ull
 
 struct waiting {   /* a process whose interpreter is not in place yet */
@@ -94,6 +95,13 @@ void trace_python_settle(struct trace_options *o)
 	o->python_wants_calls = o->py_stack_at & ~(unsigned)GS_AT_SAMPLE;
 }
 
+int trace_python_filter(const struct trace_options *o, struct gs_view *view)
+{
+	bool none = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
+
+	return gs_view_set_line_filter(view, o->line_filters, none ? 0 : o->n_line_filters);
+}
+
 /* --- interpreters --- */
 
 int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
@@ -146,16 +154,20 @@ static void tell_unreadable(struct trace_python *p, const char *text)
 	trace_output_attach(p->output, &a);
 }
 
-/* 0: done with it; -EAGAIN: to be asked again. */
-static int look(struct trace_python *p, pid_t pid)
+/* 0: done with it; -EAGAIN: to be asked again. While a program is being started, its loader has
+ * mapped the library's beginning over all of its place: what is read there then is no version. */
+static int look(struct trace_python *p, pid_t pid, unsigned n_tries)
 {
 	struct gs_err err = {{0}};
 	struct gs_py_proc python;
 	int r = gs_pythons_find(p->pythons, pid, &python, &err);
 
-	if (r == -EAGAIN)
-		return r;
-	if (r == -ENOTSUP) {
+	if (r == -EAGAIN || (r == -ENOTSUP && n_tries < SURE_TRIES))
+		return -EAGAIN;
+	if (r == -ENOENT) {
+		/* What was known is of the program before. */
+		gs_probe_python(p->probe, pid, NULL);
+	} else if (r == -ENOTSUP) {
 		tell_unreadable(p, gs_err_text(&err, r));
 	} else if (r == 0) {
 		r = gs_probe_python(p->probe, pid, &python);
@@ -186,7 +198,7 @@ static void wait_for(struct trace_python *p, pid_t pid)
 
 void trace_python_look(struct trace_python *p, pid_t pid)
 {
-	if (p && look(p, pid) == -EAGAIN)
+	if (p && look(p, pid, 0) == -EAGAIN)
 		wait_for(p, pid);
 }
 
@@ -213,7 +225,7 @@ int trace_python_tick(struct trace_python *p)
 			continue;
 		if (now >= w->next_ns) {
 			w->next_ns = now + (FIRST_TRY_NS << ++w->n_tries);
-			if (w->n_tries > MAX_TRIES || look(p, w->pid) != -EAGAIN) {
+			if (w->n_tries > MAX_TRIES || look(p, w->pid, w->n_tries) != -EAGAIN) {
 				*w = (struct waiting){0};
 				continue;
 			}

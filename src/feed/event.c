@@ -160,7 +160,7 @@ static bool grew(const struct gs_cell *before, const struct gs_cell *now)
 {
 	return now->calls >= before->calls && now->errors >= before->errors &&
 	       now->total_ns >= before->total_ns && now->bytes >= before->bytes &&
-	       now->inner >= before->inner;
+	       now->inner >= before->inner && now->skipped >= before->skipped;
 }
 
 void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struct gs_cell *before,
@@ -176,7 +176,8 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	n = hist_difference(before, now, buckets);
 	if (n == 0 && now->calls == before->calls && now->errors == before->errors &&
 	    now->total_ns == before->total_ns && now->bytes == before->bytes &&
-	    now->inner == before->inner && !use_changed(before, now))
+	    now->inner == before->inner && now->skipped == before->skipped &&
+	    !use_changed(before, now))
 		return;
 	func = gs_func_set_get(f->funcs, now->func);
 	if (!func || !thread->pid || !thread->tid || !grew(before, now)) {
@@ -190,6 +191,9 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	}
 	gs_feed_function(f, func->id);
 	put_use(f, id, before, now);
+	if (now->skipped != before->skipped)
+		gs_feed_loss(f, func->desc.layer, GS_LOSS_BUDGET, func->name,
+			     now->skipped - before->skipped);
 	if (n == 0 && now->calls == before->calls && now->inner == before->inner) {
 		gs_feed_settle(f);
 		return;

@@ -221,6 +221,21 @@ static void put_pending_losses(struct gs_feed *f)
 	}
 }
 
+void gs_feed_counter(struct gs_feed *f, const char *name, int64_t value)
+{
+	struct gs_rec_counter *c;
+	uint32_t name_str;
+
+	if (f->ended)
+		return;
+	name_str = gs_feed_intern(f, name);
+	c = gs_feed_put(f, GS_REC_COUNTER, sizeof(*c), 0);
+	c->name_str = name_str;
+	c->time_ns = gs_clock_boot_ns();
+	c->value = value;
+	gs_feed_settle(f);
+}
+
 void gs_feed_loss(struct gs_feed *f, unsigned layer, enum gs_loss cause, const char *detail,
 		  uint64_t count)
 {

@@ -79,6 +79,9 @@ void gs_feed_open_scope(struct gs_feed *feed, const struct gs_thread *thread, un
 			uint64_t now_mono_ns);
 
 /* count more were lost; detail may be NULL. */
+/* A value of the machine, now. */
+void gs_feed_counter(struct gs_feed *feed, const char *name, int64_t value);
+
 void gs_feed_loss(struct gs_feed *feed, unsigned layer, enum gs_loss cause, const char *detail,
 		  uint64_t count);
 

@@ -16,11 +16,10 @@
 #include "model/record_stack.h"
 #include "stack/python.h"
 
-#define CODES_MAX       131072
-#define FRAMES_MAX      (1u << 20)
-#define TABLE_MAX_BYTES (1u << 20)   /* of one code object */
-#define TABLES_MAX      (128u << 20) /* of all */
-#define TEXT_BYTES      4096
+#define CODES_MAX  131072
+#define FRAMES_MAX (1u << 20)
+#define TABLES_MAX (128u << 20) /* of all */
+#define TEXT_BYTES 4096
 
 struct code {
 	uint32_t pid;
@@ -28,9 +27,10 @@ struct code {
 	int32_t first_line;
 	uint64_t address;
 	uint16_t version;
-	bool table_cut; /* only its beginning is there */
-	uint32_t table_bytes;
-	uint8_t *table; /* owned */
+	bool table_cut;       /* pieces of it are missing */
+	uint32_t table_bytes; /* there already */
+	uint32_t table_whole; /* what there is room for */
+	uint8_t *table;       /* owned */
 };
 
 struct gs_feed_stacks {
@@ -91,7 +91,7 @@ static struct code *code_get(const struct gs_feed_stacks *s, uint32_t pid, uint6
 
 static void code_forget(struct gs_feed_stacks *s, struct code *c)
 {
-	s->tables_bytes -= c->table_bytes;
+	s->tables_bytes -= c->table_whole;
 	free(c->table);
 	gs_map_del(&s->code_of, code_key(c->pid, c->address));
 	*c = (struct code){0};
@@ -124,7 +124,8 @@ static struct code *code_place(struct gs_feed_stacks *s, uint32_t pid, uint64_t 
 	return c;
 }
 
-/* A text of the event as UTF-8; a longer one is read from the process while it lives. */
+/* A text of the event as UTF-8; a longer one is read from the process while it lives, and believed
+ * when it still begins in the same way. */
 static uint32_t intern_text(struct gs_feed *f, uint32_t pid, const struct gs_py_text *t,
 			    const uint8_t *bytes, size_t max_bytes)
 {
@@ -136,7 +137,8 @@ static uint32_t intern_text(struct gs_feed *f, uint32_t pid, const struct gs_py_
 	if (whole > n) {
 		size_t want = whole < sizeof(raw) ? whole : sizeof(raw) / 4 * 4;
 
-		if (gs_python_peek((pid_t)pid, t->address, raw, want) == 0) {
+		if (gs_python_peek((pid_t)pid, t->address, raw, want) == 0 &&
+		    memcmp(raw, bytes, n) == 0) {
 			bytes = raw;
 			n = want;
 		}
@@ -145,27 +147,24 @@ static uint32_t intern_text(struct gs_feed *f, uint32_t pid, const struct gs_py_
 	return gs_feed_intern(f, text);
 }
 
+/* A piece of the line table: they come in order, unless one found no room in the ring. */
 static void take_table(struct gs_feed_stacks *s, struct code *c, const struct gs_event_code *ev)
 {
-	size_t want = ev->table_bytes < TABLE_MAX_BYTES ? ev->table_bytes : TABLE_MAX_BYTES;
+	if (ev->table_off == 0) {
+		size_t whole =
+			ev->table_bytes < GS_PY_TABLE_MAX ? ev->table_bytes : GS_PY_TABLE_MAX;
 
-	if (want < ev->table_n_bytes)
-		want = ev->table_n_bytes;
-	if (s->tables_bytes + want > TABLES_MAX)
-		want = 0;
-	c->table = want ? malloc(want) : NULL;
-	c->table_cut = ev->table_bytes > 0;
-	if (!c->table)
-		return;
-	if (want > ev->table_n_bytes &&
-	    gs_python_peek((pid_t)ev->pid, ev->table_address, c->table, want) == 0) {
-		c->table_bytes = (uint32_t)want;
-	} else {
-		c->table_bytes = ev->table_n_bytes;
-		memcpy(c->table, ev->table, ev->table_n_bytes);
+		c->table = whole && s->tables_bytes + whole <= TABLES_MAX ? malloc(whole) : NULL;
+		c->table_whole = c->table ? (uint32_t)whole : 0;
+		s->tables_bytes += c->table_whole;
+	}
+	if (ev->table_off == c->table_bytes &&
+	    ev->table_n_bytes <= c->table_whole - c->table_bytes) {
+		if (ev->table_n_bytes)
+			memcpy(c->table + c->table_bytes, ev->table, ev->table_n_bytes);
+		c->table_bytes += ev->table_n_bytes;
 	}
 	c->table_cut = c->table_bytes < ev->table_bytes;
-	s->tables_bytes += c->table_bytes;
 }
 
 bool gs_feed_code(struct gs_feed *f, const struct gs_event_code *ev)
@@ -176,13 +175,17 @@ bool gs_feed_code(struct gs_feed *f, const struct gs_event_code *ev)
 	if (ev->head.bytes < sizeof(*ev) || !ev->pid ||
 	    ev->table_n_bytes != ev->head.bytes - sizeof(*ev))
 		return false;
-	c = code_place(s, ev->pid, ev->code);
+	c = ev->table_off ? code_get(s, ev->pid, ev->code) : code_place(s, ev->pid, ev->code);
 	if (!c)
 		return true; /* its frames will be counted */
-	c->version = ev->version;
-	c->first_line = ev->first_line;
-	c->file_str = intern_text(f, ev->pid, &ev->file, ev->file_text, sizeof(ev->file_text));
-	c->function_str = intern_text(f, ev->pid, &ev->name, ev->name_text, sizeof(ev->name_text));
+	if (ev->table_off == 0) {
+		c->version = ev->version;
+		c->first_line = ev->first_line;
+		c->file_str =
+			intern_text(f, ev->pid, &ev->file, ev->file_text, sizeof(ev->file_text));
+		c->function_str =
+			intern_text(f, ev->pid, &ev->name, ev->name_text, sizeof(ev->name_text));
+	}
 	take_table(s, c, ev);
 	return true;
 }

@@ -16,7 +16,10 @@ struct gs_dict;
 struct gs_dict *gs_dict_new(void); /* NULL: no memory */
 void gs_dict_free(struct gs_dict **dict);
 
-/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION, FRAME, STACK and COMM; others are ignored. 0, -ENOMEM, or
+/* From now on FRAME and STACK are taken in too: only those who show code have room for them. */
+void gs_dict_keep_stacks(struct gs_dict *dict);
+
+/* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION and COMM; others are ignored. 0, -ENOMEM, or
  * -EINVAL for an id out of range. */
 int gs_dict_apply(struct gs_dict *dict, const struct gs_record *record);
 
@@ -39,5 +42,6 @@ const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *dict, uint32_t proc
 uint32_t gs_dict_max_process(const struct gs_dict *dict);
 uint32_t gs_dict_max_thread(const struct gs_dict *dict);
 uint32_t gs_dict_max_function(const struct gs_dict *dict);
+uint32_t gs_dict_max_frame(const struct gs_dict *dict);
 
 #endif

@@ -61,6 +61,7 @@ enum gs_call_flag {
 	GS_CALL_UNFINISHED = 2,  /* had not returned when tracing ended; dur_ns is its age then */
 	GS_CALL_ARGS_UNREAD = 4, /* an argument in memory could not be read: it is 0, or, where the
 				  * bytes of many copies are added up, lacks some of them */
+	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by span */
 };
 
 struct gs_event {
@@ -266,7 +267,8 @@ enum gs_loss {
 	GS_LOSS_BLOCKS = 12,   /* user space: allocations that could not be followed */
 	GS_LOSS_STACK = 13,    /* stacks that could not be read, or found no room */
 	GS_LOSS_FRAME = 14,    /* user space: frames without a name */
-	GS_LOSS_BUDGET = 15,   /* calls not seen because --max-overhead took their probe away */
+	GS_LOSS_BUDGET = 15,   /* user space: calls only counted, for --max-overhead */
+	GS_LOSS_THINNED = 16,  /* for --max-overhead: in the summary, not in the trace */
 	GS_LOSS_COUNT
 };
 

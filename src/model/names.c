@@ -45,7 +45,8 @@ const char *gs_loss_name(unsigned cause)
 		"none",          "ring_full", "too_deep",    "no_thread",
 		"no_cell",       "unmatched", "short",       "late_attach",
 		"output_failed", "bad_event", "map_notices", "process_gone",
-		"blocks",        "stacks",    "frames",      "budget"};
+		"blocks",        "stacks",    "frames",      "budget",
+		"thinned"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -72,7 +73,9 @@ const char *gs_loss_text(unsigned cause)
 				   "frees and memory counters are low)",
 		[GS_LOSS_STACK] = "stacks that could not be read or kept",
 		[GS_LOSS_FRAME] = "frames of stacks without a name",
-		[GS_LOSS_BUDGET] = "calls not seen: --max-overhead took their probes away",
+		[GS_LOSS_BUDGET] = "calls only counted, to keep --max-overhead",
+		[GS_LOSS_THINNED] = "calls missing from the trace, to keep --max-overhead (they "
+				    "are in the summary)",
 	};
 
 	return word(w, GS_ARRAY_LEN(w), cause);

@@ -51,7 +51,8 @@ _Static_assert(sizeof(struct gs_py_proc) == 72, "gs_py_proc");
 
 #define GS_PY_FILE_BYTES  512
 #define GS_PY_NAME_BYTES  256
-#define GS_PY_TABLE_BYTES 2048
+#define GS_PY_TABLE_BYTES 2048 /* of a line table in one event */
+#define GS_PY_TABLE_MAX   (64 * GS_PY_TABLE_BYTES)
 
 struct gs_py_text {
 	__u64 address;    /* of the characters, in the process */
@@ -61,7 +62,8 @@ struct gs_py_text {
 };
 
 /* A code object that was not seen before in its process, or is not the one that was at its address.
- * It comes before the stack that has it. */
+ * It comes before the stack that has it. A line table that is longer than one event holds comes in
+ * pieces: events that are alike but for table_off and table. */
 struct gs_event_code {
 	struct gs_event head;
 	__u64 time_ns;
@@ -69,9 +71,9 @@ struct gs_event_code {
 	__u32 pid;
 	__u32 tid;
 	__u16 version;
-	__u16 table_n_bytes; /* of the line table that follow */
+	__u16 table_n_bytes; /* of the line table, which follow */
 	__s32 first_line;
-	__u64 table_address;
+	__u64 table_off;   /* where in the table these are */
 	__u64 table_bytes; /* of the whole line table */
 	struct gs_py_text file, name;
 	__u8 file_text[GS_PY_FILE_BYTES];

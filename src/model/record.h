@@ -256,6 +256,11 @@ struct gs_rec_counter {
 	uint32_t pad;
 };
 
+/* Counters of the machine (process 0) that tell what tracing costs: what the busiest thread spent
+ * in probes since the last one, and what a call costs as the run began. */
+#define GS_COUNTER_COST  "tracing cost (millionths of the busiest thread's time)"
+#define GS_COUNTER_PRICE "tracing price of a call (ns)"
+
 /* Last of a stream that was closed in order. */
 struct gs_rec_end {
 	struct gs_record head;

@@ -111,6 +111,20 @@ struct gs_native_count {    /* of native stacks */
 	uint64_t unnamed;   /* places in code without the name of a function */
 };
 
+/* A line of Python code: the samples that found it running, and the calls that came from it. Calls
+ * belong to the line that their stack is shown as. */
+struct gs_line_stats {
+	const char *file;
+	const char *function;
+	uint32_t line;                    /* 0 unknown */
+	uint64_t samples, sample_ns;      /* at the line itself */
+	uint64_t total_samples, total_ns; /* and in what it called */
+	uint64_t calls, launches, collectives, copies, allocs;
+	uint64_t bytes; /* of those that succeeded */
+	uint64_t call_ns;
+	uint64_t slow_ops, op_ns; /* operators of which a stack was taken for their length */
+};
+
 struct gs_summary {
 	const char *command;
 	const char *host;
@@ -121,6 +135,9 @@ struct gs_summary {
 	int32_t exit_status; /* of the command; -1 there was none */
 	int64_t start_wall_ns;
 	uint64_t duration_ns;
+	/* What tracing cost, in millionths of the busiest thread's time: of the run, and at most in
+	 * half a second; and what a call cost. price_ns 0: all unknown. */
+	uint64_t cost_ppm, cost_worst_ppm, price_ns;
 	uint8_t complete; /* 0: the stream stopped without its END record (killed, torn file) */
 	struct gs_function_list functions;    /* over all processes */
 	struct gs_process_summary *processes; /* those that made calls, most time first */
@@ -140,6 +157,10 @@ struct gs_summary {
 	struct gs_comm_summary *comms;
 	size_t n_comms;
 	struct gs_native_count native;
+	uint8_t has_python; /* Python stacks were asked for, and something was seen */
+	struct gs_line_stats *python_lines; /* by time, most first */
+	size_t n_python_lines;
+	uint64_t python_bare_samples; /* of threads in no Python function */
 
 	void **allocations; /* every block above; owned */
 	size_t n_allocations;

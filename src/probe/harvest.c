@@ -31,6 +31,7 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 	if (!slot || slot >= GS_THREAD_MAX)
 		return;
 	if (cell->calls == before->calls && cell->inner == before->inner &&
+	    cell->skipped == before->skipped &&
 	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0)
 		return;
 	memcpy(&now, cell, sizeof(now));

@@ -24,12 +24,14 @@
 #include "unwind.skel.h"
 
 static const char *const shared_maps[] = {
-	"gs_ring",       "gs_state",      "gs_threads",  "gs_cells",        "gs_free_threads",
-	"gs_free_cells", "gs_procs",      "gs_marks",    "gs_marks_by_tid", "gs_cgroup",
-	"gs_py_procs",   "gs_py_scratch", "gs_py_codes", "gs_stack_ids",    "gs_cell_of"};
+	"gs_ring",         "gs_state",      "gs_threads",   "gs_cells",
+	"gs_free_threads", "gs_free_cells", "gs_procs",     "gs_marks",
+	"gs_marks_by_tid", "gs_cgroup",     "gs_cell_of",   "gs_py_procs",
+	"gs_py_scratch",   "gs_py_codes",   "gs_stack_ids", "gs_modes"};
 
 /* Room for Python stacks: made small when none are asked for. */
-static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids"};
+static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids",
+					  "gs_py_scratch"};
 
 /* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
 static void choose_programs(const struct features *f, struct bpf_program *session,
@@ -291,7 +293,8 @@ static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *
 	k->threads = map_shared(k->cuda->maps.gs_threads, true);
 	k->cells = map_shared(k->cuda->maps.gs_cells, true);
 	k->ring = ring_buffer__new(bpf_map__fd(k->cuda->maps.gs_ring), on_event, ctx, NULL);
-	if (!k->state || !k->threads || !k->cells || !k->ring)
+	k->modes = map_shared(k->cuda->maps.gs_modes, true);
+	if (!k->state || !k->threads || !k->cells || !k->modes || !k->ring)
 		return -errno;
 	k->py_procs_fd = bpf_map__fd(k->cuda->maps.gs_py_procs);
 	k->procs_fd = bpf_map__fd(k->cuda->maps.gs_procs);
@@ -346,6 +349,44 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	return 0;
 }
 
+static int drop_event(void *ctx, void *data, size_t bytes)
+{
+	return 0;
+}
+
+/* Maps of its own, and small ones: nothing of it is ever seen by the run. */
+int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
+		      const struct features *f)
+{
+	struct gs_cuda_bpf *s = gs_cuda_bpf__open();
+	int r;
+
+	*k = (struct kernel_side){0};
+	libbpf_set_print(quiet);
+	if (!s)
+		return -errno;
+	k->cuda = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	fill_descriptions(s->rodata->gs_desc);
+	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter,
+			s->progs.gs_cuda_leave);
+	r = prepare_maps(s->obj, f, config, 1u << 20, NULL);
+	if (r == 0)
+		r = bpf_map__set_max_entries(s->maps.gs_threads, 8);
+	if (r == 0)
+		r = bpf_map__set_max_entries(s->maps.gs_cells, 64);
+	if (r == 0)
+		r = gs_cuda_bpf__load(s);
+	k->session[FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
+	k->enter[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
+	k->leave[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
+	if (r == 0)
+		r = map_all(k, drop_event, NULL);
+	if (r < 0)
+		kernel_unload(k);
+	return r;
+}
+
 static void unmap(void *p, struct bpf_map *map)
 {
 	if (p)
@@ -362,6 +403,7 @@ void kernel_unload(struct kernel_side *k)
 	unmap(k->state, k->cuda->maps.gs_state);
 	unmap(k->threads, k->cuda->maps.gs_threads);
 	unmap(k->cells, k->cuda->maps.gs_cells);
+	unmap(k->modes, k->cuda->maps.gs_modes);
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
 	gs_sample_bpf__destroy(k->sample);

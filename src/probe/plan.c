@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "model/func.h"
-#include "probe/exit.h"
+#include "site/exit.h"
 #include "probe/probe_int.h"
 
 static const char *const markers[] = {"cudaLaunchKernel", "cudaMalloc",    "cuLaunchKernel",

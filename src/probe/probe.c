@@ -104,6 +104,9 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 		r = target_fill_maps(probe, err);
 	if (r < 0)
 		return r;
+	if (o->modes)
+		memset(probe->kernel.modes->mode, o->default_mode,
+		       sizeof(probe->kernel.modes->mode));
 	probe->before = calloc(GS_CELL_MAX, sizeof(*probe->before));
 	probe->files = files_new();
 	if (!probe->before || !probe->files)
@@ -223,6 +226,10 @@ int gs_probe_python(struct gs_probe *probe, pid_t pid, const struct gs_py_proc *
 {
 	uint32_t key = (uint32_t)pid;
 
+	if (!python) {
+		bpf_map_delete_elem(probe->kernel.py_procs_fd, &key);
+		return 0;
+	}
 	if (bpf_map_update_elem(probe->kernel.py_procs_fd, &key, python, BPF_ANY) < 0)
 		return -errno;
 	return 0;
@@ -404,6 +411,12 @@ int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler
 	probe->n_polled = 0;
 	ring_buffer__consume(probe->kernel.ring);
 	return probe->n_polled;
+}
+
+void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode)
+{
+	if (func < GS_FUNC_MAX)
+		__atomic_store_n(&probe->kernel.modes->mode[func], (uint8_t)mode, __ATOMIC_RELAXED);
 }
 
 uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause)

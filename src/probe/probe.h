@@ -35,7 +35,7 @@ enum gs_avoid { /* kernel features not to be used although they are there: for c
 };
 
 enum gs_op_set {
-	GS_OPS_DEFAULT = 0, /* all but those that only ask for properties of a tensor */
+	GS_OPS_DEFAULT = 0, /* all but those that start no work: properties, views, memory */
 	GS_OPS_ALL,
 	GS_OPS_EACGM, /* the 24 operators of eACGM, under its names */
 };
@@ -66,6 +66,9 @@ struct gs_probe_options {
 	uint32_t layers;          /* bit 1 << enum gs_layer; 0: CUDA and NCCL */
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
+
+	bool modes;                /* gs_probe_set_mode() will be used */
+	enum gs_mode default_mode; /* of all functions at the start, with modes */
 
 	/* Layers whose functions are found during the run: these get their ids here. Needed with
 	 * GS_LAYER_TORCH, else NULL; outlives the probe. */
@@ -118,12 +121,20 @@ const char *gs_probe_engine(const struct gs_probe *probe);
 unsigned gs_probe_n_files(const struct gs_probe *probe);
 unsigned gs_probe_n_probes(const struct gs_probe *probe);
 
+/* The operators that a command would find, without tracing anything: those of every library that it
+ * may load. by_default: they are in GS_OPS_DEFAULT. Names are lent; a name comes once for each
+ * library. Negative errno, of the walk (-ENOENT: no such command). */
+typedef void (*gs_operator_fn)(void *ctx, const char *name, bool by_default, const char *path);
+int gs_probe_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
+			    void *ctx);
+
 /* --- control thread --- */
 
 /* Follow one more process. */
 int gs_probe_follow(struct gs_probe *probe, pid_t pid);
 
-/* A process runs this interpreter: its Python stacks can be read from now on. */
+/* A process runs this interpreter: its Python stacks can be read from now on. NULL: it runs none.
+ */
 int gs_probe_python(struct gs_probe *probe, pid_t pid, const struct gs_py_proc *python);
 
 /* Attach to what a process has mapped. -ESRCH: no such process. */
@@ -156,6 +167,9 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *han
 /* The run is over: no further call is accounted for; the rest of the ring, the cells and the calls
  * that are still open are handed over. */
 void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *handler);
+
+/* Trace the function so from its next call on; any thread. Needs gs_probe_options.modes. */
+void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode);
 
 /* Total of a loss so far, as the kernel side counted it, or (GS_LOSS_MAPS) the watch. */
 uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause);

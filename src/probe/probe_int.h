@@ -8,7 +8,7 @@
 #include "elf/elf.h"
 #include "elf/library.h"
 #include "probe/probe.h"
-#include "probe/site.h"
+#include "site/site.h"
 #include "probe/watch.h"
 
 /* --- features.c: what this kernel and user can --- */
@@ -49,6 +49,7 @@ struct kernel_side {
 	struct gs_kernel_state *state;
 	struct gs_thread *threads;
 	struct gs_cell *cells;
+	struct gs_modes *modes;
 };
 
 int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
@@ -61,6 +62,10 @@ void kernel_unload(struct kernel_side *k);
 int sample_start(struct kernel_side *k, struct bpf_program *program, uint64_t period_ns,
 		 struct gs_err *err);
 void sample_stop(struct kernel_side *k);
+
+/* The programs for calls alone, for price.c. Negative errno: nothing is left. */
+int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
+		      const struct features *features);
 
 /* --- link.c: one function at a place, in the kernel --- */
 

@@ -50,6 +50,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.events = o->events,
 		.follow = o->follow,
 		.task_storage = probe->features.task_storage,
+		.scopes = probe->selection.scopes,
 		.py_stack_at = (uint8_t)o->py_stack_at,
 		.slow_scope_ns = o->slow_scope_ns,
 		.native_stack_at = (uint8_t)o->native_stack_at,
@@ -57,7 +58,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.sample_period_ns = (o->py_stack_at | o->native_stack_at) & GS_AT_SAMPLE
 					    ? o->sample_period_ns
 					    : 0,
-		.scopes = probe->selection.scopes,
+		.modes = o->modes,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;

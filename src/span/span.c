@@ -19,8 +19,9 @@
 #include "model/func.h"
 #include "span/comm.h"
 #include "span/ledger.h"
+#include "span/sync.h"
 
-#define MAX_FUNCTIONS 4096 /* ids beyond have no meaning here */
+#define MAX_FUNCTIONS (2 * GS_FUNC_MAX) /* ids beyond have no meaning here */
 #define FIRST_NAMES   ((1u << 16) - 2)
 
 enum meaning {
@@ -33,7 +34,10 @@ enum meaning {
 	MEANS_FREE_DEVICE,
 	MEANS_FREE_HOST,
 	MEANS_COMM_END,
+	MEANS_SYNC, /* and the kind, twice; one more: a thread's own default stream */
 };
+
+_Static_assert(MEANS_SYNC + 2 * SYNC_COUNT < 256, "a meaning is a byte");
 
 struct gs_span {
 	struct gs_sink sink;
@@ -41,6 +45,7 @@ struct gs_span {
 	struct gs_dict *dict; /* owned */
 	struct ledger ledger;
 	struct comms comms;
+	struct syncs syncs;
 	uint64_t n_untracked;
 	uint64_t now_ns;   /* newest end of a call */
 	struct gs_buf out; /* the changed batch */
@@ -83,6 +88,7 @@ void gs_span_free(struct gs_span **span)
 		return;
 	ledger_fini(&s->ledger);
 	comms_fini(&s->comms);
+	syncs_fini(&s->syncs);
 	gs_buf_fini(&s->out);
 	gs_buf_fini(&s->extra);
 	gs_dict_free(&s->dict);
@@ -175,10 +181,14 @@ static enum meaning find_meaning(const struct gs_span *s, uint32_t function)
 {
 	const struct gs_rec_function *f = gs_dict_function(s->dict, function);
 	const char *name = f ? gs_dict_string(s->dict, f->name_str) : "";
+	enum sync_kind sync;
 	bool host;
 
 	if (!*name)
 		return MEANS_UNKNOWN;
+	sync = sync_kind_of(f->layer, f->func_class, name);
+	if (sync != SYNC_NONE)
+		return MEANS_SYNC + 2 * sync + sync_is_per_thread(name);
 	/* Every one that pins host memory says so, and no other does: cudaMallocHost,
 	 * cudaHostAlloc, cudaHostRegister, cuMemAllocHost_v2, cuMemHostAlloc, cuMemHostUnregister
 	 * ... */
@@ -240,6 +250,21 @@ static void take_free(struct gs_span *s, const struct gs_batch *batch, size_t en
 	put_counter(s, process, space, c->start_ns + c->dur_ns);
 }
 
+static void take_sync(struct gs_span *s, const struct gs_batch *batch, size_t end, uint32_t process,
+		      const struct gs_rec_call *c, unsigned kind)
+{
+	bool waited = false;
+	uint64_t flow = syncs_take(&s->syncs, process, c, kind / 2, kind % 2, &waited);
+	struct gs_rec_call *copy;
+
+	if (!flow || !gs_call_is_v2(c) || !copy_until(s, batch, end))
+		return;
+	copy = last_copied(s, &c->head);
+	copy->flow = flow;
+	if (waited)
+		copy->call_flags |= GS_CALL_WAITED;
+}
+
 /* A call that may mean something; end is where it ends in the batch. */
 static __attribute__((noinline)) void take_call(struct gs_span *s, const struct gs_batch *batch,
 						size_t end, const struct gs_rec_call *c)
@@ -255,6 +280,10 @@ static __attribute__((noinline)) void take_call(struct gs_span *s, const struct 
 	t = gs_dict_thread(s->dict, c->thread);
 	if (!t)
 		return;
+	if (meaning >= MEANS_SYNC) {
+		take_sync(s, batch, end, t->process, c, meaning - MEANS_SYNC);
+		return;
+	}
 	switch (meaning) {
 	case MEANS_FREE_DEVICE:
 	case MEANS_FREE_HOST:
@@ -299,6 +328,7 @@ static void take_process(struct gs_span *s, const struct gs_batch *batch, size_t
 	if (!gs_dict_process(s->dict, r->id))
 		return;
 	comms_end_process(&s->comms, r->id);
+	syncs_drop(&s->syncs, r->id);
 	p = ledger_find_process(&s->ledger, r->id);
 	if (!p)
 		return;

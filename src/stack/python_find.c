@@ -15,6 +15,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "elf/code.h"
 #include "elf/elf.h"
 #include "elf/library.h"
 #include "elf/object.h"
@@ -25,6 +26,7 @@ struct python_file {         /* by identity */
 	uint64_t runtime;    /* address in the file; 0: no interpreter */
 	uint64_t version_at; /* of Py_Version; 0 none */
 	uint16_t version;    /* by its functions; 0: older than 3.8 or unknown */
+	bool is_old;         /* an interpreter from before _PyRuntime */
 	int error;           /* of reading it */
 };
 
@@ -103,6 +105,7 @@ static struct python_file read_file(const char *path)
 	static const char *const names[] = {"_PyRuntime", "Py_Version"};
 	GS_CLEANUP(elf_close_p) struct gs_elf *elf = NULL;
 	struct python_file f = {0};
+	struct gs_elf_part section;
 	uint64_t vaddr[2] = {0};
 	struct gs_err err = {{0}};
 
@@ -114,8 +117,9 @@ static struct python_file read_file(const char *path)
 		f.error = 0;
 	f.runtime = vaddr[0];
 	f.version_at = vaddr[1];
-	if (!f.runtime && gs_elf_section(elf, ".PyRuntime", &f.runtime) < 0)
-		f.runtime = 0;
+	if (!f.runtime && gs_elf_section_bytes(elf, ".PyRuntime", &section) == 0)
+		f.runtime = section.vaddr;
+	f.is_old = !f.runtime && gs_elf_defines(elf, "Py_Initialize");
 	if (f.runtime && !f.version_at)
 		f.version = version_by_functions(elf);
 	return f;
@@ -256,6 +260,11 @@ int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, str
 		if (!parse_mapping(line, &m) || !may_be_python(&m, nth++))
 			continue;
 		f = file_of(p, pid, &m, &where);
+		if (f && f->is_old)
+			r = gs_err_set(err, -ENOTSUP,
+				       "process %d runs a Python older than 3.7, whose stacks "
+				       "cannot be read (3.8 to 3.14 can)",
+				       (int)pid);
 		if (!f || f->error < 0 || !f->runtime)
 			continue;
 		r = bias_of(where.open_path, &m, &bias);

@@ -567,6 +567,11 @@ static void add_session(struct build *b)
 	s->end_reason = text_of(b, b->v->ended ? b->v->end.reason_str : 0);
 	s->exit_status = b->v->ended ? b->v->end.exit_status : -1;
 	s->complete = b->v->ended;
+	s->price_ns = b->v->price_ns;
+	if (b->v->cost_last_ns > b->v->cost_first_ns)
+		s->cost_ppm = (uint64_t)(b->v->cost_sum /
+					 (double)(b->v->cost_last_ns - b->v->cost_first_ns));
+	s->cost_worst_ppm = b->v->cost_worst_ppm;
 	if (!rec)
 		return;
 	s->mode = rec->mode;
@@ -589,7 +594,8 @@ int gs_view_summary(struct gs_view *v, struct gs_summary **ret_summary)
 		return -ENOMEM;
 	add_session(b);
 	if (add_calls(b) < 0 || add_uses(b) < 0 || add_errors(b) < 0 || add_attached(b) < 0 ||
-	    add_lost(b) < 0 || add_open_calls(b) < 0 || add_comms(b) < 0)
+	    add_lost(b) < 0 || add_open_calls(b) < 0 || add_comms(b) < 0 ||
+	    gs_view_lines(v, b->s) < 0)
 		return -ENOMEM;
 	*ret_summary = gs_take(b->s);
 	return 0;

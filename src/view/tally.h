@@ -105,13 +105,24 @@ struct gs_view {
 	uint64_t n_left_out;    /* records that had no place */
 	uint64_t n_lost_calls;
 	struct gs_native_count native;
+	/* What tracing cost: GS_COUNTER_COST, times the time since the one before. */
+	double cost_sum;
+	uint64_t cost_first_ns, cost_last_ns, cost_worst_ppm, price_ns;
 	uint64_t last_ns;
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
+	struct view_lines *lines;                      /* owned; of line.c, NULL until needed */
 	struct view_func funcs[GS_VIEW_MAX_FUNCTIONS]; /* by id */
 };
 
 /* Add one of a view, or a sum that is not empty, to a sum; 0 or -ENOMEM. */
 int gs_view_acc_add(struct acc *sum, const struct acc *more);
+
+/* --- line.c: 0 or -ENOMEM --- */
+
+int gs_view_line_sample(struct gs_view *view, const struct gs_rec_sample *sample);
+int gs_view_line_call(struct gs_view *view, const struct gs_rec_call *call); /* with a stack */
+int gs_view_lines(struct gs_view *view, struct gs_summary *summary);
+void gs_view_lines_free(struct gs_view *view);
 
 #endif

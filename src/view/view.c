@@ -25,6 +25,7 @@ int gs_view_new(struct gs_view **ret_view)
 		gs_view_free(&v);
 		return -ENOMEM;
 	}
+	gs_dict_keep_stacks(v->dict);
 	v->sink = (struct gs_sink){.push = view_push, .ctx = v};
 	v->comm_idx = GS_MAP_INIT(GS_VIEW_MAX_COMMS);
 	v->funcs[0].kind = FUNC_PLAIN;
@@ -52,6 +53,7 @@ void gs_view_free(struct gs_view **view)
 	free(v->attached.items);
 	free(v->open.items);
 	gs_map_fini(&v->comm_idx);
+	gs_view_lines_free(v);
 	gs_dict_free(&v->dict);
 	free(v);
 	*view = NULL;
@@ -428,7 +430,7 @@ static inline int take_call(struct gs_view *v, const struct gs_rec_call *call)
 		take_special(v, f, call);
 	if (gs_call_scope(call))
 		take_scope(v, call);
-	return 0;
+	return gs_call_py_stack(call) ? gs_view_line_call(v, call) : 0;
 }
 
 static int take_stats(struct gs_view *v, const struct gs_rec_stats *s)
@@ -545,6 +547,26 @@ static void take_native(struct gs_view *v, const struct gs_record *r)
 	}
 }
 
+static void take_cost(struct gs_view *v, const struct gs_rec_counter *c)
+{
+	const char *name = gs_dict_string(v->dict, c->name_str);
+
+	if (c->value < 0)
+		return;
+	if (strcmp(name, GS_COUNTER_PRICE) == 0)
+		v->price_ns = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_COST) != 0)
+		return;
+	if (!v->cost_first_ns)
+		v->cost_first_ns = c->time_ns;
+	else if (c->time_ns > v->cost_last_ns)
+		v->cost_sum += (double)c->value * (double)(c->time_ns - v->cost_last_ns);
+	/* A moment at the end says nothing of the program. */
+	if (c->time_ns - v->cost_last_ns >= 50000000 && (uint64_t)c->value > v->cost_worst_ppm)
+		v->cost_worst_ppm = (uint64_t)c->value;
+	v->cost_last_ns = c->time_ns;
+}
+
 static int take_other(struct gs_view *v, const struct gs_record *r)
 {
 	switch (r->kind) {
@@ -571,11 +593,15 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 
 		if (c->time_ns > v->last_ns)
 			v->last_ns = c->time_ns;
+		if (!c->process)
+			take_cost(v, c);
 		return 0;
 	}
+	case GS_REC_SAMPLE:
+		take_native(v, r);
+		return gs_view_line_sample(v, (const void *)r);
 	case GS_REC_FRAME:
 	case GS_REC_STACK:
-	case GS_REC_SAMPLE:
 		take_native(v, r);
 		return take_entity(v, r);
 	case GS_REC_END:

@@ -279,6 +279,9 @@ def selection(t):
     run = t.trace('--layer=cuda', command=app)
     t.equal('no operator unless asked', [f for f in run.summary['functions'] if f['layer'] == 'torch'], [])
     t.equal('nor attribution', run.summary['by_operator'], [])
+    listed = t.tool('trace', '--list', '--layer=torch', '--', app[0], status=0).out.splitlines()
+    t.equal('listed', sorted(line.split(None, 3)[2] for line in listed), sorted([*step_counts(1)[0], 'aten::no_schema']))
+    t.equal('not by default', [line.split()[2] for line in listed if 'only by' in line], ['aten::size.int'])
     for wrong in ['--op-set=some'], ['--op', '']:
         t.tool('trace', *wrong, '--', 'true', status=2)
     run = t.trace('--layer=torch', '--op=nothing_like_it', command=app, status=None)
@@ -301,7 +304,7 @@ def unfinished(t):
                 signal.pause()
         Waits.apply(torch.ones(3, requires_grad=True)).sum().backward()
     ''')
-    live = t.start_trace('--layer=torch', command=[PYTHON, path])
+    live = t.start_trace('--op-set=all', command=[PYTHON, path])
     wait_until(lambda: 'waiting' in live.out_text(), 60, 'the backward pass')
     live.interrupt()
     live.wait_err('once more')

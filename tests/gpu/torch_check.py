@@ -29,6 +29,7 @@ WAYS = {
     'none': None,
     'operators, CUDA, NCCL: events': ['--layer=cuda,nccl,torch', '-o', '/tmp/torch_check.gst'],
     'operators, CUDA, NCCL: sums': ['--layer=cuda,nccl,torch', '--summary-only'],
+    'all operators, CUDA, NCCL: events': ['--layer=cuda,nccl,torch', '--op-set=all', '-o', '/tmp/torch_check.gst'],
     'operators alone: events': ['--layer=torch', '-o', '/tmp/torch_check.gst'],
     'CUDA, NCCL: events': ['--layer=cuda,nccl', '-o', '/tmp/torch_check.gst'],
 }

@@ -144,6 +144,37 @@ static struct gs_open_call open_calls[] = {
 	{4243, 4243, GS_LAYER_CUDA_RUNTIME, "\033[2J~", "cudaDeviceSynchronize", 3400 * MS, 0},
 };
 
+static struct gs_line_stats lines[] = {
+	{
+		.file = "/home/u/model.py",
+		.function = "Block.forward",
+		.line = 61,
+		.samples = 120,
+		.sample_ns = 1212121200,
+		.total_samples = 300,
+		.total_ns = 3030303000,
+		.calls = 90,
+		.launches = 80,
+		.copies = 4,
+		.allocs = 6,
+		.bytes = 1 << 20,
+		.call_ns = 450000,
+	},
+	{
+		.file = "/home/u/a very long path to a file, "
+			"\"quoted\"/\xe4\xb8\xad\xe6\x96\x87.py",
+		.function = "caf\xc3\xa9.<locals>.<lambda>",
+		.line = 7,
+		.calls = 2,
+		.collectives = 2,
+		.bytes = 4096,
+		.call_ns = 1234,
+		.slow_ops = 3,
+		.op_ns = 9000000,
+	},
+	{.file = "<string>", .function = "", .line = 0, .total_samples = 1, .total_ns = 10101010},
+};
+
 static struct gs_comm_summary comms[] = {
 	{4242, 0, 2, 0x7f12ab34cd00, 0xfedcba9876543210, 0, "ncclCommInitRankConfig", 602,
 	 406159999488},
@@ -188,6 +219,11 @@ struct gs_summary sample_full(void)
 		.n_uses = GS_ARRAY_LEN(uses),
 		.comms = comms,
 		.n_comms = GS_ARRAY_LEN(comms),
+		.has_python = 1,
+		.python_lines = lines,
+		.n_python_lines = GS_ARRAY_LEN(lines),
+		.python_bare_samples = 17,
+		.native = {.taken = 12345, .different = 67, .cut = 8, .unnamed = 9},
 	};
 }
 

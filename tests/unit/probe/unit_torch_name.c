@@ -76,7 +76,8 @@ static void sets(void **state)
 	assert_true(gs_torch_is_trivial("size.int"));
 	assert_true(gs_torch_is_trivial("is_complex"));
 	assert_true(gs_torch_is_trivial("detach"));
-	assert_false(gs_torch_is_trivial("view"));
+	assert_true(gs_torch_is_trivial("view.dtype"));
+	assert_false(gs_torch_is_trivial("view_copy"));
 	assert_false(gs_torch_is_trivial("_local_scalar_dense"));
 	assert_false(gs_torch_is_trivial("detach_copy"));
 }
