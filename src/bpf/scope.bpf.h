@@ -10,7 +10,7 @@
  * Ends are not caught by return probes. These replace the return address on the stack, where the
  * C++ unwinder then takes it for the end of the stack and terminates the program: a return probe
  * kills every program that throws through the function. So probes stand on the instructions by
- * which the function is left (src/site/exit.c). Functions that never throw may use either.
+ * which the function is left (src/code/exit.c). Functions that never throw may use either.
  */
 #ifndef GS_BPF_SCOPE_H
 #define GS_BPF_SCOPE_H

@@ -61,8 +61,9 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 	struct trace *t = ctx;
 
 	if (attach->status == 0)
-		gs_log(1, "%s: %u probes (%u moved, %u single-stepped)", attach->path,
-		       attach->n_probes, attach->n_moved, attach->n_stepped);
+		gs_log(1, "%s: %u probes (%u moved, %u single-stepped)%s%s", attach->path,
+		       attach->n_probes, attach->n_moved, attach->n_stepped,
+		       attach->reason ? "; " : "", attach->reason ? attach->reason : "");
 	else
 		gs_log(1, "%s%s%s: %s", attach->path, attach->function ? ": " : "",
 		       attach->function ? attach->function : "", attach->reason);
@@ -388,6 +389,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.layers = o->layers,
 		.globs = o->globs,
 		.n_globs = o->n_globs,
+		.users = o->users,
 		.funcs = t->funcs,
 		.op_set = o->op_set,
 		.ops = o->ops,
@@ -553,6 +555,7 @@ static int finish(struct trace *t)
 	stop_consumer(t);
 	/* Libraries mapped in the last moments are at least told. */
 	gs_probe_watch_poll(t->probe);
+	gs_probe_tell_missing(t->probe);
 	trace_output_stop(t->output, t->probe);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
 	if (t->options.plan)
@@ -589,6 +592,7 @@ static void cleanup(struct trace *t)
 	for (size_t i = 0; i < t->options.n_pids; i++)
 		gs_close_p(&t->pid_fds[i]);
 	gs_close_p(&t->signal_fd);
+	trace_options_free(&t->options);
 }
 
 int gs_cmd_trace(int argc, char **argv)
@@ -597,8 +601,10 @@ int gs_cmd_trace(int argc, char **argv)
 	bool done;
 	int r = trace_options_parse(argc, argv, &t.options, &done);
 
-	if (r || done)
+	if (r || done) {
+		trace_options_free(&t.options);
 		return r;
+	}
 	memset(t.pid_fds, -1, sizeof(t.pid_fds));
 	r = start(&t);
 	if (r) {

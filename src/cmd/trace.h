@@ -60,11 +60,16 @@ struct trace_options {
 	bool color_auto; /* colours when the summary goes to a terminal */
 	bool list;       /* only list the functions */
 	bool quiet;      /* no live line */
+	const char *probe_files[TRACE_MAX_OUTPUTS];
+	size_t n_probe_files;
+	struct gs_user_set *users; /* what they describe; owned, freed by trace_options_free() */
 };
 
 /* Fills options from the command line. 0, or an exit status after having said what is wrong;
  * *ret_done: --help or --list has been served. */
 int trace_options_parse(int argc, char **argv, struct trace_options *options, bool *ret_done);
+
+void trace_options_free(struct trace_options *options);
 
 /* --- trace_output.c: from events to files and totals --- */
 

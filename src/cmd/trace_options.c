@@ -12,6 +12,8 @@
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "model/func.h"
+#include "model/record_stack.h"
+#include "probefile/probefile.h"
 
 #define PLAN_NS 2000000000ull
 
@@ -42,6 +44,7 @@ enum {
 	OPT_FLAME,
 	OPT_MAX_OVERHEAD,
 	OPT_PLAN,
+	OPT_PROBES,
 	OPT_OP,
 	OPT_OP_SET,
 };
@@ -59,9 +62,9 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch; python: with Python "
-	 "stacks 99 "
-	 "times a second and at launches, collectives and allocations",
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch, torchmem (PyTorch's "
+	 "caching allocator), user (described probes alone); python: with Python stacks 99 times "
+	 "a second and at launches, collectives and allocations",
 	 2},
 	{"op", OPT_OP, "GLOB[,GLOB]", 0,
 	 "PyTorch operators by name, such as 'aten::conv*' or add.Tensor", 2},
@@ -69,6 +72,10 @@ static const struct argp_option option_table[] = {
 	 "PyTorch operators: default, all, eacgm (the 24 of eACGM, under its names)", 2},
 	{"func", OPT_FUNC, "GLOB[,GLOB]", 0,
 	 "functions by name instead of the default set, such as 'cudaMemcpy*'", 2},
+	{"probes", OPT_PROBES, "FILE", 0,
+	 "also the functions and static probes that a probe file describes (gpuscope probes makes "
+	 "one); may be given more than once",
+	 2},
 	{"list", OPT_LIST, NULL, 0, "list the functions that can be traced, and stop", 2},
 	{"min-duration", OPT_MIN_DURATION, "TIME", 0,
 	 "only calls of at least this become events (50us, 2ms); the summary still counts all", 2},
@@ -422,6 +429,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_CGROUP:
 		o->cgroup = arg;
 		return 0;
+	case OPT_PROBES:
+		if (o->n_probe_files == GS_ARRAY_LEN(o->probe_files)) {
+			gs_say("--probes: at most %zu files", GS_ARRAY_LEN(o->probe_files));
+			return EINVAL;
+		}
+		o->probe_files[o->n_probe_files++] = arg;
+		return 0;
 	case OPT_FOLLOW:
 		o->follow = true;
 		return 0;
@@ -541,6 +555,67 @@ static int check(const struct trace_options *o)
 	return 0;
 }
 
+/* The static probes of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp): malloc has
+ * the pointer, the device, the bytes and the stream's number, free the pointer. */
+static int add_torch_memory(struct gs_user_set *users)
+{
+	static const struct gs_user_value word = {
+		.value_type = GS_VALUE_U64, .bytes = 8, .text = GS_USER_NONE};
+	struct gs_user_spec spec = {.provider = "pytorch",
+				    .probe = "malloc",
+				    .layer = GS_LAYER_TORCH_MEM,
+				    .func_class = GS_CLASS_ALLOC};
+	int r;
+
+	spec.row.flags = GS_USER_ALWAYS | GS_USER_FIELDS;
+	spec.row.aggregate_value = GS_USER_NONE;
+	spec.row.n_values = 4;
+	for (unsigned i = 0; i < 4; i++) {
+		spec.row.values[i] = word;
+		spec.starts[i].arg = (uint8_t)(i + 1);
+	}
+	spec.row.v_arg0 = 0;
+	spec.row.v_aux = 1;
+	spec.row.v_bytes = 2;
+	spec.row.v_stream = 3;
+	r = gs_user_set_add(users, &spec);
+	spec.probe = "free";
+	spec.func_class = GS_CLASS_FREE;
+	spec.row.n_values = 1;
+	spec.row.v_aux = spec.row.v_bytes = spec.row.v_stream = GS_USER_NONE;
+	return r < 0 ? r : gs_user_set_add(users, &spec);
+}
+
+/* The probe files, read; 0 or an exit status, said. */
+static int read_probes(struct trace_options *o)
+{
+	struct gs_err err = {{0}};
+
+	o->users = gs_user_set_new();
+	if (!o->users) {
+		gs_say("no memory");
+		return GS_EXIT_FAILED;
+	}
+	for (size_t i = 0; i < o->n_probe_files; i++) {
+		int r = gs_probefile_read(o->probe_files[i], o->users, &err);
+
+		if (r < 0) {
+			gs_say("%s", gs_err_text(&err, r));
+			return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+		}
+	}
+	if (o->layers >> GS_LAYER_TORCH_MEM & 1 && add_torch_memory(o->users) < 0) {
+		gs_say("no memory");
+		return GS_EXIT_FAILED;
+	}
+	return 0;
+}
+
+void trace_options_free(struct trace_options *o)
+{
+	gs_user_set_free(&o->users);
+}
+
 int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *ret_done)
 {
 	static const struct argp argp = {
@@ -560,6 +635,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		       "usage, 3 not "
 		       "permitted or not supported here.",
 	};
+
+	int r;
 
 	*o = (struct trace_options){.uid = -1, .color_auto = true};
 	o->style = (struct gs_summary_style){.size = sizeof(o->style), .n_top = 20};
@@ -591,5 +668,6 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	/* Who names operators wants them, beside what is traced anyway. */
 	if (o->n_ops || o->op_set_given)
 		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
-	return check(o);
+	r = check(o);
+	return r ? r : read_probes(o);
 }

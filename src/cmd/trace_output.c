@@ -73,6 +73,7 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 		.mode = options->summary_only ? GS_SESSION_SUMMARY : GS_SESSION_EVENTS,
 		.command = target,
 		.engine = engine,
+		.users = options->users,
 		.boot_minus_mono_ns = gs_clock_boot_minus_mono_ns(),
 		.funcs = funcs,
 	};
@@ -187,6 +188,13 @@ static void on_open_call(void *ctx, const struct gs_thread *thread, const struct
 	gs_feed_open_call(((struct trace_output *)ctx)->feed, thread, frame, depth, now_mono_ns);
 }
 
+static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
+{
+	struct trace_output *o = ctx;
+
+	gs_feed_user(o->feed, sum);
+}
+
 static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned depth,
 			  uint64_t now_mono_ns)
 {
@@ -198,6 +206,7 @@ static struct gs_probe_handler handler_of(struct trace_output *o)
 	return (struct gs_probe_handler){.event = on_event,
 					 .cell = on_cell,
 					 .open_call = on_open_call,
+					 .user_cell = on_user_cell,
 					 .open_scope = on_open_scope,
 					 .ctx = o};
 }

@@ -163,9 +163,11 @@ const char *gs_export_scope(const struct gs_dict *dict, const struct gs_rec_call
 /* The innermost Python frame of a call, 0 none is known. */
 uint32_t gs_export_py_frame(const struct gs_dict *dict, const struct gs_rec_call *call);
 
-/* True for what is a moment and not a span: a probe at an entry only. */
+/* True for what is a moment and not a span: a static probe, or one at an entry only. */
 static inline bool gs_export_is_instant(const struct gs_call_view *v)
 {
+	if (v->call->call_flags & GS_CALL_INSTANT)
+		return true;
 	return v->call->dur_ns == 0 && v->func_class == GS_CLASS_PROBE &&
 	       !(v->call->call_flags & GS_CALL_UNFINISHED);
 }

@@ -9,7 +9,7 @@
  *   arguments_unread 1: some argument could not be read and shows as 0
  *   operator python  the function of a layer above around it; the line of Python that made it
  *   flow waited      shared by work and the call that waited for it; 1: this is that call
- *   values           what a user's probe read, as name=value, one a line
+ *   values           what a user's probe read, as a JSON object
  *   all others       the arguments as model/func.h names them; handles and addresses in hex
  */
 #include "export/export_int.h"
@@ -214,32 +214,26 @@ static char *put_args(struct gs_export *e, char *p, const struct gs_call_view *v
 	return p;
 }
 
-static char *put_raw(char *p, const char *text, size_t max_bytes)
-{
-	size_t n = strnlen(text, max_bytes);
-
-	memcpy(p, text, n);
-	return p + n;
-}
-
+/* As a JSON object: names and texts may hold anything. */
 static char *put_values(struct gs_export *e, char *p)
 {
 	const struct gs_rec_values *v = e->values;
-	char text[GS_EXPORT_VALUES_MAX * 2 * (GS_PUT_MAX_SHORT + 8)], *q = text;
+	char text[GS_EXPORT_VALUES_MAX * 2 * (GS_PUT_MAX_SHORT * 6 + 8)], *q = text;
 
-	for (uint32_t i = 0; v && i < v->n_values && i < GS_EXPORT_VALUES_MAX; i++) {
+	if (!v || !v->n_values)
+		return p;
+	for (uint32_t i = 0; i < v->n_values && i < GS_EXPORT_VALUES_MAX; i++) {
 		const struct gs_rec_value *a = &v->values[i];
-		const char *name = gs_dict_string(e->dict, a->name_str);
 
-		if (i)
-			*q++ = '\n';
-		q = put_raw(q, name, GS_PUT_MAX_SHORT);
-		*q++ = '=';
+		*q++ = i ? ',' : '{';
+		q = gs_put_json(q, gs_dict_string(e->dict, a->name_str), GS_PUT_MAX_SHORT);
+		*q++ = ':';
 		q = a->value_type == GS_VALUE_STR
-			    ? put_raw(q, gs_dict_string(e->dict, (uint32_t)a->value),
-				      GS_PUT_MAX_SHORT)
-			    : gs_put_value(q, a, false);
+			    ? gs_put_json(q, gs_dict_string(e->dict, (uint32_t)a->value),
+					  GS_PUT_MAX_SHORT)
+			    : gs_put_value(q, a, true);
 	}
+	*q++ = '}';
 	*q = '\0';
 	return gs_put_csv(p, text, sizeof(text));
 }

@@ -15,8 +15,8 @@ static void bad(struct gs_feed *f)
 	f->pending_loss[GS_LOSS_EVENT_BAD]++;
 }
 
-/* False: the event is malformed. */
-static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
+bool gs_feed_call(struct gs_feed *f, const struct gs_event_call *ev,
+		  const struct gs_event_values *values)
 {
 	const struct gs_func *func = gs_feed_function(f, ev->func);
 	struct gs_rec_call *c;
@@ -29,6 +29,8 @@ static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return true;
 	}
+	if (values && !gs_feed_put_values(f, values))
+		return false;
 	c = gs_feed_put(f, GS_REC_CALL, sizeof(*c), 0);
 	c->start_ns = ev->start_ns + (uint64_t)f->boot_minus_mono_ns;
 	c->dur_ns = ev->dur_ns;
@@ -66,6 +68,12 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 
 	if (f->ended)
 		return;
+	if (ev->kind == GS_EV_VALUES) { /* of its own length each */
+		if (!gs_feed_values(f, ev))
+			bad(f);
+		gs_feed_settle(f);
+		return;
+	}
 	/* The kernel side is of the same build: other sizes than these are damage. */
 	if (ev->kind < GS_EV_COUNT &&
 	    (ev->bytes == kind_bytes[ev->kind] || kind_bytes[ev->kind] == ANY_BYTES)) {
@@ -83,7 +91,7 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 			good = gs_feed_native(f, (const void *)ev);
 			break;
 		case GS_EV_CALL:
-			good = event_call(f, (const void *)ev);
+			good = gs_feed_call(f, (const void *)ev, NULL);
 			break;
 		case GS_EV_COMM:
 			good = gs_feed_comm(f, (const void *)ev);

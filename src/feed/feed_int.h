@@ -56,6 +56,7 @@ struct gs_feed_seen { /* a thread lately looked up */
 struct gs_feed {
 	struct gs_place *place;          /* borrowed */
 	const struct gs_func_set *funcs; /* borrowed, may be NULL */
+	const struct gs_user_set *users; /* likewise */
 	int64_t boot_minus_mono_ns;
 	bool delivered; /* a batch has left */
 	bool ended;
@@ -126,6 +127,16 @@ bool gs_feed_code(struct gs_feed *feed, const struct gs_event_code *event);
 bool gs_feed_stack(struct gs_feed *feed, const struct gs_event_stack *event);
 bool gs_feed_sample(struct gs_feed *feed, const struct gs_event_sample *event);
 bool gs_feed_native(struct gs_feed *feed, const struct gs_event_stack_bytes *event);
+
+/* The record of a call; false when the event is malformed. values: what stands before it; NULL. */
+bool gs_feed_call(struct gs_feed *feed, const struct gs_event_call *event,
+		  const struct gs_event_values *values);
+
+/* A call with values. False when it is malformed. */
+bool gs_feed_values(struct gs_feed *feed, const struct gs_event *event);
+
+/* VALUES for the CALL that is put next. False when the event is malformed. */
+bool gs_feed_put_values(struct gs_feed *feed, const struct gs_event_values *event);
 bool gs_feed_task(struct gs_feed *feed, const struct gs_event_task *event);
 bool gs_feed_comm(struct gs_feed *feed, const struct gs_event_comm *event);
 

@@ -37,7 +37,7 @@ enum gs_event_kind {
 	GS_EV_STACK = 4,       /* struct gs_event_stack */
 	GS_EV_SAMPLE = 5,      /* struct gs_event_sample */
 	GS_EV_CODE = 6,        /* a Python code object: src/bpf/python.bpf.h */
-	GS_EV_VALUES = 7,      /* what a user's probe read: src/bpf/user.bpf.c */
+	GS_EV_VALUES = 7,      /* a call and what a user's probe read: model/user_probe.h */
 	GS_EV_STACK_BYTES = 8, /* a copy of a native stack, to be unwound: src/bpf/native.bpf.h */
 	GS_EV_COUNT
 };
@@ -62,6 +62,7 @@ enum gs_call_flag {
 	GS_CALL_ARGS_UNREAD = 4, /* an argument in memory could not be read: it is 0, or, where the
 				  * bytes of many copies are added up, lacks some of them */
 	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by span */
+	GS_CALL_INSTANT = 16,    /* a place that was passed, not a call: it has no duration */
 };
 
 struct gs_event {

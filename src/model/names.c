@@ -34,7 +34,7 @@ const char *gs_class_name(unsigned func_class)
 		"other",      "launch", "graph-launch", "alloc", "free",   "copy",
 		"memset",     "stream", "event",        "sync",  "device", "module",
 		"collective", "p2p",    "group",        "comm",  "query",  "operator",
-		"python",     "gc",     "gil",          "probe"};
+		"python",     "gc",     "gil",          "probe", "site"};
 
 	return word(w, GS_ARRAY_LEN(w), func_class);
 }
@@ -42,11 +42,10 @@ const char *gs_class_name(unsigned func_class)
 const char *gs_loss_name(unsigned cause)
 {
 	static const char *const w[GS_LOSS_COUNT] = {
-		"none",          "ring_full", "too_deep",    "no_thread",
-		"no_cell",       "unmatched", "short",       "late_attach",
-		"output_failed", "bad_event", "map_notices", "process_gone",
-		"blocks",        "stacks",    "frames",      "budget",
-		"thinned"};
+		"none",        "ring_full",    "too_deep",    "no_thread",     "no_cell",
+		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
+		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
+		"budget",      "thinned"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -256,6 +255,8 @@ size_t gs_call_args(const struct gs_rec_call *c, unsigned layer, unsigned func_c
 			   ? nccl_args(c, func_class, args)
 			   : cuda_args(c, func_class, args);
 
+	if (layer == GS_LAYER_TORCH_MEM && func_class == GS_CLASS_ALLOC)
+		add(args, &n, "device", GS_ARG_U64, c->aux);
 	if (c->ret) {
 		const char *name = gs_error_name(layer, c->ret);
 

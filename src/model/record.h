@@ -41,6 +41,8 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_SAMPLE = 15,
 		      GS_REC_VALUES = 16,
 		      GS_REC_USE = 17,
+		      GS_REC_AGGREGATE = 18,
+		      GS_REC_ALLOCATOR = 19,
 		      /* of samples: model/gpu_record.h */
 		      GS_REC_GPU_INFO = 20,
 		      GS_REC_GPU_SAMPLE = 21,
@@ -48,6 +50,7 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_GPU_EVENT = 23,
 		      GS_REC_HOST_SAMPLE = 24,
 		      GS_REC_HOST_PROCESS = 25,
+		      GS_REC_LEAK = 26, /* of PyTorch's allocator: model/record_stack.h */
 		      GS_REC_COUNT
 };
 

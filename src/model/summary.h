@@ -125,6 +125,49 @@ struct gs_line_stats {
 	uint64_t slow_ops, op_ns; /* operators of which a stack was taken for their length */
 };
 
+/* So many values from from to below to. */
+struct gs_hist_range {
+	uint64_t from, to, count;
+};
+
+/* What the calls of a described probe add up to in one process. */
+struct gs_aggregate_summary {
+	uint32_t pid;
+	uint16_t layer;
+	const char *comm;
+	const char *function;
+	uint16_t aggregate;  /* enum gs_user_aggregate, model/user_probe.h */
+	uint8_t is_signed;   /* of sum, min and max */
+	uint16_t value_type; /* enum gs_value_type */
+	const char *value;   /* its name; "" of a count; "duration" is in ns */
+	uint64_t count, sum, min, max;
+	uint64_t p50, p95, p99; /* off by GS_HIST_ERROR_PCT at most; 0 when there is no hist */
+	struct gs_hist_range *ranges; /* powers of two that are not empty */
+	size_t n_ranges;
+};
+
+/* PyTorch's caching allocator of a process and device. */
+struct gs_allocator_summary {
+	uint32_t pid;
+	const char *comm;
+	int32_t device;
+	uint64_t live_bytes, peak_bytes, total_bytes;
+	uint64_t allocations, frees;
+	uint64_t unknown_frees;  /* of blocks from before tracing, on any device */
+	uint64_t reserved_bytes; /* by the process from CUDA, all devices; 0 not known */
+	uint64_t peak_reserved_bytes;
+	uint64_t process_live_bytes; /* all devices, to compare with reserved_bytes */
+};
+
+/* Blocks of it that were never freed. */
+struct gs_leak_summary {
+	uint32_t pid;
+	int32_t device;
+	const char *site; /* the operator, Python function or probe around; "" none */
+	uint32_t py_stack;
+	uint64_t blocks, bytes;
+};
+
 struct gs_summary {
 	const char *command;
 	const char *host;
@@ -161,6 +204,13 @@ struct gs_summary {
 	struct gs_line_stats *python_lines; /* by time, most first */
 	size_t n_python_lines;
 	uint64_t python_bare_samples; /* of threads in no Python function */
+
+	struct gs_aggregate_summary *aggregates;
+	size_t n_aggregates;
+	struct gs_allocator_summary *allocators;
+	size_t n_allocators;
+	struct gs_leak_summary *leaks; /* most bytes first */
+	size_t n_leaks;
 
 	void **allocations; /* every block above; owned */
 	size_t n_allocations;

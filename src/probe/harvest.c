@@ -125,7 +125,7 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 		hand_over_cell(probe, h, idx);
 		free_cell(probe, idx);
 	}
-	if (probe->selection.scopes)
+	if (probe->selection.scopes || probe->users)
 		release_dynamic_cells(probe, h, slot);
 	memset(t, 0, sizeof(*t));
 	bpf_map_update_elem(k->free_threads_fd, NULL, &slot, BPF_ANY);
@@ -139,6 +139,7 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
 
 	for (unsigned i = 1; i < n_cells; i++)
 		hand_over_cell(probe, h, i);
+	users_harvest(probe, h);
 	for (unsigned i = 1; i < n_threads; i++)
 		if (k->threads[i].ended)
 			release_thread(probe, h, i);

@@ -22,6 +22,8 @@
 #include "task.skel.h"
 #include "torch.skel.h"
 #include "unwind.skel.h"
+#include "model/user_probe.h"
+#include "user.skel.h"
 
 static const char *const shared_maps[] = {
 	"gs_ring",         "gs_state",      "gs_threads",   "gs_cells",
@@ -278,6 +280,22 @@ static int load_sample(struct kernel_side *k, const struct gs_kernel_config *con
 	return sample_start(k, s->progs.gs_sample, config->sample_period_ns, err);
 }
 
+static int load_user(struct kernel_side *k, const struct gs_kernel_config *config,
+		     const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_user_bpf *s = gs_user_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->user = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_programs(f, s->progs.gs_user_session, s->progs.gs_user_enter,
+			s->progs.gs_user_leave);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	return r < 0 ? r : gs_user_bpf__load(s);
+}
+
 static void *map_shared(struct bpf_map *map, bool writable)
 {
 	size_t bytes = (size_t)bpf_map__max_entries(map) * ((bpf_map__value_size(map) + 7u) & ~7u);
@@ -343,6 +361,14 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 		r = load_sample(k, config, f, ring_bytes, err);
 	if (r < 0)
 		return r;
+	if (gs_user_set_n(options->users)) {
+		r = load_user(k, config, f, ring_bytes);
+		if (r < 0)
+			return gs_err_set(err, r,
+					  "the kernel refused the program of described "
+					  "probes: %s",
+					  strerror(-r));
+	}
 	r = map_all(k, on_event, ctx);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot map the kernel's counters: %s", strerror(-r));
@@ -407,6 +433,7 @@ void kernel_unload(struct kernel_side *k)
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
 	gs_sample_bpf__destroy(k->sample);
+	gs_user_bpf__destroy(k->user);
 	gs_task_bpf__destroy(k->task);
 	gs_unwind_bpf__destroy(k->unwind);
 	gs_torch_bpf__destroy(k->torch);

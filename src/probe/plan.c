@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "model/func.h"
-#include "site/exit.h"
+#include "code/exit.h"
 #include "probe/probe_int.h"
 
 static const char *const markers[] = {"cudaLaunchKernel", "cudaMalloc",    "cuLaunchKernel",
@@ -51,7 +51,7 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 	s->python_gc = o->python_gc && o->funcs;
 	s->python_gil = o->python_gil && o->funcs;
 	s->scopes = s->operators || s->python_gc || s->python_gil;
-	if (!s->n && (!s->scopes || o->n_globs))
+	if (!s->n && (!s->scopes || o->n_globs) && !gs_user_set_n(o->users))
 		return gs_err_set(
 			err, -ENOENT,
 			"no function matches%s%s%s: `gpuscope trace --list` shows all names",

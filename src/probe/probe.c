@@ -111,6 +111,9 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 	probe->files = files_new();
 	if (!probe->before || !probe->files)
 		return -ENOMEM;
+	r = users_new(probe, &probe->users);
+	if (r < 0)
+		return r;
 	if (gs_watch_new(&probe->watch, &watch_err) < 0)
 		gs_log(1,
 		       "no notices of newly loaded libraries (%s): processes are looked at twice a "
@@ -173,6 +176,7 @@ void gs_probe_free(struct gs_probe **ref)
 		return;
 	gs_watch_free(&probe->watch);
 	files_free(&probe->files, &links);
+	users_free(&probe->users);
 	if (probe->features.multi || links.n == 0)
 		links_close(&links);
 	else
@@ -272,6 +276,7 @@ int gs_probe_attach_candidates(struct gs_probe *probe, const char *command,
 {
 	struct use u = {probe, 0};
 
+	users_attach_paths(probe);
 	return gs_library_candidates(command, environment, use_candidate, &u);
 }
 
@@ -280,6 +285,7 @@ int gs_probe_attach_running(struct gs_probe *probe)
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
 
+	users_attach_paths(probe);
 	if (!proc)
 		return -errno;
 	while ((e = readdir(proc)) != NULL) {
@@ -397,6 +403,11 @@ void gs_probe_watch_poll(struct gs_probe *probe)
 		gs_watch_poll(probe->watch, on_notice, probe);
 	else
 		gs_probe_attach_running(probe);
+}
+
+void gs_probe_tell_missing(struct gs_probe *probe)
+{
+	users_tell_missing(probe);
 }
 
 void gs_probe_rescan(struct gs_probe *probe)

@@ -23,6 +23,7 @@
 #include "model/func_set.h"
 #include "model/kernel_side.h"
 #include "model/python.h"
+#include "model/user_set.h"
 
 struct gs_probe;
 
@@ -66,6 +67,8 @@ struct gs_probe_options {
 	uint32_t layers;          /* bit 1 << enum gs_layer; 0: CUDA and NCCL */
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
+	struct gs_user_set *users; /* borrowed, may be NULL: probes that the user described; rows
+				    * are added */
 
 	bool modes;                /* gs_probe_set_mode() will be used */
 	enum gs_mode default_mode; /* of all functions at the start, with modes */
@@ -100,6 +103,8 @@ struct gs_probe_handler {
 		     const struct gs_cell *now);
 	void (*open_call)(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			  unsigned depth, uint64_t now_mono_ns);
+	/* What the calls of a user's probe in one thread have grown by. */
+	void (*user_cell)(void *ctx, const struct gs_user_sum *sum);
 	void (*open_scope)(void *ctx, const struct gs_thread *thread, unsigned depth,
 			   uint64_t now_mono_ns); /* thread->scope[depth] */
 	void *ctx;
@@ -151,6 +156,9 @@ int gs_probe_attach_running(struct gs_probe *probe);
  * here, call it from time to time: it looks at all followed processes instead. */
 int gs_probe_watch_fd(const struct gs_probe *probe);
 void gs_probe_watch_poll(struct gs_probe *probe);
+
+/* Tell (on_attach) of each described probe that no file has had so far. To be called at the end. */
+void gs_probe_tell_missing(struct gs_probe *probe);
 
 /* To be called some times a second: follows members that joined a cgroup of an old (v1) hierarchy,
  * and takes probes off files that no process has used for half a minute. */

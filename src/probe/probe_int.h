@@ -8,7 +8,7 @@
 #include "elf/elf.h"
 #include "elf/library.h"
 #include "probe/probe.h"
-#include "site/site.h"
+#include "code/site.h"
 #include "probe/watch.h"
 
 /* --- features.c: what this kernel and user can --- */
@@ -38,6 +38,7 @@ struct kernel_side {
 	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
+	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
 	/* By family; those that the way of attaching does not use are NULL. Without session and
 	 * leave: only entries are caught. */
@@ -88,6 +89,12 @@ int links_attach(struct links *links, const struct kernel_side *k, const struct 
 		 enum family family, const char *path, pid_t pid, const struct place *places,
 		 size_t n, int *status);
 void links_close(struct links *links);
+
+/* Add a link's descriptor; 0 or -ENOMEM (it is closed then). */
+int links_keep(struct links *links, int fd);
+
+/* Number of the uprobe event source, or -EOPNOTSUPP. */
+int link_uprobe_event_type(void);
 
 /* --- plan.c: which functions of a file, and where in them --- */
 
@@ -153,6 +160,36 @@ int pyspan_plan(struct plan *plan, const struct plan_context *context, struct gs
 
 /* --- files.c: files with probes, and who uses them --- */
 
+/* --- user.c: probes that the user described --- */
+
+struct users; /* which files had which, and what their calls added up to */
+
+/* *ret_users NULL: there are none. */
+int users_new(struct gs_probe *probe, struct users **ret_users);
+void users_free(struct users **users);
+
+/* Attach what a file has of the described probes; links are added. How many were placed. */
+unsigned users_attach(struct gs_probe *probe, struct links *links,
+		      const struct gs_mapped_file *file, pid_t only_pid);
+
+void users_attach_paths(struct gs_probe *probe); /* to files named by their path */
+void users_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler);
+void users_tell_missing(struct gs_probe *probe);
+
+/* --- user_link.c: their links --- */
+
+struct user_place {
+	uint64_t file_off;
+	uint64_t ref_ctr_off; /* 0: none */
+	uint32_t row;         /* the cookie */
+	bool has_return;
+};
+
+/* As links_attach(). */
+unsigned user_links_attach(struct links *links, const struct kernel_side *k,
+			   const struct features *features, const char *path, pid_t pid,
+			   const struct user_place *places, size_t n, int *status);
+
 struct file_table; /* by identity (and pid, where links are made by process) */
 
 struct gs_probe {
@@ -167,6 +204,7 @@ struct gs_probe {
 	struct kernel_side kernel;
 	struct file_table *files;
 	struct gs_map descent;                  /* processes chosen by id, and their children */
+	struct users *users;                    /* NULL: none */
 	struct gs_watch *watch;                 /* NULL: not available */
 	struct gs_cell *before;                 /* owned: cells as handed over last */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
@@ -181,6 +219,9 @@ void files_free(struct file_table **files, struct links *ret_links);
 /* A process has this file mapped: attach when it is of interest and new. ret_new: probes were
  * placed now. */
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new);
+const char *files_reason_of(int status);
+void files_tell_failure(struct gs_probe *probe, const char *path, const char *function,
+			const char *reason, int status, uint32_t layer);
 void files_process_gone(struct gs_probe *probe, pid_t pid);
 void files_sweep(struct gs_probe *probe);
 unsigned files_count(const struct file_table *files, unsigned *ret_n_probes);

@@ -50,7 +50,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.events = o->events,
 		.follow = o->follow,
 		.task_storage = probe->features.task_storage,
-		.scopes = probe->selection.scopes,
+		.scopes = probe->selection.scopes || gs_user_set_n(o->users),
 		.py_stack_at = (uint8_t)o->py_stack_at,
 		.slow_scope_ns = o->slow_scope_ns,
 		.native_stack_at = (uint8_t)o->native_stack_at,

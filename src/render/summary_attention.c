@@ -3,6 +3,7 @@
  * the first few things and a line for the rest. Losses and attach failures come last and always,
  * also when there are none: no word about them could mean either.
  */
+#include "render/summary_probed.h"
 #include "render/summary_table.h"
 
 #include <errno.h>
@@ -349,6 +350,7 @@ static void put_attach_failures(struct gs_page *page, const struct gs_summary *s
 void gs_summary_attention(struct gs_page *page, const struct gs_summary *s, bool all)
 {
 	put_uses(page, s, all);
+	gs_summary_probed_table(page, s, all);
 	put_comms(page, s, all);
 	put_open_calls(page, s, all);
 	put_errors(page, s, all);

@@ -183,6 +183,68 @@ static void put_lines(struct row *row, const struct gs_summary *s)
 	}
 }
 
+/* What has no column of its own stands in the detail, as KEY=VALUE. */
+static void put_probed(struct row *row, const struct gs_summary *s)
+{
+	char detail[320];
+
+	for (size_t i = 0; i < s->n_aggregates; i++) {
+		const struct gs_aggregate_summary *a = &s->aggregates[i];
+
+		put_text(row, COL_RECORD, "aggregate");
+		put_text(row, COL_SCOPE, "process");
+		put_number(row, COL_PID, a->pid);
+		put_text(row, COL_COMM, a->comm);
+		put_text(row, COL_LAYER, gs_layer_name(a->layer));
+		put_text(row, COL_FUNCTION, a->function);
+		put_text(row, COL_NAME, a->value);
+		put_number(row, COL_COUNT, a->count);
+		snprintf(detail, sizeof(detail),
+			 a->is_signed ? "sum=%lld;min=%lld;max=%lld;p50=%llu;p95=%llu;p99=%llu"
+				      : "sum=%llu;min=%llu;max=%llu;p50=%llu;p95=%llu;p99=%llu",
+			 (unsigned long long)a->sum, (unsigned long long)a->min,
+			 (unsigned long long)a->max, (unsigned long long)a->p50,
+			 (unsigned long long)a->p95, (unsigned long long)a->p99);
+		put_text(row, COL_DETAIL, detail);
+		end_row(row);
+	}
+	for (size_t i = 0; i < s->n_allocators; i++) {
+		const struct gs_allocator_summary *a = &s->allocators[i];
+
+		put_text(row, COL_RECORD, "allocator");
+		put_text(row, COL_SCOPE, "process");
+		put_number(row, COL_PID, a->pid);
+		put_text(row, COL_COMM, a->comm);
+		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_TORCH_MEM));
+		put_number(row, COL_CALLS, a->allocations);
+		put_number(row, COL_BYTES, a->live_bytes);
+		snprintf(detail, sizeof(detail),
+			 "device=%d;peak=%llu;total=%llu;frees=%llu;unknown_frees=%llu;"
+			 "reserved=%llu;peak_reserved=%llu",
+			 a->device, (unsigned long long)a->peak_bytes,
+			 (unsigned long long)a->total_bytes, (unsigned long long)a->frees,
+			 (unsigned long long)a->unknown_frees,
+			 (unsigned long long)a->reserved_bytes,
+			 (unsigned long long)a->peak_reserved_bytes);
+		put_text(row, COL_DETAIL, detail);
+		end_row(row);
+	}
+	for (size_t i = 0; i < s->n_leaks; i++) {
+		const struct gs_leak_summary *l = &s->leaks[i];
+
+		put_text(row, COL_RECORD, "unfreed");
+		put_text(row, COL_SCOPE, "process");
+		put_number(row, COL_PID, l->pid);
+		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_TORCH_MEM));
+		put_text(row, COL_FUNCTION, l->site);
+		put_number(row, COL_BYTES, l->bytes);
+		put_number(row, COL_COUNT, l->blocks);
+		snprintf(detail, sizeof(detail), "device=%d;py_stack=%u", l->device, l->py_stack);
+		put_text(row, COL_DETAIL, detail);
+		end_row(row);
+	}
+}
+
 static void put_lost(struct row *row, const struct gs_summary *s)
 {
 	for (size_t i = 0; i < s->n_lost; i++) {
@@ -233,6 +295,7 @@ void gs_summary_csv(struct gs_pen *pen, const struct gs_summary *s,
 	put_uses(&row, s);
 	put_errors(&row, s);
 	put_lines(&row, s);
+	put_probed(&row, s);
 	put_lost(&row, s);
 	put_attach_failures(&row, s);
 }

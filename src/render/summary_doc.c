@@ -12,6 +12,7 @@
 
 #include "base/mem.h"
 #include "render/summary_int.h"
+#include "render/summary_probed.h"
 #include "model/func.h"
 #include "model/hist.h"
 #include "model/record.h"
@@ -264,8 +265,6 @@ static void put_lost(struct gs_doc *doc, const struct gs_summary *s)
 
 static void put_native(struct gs_doc *doc, const struct gs_native_count *n)
 {
-	if (!n->taken && !n->different)
-		return;
 	gs_doc_begin_map(doc, "native_stacks");
 	gs_doc_put_u64(doc, "taken", n->taken);
 	gs_doc_put_u64(doc, "different", n->different);
@@ -303,6 +302,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);
+	gs_summary_probed_doc(doc, s);
 	put_python(doc, s);
 	put_attach(doc, s);
 	put_native(doc, &s->native);

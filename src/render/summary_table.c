@@ -94,7 +94,10 @@ static const char *format_cell(const struct table *t, const struct row *row, enu
 			       char out[GS_FMT_BYTES])
 {
 	const struct gs_function_stats *f = row->f;
-	bool each = f->calls && !row->sum;
+	/* Places, at which nothing takes time; so is what static probes tell. */
+	bool passed = f->func_class == GS_CLASS_SITE || f->layer == GS_LAYER_TORCH_MEM ||
+		      (row->sum && !f->total_ns);
+	bool timed = f->calls && !passed, each = timed && !row->sum;
 
 	switch (column) {
 	case COL_CALLS:
@@ -102,15 +105,15 @@ static const char *format_cell(const struct table *t, const struct row *row, enu
 	case COL_ERRORS:
 		return gs_fmt_count(out, f->errors);
 	case COL_TOTAL:
-		return format_time(out, f->total_ns, f->calls);
+		return format_time(out, f->total_ns, timed);
 	case COL_SHARE:
-		if (!row->layer_total_ns || !f->calls)
+		if (!row->layer_total_ns || !timed)
 			return "-";
 		snprintf(out, GS_FMT_BYTES, "%.1f",
 			 100.0 * (double)f->total_ns / (double)row->layer_total_ns);
 		return out;
 	case COL_MEAN:
-		return format_time(out, f->mean_ns, f->calls);
+		return format_time(out, f->mean_ns, timed);
 	case COL_P50:
 		return row->sum ? "" : format_time(out, f->p50_ns, each);
 	case COL_P95:
@@ -118,7 +121,7 @@ static const char *format_cell(const struct table *t, const struct row *row, enu
 	case COL_P99:
 		return row->sum ? "" : format_time(out, f->p99_ns, each);
 	case COL_MAX:
-		return format_time(out, f->max_ns, f->calls);
+		return format_time(out, f->max_ns, timed);
 	case COL_RATE:
 		return f->calls ? gs_fmt_rate(out, f->calls, t->s->duration_ns) : "-";
 	case COL_BYTES:

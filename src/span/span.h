@@ -25,6 +25,7 @@
 
 #define GS_SPAN_DEVICE_COUNTER "CUDA device memory allocated"
 #define GS_SPAN_HOST_COUNTER   "CUDA pinned host memory"
+#define GS_SPAN_TORCH_COUNTER  "PyTorch memory of device " /* and its number */
 
 struct gs_span;
 

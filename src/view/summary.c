@@ -595,7 +595,7 @@ int gs_view_summary(struct gs_view *v, struct gs_summary **ret_summary)
 	add_session(b);
 	if (add_calls(b) < 0 || add_uses(b) < 0 || add_errors(b) < 0 || add_attached(b) < 0 ||
 	    add_lost(b) < 0 || add_open_calls(b) < 0 || add_comms(b) < 0 ||
-	    gs_view_lines(v, b->s) < 0)
+	    gs_view_lines(v, b->s) < 0 || gs_view_add_probed(v, b->s) < 0)
 		return -ENOMEM;
 	*ret_summary = gs_take(b->s);
 	return 0;

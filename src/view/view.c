@@ -52,6 +52,7 @@ void gs_view_free(struct gs_view **view)
 	free(v->lost.items);
 	free(v->attached.items);
 	free(v->open.items);
+	gs_view_probed_fini(v);
 	gs_map_fini(&v->comm_idx);
 	gs_view_lines_free(v);
 	gs_dict_free(&v->dict);
@@ -64,8 +65,7 @@ const struct gs_sink *gs_view_sink(struct gs_view *v)
 	return &v->sink;
 }
 
-/* Room for one more of item_bytes; returns it zeroed, or NULL at max or without memory. */
-static void *grow(struct array *a, size_t item_bytes, size_t max)
+void *gs_view_grow(struct array *a, size_t item_bytes, size_t max)
 {
 	void *item;
 
@@ -231,7 +231,7 @@ static struct view_comm *find_comm(struct gs_view *v, uint32_t process, uint64_t
 
 static struct view_comm *add_comm(struct gs_view *v, uint32_t process, uint64_t comm)
 {
-	struct view_comm *c = grow(&v->comms, sizeof(*c), GS_VIEW_MAX_COMMS);
+	struct view_comm *c = gs_view_grow(&v->comms, sizeof(*c), GS_VIEW_MAX_COMMS);
 
 	if (!c || gs_map_put(&v->comm_idx, comm_key(process, comm), v->comms.n - 1) < 0) {
 		v->comms.n -= c != NULL;
@@ -386,7 +386,7 @@ static __attribute__((noinline)) void take_special(struct gs_view *v, struct vie
 
 static void take_open_call(struct gs_view *v, const struct gs_rec_call *call)
 {
-	struct view_open *o = grow(&v->open, sizeof(*o), GS_VIEW_MAX_OPEN);
+	struct view_open *o = gs_view_grow(&v->open, sizeof(*o), GS_VIEW_MAX_OPEN);
 
 	if (!o) {
 		v->n_left_out++;
@@ -493,7 +493,7 @@ static bool add_lost(struct gs_view *v, unsigned layer, unsigned cause, uint32_t
 			return true;
 		}
 	}
-	l = grow(&v->lost, sizeof(*l), max);
+	l = gs_view_grow(&v->lost, sizeof(*l), max);
 	if (l)
 		*l = (struct view_lost){(uint16_t)layer, (uint16_t)cause, detail_str, count};
 	return l != NULL;
@@ -574,7 +574,8 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 		take_loss(v, (const void *)r);
 		return 0;
 	case GS_REC_ATTACH: {
-		struct gs_rec_attach *a = grow(&v->attached, sizeof(*a), GS_VIEW_MAX_ATTACHED);
+		struct gs_rec_attach *a =
+			gs_view_grow(&v->attached, sizeof(*a), GS_VIEW_MAX_ATTACHED);
 
 		if (a)
 			memcpy(a, r, sizeof(*a));
@@ -604,6 +605,27 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 	case GS_REC_STACK:
 		take_native(v, r);
 		return take_entity(v, r);
+	case GS_REC_AGGREGATE:
+		return gs_view_take_aggregate(v, (const void *)r);
+	case GS_REC_ALLOCATOR: {
+		void *a = gs_view_grow(&v->allocators, sizeof(struct gs_rec_allocator),
+				       GS_VIEW_MAX_COMMS);
+
+		if (a)
+			memcpy(a, r, sizeof(struct gs_rec_allocator));
+		else
+			v->n_left_out++;
+		return 0;
+	}
+	case GS_REC_LEAK: {
+		void *l = gs_view_grow(&v->leaks, sizeof(struct gs_rec_leak), GS_VIEW_MAX_COMMS);
+
+		if (l)
+			memcpy(l, r, sizeof(struct gs_rec_leak));
+		else
+			v->n_left_out++;
+		return 0;
+	}
 	case GS_REC_END:
 		memcpy(&v->end, r, sizeof(v->end));
 		v->ended = true;

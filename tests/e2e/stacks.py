@@ -255,6 +255,20 @@ def samples(t):
         t.equal('callers', n[at : at + 3], ['spin_here', 'between', 'main'])
 
 
+@case('slow operators')
+def slow_operators(t):
+    out = t.path('slow.gst')
+    done = subprocess.run([harness.gpuscope, 'trace', '--layer', 'torch', '--op', 'cos', '--stacks', 'native,at=slow-op',
+                           '--python-at', 'slow-op=1ns', '-o', out, '--', os.path.join(harness.fake, 'fake_torch'), '20'],
+                          capture_output=True, text=True, timeout=60, env=t.env)  # fmt: skip
+    t.equal('status', done.returncode, 0)
+    trace = Trace(out)
+    stacks = [trace.names(r) for r in trace.of('CALL') if r['native_stack']]
+    t.equal('stacks', len(stacks), 20)
+    for names in stacks:
+        t.equal('the operator is the innermost', 'cos' in names[0] and names[1], 'run')
+
+
 @case('what cannot be asked for', needs=None)
 def errors(t):
     for words in ('nativ', 'native,at=', 'native,at=launch+never', 'native,when=launch'):

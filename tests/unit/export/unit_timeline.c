@@ -407,7 +407,8 @@ static void places_text(void **state)
 	text = (char *)file.data;
 	assert_non_null(strstr(text, ",aten::linear,forward (net/model.py:17),,,\n"));
 	assert_non_null(strstr(text, ",step,,,,\n"));
-	assert_non_null(strstr(text, ",,,,,\"size=4096\nwho \"\"x\"\"=forward\nratio=0.25\"\n"));
+	assert_non_null(strstr(text, ",,,,,\"{\"\"size\"\":4096,\"\"who \\\"\"x\\\"\"\"\":"
+				     "\"\"forward\"\",\"\"ratio\"\":0.25}\"\n"));
 	gs_buf_fini(&file);
 	gs_buf_fini(&b);
 	b = waits();

@@ -5,8 +5,8 @@
  * that ends with it is entered by jumps, and these are emulated: a probe on each of them, and the
  * flags, tell when it is. Only where a block is entered behind a call the ret has to be taken.
  */
-#ifndef GS_SITE_EXIT_H
-#define GS_SITE_EXIT_H
+#ifndef GS_CODE_EXIT_H
+#define GS_CODE_EXIT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "site/exit.h"
+#include "code/exit.h"
 
 #define MAX 16
 

@@ -1,4 +1,4 @@
-#include "site/insn.h"
+#include "code/insn.h"
 
 #include "base/mem.h"
 

@@ -5,8 +5,8 @@
  * line before anything that a probe reads has changed (argument registers, stack pointer, the
  * stack), the probe is put there instead. doc/overhead.md has the measurements.
  */
-#ifndef GS_SITE_H
-#define GS_SITE_H
+#ifndef GS_CODE_SITE_H
+#define GS_CODE_SITE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +33,9 @@ struct gs_site_rules {
 	 * single-stepped or refused. nop5_is_call implies it. */
 	uint8_t long_nop_is_emulated;
 };
+
+/* What the running kernel does. */
+void gs_site_rules_here(struct gs_site_rules *ret_rules);
 
 /* Decide for the x86-64 function that begins with code (bytes of it can be read, 64 are enough).
  * function_bytes is its size by the symbol table, 0 unknown: no site is chosen behind its end. */

@@ -14,13 +14,13 @@
  * branch_setup_xol_ops() and push_setup_xol_ops() are the emulated ones, uprobe_init_insn() with
  * its tables good_insns_64 and is_prefix_bad() the refused ones (5.8 to 6.18 agree but for nops).
  */
-#include "site/site.h"
+#include "code/site.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "site/insn.h"
+#include "code/insn.h"
 
 #define WALK_MAX_INSNS 8
 #define WALK_MAX_BYTES 32

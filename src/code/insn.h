@@ -2,8 +2,8 @@
  * x86-64 instructions, as far as it takes to walk over code and to see what a probe needs to know:
  * lengths, opcodes, operands, targets of relative branches.
  */
-#ifndef GS_SITE_INSN_H
-#define GS_SITE_INSN_H
+#ifndef GS_CODE_INSN_H
+#define GS_CODE_INSN_H
 
 #include <stdbool.h>
 #include <stddef.h>

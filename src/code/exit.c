@@ -1,10 +1,10 @@
-#include "site/exit.h"
+#include "code/exit.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "site/insn.h"
+#include "code/insn.h"
 
 #define MAX_FRAME_BYTES 65528u
 
