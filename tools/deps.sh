@@ -4,7 +4,8 @@
 set -euo pipefail
 
 packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
-	libzstd-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev python3 python3-yaml
+	libzstd-dev libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev
+	python3 python3-yaml
 	protobuf-compiler zstd tmux curl openssl prometheus)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

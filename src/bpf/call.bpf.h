@@ -14,6 +14,7 @@
 #define GS_BPF_CALL_H
 
 #include "decide.bpf.h"
+#include "native.bpf.h"
 #include "python.bpf.h"
 #include "model/class.h"
 #include "post.bpf.h"
@@ -166,7 +167,7 @@ static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs
 	e->depth = depth;
 	e->scope = scope_around(t, f->sp, &scope) ? scope->func : 0;
 	e->py_stack = py_stack;
-	e->native_stack = 0;
+	e->native_stack = o->native_stack;
 	e->aux = saved(f, d->v_aux);
 	e->bytes = o->bytes;
 	e->stream = saved(f, d->v_stream);
@@ -195,14 +196,17 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	    d->post == GS_POST_COPY2D_DRV || d->post == GS_POST_COPY3D_DRV)
 		call_bytes(f, d, &o);
 	if (gs_config.events) {
-		if (mode_of(id) != GS_MODE_EVENTS)
+		if (mode_of(id) != GS_MODE_EVENTS) {
 			lose(d->layer, GS_LOSS_THINNED);
-		else if (o.dur_ns < gs_config.min_dur_ns)
+		} else if (o.dur_ns < gs_config.min_dur_ns) {
 			lose(d->layer, GS_LOSS_SHORT);
-		else if (send_call(t, slot, f, d, depth, &o))
-			return;
-		else
+		} else {
+			if (gs_config.native_stack_at)
+				o.native_stack = native_at_return(ctx, d->layer, d->op);
+			if (send_call(t, slot, f, d, depth, &o))
+				return;
 			lose(d->layer, GS_LOSS_RING_FULL);
+		}
 	}
 	aggregate(cell_get(t, slot, id), &o);
 	if (gs_config.scopes)

@@ -44,6 +44,7 @@ struct outcome {
 	__s32 ret;
 	__u32 id;
 	__u32 flags;
+	__u32 native_stack;
 	bool failed;
 };
 

@@ -468,28 +468,6 @@ __noinline __u32 py_stack_of(__u32 slot)
 	return id;
 }
 
-/* At which of the chosen moments a call of this class is (enum gs_stack_at). */
-static __always_inline __u32 moment_of(__u32 op)
-{
-	switch (op) {
-	case GS_CLASS_LAUNCH:
-	case GS_CLASS_GRAPH_LAUNCH:
-		return GS_AT_LAUNCH;
-	case GS_CLASS_COLLECTIVE:
-	case GS_CLASS_P2P:
-		return GS_AT_COLLECTIVE;
-	case GS_CLASS_ALLOC:
-	case GS_CLASS_FREE:
-		return GS_AT_ALLOC;
-	case GS_CLASS_COPY:
-	case GS_CLASS_MEMSET:
-		return GS_AT_COPY;
-	case GS_CLASS_SYNC:
-		return GS_AT_SYNC;
-	}
-	return 0;
-}
-
 /* The Python stack at a call of this class, where one is asked for there; else 0. */
 static __always_inline __u32 py_stack_at_call(__u32 slot, __u32 op)
 {

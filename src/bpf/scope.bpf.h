@@ -17,6 +17,7 @@
 #define GS_BPF_SCOPE_H
 
 #include "cell.bpf.h"
+#include "native.bpf.h"
 #include "python.bpf.h"
 
 #define SCOPE_THREW 1 /* the result of a scope that an exception has left */
@@ -42,13 +43,27 @@ static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const st
 	e->depth = depth;
 	e->scope = depth ? t->scope[(depth - 1) & SCOPE_MASK].func : 0;
 	e->py_stack = py_stack;
+	e->native_stack = o->native_stack;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return true;
 }
 
-/* Ends scope number depth of the thread, and with it those inside that are still open. */
-static __always_inline void scope_close(struct gs_thread *t, __u32 slot, __u32 depth, __u64 now,
-					__s32 ret)
+/* The native stack at a scope's end, where one is asked for there; the probe stands inside of the
+ * function, so its frame is the innermost one. */
+static __always_inline __u32 native_at_scope(const struct pt_regs *ctx, __u32 layer, __u64 dur_ns)
+{
+	struct native_regs regs;
+
+	if (!(gs_config.native_stack_at & GS_AT_SLOW_SCOPE) || dur_ns < gs_config.slow_scope_ns)
+		return 0;
+	native_take_regs(&regs, ctx);
+	return native_send(&regs, layer, 0);
+}
+
+/* Ends scope number depth of the thread, and with it those inside that are still open. ctx: at the
+ * end of the function; NULL when its frame is gone already. */
+static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thread *t, __u32 slot,
+					__u32 depth, __u64 now, __s32 ret)
 {
 	struct gs_scope *s = &t->scope[depth & SCOPE_MASK];
 	struct outcome o = {.now_ns = now,
@@ -59,14 +74,17 @@ static __always_inline void scope_close(struct gs_thread *t, __u32 slot, __u32 d
 
 	t->scope_depth = depth;
 	if (gs_config.events) {
-		if (mode_of(s->func) != GS_MODE_EVENTS)
+		if (mode_of(s->func) != GS_MODE_EVENTS) {
 			lose(s->layer, GS_LOSS_THINNED);
-		else if (o.dur_ns < gs_config.min_dur_ns)
+		} else if (o.dur_ns < gs_config.min_dur_ns) {
 			lose(s->layer, GS_LOSS_SHORT);
-		else if (scope_send(t, slot, s, depth, &o))
-			return;
-		else
+		} else {
+			if (ctx)
+				o.native_stack = native_at_scope(ctx, s->layer, o.dur_ns);
+			if (scope_send(t, slot, s, depth, &o))
+				return;
 			lose(s->layer, GS_LOSS_RING_FULL);
+		}
 	}
 	aggregate(scope_cell(slot, s), &o);
 }
@@ -151,7 +169,7 @@ static __always_inline void scope_leave(__u64 place, __u32 layer)
 		lose(layer, GS_LOSS_UNMATCHED);
 		return;
 	}
-	scope_close(t, slot, depth, now, 0);
+	scope_close(NULL, t, slot, depth, now, 0);
 }
 
 /* The thread's struct, when it has one. */
@@ -169,11 +187,12 @@ static __always_inline struct gs_thread *thread_known(__u32 *ret_slot)
 	return bpf_map_lookup_elem(&gs_threads, ret_slot);
 }
 
-/* Ends the innermost scope of the function whose frame holds sp: it was opened with a stack pointer
- * of sp or up to frame_bytes above. Scopes inside that are still open were left by a jump. */
-static __always_inline void scope_leave_at(__u32 id, __u64 sp, __u32 frame_bytes)
+/* Ends the innermost scope of the function whose frame holds the stack pointer: it was opened with
+ * this one or one up to frame_bytes above. Scopes inside that are still open were left by a jump.
+ */
+static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u32 id, __u32 frame_bytes)
 {
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp;
 	struct gs_kernel_state *state = state_get();
 	__u32 slot, depth, top;
 	struct gs_thread *t;
@@ -194,7 +213,7 @@ static __always_inline void scope_leave_at(__u32 id, __u64 sp, __u32 frame_bytes
 		if (s->func == id && s->sp >= sp) {
 			if (top > depth + 1)
 				lose(s->layer, GS_LOSS_UNMATCHED);
-			scope_close(t, slot, depth, now, 0);
+			scope_close(ctx, t, slot, depth, now, 0);
 			return;
 		}
 	}
@@ -256,7 +275,7 @@ static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 	    condition_holds(ctx->flags, cookie >> GS_COOKIE_CC_SHIFT & 15) !=
 		    !!(cookie & GS_COOKIE_TAKEN))
 		return;
-	scope_leave_at(id, ctx->sp, cookie >> GS_COOKIE_FRAME_SHIFT);
+	scope_leave_at(ctx, id, cookie >> GS_COOKIE_FRAME_SHIFT);
 }
 
 #endif

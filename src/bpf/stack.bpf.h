@@ -6,6 +6,7 @@
 #ifndef GS_BPF_STACK_H
 #define GS_BPF_STACK_H
 
+#include "model/class.h"
 #include "thread.bpf.h"
 
 #define STACK_N_IDS 65536
@@ -73,6 +74,28 @@ static __always_inline __u32 stack_send(struct stack_event *e, const struct stac
 		return 0;
 	bpf_map_update_elem(&gs_stack_ids, key, &id, BPF_ANY);
 	return id;
+}
+
+/* At which of the chosen moments a call of this class is (enum gs_stack_at). */
+static __always_inline __u32 moment_of(__u32 op)
+{
+	switch (op) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+		return GS_AT_LAUNCH;
+	case GS_CLASS_COLLECTIVE:
+	case GS_CLASS_P2P:
+		return GS_AT_COLLECTIVE;
+	case GS_CLASS_ALLOC:
+	case GS_CLASS_FREE:
+		return GS_AT_ALLOC;
+	case GS_CLASS_COPY:
+	case GS_CLASS_MEMSET:
+		return GS_AT_COPY;
+	case GS_CLASS_SYNC:
+		return GS_AT_SYNC;
+	}
+	return 0;
 }
 
 #endif

@@ -24,7 +24,7 @@ int gs_unwind_site(struct pt_regs *ctx)
 		/* The one who catches stands above the return address of this call. */
 		if (t->scope[depth & SCOPE_MASK].sp > ctx->sp)
 			break;
-		scope_close(t, slot, depth, now, SCOPE_THREW);
+		scope_close(NULL, t, slot, depth, now, SCOPE_THREW);
 	}
 	return 0;
 }

@@ -88,6 +88,13 @@ static void on_process(void *ctx, pid_t pid)
 	trace_output_process(t->output, pid);
 }
 
+static void on_map(void *ctx, pid_t pid, uint64_t mono_ns, const struct gs_mapping *mapping)
+{
+	struct trace *t = ctx;
+
+	trace_output_map(t->output, pid, mono_ns, mapping);
+}
+
 static void on_python(void *ctx, pid_t pid)
 {
 	struct trace *t = ctx;
@@ -392,9 +399,14 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.on_attach = on_attach,
 		.on_late = on_late,
 		.on_process = on_process,
+		.on_map = on_map,
 		.on_python = on_python,
 		.py_stack_at = o->py_stack_at,
 		.slow_scope_ns = o->slow_scope_ns,
+		.python_gc = o->python_gc,
+		.python_gil = o->python_gil,
+		.native_stack_at = o->native_stack_at,
+		.stack_bytes = o->stack_bytes,
 		.sample_period_ns = o->python_hz ? 1000000000u / o->python_hz : 0,
 		.ctx = t,
 	};

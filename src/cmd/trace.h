@@ -39,8 +39,11 @@ struct trace_options {
 	uint64_t min_dur_ns, duration_ns, max_bytes;
 	uint32_t ring_bytes;
 	unsigned avoid;
-	unsigned py_stack_at; /* enum gs_stack_at */
-	unsigned python_hz;   /* 0: no samples */
+	bool python_gc, python_gil;
+	unsigned py_stack_at;     /* enum gs_stack_at */
+	unsigned native_stack_at; /* likewise */
+	uint32_t stack_bytes;     /* copied of each */
+	unsigned python_hz;       /* 0: no samples */
 	uint64_t slow_scope_ns;
 	bool python_wants_calls; /* stacks belong to calls: these come one by one */
 	const char *line_filters[TRACE_MAX_GLOBS];
@@ -88,6 +91,10 @@ void trace_output_loss(struct trace_output *output, unsigned layer, enum gs_loss
 
 /* A followed process was born or runs a new program: read its names while it lives. */
 void trace_output_process(struct trace_output *output, pid_t pid);
+
+/* It has mapped code. */
+void trace_output_map(struct trace_output *output, pid_t pid, uint64_t mono_ns,
+		      const struct gs_mapping *mapping);
 
 /* Read what the kernel side has; harvest: also its cells, losses, and flush. */
 void trace_output_poll(struct trace_output *output, struct gs_probe *probe, bool harvest);
@@ -138,6 +145,13 @@ void trace_python_look_all(struct trace_python *python);
 /* Asks again for those that were not ready. In how many ms it is to be called next; -1 none. */
 int trace_python_tick(struct trace_python *python);
 unsigned trace_python_n_found(const struct trace_python *python);
+
+/* --- trace_stacks.c: --stacks and --stack-bytes --- */
+
+bool trace_stacks_take(struct trace_options *options, char *words);
+bool trace_stacks_take_bytes(struct trace_options *options, const char *word);
+/* What follows from all options. */
+void trace_stacks_settle(struct trace_options *options);
 
 /* --- child.c: the command that is traced --- */
 

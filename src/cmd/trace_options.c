@@ -34,6 +34,10 @@ enum {
 	OPT_AVOID,
 	OPT_LIST,
 	OPT_PYTHON_HZ,
+	OPT_PYTHON_GC,
+	OPT_PYTHON_GIL,
+	OPT_STACKS,
+	OPT_STACK_BYTES,
 	OPT_PYTHON_AT,
 	OPT_PYTHON_FILTER,
 	OPT_COLOR,
@@ -86,6 +90,16 @@ static const struct argp_option option_table[] = {
 	 "files passed over when a stack is shown as one line (default: the standard library and "
 	 "installed packages; 'none': no file)",
 	 2},
+	{"python-gc", OPT_PYTHON_GC, NULL, 0,
+	 "each garbage collection of Python, and how long it took", 2},
+	{"python-gil", OPT_PYTHON_GIL, NULL, 0,
+	 "each time a thread took Python's lock, and how long it waited", 2},
+	{"stacks", OPT_STACKS, "native[,at=WHEN+WHEN]", 0,
+	 "note who called: the functions on the stack at each launch, collective, alloc, copy, "
+	 "sync, slow-op, sample (default launch+collective+alloc)",
+	 2},
+	{"stack-bytes", OPT_STACK_BYTES, "BYTES", 0,
+	 "of the stack that are looked at for that (default 8K; up to 32K)", 2},
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
 	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .svg or .folded "
@@ -286,6 +300,10 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return split(arg, take_layer, o) == 0;
 	case OPT_FUNC:
 		return split(arg, take_glob, o) == 0;
+	case OPT_STACKS:
+		return trace_stacks_take(o, arg);
+	case OPT_STACK_BYTES:
+		return trace_stacks_take_bytes(o, arg);
 	case OPT_PYTHON_HZ:
 		return trace_python_take_hz(o, arg);
 	case OPT_PYTHON_AT:
@@ -332,6 +350,11 @@ static const char *expected(int key)
 		return "the name of a user of this machine, or a number";
 	case OPT_LAYER:
 		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch, python";
+	case OPT_STACKS:
+		return "native, or native,at= and one or more of launch, collective, alloc, copy, "
+		       "sync, slow-op, sample joined by +";
+	case OPT_STACK_BYTES:
+		return "512 to 32K";
 	case OPT_PYTHON_HZ:
 		return "a number from 1 to 10000, such as 99";
 	case OPT_PYTHON_AT:
@@ -427,6 +450,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_LIST:
 		o->list = true;
+		return 0;
+	case OPT_PYTHON_GC:
+		o->python_gc = true;
+		return 0;
+	case OPT_PYTHON_GIL:
+		o->python_gil = true;
 		return 0;
 	case OPT_PLAN:
 		o->plan = true;
@@ -620,12 +649,18 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		*ret_done = true;
 		return 0;
 	}
+	trace_stacks_settle(o);
 	if (o->plan && !o->duration_ns)
 		o->duration_ns = PLAN_NS;
 	trace_python_settle(o);
 	if (o->summary_only && o->python_wants_calls) {
 		gs_say("--summary-only adds calls up in the kernel, so there are none to note a "
 		       "Python stack at: leave it out, or ask for --python-hz alone");
+		return GS_EXIT_USAGE;
+	}
+	if (o->native_stack_at && !o->n_outputs) {
+		gs_say("--stacks native notes a stack for each event, and there is no file to "
+		       "write events into: add -o FILE");
 		return GS_EXIT_USAGE;
 	}
 	if (!o->n_outputs && !o->python_wants_calls)

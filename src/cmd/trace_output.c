@@ -141,6 +141,14 @@ void trace_output_process(struct trace_output *o, pid_t pid)
 	pthread_mutex_unlock(&o->lock);
 }
 
+void trace_output_map(struct trace_output *o, pid_t pid, uint64_t mono_ns,
+		      const struct gs_mapping *mapping)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_feed_map(o->feed, (uint32_t)pid, mono_ns, mapping);
+	pthread_mutex_unlock(&o->lock);
+}
+
 static void put_cost(struct trace_output *o)
 {
 	if (o->budget)

@@ -81,6 +81,7 @@ void trace_python_settle(struct trace_options *o)
 	uint32_t python = 1u << GS_LAYER_PYTHON;
 
 	if (o->layers & python) {
+		o->python_gc = true; /* some a second: costs nothing */
 		o->py_stack_at |= GS_AT_SAMPLE | GS_AT_LAUNCH | GS_AT_COLLECTIVE | GS_AT_ALLOC;
 		/* It is no functions of a library: the others are chosen as if it were not there.
 		 */

@@ -79,7 +79,9 @@ bool gs_elf_vaddr_to_off(const struct gs_elf *elf, uint64_t vaddr, bool executab
 	return false;
 }
 
-static int read_segments(struct gs_elf *elf, const Elf64_Ehdr *eh, struct gs_err *err)
+/* only_debug: what the file was stripped to, whose segments lie in another file. */
+static int read_segments(struct gs_elf *elf, const Elf64_Ehdr *eh, bool only_debug,
+			 struct gs_err *err)
 {
 	GS_FREE Elf64_Phdr *ph = NULL;
 	int r;
@@ -95,6 +97,8 @@ static int read_segments(struct gs_elf *elf, const Elf64_Ehdr *eh, struct gs_err
 		return refuse(elf, err, "it is cut short: no program headers");
 	for (unsigned i = 0; i < eh->e_phnum; i++) {
 		if (ph[i].p_type != PT_LOAD && ph[i].p_type != PT_DYNAMIC)
+			continue;
+		if (only_debug)
 			continue;
 		if (!gs_elf_inside(elf, ph[i].p_offset, ph[i].p_filesz))
 			return refuse(elf, err, "it is cut short: a segment ends behind its end");
@@ -219,7 +223,7 @@ static int check_header(const struct gs_elf *elf, const Elf64_Ehdr *eh, struct g
 	return 0;
 }
 
-int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
+static int open_elf(const char *path, bool only_debug, struct gs_elf **ret_elf, struct gs_err *err)
 {
 	GS_ELF_CLOSE struct gs_elf *elf = calloc(1, sizeof(*elf));
 	Elf64_Ehdr eh;
@@ -245,7 +249,7 @@ int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
 	r = check_header(elf, &eh, err);
 	if (r < 0)
 		return r;
-	r = read_segments(elf, &eh, err);
+	r = read_segments(elf, &eh, only_debug, err);
 	if (r < 0)
 		return r;
 	r = place_sections(elf, &eh, err);
@@ -256,6 +260,16 @@ int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
 		return gs_err_set(err, r, "cannot read %s: %s", path, strerror(-r));
 	*ret_elf = gs_take(elf);
 	return 0;
+}
+
+int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
+{
+	return open_elf(path, false, ret_elf, err);
+}
+
+int gs_elf_open_debug(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
+{
+	return open_elf(path, true, ret_elf, err);
 }
 
 void gs_elf_close(struct gs_elf **elf)

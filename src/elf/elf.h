@@ -26,6 +26,10 @@ struct gs_elf_symbol {
 int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err);
 void gs_elf_close(struct gs_elf **elf);
 
+/* The same for a file of debug information that was parted from its program: only its sections
+ * (.symtab) and its build id can be read. */
+int gs_elf_open_debug(const char *path, struct gs_elf **ret_elf, struct gs_err *err);
+
 /* True when the dynamic symbol table defines the name as a function; reads a few hundred bytes
  * (through .gnu.hash; the whole .dynsym only where a file has no such table). */
 bool gs_elf_defines(struct gs_elf *elf, const char *name);

@@ -67,7 +67,7 @@ bool gs_maps_parse(char *line, struct gs_maps_line *ret_line)
 		return false;
 	l.executable = p[2] == 'x';
 	p += 5;
-	if (!take_hex(&p, ' ', &ignored) || !take_hex(&p, ':', &ignored) ||
+	if (!take_hex(&p, ' ', &l.file_off) || !take_hex(&p, ':', &ignored) ||
 	    !take_hex(&p, ' ', &ignored))
 		return false;
 	errno = 0;
@@ -75,6 +75,7 @@ bool gs_maps_parse(char *line, struct gs_maps_line *ret_line)
 	if (errno || (*p != ' ' && *p != 0))
 		return false;
 	p += strspn(p, " ");
+	l.vdso = strcmp(p, "[vdso]") == 0;
 	/* "[vdso]", "anon_inode:..." and "//anon" are no files; a memfd has no path to open. */
 	if (l.ino && p[0] == '/' && p[1] != '/' && strncmp(p, "/memfd:", 7) != 0) {
 		l.path = p;
@@ -199,7 +200,25 @@ static int scan_line(struct scan *scan, char *text, struct gs_seen *seen, gs_map
 	return r > 0 ? fn(ctx, &file) : r;
 }
 
-int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx)
+static int visit_mapping(struct scan *scan, char *text, gs_mapping_fn fn, void *ctx)
+{
+	struct gs_mapped_file file;
+	struct gs_maps_line line;
+	struct gs_mapping m;
+
+	if (!gs_maps_parse(text, &line) || !line.executable || line.end <= line.start)
+		return 0;
+	m = (struct gs_mapping){.start = line.start,
+				.end = line.end,
+				.file_off = line.file_off,
+				.is_vdso = line.vdso};
+	if (line.path && resolve_mapping(scan, &line, &file))
+		m.file = &file;
+	return fn(ctx, &m);
+}
+
+/* Each line of maps to one of the two: once a file, or once a mapping. */
+static int scan_lines(pid_t pid, gs_mapped_file_fn file_fn, gs_mapping_fn mapping_fn, void *ctx)
 {
 	GS_CLEANUP(gs_seen_fini) struct gs_seen seen = GS_SEEN_INIT;
 	GS_FCLOSE FILE *maps = NULL;
@@ -222,10 +241,21 @@ int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx)
 		errno = 0;
 		if (getline(&text, &text_bytes, maps) < 0)
 			return -errno; /* 0 at the end */
-		r = scan_line(&scan, text, &seen, fn, ctx);
+		r = file_fn ? scan_line(&scan, text, &seen, file_fn, ctx)
+			    : visit_mapping(&scan, text, mapping_fn, ctx);
 		if (r != 0)
 			return r;
 	}
+}
+
+int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx)
+{
+	return scan_lines(pid, fn, NULL, ctx);
+}
+
+int gs_library_scan_mappings(pid_t pid, gs_mapping_fn fn, void *ctx)
+{
+	return scan_lines(pid, NULL, fn, ctx);
 }
 
 struct wanted_path {

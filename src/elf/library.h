@@ -34,6 +34,18 @@ typedef int (*gs_mapped_file_fn)(void *ctx, const struct gs_mapped_file *file);
  * errno (-ESRCH: no such process). */
 int gs_library_scan_process(pid_t pid, gs_mapped_file_fn fn, void *ctx);
 
+struct gs_mapping { /* memory from which a process may run code */
+	uint64_t start, end;
+	uint64_t file_off;                 /* of its first byte */
+	const struct gs_mapped_file *file; /* NULL: of no file that can be reached */
+	bool is_vdso;
+};
+
+typedef int (*gs_mapping_fn)(void *ctx, const struct gs_mapping *mapping);
+
+/* Visit every executable mapping of the process, by rising address; answers as above. */
+int gs_library_scan_mappings(pid_t pid, gs_mapping_fn fn, void *ctx);
+
 /* Resolve one path as the process sees it (as a mapping event names it); ret_file->path is path.
  * 0, -EINVAL (not the name of a regular file), -ENOENT (gone, and not mapped any more), -ESRCH or
  * another negative errno. */

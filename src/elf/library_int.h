@@ -40,6 +40,8 @@ struct gs_maps_line {
 	uint64_t start;
 	uint64_t end;
 	bool executable;
+	bool vdso;         /* the page of code that the kernel gives to each process */
+	uint64_t file_off; /* of its first byte */
 	uint64_t ino;
 	char *path; /* inside the line, newlines unescaped; NULL when it names no file by path */
 };

@@ -78,36 +78,6 @@ int gs_elf_objects(struct gs_elf *elf, const char *const *names, size_t n, uint6
 	return r;
 }
 
-int gs_elf_section(struct gs_elf *elf, const char *name, uint64_t *ret_vaddr)
-{
-	GS_FREE char *sections = NULL, *strings = NULL;
-	Elf64_Shdr head, strs;
-	Elf64_Ehdr file;
-	int r = gs_elf_pread(elf, 0, &file, sizeof(file));
-
-	if (r < 0)
-		return r;
-	if (elf->n_sections == 0 || elf->n_sections > MAX_SECTIONS ||
-	    file.e_shstrndx >= elf->n_sections)
-		return -ENOENT;
-	r = read_block(elf, elf->section_off, elf->n_sections * sizeof(head), &sections);
-	if (r < 0)
-		return r;
-	memcpy(&strs, sections + file.e_shstrndx * sizeof(strs), sizeof(strs));
-	r = read_block(elf, strs.sh_offset, strs.sh_size, &strings);
-	if (r < 0)
-		return r;
-	for (uint64_t i = 0; i < elf->n_sections; i++) {
-		memcpy(&head, sections + i * sizeof(head), sizeof(head));
-		if (head.sh_name < strs.sh_size && strcmp(strings + head.sh_name, name) == 0 &&
-		    head.sh_addr) {
-			*ret_vaddr = head.sh_addr;
-			return 0;
-		}
-	}
-	return -ENOENT;
-}
-
 int gs_elf_bias(const struct gs_elf *elf, uint64_t map_start, uint64_t map_off, uint64_t *ret_bias)
 {
 	for (size_t i = 0; i < elf->n_loads; i++) {

@@ -47,7 +47,7 @@ bool gs_feed_call(struct gs_feed *f, const struct gs_event_call *ev,
 	memcpy(c->arg, ev->arg, sizeof(c->arg));
 	c->scope = ev->scope;
 	c->py_stack = ev->py_stack;
-	c->native_stack = ev->native_stack;
+	c->native_stack = gs_feed_native_id(f, ev->native_stack);
 	return true;
 }
 
@@ -62,6 +62,7 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 		[GS_EV_STACK] = ANY_BYTES,
 		[GS_EV_SAMPLE] = sizeof(struct gs_event_sample),
 		[GS_EV_CODE] = ANY_BYTES,
+		[GS_EV_STACK_BYTES] = ANY_BYTES,
 	};
 	bool good = false;
 
@@ -86,6 +87,9 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 		case GS_EV_CODE:
 			good = gs_feed_code(f, (const void *)ev);
 			break;
+		case GS_EV_STACK_BYTES:
+			good = gs_feed_native(f, (const void *)ev);
+			break;
 		case GS_EV_CALL:
 			good = gs_feed_call(f, (const void *)ev, NULL);
 			break;
@@ -94,6 +98,7 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 			break;
 		case GS_EV_TASK:
 			good = gs_feed_task(f, (const void *)ev);
+			gs_feed_native_task(f, (const void *)ev);
 			break;
 		}
 	}

@@ -92,6 +92,7 @@ void gs_feed_free(struct gs_feed **feed)
 	gs_feed_entities_fini(f);
 	gs_feed_comms_fini(f);
 	gs_feed_stacks_fini(f);
+	gs_feed_native_fini(f);
 	gs_buf_fini(&f->batch);
 	free(f);
 	*feed = NULL;
@@ -271,6 +272,7 @@ void gs_feed_flush(struct gs_feed *f)
 {
 	if (f->ended)
 		return;
+	gs_feed_native_retry(f, false);
 	put_pending_losses(f);
 	deliver(f);
 	flush_sinks(f);
@@ -283,6 +285,7 @@ void gs_feed_end(struct gs_feed *f, int exit_status, const char *reason)
 
 	if (f->ended)
 		return;
+	gs_feed_native_retry(f, true);
 	/* First all calls: a sink that fails on them is told to the others yet. */
 	put_pending_losses(f);
 	deliver(f);

@@ -59,6 +59,12 @@ int gs_feed_sink_error(struct gs_feed *feed, const char **ret_name);
  * of its cells. */
 void gs_feed_event(struct gs_feed *feed, const struct gs_event *event);
 
+/* A process has mapped code there (elf/library.h), or (NULL) begun a new program: needed for its
+ * native stacks, which may be looked at after it has ended. */
+struct gs_mapping;
+void gs_feed_map(struct gs_feed *feed, uint32_t pid, uint64_t mono_ns,
+		 const struct gs_mapping *mapping);
+
 /* What a thread's cell grew by since the last time: before is the earlier reading (all zero the
  * first time), now the present one; hist counts are compared modulo 2^32. thread tells pid, tid
  * and comm. Nothing is sent when nothing changed. */

@@ -80,6 +80,7 @@ struct gs_feed {
 	uint32_t last_process_id, last_thread_id;
 
 	struct gs_feed_stacks *stacks; /* owned; of stack.c */
+	struct gs_feed_native *native; /* owned; of native.c; NULL: none was taken yet */
 	struct gs_map comm_of_key;     /* -> index */
 	struct gs_rec_comm *comms;     /* owned; a ring: the oldest is overwritten */
 	uint32_t n_comms, comm_hand;
@@ -125,6 +126,7 @@ uint32_t gs_feed_process_id(const struct gs_feed *feed, uint32_t pid);
 bool gs_feed_code(struct gs_feed *feed, const struct gs_event_code *event);
 bool gs_feed_stack(struct gs_feed *feed, const struct gs_event_stack *event);
 bool gs_feed_sample(struct gs_feed *feed, const struct gs_event_sample *event);
+bool gs_feed_native(struct gs_feed *feed, const struct gs_event_stack_bytes *event);
 
 /* The record of a call; false when the event is malformed. values: what stands before it; NULL. */
 bool gs_feed_call(struct gs_feed *feed, const struct gs_event_call *event,
@@ -137,6 +139,13 @@ bool gs_feed_values(struct gs_feed *feed, const struct gs_event *event);
 bool gs_feed_put_values(struct gs_feed *feed, const struct gs_event_values *event);
 bool gs_feed_task(struct gs_feed *feed, const struct gs_event_task *event);
 bool gs_feed_comm(struct gs_feed *feed, const struct gs_event_comm *event);
+
+/* The STACK of a capture that came before; 0 none. */
+uint32_t gs_feed_native_id(const struct gs_feed *feed, uint32_t capture);
+void gs_feed_native_task(struct gs_feed *feed, const struct gs_event_task *event);
+/* Look again at stacks of processes that were not known; last: they have to be told now. */
+void gs_feed_native_retry(struct gs_feed *feed, bool last);
+void gs_feed_native_fini(struct gs_feed *feed);
 
 int gs_feed_stacks_init(struct gs_feed *feed);
 void gs_feed_stacks_fini(struct gs_feed *feed);

@@ -278,7 +278,7 @@ bool gs_feed_sample(struct gs_feed *f, const struct gs_event_sample *ev)
 	r->thread = thread;
 	r->scope = ev->scope;
 	r->py_stack = ev->py_stack;
-	r->native_stack = ev->native_stack;
+	r->native_stack = gs_feed_native_id(f, ev->native_stack);
 	r->cpu = ev->cpu;
 	return true;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "model/event.h"
 
 /* Records of one kind by id, each a copy of its own. */
 struct table {
@@ -14,10 +15,10 @@ struct table {
 struct gs_dict {
 	struct table strings; /* char * */
 	struct table processes, threads, functions;
-	struct table frames, stacks;    /* empty unless keeps_stacks */
-	struct table comms;             /* by order of arrival */
-	struct gs_map comm_idx;         /* hash of (process, handle) -> index into comms */
-	struct gs_rec_session *session; /* owned */
+	struct table frames[2], stacks[2]; /* empty unless keeps_stacks; [1]: GS_NATIVE_ID */
+	struct table comms;                /* by order of arrival */
+	struct gs_map comm_idx;            /* hash of (process, handle) -> index into comms */
+	struct gs_rec_session *session;    /* owned */
 	bool keeps_stacks;
 };
 
@@ -47,8 +48,10 @@ void gs_dict_free(struct gs_dict **dict)
 	table_fini(&d->processes);
 	table_fini(&d->threads);
 	table_fini(&d->functions);
-	table_fini(&d->frames);
-	table_fini(&d->stacks);
+	for (int i = 0; i < 2; i++) {
+		table_fini(&d->frames[i]);
+		table_fini(&d->stacks[i]);
+	}
 	table_fini(&d->comms);
 	gs_map_fini(&d->comm_idx);
 	free(d->session);
@@ -100,6 +103,17 @@ static void *copy_of(const void *p, size_t bytes)
 	void *q = malloc(bytes);
 
 	return q ? memcpy(q, p, bytes) : NULL;
+}
+
+/* Native ids are counted apart from those that the kernel side gives. */
+static int table_set_apart(struct table t[2], uint32_t id, void *value)
+{
+	return table_set(&t[(id & GS_NATIVE_ID) != 0], id & ~GS_NATIVE_ID, value);
+}
+
+static const void *table_get_apart(const struct table t[2], uint32_t id)
+{
+	return table_get(&t[(id & GS_NATIVE_ID) != 0], id & ~GS_NATIVE_ID);
 }
 
 static uint64_t comm_key(uint32_t process, uint64_t comm)
@@ -158,12 +172,14 @@ int gs_dict_apply(struct gs_dict *d, const struct gs_record *r)
 	case GS_REC_FRAME: {
 		const struct gs_rec_frame *f = (const void *)r;
 
-		return d->keeps_stacks ? table_set(&d->frames, f->id, copy_of(f, sizeof(*f))) : 0;
+		return d->keeps_stacks ? table_set_apart(d->frames, f->id, copy_of(f, sizeof(*f)))
+				       : 0;
 	}
 	case GS_REC_STACK: {
 		const struct gs_rec_stack *s = (const void *)r;
 
-		return d->keeps_stacks ? table_set(&d->stacks, s->id, copy_of(s, r->bytes)) : 0;
+		return d->keeps_stacks ? table_set_apart(d->stacks, s->id, copy_of(s, r->bytes))
+				       : 0;
 	}
 	case GS_REC_COMM:
 		return apply_comm(d, (const void *)r);
@@ -201,12 +217,12 @@ const struct gs_rec_function *gs_dict_function(const struct gs_dict *d, uint32_t
 
 const struct gs_rec_frame *gs_dict_frame(const struct gs_dict *d, uint32_t id)
 {
-	return table_get(&d->frames, id);
+	return table_get_apart(d->frames, id);
 }
 
 const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *d, uint32_t id)
 {
-	return table_get(&d->stacks, id);
+	return table_get_apart(d->stacks, id);
 }
 
 const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *d, uint32_t process, uint64_t comm)
@@ -237,5 +253,5 @@ uint32_t gs_dict_max_function(const struct gs_dict *d)
 
 uint32_t gs_dict_max_frame(const struct gs_dict *d)
 {
-	return d->frames.n ? d->frames.n - 1 : 0;
+	return d->frames[0].n ? d->frames[0].n - 1 : 0;
 }

@@ -147,6 +147,45 @@ struct gs_event_stack {
 };
 _Static_assert(sizeof(struct gs_event_stack) == 32, "gs_event_stack");
 
+#define GS_NATIVE_RETURNS 24 /* return addresses that probes have replaced in a stack */
+#define GS_NATIVE_LINKS   GS_STACK_MAX /* frame pointers that are followed */
+#define GS_STACK_UNIT     512 /* copies of stacks are a multiple of it */
+
+struct gs_native_word { /* a word of the stack */
+	__u64 at;
+	__u64 value;
+};
+
+/*
+ * A native stack to be unwound in user space: the registers that calls preserve, n_bytes copied
+ * from the stack pointer upward, and what the copy alone does not tell. A probe on a function's
+ * return replaces the return address on the stack by one of the kernel's: returns[] says where and
+ * what stood there. links[] are frame pointers found by following bp, also beyond the copy: at is where
+ * one lies, value the return address in the word above it; the next frame pointer is the next at.
+ * The id is that of this capture alone: user space gives stacks ids of their own.
+ */
+struct gs_event_stack_bytes {
+	struct gs_event head;
+	__u64 time_ns;
+	__u32 pid;
+	__u32 tid;
+	__u32 id;
+	__u32 n_bytes;
+	__u64 ip, sp, bp, bx, r12, r13, r14, r15;
+	__u16 n_returns;
+	__u16 n_links;
+	__u8 after_call; /* 1: ip is where a call returned to */
+	__u8 pad[3];
+	struct gs_native_word returns[GS_NATIVE_RETURNS];
+	struct gs_native_word links[GS_NATIVE_LINKS];
+	__u8 bytes[];
+};
+_Static_assert(sizeof(struct gs_event_stack_bytes) ==
+		       104 + 16 * (GS_NATIVE_RETURNS + GS_NATIVE_LINKS),
+	       "gs_event_stack_bytes");
+
+#define GS_NATIVE_ID 0x80000000u /* set in the ids of native stacks in records */
+
 /* A thread was found running by the timer. */
 struct gs_event_sample {
 	struct gs_event head;

@@ -182,17 +182,17 @@ enum gs_filter {
 /* Constants of a run, written before the programs are loaded: the verifier drops what they rule
  * out. */
 struct gs_kernel_config {
-	__u64 min_dur_ns;     /* shorter calls are aggregated, not sent */
-	__u32 filter;         /* enum gs_filter, ored */
-	__u32 uid;            /* GS_FILTER_UID */
-	__u8 events;          /* 1: whole calls are sent; 0: all are aggregated */
-	__u8 follow;          /* 1: children of followed processes are followed */
-	__u8 task_storage;    /* 1: the kernel has it for tracing programs */
-	__u8 py_stack_at;     /* enum gs_stack_at: when a Python stack is taken */
-	__u8 native_stack_at; /* likewise */
-	__u8 scopes;          /* 1: functions of the layers above are traced too */
-	__u8 modes;           /* 1: each function has a mode, struct gs_modes */
-	__u8 pad[1];
+	__u64 min_dur_ns;       /* shorter calls are aggregated, not sent */
+	__u32 filter;           /* enum gs_filter, ored */
+	__u32 uid;              /* GS_FILTER_UID */
+	__u8 events;            /* 1: whole calls are sent; 0: all are aggregated */
+	__u8 follow;            /* 1: children of followed processes are followed */
+	__u8 task_storage;      /* 1: the kernel has it for tracing programs */
+	__u8 py_stack_at;       /* enum gs_stack_at: when a Python stack is taken */
+	__u8 native_stack_at;   /* likewise */
+	__u8 native_units;      /* GS_STACK_UNITs copied of a native stack */
+	__u8 scopes;            /* 1: functions of the layers above are traced too */
+	__u8 modes;             /* 1: each function has a mode, struct gs_modes */
 	char comm[16];          /* GS_FILTER_COMM, padded with zeros */
 	__u64 slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
 	__u64 sample_period_ns; /* between two of the timer's samples on a processor; 0 none */
@@ -231,7 +231,7 @@ struct gs_kernel_state {
 	__u32 n_threads;  /* thread slots handed out so far, from 1 */
 	__u32 n_cells;    /* cells handed out so far, from 1 */
 	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */
-	__u32 pad;
+	__u32 n_native;   /* native stacks taken so far: their ids */
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
 };
 

@@ -104,6 +104,13 @@ struct gs_comm_summary {
 	uint64_t bytes;
 };
 
+struct gs_native_count {    /* of native stacks */
+	uint64_t taken;     /* calls and samples that carry one */
+	uint64_t different; /* stacks */
+	uint64_t cut;       /* of these, whose outermost frames are missing */
+	uint64_t unnamed;   /* places in code without the name of a function */
+};
+
 /* A line of Python code: the samples that found it running, and the calls that came from it. Calls
  * belong to the line that their stack is shown as. */
 struct gs_line_stats {
@@ -192,6 +199,7 @@ struct gs_summary {
 	size_t n_open_calls;
 	struct gs_comm_summary *comms;
 	size_t n_comms;
+	struct gs_native_count native;
 	uint8_t has_python; /* Python stacks were asked for, and something was seen */
 	struct gs_line_stats *python_lines; /* by time, most first */
 	size_t n_python_lines;

@@ -125,7 +125,7 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 		hand_over_cell(probe, h, idx);
 		free_cell(probe, idx);
 	}
-	if (probe->selection.unwind || probe->users)
+	if (probe->selection.scopes || probe->users)
 		release_dynamic_cells(probe, h, slot);
 	memset(t, 0, sizeof(*t));
 	bpf_map_update_elem(k->free_threads_fd, NULL, &slot, BPF_ANY);

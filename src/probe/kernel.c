@@ -17,6 +17,7 @@
 /* The skeletons use the types of model/event.h without naming it. */
 #include "cuda.skel.h"
 #include "nccl.skel.h"
+#include "pyspan.skel.h"
 #include "sample.skel.h"
 #include "task.skel.h"
 #include "torch.skel.h"
@@ -185,12 +186,37 @@ static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *con
 	return r;
 }
 
-static int load_scopes(struct kernel_side *k, uint32_t layers,
+static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *config,
+		       const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_pyspan_bpf *s = gs_pyspan_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->pyspan = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_site_program(f, s->progs.gs_pyspan_site);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_pyspan_bpf__load(s);
+	k->enter[FAMILY_PYSPAN] = s->progs.gs_pyspan_site;
+	return r;
+}
+
+static int load_scopes(struct kernel_side *k, const struct gs_probe_options *options,
 		       const struct gs_kernel_config *config, const struct features *f,
 		       uint32_t ring_bytes, struct gs_err *err)
 {
-	int r = load_unwind(k, config, f, ring_bytes);
+	bool operators = options->layers >> GS_LAYER_TORCH & 1;
+	int r = 0;
 
+	if (options->python_gc || options->python_gil)
+		r = load_pyspan(k, config, f, ring_bytes);
+	if (r < 0)
+		return gs_err_set(err, r, "the kernel refused the programs for Python: %s",
+				  strerror(-r));
+	r = operators ? load_unwind(k, config, f, ring_bytes) : 0;
 	if (r < 0)
 		return gs_err_set(
 			err, r == -EPERM || r == -EINVAL ? -ENOTSUP : r,
@@ -199,7 +225,7 @@ static int load_scopes(struct kernel_side *k, uint32_t layers,
 			"locked down by Secure Boot does, and one without CAP_SYS_ADMIN "
 			"for us",
 			strerror(-r));
-	if (layers >> GS_LAYER_TORCH & 1)
+	if (operators)
 		r = load_torch(k, config, f, ring_bytes);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for operators: %s",
@@ -322,8 +348,8 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	if (r < 0)
 		gs_log(1, "the kernel refused the NCCL programs (%s): NCCL is not traced",
 		       strerror(-r));
-	if (config->scopes && options->layers >> GS_LAYER_TORCH & 1) {
-		r = load_scopes(k, options->layers, config, f, ring_bytes, err);
+	if (config->scopes) {
+		r = load_scopes(k, options, config, f, ring_bytes, err);
 		if (r < 0)
 			return r;
 	}
@@ -411,6 +437,7 @@ void kernel_unload(struct kernel_side *k)
 	gs_task_bpf__destroy(k->task);
 	gs_unwind_bpf__destroy(k->unwind);
 	gs_torch_bpf__destroy(k->torch);
+	gs_pyspan_bpf__destroy(k->pyspan);
 	gs_nccl_bpf__destroy(k->nccl);
 	gs_cuda_bpf__destroy(k->cuda);
 	*k = (struct kernel_side){0};

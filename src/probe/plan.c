@@ -48,7 +48,10 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 			return r;
 	}
 	s->unwind = s->operators;
-	if (!s->n && (!s->operators || o->n_globs) && !gs_user_set_n(o->users))
+	s->python_gc = o->python_gc && o->funcs;
+	s->python_gil = o->python_gil && o->funcs;
+	s->scopes = s->operators || s->python_gc || s->python_gil;
+	if (!s->n && (!s->scopes || o->n_globs) && !gs_user_set_n(o->users))
 		return gs_err_set(
 			err, -ENOENT,
 			"no function matches%s%s%s: `gpuscope trace --list` shows all names",
@@ -263,6 +266,8 @@ int plan_file(struct plan *plan, const struct selection *selection,
 		r = plan_catcher(plan, &c, err);
 	if (r == 0 && selection->operators)
 		r = torch_plan(plan, &c, err);
+	if (r == 0 && (selection->python_gc || selection->python_gil))
+		r = pyspan_plan(plan, &c, err);
 	gs_elf_close(&c.elf);
 	return r;
 }

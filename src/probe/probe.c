@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -131,6 +132,8 @@ int gs_probe_new(const struct gs_probe_options *options, struct gs_probe **ret_p
 	struct gs_probe *probe = calloc(1, sizeof(*probe));
 	int r = probe ? copy_options(probe, options) : -ENOMEM;
 
+	if (probe)
+		probe->descent = GS_MAP_INIT(65536);
 	if (r == 0)
 		r = start(probe, err);
 	if (r < 0)
@@ -185,6 +188,7 @@ void gs_probe_free(struct gs_probe **ref)
 	free(probe->comm);
 	free(probe->cgroup);
 	free(probe->before);
+	gs_map_fini(&probe->descent);
 	free(probe);
 	*ref = NULL;
 }
@@ -209,6 +213,8 @@ unsigned gs_probe_n_probes(const struct gs_probe *probe)
 	return n_probes;
 }
 
+static void note_followed(struct gs_probe *probe, pid_t pid);
+
 int gs_probe_follow(struct gs_probe *probe, pid_t pid)
 {
 	uint32_t key = (uint32_t)pid, one = 1;
@@ -216,6 +222,7 @@ int gs_probe_follow(struct gs_probe *probe, pid_t pid)
 	if (bpf_map_update_elem(probe->kernel.procs_fd, &key, &one, BPF_ANY) < 0)
 		return -errno;
 	__atomic_fetch_add(&probe->kernel.state->filter_gen, 1, __ATOMIC_RELEASE);
+	note_followed(probe, pid);
 	return 0;
 }
 
@@ -296,6 +303,54 @@ int gs_probe_watch_fd(const struct gs_probe *probe)
 	return probe->watch ? gs_watch_fd(probe->watch) : -1;
 }
 
+/* A process may be gone when its stacks are looked at: where its code was is noted as it goes. */
+static void tell_map(struct gs_probe *probe, const struct gs_watch_notice *notice,
+		     const struct gs_mapped_file *file)
+{
+	struct gs_mapping m = {.start = notice->start,
+			       .end = notice->start + notice->len_bytes,
+			       .file_off = notice->file_off,
+			       .file = file};
+
+	if (probe->options.native_stack_at && m.end > m.start)
+		probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns, &m);
+}
+
+/* The kernel side forgets a process when it ends, and notices of it come later: those that were
+ * chosen by their id, and their children, are known here until the notice of their end. */
+static void note_followed(struct gs_probe *probe, pid_t pid)
+{
+	/* A process too many is as one that was not chosen: its last stacks may be lost. */
+	if (probe->options.native_stack_at)
+		gs_map_put(&probe->descent, (uint32_t)pid, 1);
+}
+
+static bool was_followed(struct gs_probe *probe, pid_t pid)
+{
+	uint64_t one;
+
+	return probe->options.native_stack_at &&
+	       (gs_map_get(&probe->descent, (uint32_t)pid, &one) || target_may_match(probe, pid));
+}
+
+/* The file of a process that has ended, if it can be reached from our root too. */
+static bool resolve_gone(const struct gs_watch_notice *notice, struct gs_mapped_file *ret_file)
+{
+	char exe[64], target[1];
+	struct stat st;
+
+	snprintf(exe, sizeof(exe), "/proc/%d/exe", notice->pid);
+	if (readlink(exe, target, sizeof(target)) >= 0)
+		return false;
+	if (strlen(notice->path) >= sizeof(ret_file->open_path) || stat(notice->path, &st) < 0 ||
+	    !S_ISREG(st.st_mode) || st.st_ino != notice->ino)
+		return false;
+	*ret_file = (struct gs_mapped_file){.id = {.dev = st.st_dev, .ino = st.st_ino},
+					    .path = notice->path};
+	strcpy(ret_file->open_path, notice->path);
+	return true;
+}
+
 static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 {
 	struct gs_probe *probe = ctx;
@@ -307,21 +362,33 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 		if (probe->options.py_stack_at && strstr(notice->path, "/libpython") &&
 		    target_may_match(probe, notice->pid))
 			probe->options.on_python(probe->options.ctx, notice->pid);
+		/* One that has ended is no target any more, but its stacks may still come. */
 		if (!target_may_match(probe, notice->pid) ||
-		    gs_library_resolve(notice->pid, notice->path, &file) < 0)
+		    gs_library_resolve(notice->pid, notice->path, &file) < 0) {
+			if (was_followed(probe, notice->pid) && resolve_gone(notice, &file))
+				tell_map(probe, notice, &file);
 			return;
+		}
+		tell_map(probe, notice, &file);
 		files_use(probe, notice->pid, &file, &is_new);
 		if (is_new)
 			probe->options.on_late(probe->options.ctx, notice->path, notice->pid,
 					       gs_clock_mono_ns() - notice->time_ns);
 		return;
 	case GS_WATCH_EXIT:
+		gs_map_del(&probe->descent, (uint32_t)notice->pid);
 		files_process_gone(probe, notice->pid);
 		return;
 	case GS_WATCH_EXEC:
 	case GS_WATCH_FORK:
 		/* A program's files come as MAP; a child shares what its parent has mapped, and the
 		 * links are on the file. Names are read at once: the process may not live long. */
+		if (notice->kind == GS_WATCH_FORK && probe->options.follow &&
+		    was_followed(probe, notice->parent_pid))
+			note_followed(probe, notice->pid);
+		if (notice->kind == GS_WATCH_EXEC && was_followed(probe, notice->pid))
+			probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns,
+					      NULL);
 		if (target_may_match(probe, notice->pid))
 			probe->options.on_process(probe->options.ctx, notice->pid);
 		if (probe->options.py_stack_at && target_may_match(probe, notice->pid))

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "elf/library.h"
 #include "model/attach.h"
 #include "model/func_set.h"
 #include "model/kernel_side.h"
@@ -55,10 +56,13 @@ struct gs_probe_options {
 	const char *comm;   /* processes of this name; NULL any */
 	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
-	unsigned py_stack_at;      /* enum gs_stack_at, ored: when Python stacks are taken; events
-				    * only, but for GS_AT_SAMPLE */
-	uint64_t slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
-	uint64_t sample_period_ns; /* GS_AT_SAMPLE */
+	bool python_gc, python_gil; /* collections and waits for the lock of interpreters */
+	unsigned py_stack_at;       /* enum gs_stack_at, ored: when Python stacks are taken; events
+				     * only, but for GS_AT_SAMPLE */
+	unsigned native_stack_at;   /* the same of native stacks */
+	uint32_t stack_bytes;       /* of a native stack that are copied: up to 32 KiB */
+	uint64_t slow_scope_ns;     /* GS_AT_SLOW_SCOPE */
+	uint64_t sample_period_ns;  /* GS_AT_SAMPLE */
 
 	uint32_t layers;          /* bit 1 << enum gs_layer; 0: CUDA and NCCL */
 	const char *const *globs; /* functions by name; none: the default set */
@@ -83,6 +87,9 @@ struct gs_probe_options {
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
 	/* A process that may be a followed one was born, or runs a new program. */
 	void (*on_process)(void *ctx, pid_t pid);
+	/* With native_stack_at: a process has mapped code, or (NULL) runs a new program and has
+	 * lost what it had mapped. */
+	void (*on_map)(void *ctx, pid_t pid, uint64_t mono_ns, const struct gs_mapping *mapping);
 	/* With py_stack_at: a process that may be a followed one may have got an interpreter: it
 	 * runs a new program, was forked or has mapped a libpython. */
 	void (*on_python)(void *ctx, pid_t pid);

@@ -27,18 +27,19 @@ int features_detect(unsigned avoid, struct features *ret_features, struct gs_err
 
 /* --- kernel.c: programs and maps --- */
 
-enum family { FAMILY_CUDA, FAMILY_NCCL, FAMILY_TORCH, FAMILY_UNWIND, N_FAMILIES };
+enum family { FAMILY_CUDA, FAMILY_NCCL, FAMILY_TORCH, FAMILY_PYSPAN, FAMILY_UNWIND, N_FAMILIES };
 
 struct kernel_side {
 	struct gs_cuda_bpf *cuda;     /* owned */
 	struct gs_nccl_bpf *nccl;     /* owned; NULL when the kernel refused it */
 	struct gs_task_bpf *task;     /* owned; NULL when the kernel refused it */
-	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
-	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct gs_sample_bpf *sample; /* owned; NULL unless samples are asked for */
 	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
 	int n_timers;
-	struct gs_user_bpf *user; /* owned; NULL when no probe was described */
+	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
+	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
+	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
+	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
 	/* By family; those that the way of attaching does not use are NULL. Without session and
 	 * leave: only entries are caught. */
@@ -113,6 +114,8 @@ struct selection {
 	unsigned n;
 	bool operators; /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
 	bool unwind;    /* functions that may throw are probed */
+	bool python_gc, python_gil;
+	bool scopes; /* any of these */
 };
 
 int selection_make(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
@@ -163,6 +166,10 @@ int torch_select(struct selection *s, const struct gs_probe_options *options, st
 /* Add the chosen operators that the file defines; nothing when it defines none. */
 int torch_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
 
+/* --- pyspan.c: what an interpreter does beside running code --- */
+
+int pyspan_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
+
 /* --- files.c: files with probes, and who uses them --- */
 
 /* --- user.c: probes that the user described --- */
@@ -208,6 +215,7 @@ struct gs_probe {
 	struct selection selection;
 	struct kernel_side kernel;
 	struct file_table *files;
+	struct gs_map descent;                  /* processes chosen by id, and their children */
 	struct users *users;                    /* NULL: none */
 	struct gs_watch *watch;                 /* NULL: not available */
 	struct gs_cell *before;                 /* owned: cells as handed over last */

@@ -363,6 +363,9 @@ static void take_mmap2(struct gs_watch *watch, const uint8_t *body, size_t bytes
 		return;
 	notice.pid = (pid_t)m.pid;
 	notice.ino = m.ino;
+	notice.start = m.addr;
+	notice.len_bytes = m.len;
+	notice.file_off = m.pgoff;
 	if (notice.pid > 0)
 		keep(watch, &notice, path);
 }

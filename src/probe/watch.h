@@ -24,10 +24,11 @@ enum gs_watch_kind {
 struct gs_watch_notice {
 	enum gs_watch_kind kind;
 	pid_t pid;
-	pid_t parent_pid; /* FORK */
-	uint64_t time_ns; /* monotonic */
-	uint64_t ino;     /* MAP */
-	const char *path; /* MAP: as the process names it; lent */
+	pid_t parent_pid;                    /* FORK */
+	uint64_t time_ns;                    /* monotonic */
+	uint64_t ino;                        /* MAP */
+	uint64_t start, len_bytes, file_off; /* MAP: where in memory, and of which part */
+	const char *path;                    /* MAP: as the process names it; lent */
 };
 
 typedef void (*gs_watch_fn)(void *ctx, const struct gs_watch_notice *notice);

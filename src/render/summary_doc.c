@@ -263,6 +263,16 @@ static void put_lost(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_end(doc);
 }
 
+static void put_native(struct gs_doc *doc, const struct gs_native_count *n)
+{
+	gs_doc_begin_map(doc, "native_stacks");
+	gs_doc_put_u64(doc, "taken", n->taken);
+	gs_doc_put_u64(doc, "different", n->different);
+	gs_doc_put_u64(doc, "cut_short", n->cut);
+	gs_doc_put_u64(doc, "places_without_name", n->unnamed);
+	gs_doc_end(doc);
+}
+
 void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 {
 	const char *mode = s->mode == GS_SESSION_EVENTS    ? "events"
@@ -295,6 +305,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	gs_summary_probed_doc(doc, s);
 	put_python(doc, s);
 	put_attach(doc, s);
+	put_native(doc, &s->native);
 	put_lost(doc, s);
 	gs_doc_end(doc);
 }

@@ -482,6 +482,18 @@ static void put_ran(struct table *t)
 		 *host ? " on " : "", host, *kernel ? ", Linux " : "", kernel);
 }
 
+static void put_native(struct table *t, const struct gs_native_count *n)
+{
+	char taken[GS_FMT_BYTES], different[GS_FMT_BYTES], cut[GS_FMT_BYTES], unnamed[GS_FMT_BYTES];
+
+	if (n->taken || n->different)
+		put_fact(t, "stacks",
+			 "native: %s taken, %s different, %s of these cut short, %s places without "
+			 "a name",
+			 gs_fmt_count(taken, n->taken), gs_fmt_count(different, n->different),
+			 gs_fmt_count(cut, n->cut), gs_fmt_count(unnamed, n->unnamed));
+}
+
 static void put_head(struct table *t)
 {
 	const struct gs_summary *s = t->s;
@@ -511,6 +523,7 @@ static void put_head(struct table *t)
 		 s->n_processes, s->n_processes == 1 ? "" : "es", n_threads, plural(n_threads));
 	if (*engine && gs_page_columns(&t->page, engine) <= 60)
 		put_fact(t, "engine", "%s", engine);
+	put_native(t, &s->native);
 	if (s->price_ns)
 		put_fact(
 			t, "cost",

@@ -15,6 +15,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
+#include "elf/code.h"
 #include "elf/elf.h"
 #include "elf/library.h"
 #include "elf/object.h"
@@ -104,6 +105,7 @@ static struct python_file read_file(const char *path)
 	static const char *const names[] = {"_PyRuntime", "Py_Version"};
 	GS_CLEANUP(elf_close_p) struct gs_elf *elf = NULL;
 	struct python_file f = {0};
+	struct gs_elf_part section;
 	uint64_t vaddr[2] = {0};
 	struct gs_err err = {{0}};
 
@@ -115,8 +117,8 @@ static struct python_file read_file(const char *path)
 		f.error = 0;
 	f.runtime = vaddr[0];
 	f.version_at = vaddr[1];
-	if (!f.runtime && gs_elf_section(elf, ".PyRuntime", &f.runtime) < 0)
-		f.runtime = 0;
+	if (!f.runtime && gs_elf_section_bytes(elf, ".PyRuntime", &section) == 0)
+		f.runtime = section.vaddr;
 	f.is_old = !f.runtime && gs_elf_defines(elf, "Py_Initialize");
 	if (f.runtime && !f.version_at)
 		f.version = version_by_functions(elf);

@@ -272,6 +272,18 @@ static bool is_used(const struct line_row *r)
 	return r->self.samples || r->self.calls || r->self.slow_ops || r->total_samples;
 }
 
+/* Samples may have been taken for their native stacks alone. */
+static bool are_native_alone(const struct gs_view *v)
+{
+	for (uint32_t id = 1; id < v->lines->n; id++) {
+		const struct line_use *u = &v->lines->by_stack[id];
+
+		if (u->samples || u->calls || u->slow_ops)
+			return false;
+	}
+	return v->native.taken;
+}
+
 int gs_view_lines(struct gs_view *v, struct gs_summary *s)
 {
 	uint32_t n_rows = gs_dict_max_frame(v->dict) + 1;
@@ -279,7 +291,7 @@ int gs_view_lines(struct gs_view *v, struct gs_summary *s)
 	struct line_use nowhere = {0};
 	size_t n = 0;
 
-	if (!v->lines || !v->lines->n)
+	if (!v->lines || !v->lines->n || are_native_alone(v))
 		return 0;
 	rows = calloc(n_rows, sizeof(*rows));
 	if (!rows)

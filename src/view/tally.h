@@ -115,6 +115,7 @@ struct gs_view {
 	struct array leaks;      /* struct gs_rec_leak */
 	uint64_t n_left_out;     /* records that had no place */
 	uint64_t n_lost_calls;
+	struct gs_native_count native;
 	/* What tracing cost: GS_COUNTER_COST, times the time since the one before. */
 	double cost_sum;
 	uint64_t cost_first_ns, cost_last_ns, cost_worst_ppm, price_ns;

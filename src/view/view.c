@@ -406,6 +406,7 @@ static inline int take_call(struct gs_view *v, const struct gs_rec_call *call)
 
 	if (end_ns > v->last_ns)
 		v->last_ns = end_ns;
+	v->native.taken += gs_call_native_stack(call) != 0;
 	if (call->call_flags & GS_CALL_UNFINISHED) {
 		take_open_call(v, call);
 		return 0;
@@ -530,6 +531,22 @@ static int take_entity(struct gs_view *v, const struct gs_record *r)
 	return ret == -ENOMEM ? ret : 0;
 }
 
+static void take_native(struct gs_view *v, const struct gs_record *r)
+{
+	const struct gs_rec_sample *sample = (const void *)r;
+	const struct gs_rec_frame *frame = (const void *)r;
+	const struct gs_rec_stack *stack = (const void *)r;
+
+	if (r->kind == GS_REC_SAMPLE)
+		v->native.taken += sample->native_stack != 0;
+	if (r->kind == GS_REC_FRAME && frame->frame_kind == GS_FRAME_NATIVE)
+		v->native.unnamed += frame->function_str == 0;
+	if (r->kind == GS_REC_STACK && stack->stack_kind == GS_STACK_NATIVE) {
+		v->native.different++;
+		v->native.cut += stack->stack_flags != 0;
+	}
+}
+
 static void take_cost(struct gs_view *v, const struct gs_rec_counter *c)
 {
 	const char *name = gs_dict_string(v->dict, c->name_str);
@@ -569,8 +586,6 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 	case GS_REC_USE:
 		take_use(v, (const void *)r);
 		return 0;
-	case GS_REC_SAMPLE:
-		return gs_view_line_sample(v, (const void *)r);
 	case GS_REC_COMM:
 		take_comm(v, (const void *)r);
 		return 0;
@@ -583,6 +598,13 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 			take_cost(v, c);
 		return 0;
 	}
+	case GS_REC_SAMPLE:
+		take_native(v, r);
+		return gs_view_line_sample(v, (const void *)r);
+	case GS_REC_FRAME:
+	case GS_REC_STACK:
+		take_native(v, r);
+		return take_entity(v, r);
 	case GS_REC_AGGREGATE:
 		return gs_view_take_aggregate(v, (const void *)r);
 	case GS_REC_ALLOCATOR: {

@@ -223,6 +223,7 @@ struct gs_summary sample_full(void)
 		.python_lines = lines,
 		.n_python_lines = GS_ARRAY_LEN(lines),
 		.python_bare_samples = 17,
+		.native = {.taken = 12345, .different = 67, .cut = 8, .unnamed = 9},
 	};
 }
 

@@ -1,0 +1,65 @@
+/*
+ * libiberty's demangler for the Itanium C++ ABI, the one of binutils and gdb. Only its
+ * cp-demangle.c is used, which comes with the permission to link it into anything (the exception at
+ * its head); the other files of the library are under the LGPL alone and none of them is linked.
+ *
+ * A short symbol can stand for gigabytes of text (substitutions that double), so the text goes
+ * through a callback, and when the buffer is full the demangler is left by a jump: in this mode it
+ * owns no memory but its stack.
+ */
+#include "stack/demangle.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include <libiberty/demangle.h>
+
+#define MAX_SYMBOL_BYTES 2048 /* its stack grows with the symbol */
+
+struct text {
+	char *out;
+	size_t bytes, used;
+	jmp_buf full;
+};
+
+static void take(const char *part, size_t bytes, void *ctx)
+{
+	struct text *t = ctx;
+	size_t room = t->bytes - 1 - t->used;
+
+	memcpy(t->out + t->used, part, bytes < room ? bytes : room);
+	t->used += bytes < room ? bytes : room;
+	if (bytes > room)
+		longjmp(t->full, 1);
+}
+
+/* Rust's first mangling is that of C++ with a hash as the innermost name: "::h" and 16 digits. */
+static void cut_rust_hash(const char *symbol, char *out)
+{
+	size_t bytes = strlen(symbol), n = strlen(out);
+
+	if (bytes < 20 || strncmp(symbol + bytes - 20, "17h", 3) != 0 || symbol[bytes - 1] != 'E')
+		return;
+	for (size_t i = bytes - 17; i < bytes - 1; i++)
+		if (!isxdigit((unsigned char)symbol[i]))
+			return;
+	if (n > 19 && strncmp(out + n - 19, "::h", 3) == 0)
+		out[n - 19] = 0;
+}
+
+bool gs_demangle(const char *symbol, char *out, size_t bytes)
+{
+	struct text t = {.out = out, .bytes = bytes};
+
+	if (bytes < 2 || symbol[0] != '_' || symbol[1] != 'Z' ||
+	    strnlen(symbol, MAX_SYMBOL_BYTES) == MAX_SYMBOL_BYTES)
+		return false;
+	if (setjmp(t.full) == 0 &&
+	    !cplus_demangle_v3_callback(symbol, DMGL_PARAMS | DMGL_ANSI | DMGL_NO_RECURSE_LIMIT,
+					take, &t))
+		return false;
+	out[t.used] = 0;
+	cut_rust_hash(symbol, out);
+	return t.used > 0;
+}

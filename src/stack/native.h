@@ -1,0 +1,65 @@
+/*
+ * Native stacks of running processes: where their code is mapped, who called whom, and what the
+ * functions are called. One object, one thread. Files are found through the process's own root.
+ *
+ * Bounds: GS_NATIVE_MAX_OPEN files are open at one time, the indexes of symbols take at most
+ * GS_NATIVE_INDEX_BYTES, the rows of unwind tables that are kept 1.5 MiB; what was used longest ago
+ * goes, and is read again when needed.
+ */
+#ifndef GS_STACK_NATIVE_H
+#define GS_STACK_NATIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/event.h"
+
+#define GS_NATIVE_MAX_OPEN    192
+#define GS_NATIVE_INDEX_BYTES (64u << 20)
+
+struct gs_native;
+
+struct gs_native_frame {
+	uint32_t file;     /* for gs_native_path(); 0: code that belongs to no file */
+	uint64_t file_off; /* of the instruction (of a call: of its last byte); 0 without a file */
+	uint64_t vaddr;    /* the same as an address of the file */
+	uint64_t pc;
+	bool signal; /* the kernel put this frame there to run a signal handler */
+};
+
+struct gs_native_stack {
+	unsigned n_frames;
+	unsigned flags;                              /* enum gs_stack_flag */
+	struct gs_native_frame frames[GS_STACK_MAX]; /* the innermost first */
+};
+
+int gs_native_new(struct gs_native **ret_native);
+void gs_native_free(struct gs_native **native);
+
+/* What happens to processes: a new program, a child that begins with its parent's memory, code that
+ * is mapped. Times (monotonic) tell what came first: news of the two kinds come by different ways.
+ */
+struct gs_mapping;
+
+void gs_native_exec(struct gs_native *native, uint32_t pid, uint64_t mono_ns);
+void gs_native_fork(struct gs_native *native, uint32_t pid, uint32_t parent_pid, uint64_t mono_ns);
+/* What is known may be of an earlier program: read it anew when it is needed and can be had. */
+void gs_native_stale(struct gs_native *native, uint32_t pid);
+void gs_native_map(struct gs_native *native, uint32_t pid, uint64_t mono_ns,
+		   const struct gs_mapping *mapping);
+
+/* Unwind a copied stack; event is as long as its head says. 0; -ESRCH: nothing is known of the
+ * code that it runs (its process is gone, or news of what it mapped are yet to come); -EINVAL:
+ * malformed. */
+int gs_native_unwind(struct gs_native *native, const struct gs_event_stack_bytes *event,
+		     struct gs_native_stack *ret_stack);
+
+/* The file of a frame as its process names it; "" for 0. Lent. */
+const char *gs_native_path(const struct gs_native *native, uint32_t file);
+
+/* The function of a frame, demangled. False: it has no name. */
+bool gs_native_name(struct gs_native *native, const struct gs_native_frame *frame, char *ret_name,
+		    size_t bytes);
+
+#endif
