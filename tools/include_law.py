@@ -14,7 +14,8 @@ ALLOWED = {
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
     "feed": BELOW | {"feed", "place"},
     "export": BELOW | {"export"},
-    "cmd": BELOW | FIRST | {"feed", "export", "cmd"},
+    "verdict": BELOW | {"verdict"},
+    "cmd": BELOW | FIRST | {"feed", "export", "verdict", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
