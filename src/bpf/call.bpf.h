@@ -13,13 +13,9 @@
 #ifndef GS_BPF_CALL_H
 #define GS_BPF_CALL_H
 
-#include "decide.bpf.h"
-#include "model/class.h"
 #include "post.bpf.h"
 
 /* --- entry --- */
-
-static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot, __u32 id);
 
 /* True when this call is how the call around it does its work: a driver call of a runtime call, a
  * collective of a collective (ncclBcast calls ncclBroadcast). */
@@ -135,78 +131,13 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 
 /* --- return --- */
 
-static __noinline __u32 cell_take(__u32 slot, __u32 id)
-{
-	struct gs_kernel_state *s = state_get();
-	struct gs_cell *c;
-	__u32 idx = 0;
-
-	if (bpf_map_pop_elem(&gs_free_cells, &idx)) {
-		if (!s || s->n_cells >= GS_CELL_MAX - 1)
-			return 0;
-		idx = __sync_fetch_and_add(&s->n_cells, 1) + 1;
-	}
-	c = bpf_map_lookup_elem(&gs_cells, &idx);
-	if (!c || !idx)
-		return 0;
-	c->func = id;
-	c->thread_slot = slot;
-	return idx;
-}
-
-static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot, __u32 id)
-{
-	__u32 idx = t->cell[id & FUNC_MASK];
-
-	if (!idx) {
-		idx = cell_take(slot, id);
-		if (!idx) {
-			lose(gs_desc[id & FUNC_MASK].layer, GS_LOSS_NO_CELL);
-			return NULL;
-		}
-		t->cell[id & FUNC_MASK] = idx;
-	}
-	return bpf_map_lookup_elem(&gs_cells, &idx);
-}
-
-static __always_inline void count_error(struct gs_cell *c, __s32 ret)
-{
-	c->errors++;
-	for (int i = 0; i < GS_ERR_CODES; i++) {
-		if (c->err_code[i] == 0)
-			c->err_code[i] = ret;
-		if (c->err_code[i] == ret) {
-			c->err_count[i]++;
-			return;
-		}
-	}
-}
-
-static __always_inline void aggregate(struct gs_thread *t, __u32 slot, const struct outcome *o)
-{
-	struct gs_cell *c = cell_get(t, slot, o->id);
-	__u32 bucket = gs_hist_bucket(o->dur_ns);
-
-	if (!c)
-		return;
-	c->calls++;
-	c->total_ns += o->dur_ns;
-	if (o->dur_ns > c->max_ns)
-		c->max_ns = o->dur_ns;
-	if (bucket < GS_HIST_N_BUCKETS)
-		c->hist[bucket]++;
-	if (o->failed)
-		count_error(c, o->ret);
-	else
-		c->bytes += o->bytes;
-}
-
 /* One event into the ring; false when there was no room. */
 static __always_inline bool send_call(struct gs_thread *t, struct gs_frame *f,
 				      const volatile struct gs_func_desc *d, __u32 depth,
 				      struct outcome *o)
 {
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+	struct gs_scope *scope;
 
 	if (!e)
 		return false;
@@ -221,7 +152,7 @@ static __always_inline bool send_call(struct gs_thread *t, struct gs_frame *f,
 	e->func = o->id;
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
-	e->scope = t->scope_depth ? t->scope[(t->scope_depth - 1) & SCOPE_MASK].func : 0;
+	e->scope = scope_around(t, f->sp, &scope) ? scope->func : 0;
 	e->py_stack = 0;
 	e->native_stack = 0;
 	e->aux = saved(f, d->v_aux);
@@ -259,7 +190,9 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 		else
 			lose(d->layer, GS_LOSS_RING_FULL);
 	}
-	aggregate(t, slot, &o);
+	aggregate(cell_get(t, slot, id), &o);
+	if (gs_config.scopes)
+		use_add(t, slot, f->sp, d->op, &o);
 }
 
 /* A return caught by a session link: place is what call_enter() left in the link's cookie. Returns

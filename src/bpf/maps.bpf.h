@@ -40,6 +40,15 @@ struct {
 	__type(value, struct gs_cell);
 } gs_cells SEC(".maps");
 
+/* Cells of functions whose ids were given during the run, by gs_cell_key(). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, GS_CELL_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u64);
+	__type(value, __u32);
+} gs_cell_of SEC(".maps");
+
 /* Slots and cells that user space has taken back and cleared. */
 struct {
 	__uint(type, BPF_MAP_TYPE_QUEUE);

@@ -8,26 +8,9 @@
 #ifndef GS_BPF_POST_H
 #define GS_BPF_POST_H
 
-#include "kernel.bpf.h"
-#include "model/kernel_side.h"
+#include "cell.bpf.h"
 
-const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
-
-#define FUNC_MASK  (GS_FUNC_FIXED - 1)
-#define SCOPE_MASK (GS_SCOPE_MAX - 1)
-#define DEPTH_MASK (GS_DEPTH_MAX - 1)
-#define V_MASK     (GS_V_MAX - 1)
-
-/* What a finished call is made of, before it becomes an event or a part of a cell. */
-struct outcome {
-	__u64 now_ns;
-	__u64 dur_ns;
-	__u64 bytes;
-	__s32 ret;
-	__u32 id;
-	__u32 flags;
-	bool failed;
-};
+#define V_MASK (GS_V_MAX - 1)
 
 static __always_inline __u64 saved(const struct gs_frame *f, __u32 v)
 {

@@ -32,6 +32,7 @@
 
 struct trace {
 	struct trace_options options;
+	struct gs_func_set *funcs; /* outlives probe and output */
 	struct gs_probe *probe;
 	struct trace_output *output;
 	struct child child;
@@ -361,6 +362,10 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.layers = o->layers,
 		.globs = o->globs,
 		.n_globs = o->n_globs,
+		.funcs = t->funcs,
+		.op_set = o->op_set,
+		.ops = o->ops,
+		.n_ops = o->n_ops,
 		.on_attach = on_attach,
 		.on_late = on_late,
 		.on_process = on_process,
@@ -453,12 +458,15 @@ static int start(struct trace *t)
 		}
 	}
 	describe_target(t, target, sizeof(target));
+	t->funcs = gs_func_set_new();
+	if (!t->funcs)
+		return GS_EXIT_FAILED;
 	r = start_probe(t, &err);
 	if (r == 0 && check_sight(t) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
-		r = trace_output_new(&t->options, gs_probe_engine(t->probe), target, &t->output,
-				     &err);
+		r = trace_output_new(&t->options, gs_probe_engine(t->probe), target, t->funcs,
+				     &t->output, &err);
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));
 		return r == -ENOENT && !t->probe ? GS_EXIT_USAGE : gs_exit_status_of(r);
@@ -509,6 +517,7 @@ static void cleanup(struct trace *t)
 	stop_consumer(t);
 	trace_output_free(&t->output);
 	gs_probe_free(&t->probe);
+	gs_func_set_free(&t->funcs);
 	for (size_t i = 0; i < t->options.n_pids; i++)
 		gs_close_p(&t->pid_fds[i]);
 	gs_close_p(&t->signal_fd);

@@ -31,6 +31,10 @@ struct trace_options {
 	uint32_t layers;
 	const char *globs[TRACE_MAX_GLOBS];
 	size_t n_globs;
+	const char *ops[TRACE_MAX_GLOBS]; /* operators by name */
+	size_t n_ops;
+	enum gs_op_set op_set;
+	bool op_set_given;
 	uint64_t min_dur_ns, duration_ns, max_bytes;
 	uint32_t ring_bytes;
 	unsigned avoid;
@@ -54,7 +58,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *options, bo
 struct trace_output;
 
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
-		     struct trace_output **ret_output, struct gs_err *err);
+		     const struct gs_func_set *funcs, struct trace_output **ret_output,
+		     struct gs_err *err);
 
 /* Everything from the probe goes here; any thread, serialised inside. */
 void trace_output_attach(struct trace_output *output, const struct gs_attach *attach);

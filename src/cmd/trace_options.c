@@ -29,6 +29,8 @@ enum {
 	OPT_AVOID,
 	OPT_LIST,
 	OPT_COLOR,
+	OPT_OP,
+	OPT_OP_SET,
 };
 
 static const struct argp_option option_table[] = {
@@ -44,7 +46,11 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl", 2},
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch", 2},
+	{"op", OPT_OP, "GLOB[,GLOB]", 0,
+	 "PyTorch operators by name, such as 'aten::conv*' or add.Tensor", 2},
+	{"op-set", OPT_OP_SET, "SET", 0,
+	 "PyTorch operators: default, all, eacgm (the 24 of eACGM, under its names)", 2},
 	{"func", OPT_FUNC, "GLOB[,GLOB]", 0,
 	 "functions by name instead of the default set, such as 'cudaMemcpy*'", 2},
 	{"list", OPT_LIST, NULL, 0, "list the functions that can be traced, and stop", 2},
@@ -125,6 +131,29 @@ static bool take_glob(struct trace_options *o, const char *word)
 	return true;
 }
 
+static bool take_op(struct trace_options *o, const char *word)
+{
+	if (o->n_ops == TRACE_MAX_GLOBS)
+		return false;
+	o->ops[o->n_ops++] = word;
+	return true;
+}
+
+static bool take_op_set(struct trace_options *o, const char *word)
+{
+	static const char *const names[] = {
+		[GS_OPS_DEFAULT] = "default", [GS_OPS_ALL] = "all", [GS_OPS_EACGM] = "eacgm"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
+		if (strcmp(word, names[i]) == 0) {
+			o->op_set = (enum gs_op_set)i;
+			o->op_set_given = true;
+			return true;
+		}
+	}
+	return false;
+}
+
 static bool take_avoid(struct trace_options *o, const char *word)
 {
 	static const char *const names[] = {"session", "multi", "task-storage", "moved-sites"};
@@ -200,6 +229,10 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return split(arg, take_layer, o) == 0;
 	case OPT_FUNC:
 		return split(arg, take_glob, o) == 0;
+	case OPT_OP:
+		return split(arg, take_op, o) == 0;
+	case OPT_OP_SET:
+		return take_op_set(o, arg);
 	case OPT_AVOID:
 		return split(arg, take_avoid, o) == 0;
 	case OPT_MIN_DURATION:
@@ -231,7 +264,11 @@ static const char *expected(int key)
 	case 'u':
 		return "the name of a user of this machine, or a number";
 	case OPT_LAYER:
-		return "one or more of cuda, cuda-runtime, cuda-driver, nccl";
+		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch";
+	case OPT_OP:
+		return "at most 32 names or patterns of operators";
+	case OPT_OP_SET:
+		return "default, all or eacgm";
 	case OPT_FUNC:
 		return "at most 32 names or patterns";
 	case OPT_AVOID:
@@ -391,5 +428,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	}
 	if (!o->n_outputs)
 		o->summary_only = true;
+	/* Who names operators wants them, beside what is traced anyway. */
+	if (o->n_ops || o->op_set_given)
+		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
 	return check(o);
 }

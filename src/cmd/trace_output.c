@@ -61,7 +61,8 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	return gs_feed_add_sink(o->feed, path, sink);
 }
 
-static int build(struct trace_output *o, const char *engine, const char *target, struct gs_err *err)
+static int build(struct trace_output *o, const char *engine, const char *target,
+		 const struct gs_func_set *funcs, struct gs_err *err)
 {
 	const struct trace_options *options = o->options;
 	struct gs_feed_options fo = {
@@ -70,6 +71,7 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 		.command = target,
 		.engine = engine,
 		.boot_minus_mono_ns = gs_clock_boot_minus_mono_ns(),
+		.funcs = funcs,
 	};
 	int r;
 
@@ -92,7 +94,8 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 }
 
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
-		     struct trace_output **ret_output, struct gs_err *err)
+		     const struct gs_func_set *funcs, struct trace_output **ret_output,
+		     struct gs_err *err)
 {
 	struct trace_output *o = calloc(1, sizeof(*o));
 	int r;
@@ -101,7 +104,7 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 		return -ENOMEM;
 	o->options = options;
 	pthread_mutex_init(&o->lock, NULL);
-	r = build(o, engine, target, err);
+	r = build(o, engine, target, funcs, err);
 	if (r < 0)
 		trace_output_free(&o);
 	else
@@ -149,10 +152,19 @@ static void on_open_call(void *ctx, const struct gs_thread *thread, const struct
 	gs_feed_open_call(ctx, thread, frame, depth, now_mono_ns);
 }
 
+static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned depth,
+			  uint64_t now_mono_ns)
+{
+	gs_feed_open_scope(ctx, thread, depth, now_mono_ns);
+}
+
 static struct gs_probe_handler handler_of(struct trace_output *o)
 {
-	return (struct gs_probe_handler){
-		.event = on_event, .cell = on_cell, .open_call = on_open_call, .ctx = o->feed};
+	return (struct gs_probe_handler){.event = on_event,
+					 .cell = on_cell,
+					 .open_call = on_open_call,
+					 .open_scope = on_open_scope,
+					 .ctx = o->feed};
 }
 
 /* What the kernel side lost since it was told last. */

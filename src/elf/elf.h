@@ -36,6 +36,20 @@ bool gs_elf_defines(struct gs_elf *elf, const char *name);
 int gs_elf_find(struct gs_elf *elf, const char *const *names, size_t n, bool with_static,
 		struct gs_elf_symbol *ret_symbols, struct gs_err *err);
 
+/* Visit the functions of .dynsym whose names begin with prefix, in the order of their names in the
+ * string table; what is lent is good during the call. Names of more than 4,095 bytes are left out.
+ * Memory: 24 bytes a function, and two windows. 0, what fn returned when that was not 0, or a
+ * negative errno. */
+typedef int (*gs_elf_symbol_fn)(void *ctx, const char *name, const struct gs_elf_symbol *symbol);
+int gs_elf_each_symbol(struct gs_elf *elf, const char *prefix, gs_elf_symbol_fn fn, void *ctx,
+		       struct gs_err *err);
+
+/* Visit the texts of the file's constant data (ended by a NUL, of at most 4,095 bytes) that contain
+ * needle; each once, through a window. Return values as above. */
+typedef int (*gs_elf_text_fn)(void *ctx, const char *text);
+int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, void *ctx,
+		     struct gs_err *err);
+
 /* True when the file has a .symtab (is not stripped). */
 bool gs_elf_has_symtab(struct gs_elf *elf);
 

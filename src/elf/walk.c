@@ -45,8 +45,9 @@ int gs_walk_file(struct gs_walk *walk, const char *path, bool is_exe)
 
 bool gs_is_traced_library(const char *name)
 {
-	/* Builds of PyTorch carry NCCL inside libtorch_cuda. */
-	static const char *const heads[] = {"libcudart", "libcuda.so", "libnccl", "libtorch_cuda"};
+	/* Builds of PyTorch carry NCCL inside libtorch_cuda. The last one catches exceptions. */
+	static const char *const heads[] = {"libcudart",     "libcuda.so",   "libnccl",
+					    "libtorch_cuda", "libtorch_cpu", "libstdc++.so"};
 
 	if (!strstr(name, ".so"))
 		return false;

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "feed/feed_int.h"
+#include "model/record_stack.h"
 
 static void bad(struct gs_feed *f)
 {
@@ -109,6 +110,32 @@ static void error_difference(const struct gs_cell *before, const struct gs_cell 
 	}
 }
 
+static bool use_changed(const struct gs_cell *before, const struct gs_cell *now)
+{
+	return memcmp(&before->use, &now->use, sizeof(now->use)) != 0;
+}
+
+static void put_use(struct gs_feed *f, uint32_t thread, const struct gs_cell *before,
+		    const struct gs_cell *now)
+{
+	const struct gs_use *a = &before->use, *b = &now->use;
+	struct gs_rec_use *u;
+
+	if (!use_changed(before, now))
+		return;
+	u = gs_feed_put(f, GS_REC_USE, sizeof(*u), 0);
+	u->thread = thread;
+	u->function = now->func;
+	u->time_ns = gs_clock_boot_ns();
+	u->launches = b->launches - a->launches;
+	u->copies = b->copies - a->copies;
+	u->allocs = b->allocs - a->allocs;
+	u->collectives = b->collectives - a->collectives;
+	u->others = b->others - a->others;
+	u->total_ns = b->total_ns - a->total_ns;
+	u->bytes = b->bytes - a->bytes;
+}
+
 static bool grew(const struct gs_cell *before, const struct gs_cell *now)
 {
 	return now->calls >= before->calls && now->errors >= before->errors &&
@@ -129,7 +156,7 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	n = hist_difference(before, now, buckets);
 	if (n == 0 && now->calls == before->calls && now->errors == before->errors &&
 	    now->total_ns == before->total_ns && now->bytes == before->bytes &&
-	    now->inner == before->inner)
+	    now->inner == before->inner && !use_changed(before, now))
 		return;
 	func = gs_func_set_get(f->funcs, now->func);
 	if (!func || !thread->pid || !thread->tid || !grew(before, now)) {
@@ -142,6 +169,11 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 		return;
 	}
 	gs_feed_function(f, func->id);
+	put_use(f, id, before, now);
+	if (n == 0 && now->calls == before->calls && now->inner == before->inner) {
+		gs_feed_settle(f);
+		return;
+	}
 	s = gs_feed_put(f, GS_REC_STATS, sizeof(*s), n * sizeof(s->buckets[0]));
 	s->thread = id;
 	s->function = func->id;
@@ -186,5 +218,36 @@ void gs_feed_open_call(struct gs_feed *f, const struct gs_thread *thread,
 	c->depth = (uint8_t)depth;
 	c->call_flags = frame->flags | GS_CALL_UNFINISHED;
 	gs_feed_open_args(&func->desc, frame, c);
+	gs_feed_settle(f);
+}
+
+void gs_feed_open_scope(struct gs_feed *f, const struct gs_thread *thread, unsigned depth,
+			uint64_t now_mono_ns)
+{
+	const struct gs_scope *scope = &thread->scope[depth];
+	const struct gs_func *func;
+	struct gs_rec_call *c;
+	uint32_t id, around = depth ? thread->scope[depth - 1].func : 0;
+
+	if (f->ended)
+		return;
+	func = gs_feed_function(f, scope->func);
+	if (!func || !thread->pid || !thread->tid || (around && !gs_feed_function(f, around))) {
+		bad(f);
+		return;
+	}
+	id = gs_feed_thread_find(f, thread->pid, thread->tid, thread->comm, 0);
+	if (!id) {
+		f->pending_loss[GS_LOSS_NO_THREAD]++;
+		return;
+	}
+	c = gs_feed_put(f, GS_REC_CALL, sizeof(*c), 0);
+	c->start_ns = scope->start_ns + (uint64_t)f->boot_minus_mono_ns;
+	c->dur_ns = now_mono_ns > scope->start_ns ? now_mono_ns - scope->start_ns : 0;
+	c->thread = id;
+	c->function = func->id;
+	c->depth = (uint8_t)depth;
+	c->call_flags = GS_CALL_UNFINISHED;
+	c->scope = around;
 	gs_feed_settle(f);
 }

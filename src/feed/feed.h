@@ -68,6 +68,10 @@ void gs_feed_cell(struct gs_feed *feed, const struct gs_thread *thread,
 void gs_feed_open_call(struct gs_feed *feed, const struct gs_thread *thread,
 		       const struct gs_frame *frame, unsigned depth, uint64_t now_mono_ns);
 
+/* A function of the layers above CUDA that is still open: thread->scope[depth]. */
+void gs_feed_open_scope(struct gs_feed *feed, const struct gs_thread *thread, unsigned depth,
+			uint64_t now_mono_ns);
+
 /* count more were lost; detail may be NULL. */
 void gs_feed_loss(struct gs_feed *feed, unsigned layer, enum gs_loss cause, const char *detail,
 		  uint64_t count);

@@ -14,6 +14,10 @@
 #include "model/kernel_side.h"
 #include "model/record.h"
 
+/* Layers that are traced when none are chosen. */
+#define GS_LAYERS_DEFAULT                                                                          \
+	(1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
+
 struct gs_func {
 	uint16_t id;      /* index in the table, from 1; not stored, not stable between versions */
 	bool by_default;  /* traced unless functions are chosen by name */

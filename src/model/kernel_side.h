@@ -9,6 +9,17 @@
 #include "model/event.h"
 #include "model/hist.h"
 
+/* What calls of CUDA and NCCL did under a function of a layer above, the innermost around them. */
+struct gs_use {
+	__u64 launches;
+	__u64 copies; /* and fills */
+	__u64 allocs;
+	__u64 collectives; /* and transfers between two */
+	__u64 others;
+	__u64 total_ns; /* of all these calls */
+	__u64 bytes;    /* of those that succeeded */
+};
+
 /*
  * What the kernel side adds up for one function in one thread: written only by that thread, read
  * by user space through a shared mapping, only ever growing until the cell is handed back.
@@ -24,6 +35,7 @@ struct gs_cell {
 	__u64 inner; /* driver calls that were part of a runtime call (counted there) */
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
+	struct gs_use use;             /* of calls that were not sent as events */
 	__u32 hist[GS_HIST_N_BUCKETS]; /* wraps: read differences */
 };
 _Static_assert(sizeof(struct gs_cell) % 8 == 0, "gs_cell");
@@ -52,9 +64,17 @@ _Static_assert(sizeof(struct gs_frame) == 152, "gs_frame");
 struct gs_scope {
 	__u64 start_ns;
 	__u64 sp; /* stack pointer at entry */
-	__u32 func;
-	__u32 pad;
+	__u16 func;
+	__u8 layer;
+	__u8 pad;
+	__u32 cell; /* index into the cells; 0 not looked up yet */
 };
+
+/* Key of the map gs_cell_of. */
+static inline __u64 gs_cell_key(__u32 thread_slot, __u32 func)
+{
+	return (__u64)thread_slot << 32 | func;
+}
 
 /* A followed thread. Slot 0 is never used. */
 struct gs_thread {
@@ -134,6 +154,18 @@ enum gs_post {
 	GS_POST_COMM_SIZE = 38,          /* the number of ranks, likewise */
 };
 
+/*
+ * The cookie of a probe on a scope: the function's id, and, where the probe stands on a way out of
+ * the function, what tells that the function is left now. The way out is a ret, or a jump; of a
+ * conditional one the condition tells (the low four bits of its opcode), by the flags register.
+ */
+#define GS_COOKIE_EXIT      (1ull << 16)
+#define GS_COOKIE_TAKEN     (1ull << 17) /* left when the condition holds */
+#define GS_COOKIE_NOT_TAKEN (1ull << 18) /* left when it does not hold; both: always */
+#define GS_COOKIE_CC_SHIFT  20
+/* The stack pointer is at most so many bytes below that at the entry; 0: as at the entry. */
+#define GS_COOKIE_FRAME_SHIFT 32
+
 /* Which tasks are followed: those in the map of processes (chosen by pid, or born of one), and
  * those that meet every criterion asked for here. */
 enum gs_filter {
@@ -155,7 +187,8 @@ struct gs_kernel_config {
 	__u8 task_storage;    /* 1: the kernel has it for tracing programs */
 	__u8 py_stack_at;     /* enum gs_stack_at: when a Python stack is taken */
 	__u8 native_stack_at; /* likewise */
-	__u8 pad[3];
+	__u8 scopes;          /* 1: functions of the layers above are traced too */
+	__u8 pad[2];
 	char comm[16];          /* GS_FILTER_COMM, padded with zeros */
 	__u64 slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
 	__u64 sample_period_ns; /* between two of the timer's samples on a processor; 0 none */

@@ -141,19 +141,16 @@ static const char *reason_of(int status)
 static int attach_family(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file,
 			 const struct plan *plan, enum family family)
 {
-	struct place places[GS_FUNC_FIXED];
-	int status[GS_FUNC_FIXED], done;
+	GS_FREE struct place *places = calloc(plan->n + 1, sizeof(*places));
+	GS_FREE int *status = calloc(plan->n + 1, sizeof(*status));
 	size_t n = 0;
+	int done;
 
-	for (size_t i = 0; i < plan->n; i++) {
-		bool nccl = gs_func_by_id(plan->places[i].func)->desc.layer == GS_LAYER_NCCL;
-
-		if (nccl == (family == FAMILY_NCCL))
+	for (size_t i = 0; places && i < plan->n; i++)
+		if (plan->places[i].family == family)
 			places[n++] = plan->places[i];
-	}
-	if (!n)
+	if (!n || !status)
 		return 0;
-	memset(status, 0, sizeof(status));
 	done = links_attach(&f->links, &probe->kernel, &probe->features, family, file->open_path,
 			    f->only_pid, places, n, status);
 	if (done < 0) {
@@ -161,11 +158,14 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
-		const struct gs_func *func = gs_func_by_id(places[i].func);
+		const struct gs_func *func =
+			family == FAMILY_UNWIND
+				? NULL
+				: gs_func_set_get(probe->options.funcs, places[i].func);
 
 		if (status[i] < 0)
-			tell_failure(probe, file->path, func->name, reason_of(status[i]), status[i],
-				     func->desc.layer);
+			tell_failure(probe, file->path, func ? func->name : "the C++ unwinder",
+				     reason_of(status[i]), status[i], func ? func->desc.layer : 0);
 	}
 	return done;
 }
@@ -175,7 +175,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	GS_CLOSE int fd = open(seen->open_path, O_RDONLY | O_CLOEXEC);
 	struct gs_mapped_file held = *seen, *file = &held;
 	struct gs_err err = {{0}};
-	struct plan plan;
+	GS_CLEANUP(plan_fini) struct plan plan = {0};
 	int r = fd < 0 ? -errno : 0;
 
 	/* The way through /proc/PID ends with the process, which may be before we are done here;
@@ -187,11 +187,14 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	if (r < 0) {
 		/* Most files that are mapped executable are none of ours; only what looks like one
 		 * by its name is worth a word. */
-		if (strstr(file->path, "libcuda") || strstr(file->path, "libnccl"))
+		if (strstr(file->path, "libcuda") || strstr(file->path, "libnccl") ||
+		    strstr(file->path, "libtorch"))
 			tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
 		return;
 	}
-	for (int family = 0; family < N_FAMILIES; family++)
+	/* The unwinder's first: from the first probe on, exceptions need it. */
+	f->n_probes += (unsigned)attach_family(probe, f, file, &plan, FAMILY_UNWIND);
+	for (int family = 0; family < FAMILY_UNWIND; family++)
 		f->n_probes += (unsigned)attach_family(probe, f, file, &plan, family);
 	if (f->n_probes) {
 		struct gs_attach a = {.path = file->path,

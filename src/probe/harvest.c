@@ -30,7 +30,8 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 
 	if (!slot || slot >= GS_THREAD_MAX)
 		return;
-	if (cell->calls == before->calls && cell->inner == before->inner)
+	if (cell->calls == before->calls && cell->inner == before->inner &&
+	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0)
 		return;
 	memcpy(&now, cell, sizeof(now));
 	h->cell(h->ctx, &probe->kernel.threads[slot], before, &now);
@@ -61,16 +62,51 @@ static void hand_over_open(struct gs_probe *probe, const struct gs_probe_handler
 			   const struct gs_thread *t, uint64_t now_ns)
 {
 	uint32_t depth = t->depth < GS_DEPTH_MAX ? t->depth : GS_DEPTH_MAX;
+	uint32_t scopes = t->scope_depth < GS_SCOPE_MAX ? t->scope_depth : GS_SCOPE_MAX;
 	uint64_t sp;
 
-	if (!depth)
+	if (!depth && !scopes)
 		return;
 	sp = waiting_sp(t->pid, t->tid);
+	for (uint32_t i = 0; i < scopes; i++) {
+		const struct gs_scope *s = &t->scope[i];
+
+		if (s->func && s->start_ns && s->start_ns <= now_ns && (!sp || s->sp > sp))
+			h->open_scope(h->ctx, t, i, now_ns);
+	}
 	for (uint32_t i = 0; i < depth; i++) {
 		const struct gs_frame *f = &t->frame[i];
 
 		if (f->func && f->start_ns && f->start_ns <= now_ns && (!sp || f->sp > sp))
 			h->open_call(h->ctx, t, f, i, now_ns);
+	}
+}
+
+static void free_cell(struct gs_probe *probe, uint32_t idx)
+{
+	struct kernel_side *k = &probe->kernel;
+
+	memset(&k->cells[idx], 0, sizeof(k->cells[idx]));
+	memset(&probe->before[idx], 0, sizeof(probe->before[idx]));
+	bpf_map_update_elem(k->free_cells_fd, NULL, &idx, BPF_ANY);
+}
+
+/* Cells that no array of the thread lists: those of functions found during the run. */
+static void release_dynamic_cells(struct gs_probe *probe, const struct gs_probe_handler *h,
+				  uint32_t slot)
+{
+	struct kernel_side *k = &probe->kernel;
+	unsigned n_cells = n_handed_out(&k->state->n_cells, GS_CELL_MAX);
+
+	for (uint32_t idx = 1; idx < n_cells; idx++) {
+		const struct gs_cell *c = &k->cells[idx];
+		uint64_t key = gs_cell_key(slot, c->func);
+
+		if (c->thread_slot != slot || c->func < GS_FUNC_FIXED)
+			continue;
+		hand_over_cell(probe, h, idx);
+		bpf_map_delete_elem(k->cell_of_fd, &key);
+		free_cell(probe, idx);
 	}
 }
 
@@ -86,10 +122,10 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 		if (!idx || idx >= GS_CELL_MAX)
 			continue;
 		hand_over_cell(probe, h, idx);
-		memset(&k->cells[idx], 0, sizeof(k->cells[idx]));
-		memset(&probe->before[idx], 0, sizeof(probe->before[idx]));
-		bpf_map_update_elem(k->free_cells_fd, NULL, &idx, BPF_ANY);
+		free_cell(probe, idx);
 	}
+	if (probe->selection.unwind)
+		release_dynamic_cells(probe, h, slot);
 	memset(t, 0, sizeof(*t));
 	bpf_map_update_elem(k->free_threads_fd, NULL, &slot, BPF_ANY);
 }

@@ -18,10 +18,12 @@
 #include "cuda.skel.h"
 #include "nccl.skel.h"
 #include "task.skel.h"
+#include "torch.skel.h"
+#include "unwind.skel.h"
 
 static const char *const shared_maps[] = {
-	"gs_ring",       "gs_state", "gs_threads", "gs_cells",        "gs_free_threads",
-	"gs_free_cells", "gs_procs", "gs_marks",   "gs_marks_by_tid", "gs_cgroup"};
+	"gs_ring",  "gs_state", "gs_threads",      "gs_cells",  "gs_free_threads", "gs_free_cells",
+	"gs_procs", "gs_marks", "gs_marks_by_tid", "gs_cgroup", "gs_cell_of"};
 
 /* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
 static void choose_programs(const struct features *f, struct bpf_program *session,
@@ -39,6 +41,15 @@ static void choose_programs(const struct features *f, struct bpf_program *sessio
 		bpf_program__set_expected_attach_type(leave,
 						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
 	}
+}
+
+/* A program whose every probe is one place. */
+static void choose_site_program(const struct features *f, struct bpf_program *site)
+{
+	bpf_program__set_autoload(site, true);
+	if (f->multi)
+		bpf_program__set_expected_attach_type(site,
+						      (enum bpf_attach_type)ATTACH_UPROBE_MULTI);
 }
 
 static void fill_descriptions(volatile struct gs_func_desc *desc)
@@ -116,6 +127,65 @@ static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *confi
 	return 0;
 }
 
+static int load_torch(struct kernel_side *k, const struct gs_kernel_config *config,
+		      const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_torch_bpf *s = gs_torch_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->torch = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_site_program(f, s->progs.gs_torch_site);
+	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_torch_bpf__load(s);
+	k->enter[FAMILY_TORCH] = s->progs.gs_torch_site;
+	return r;
+}
+
+/* Needed beside every family that catches ends of functions which may throw. */
+static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *config,
+		       const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_unwind_bpf *s = gs_unwind_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->unwind = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_site_program(f, s->progs.gs_unwind_site);
+	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_unwind_bpf__load(s);
+	k->enter[FAMILY_UNWIND] = s->progs.gs_unwind_site;
+	return r;
+}
+
+static int load_scopes(struct kernel_side *k, uint32_t layers,
+		       const struct gs_kernel_config *config, const struct features *f,
+		       uint32_t ring_bytes, struct gs_err *err)
+{
+	int r = load_unwind(k, config, f, ring_bytes);
+
+	if (r < 0)
+		return gs_err_set(
+			err, r == -EPERM || r == -EINVAL ? -ENOTSUP : r,
+			"operators cannot be traced here: this kernel refuses the program "
+			"that lets C++ exceptions pass probed functions (%s); a kernel "
+			"locked down by Secure Boot does, and one without CAP_SYS_ADMIN "
+			"for us",
+			strerror(-r));
+	if (layers >> GS_LAYER_TORCH & 1)
+		r = load_torch(k, config, f, ring_bytes);
+	if (r < 0)
+		return gs_err_set(err, r, "the kernel refused the programs for operators: %s",
+				  strerror(-r));
+	return 0;
+}
+
 static int load_task(struct kernel_side *k, const struct gs_kernel_config *config,
 		     const struct features *f, uint32_t ring_bytes)
 {
@@ -164,6 +234,7 @@ static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *
 	k->cgroup_fd = bpf_map__fd(k->cuda->maps.gs_cgroup);
 	k->free_threads_fd = bpf_map__fd(k->cuda->maps.gs_free_threads);
 	k->free_cells_fd = bpf_map__fd(k->cuda->maps.gs_free_cells);
+	k->cell_of_fd = bpf_map__fd(k->cuda->maps.gs_cell_of);
 	return 0;
 }
 
@@ -192,6 +263,11 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	if (r < 0)
 		gs_log(1, "the kernel refused the NCCL programs (%s): NCCL is not traced",
 		       strerror(-r));
+	if (config->scopes) {
+		r = load_scopes(k, options->layers, config, f, ring_bytes, err);
+		if (r < 0)
+			return r;
+	}
 	r = load_task(k, config, f, ring_bytes);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused to follow processes: %s",
@@ -220,6 +296,8 @@ void kernel_unload(struct kernel_side *k)
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
 	gs_task_bpf__destroy(k->task);
+	gs_unwind_bpf__destroy(k->unwind);
+	gs_torch_bpf__destroy(k->torch);
 	gs_nccl_bpf__destroy(k->nccl);
 	gs_cuda_bpf__destroy(k->cuda);
 	*k = (struct kernel_side){0};

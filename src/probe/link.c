@@ -65,13 +65,15 @@ static int attach_multi(struct links *links, const struct bpf_program *prog, uns
 			unsigned flags, const char *path, pid_t pid, const struct place *places,
 			size_t n)
 {
-	unsigned long offsets[GS_FUNC_FIXED];
-	uint64_t cookies[GS_FUNC_FIXED];
+	GS_FREE unsigned long *offsets = calloc(n, sizeof(*offsets));
+	GS_FREE uint64_t *cookies = calloc(n, sizeof(*cookies));
 	int fd;
 
+	if (!offsets || !cookies)
+		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
 		offsets[i] = places[i].file_off;
-		cookies[i] = places[i].func;
+		cookies[i] = places[i].func | places[i].cookie;
 	}
 	fd = link_create_uprobe_multi(bpf_program__fd(prog), type, flags, path, offsets, cookies, n,
 				      pid);
@@ -96,7 +98,8 @@ static int uprobe_event_type(void)
 static int attach_single(struct links *links, const struct bpf_program *prog, bool ret,
 			 const char *path, pid_t pid, const struct place *place)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = place->func);
+	LIBBPF_OPTS(bpf_link_create_opts, opts,
+		    .perf_event.bpf_cookie = place->func | place->cookie);
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
 		.config = ret,
@@ -122,22 +125,24 @@ static int attach_all(struct links *links, const struct kernel_side *k,
 		      const struct features *features, enum family family, const char *path,
 		      pid_t pid, const struct place *places, size_t n)
 {
+	bool returns = k->leave[family] != NULL; /* of the session program: in the same link */
 	size_t before = links->n;
-	int r;
+	int r = 0;
 
-	if (features->session) {
+	if (k->session[family]) {
 		return attach_multi(links, k->session[family], ATTACH_UPROBE_SESSION, 0, path, pid,
 				    places, n);
 	}
 	if (features->multi) {
-		r = attach_multi(links, k->leave[family], ATTACH_UPROBE_MULTI, UPROBE_MULTI_RETURN,
-				 path, pid, places, n);
+		if (returns)
+			r = attach_multi(links, k->leave[family], ATTACH_UPROBE_MULTI,
+					 UPROBE_MULTI_RETURN, path, pid, places, n);
 		if (r == 0)
 			r = attach_multi(links, k->enter[family], ATTACH_UPROBE_MULTI, 0, path, pid,
 					 places, n);
 	} else {
 		r = n == 1 ? 0 : -E2BIG;
-		if (r == 0)
+		if (r == 0 && returns)
 			r = attach_single(links, k->leave[family], true, path, pid, places);
 		if (r == 0)
 			r = attach_single(links, k->enter[family], false, path, pid, places);

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "model/func.h"
+#include "probe/exit.h"
 #include "probe/probe_int.h"
 
 static const char *const markers[] = {"cudaLaunchKernel", "cudaMalloc",    "cuLaunchKernel",
@@ -27,24 +28,42 @@ static bool matches_any(const char *name, const char *const *globs, size_t n)
 
 int selection_make(struct selection *s, const struct gs_probe_options *o, struct gs_err *err)
 {
+	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
+
 	*s = (struct selection){0};
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
-		if (o->layers && !(o->layers >> f->desc.layer & 1))
+		if (!(layers >> f->desc.layer & 1))
 			continue;
 		if (o->n_globs ? !matches_any(f->name, o->globs, o->n_globs) : !f->by_default)
 			continue;
 		s->wanted[id] = true;
 		s->n++;
 	}
-	if (!s->n)
+	if (layers >> GS_LAYER_TORCH & 1) {
+		int r = torch_select(s, o, err);
+
+		if (r < 0)
+			return r;
+	}
+	s->unwind = s->operators;
+	if (!s->n && (!s->operators || o->n_globs))
 		return gs_err_set(
 			err, -ENOENT,
 			"no function matches%s%s%s: `gpuscope trace --list` shows all names",
 			o->n_globs ? " --func " : "", o->n_globs ? o->globs[0] : "",
 			o->layers ? " in the chosen layers" : "");
 	return 0;
+}
+
+/* libstdc++: whoever catches an exception calls it. */
+#define CATCHER "__cxa_begin_catch"
+
+void plan_fini(struct plan *plan)
+{
+	free(plan->places);
+	*plan = (struct plan){0};
 }
 
 static bool is_of_interest(struct gs_elf *elf, bool is_exe)
@@ -64,79 +83,178 @@ static bool has_place(const struct plan *plan, uint64_t file_off)
 	return false;
 }
 
-static void add_place(struct plan *plan, const struct gs_func *func,
-		      const struct gs_elf_symbol *symbol, struct gs_elf *elf,
-		      const struct gs_probe_options *options, const struct features *features,
-		      const char *path)
+static int append(struct plan *plan, const struct place *place)
 {
-	struct gs_site_rules rules = {.nop5_is_call = features->nop5_is_call,
-				      .long_nop_is_emulated = features->long_nop_is_emulated};
+	if (plan->n == plan->n_room) {
+		size_t n = plan->n_room ? plan->n_room * 2 : 256;
+		struct place *places = realloc(plan->places, n * sizeof(*places));
+
+		if (!places)
+			return -ENOMEM;
+		plan->places = places;
+		plan->n_room = n;
+	}
+	plan->places[plan->n++] = *place;
+	return 0;
+}
+
+int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_elf_symbol *symbol,
+	     const char *name, enum family family, unsigned layer, uint16_t cookie)
+{
+	struct gs_site_rules rules = {.nop5_is_call = c->features->nop5_is_call,
+				      .long_nop_is_emulated = c->features->long_nop_is_emulated};
+	struct place place = {.file_off = symbol->file_off, .func = cookie, .family = family};
 	struct gs_site site;
 	uint8_t code[64];
-	long n = gs_elf_read(elf, symbol->file_off, code, sizeof(code));
-	uint64_t file_off = symbol->file_off;
+	long n = gs_elf_read(c->elf, symbol->file_off, code, sizeof(code));
 
 	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, symbol->size_bytes, &rules);
 	if (site.kind == GS_SITE_REFUSED) {
-		struct gs_attach a = {.path = path,
-				      .function = func->name,
+		struct gs_attach a = {.path = c->path,
+				      .function = name,
 				      .reason = site.reason,
 				      .status = -EOPNOTSUPP,
-				      .layer = func->desc.layer};
+				      .layer = layer};
 
-		options->on_attach(options->ctx, &a);
-		return;
+		c->options->on_attach(c->options->ctx, &a);
+		return 0;
 	}
-	if (site.kind == GS_SITE_MOVED && !(options->avoid & GS_AVOID_MOVED_SITES))
-		file_off += site.offset_bytes;
+	if (site.kind == GS_SITE_MOVED && !(c->options->avoid & GS_AVOID_MOVED_SITES))
+		place.file_off += site.offset_bytes;
 	else if (site.kind != GS_SITE_EMULATED)
 		plan->n_stepped++;
-	if (file_off != symbol->file_off)
+	if (place.file_off != symbol->file_off)
 		plan->n_moved++;
-	gs_log(2, "%s: %s at 0x%llx+%u%s%s", path, func->name, (unsigned long long)symbol->file_off,
-	       (unsigned)(file_off - symbol->file_off),
+	gs_log(2, "%s: %s at 0x%llx+%u%s%s", c->path, name, (unsigned long long)symbol->file_off,
+	       (unsigned)(place.file_off - symbol->file_off),
 	       site.kind == GS_SITE_STEPPED ? ", single-stepped: " : "",
 	       site.kind == GS_SITE_STEPPED ? site.reason : "");
-	plan->places[plan->n++] = (struct place){.file_off = file_off, .func = func->id};
+	if (layer) {
+		if (plan->n == 0)
+			plan->layer = layer;
+		else if (plan->layer != layer)
+			plan->layer = 0;
+	}
+	return append(plan, &place);
+}
+
+#define MAX_EXITS          256u
+#define MAX_FUNCTION_BYTES (256u << 10)
+
+/* Probes where the function is left, for the one just added. 0, or why there are none. */
+static int add_exits(struct plan *plan, const struct plan_context *c,
+		     const struct gs_elf_symbol *symbol, const struct place *entry)
+{
+	GS_FREE uint8_t *code = NULL;
+	struct gs_exit exits[MAX_EXITS];
+	struct place exit = *entry;
+	int n, r = 0;
+
+	if (symbol->size_bytes == 0 || symbol->size_bytes > MAX_FUNCTION_BYTES)
+		return -EILSEQ;
+	code = malloc(symbol->size_bytes);
+	if (!code)
+		return -ENOMEM;
+	if (gs_elf_read(c->elf, symbol->file_off, code, symbol->size_bytes) !=
+	    (long)symbol->size_bytes)
+		return -EILSEQ;
+	n = gs_exits_x86_64(code, symbol->size_bytes, exits, MAX_EXITS);
+	for (int i = 0; r == 0 && i < n; i++) {
+		const struct gs_exit *e = &exits[i];
+
+		exit.file_off = symbol->file_off + e->offset_bytes;
+		exit.cookie = GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
+			      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |
+			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
+			      (uint64_t)e->frame_bytes << GS_COOKIE_FRAME_SHIFT;
+		plan->n_stepped += e->is_stepped;
+		r = append(plan, &exit);
+	}
+	return n < 0 ? n : r;
+}
+
+int plan_add_scope(struct plan *plan, const struct plan_context *c,
+		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
+		   unsigned layer, uint16_t cookie)
+{
+	size_t before = plan->n;
+	struct place entry;
+	int r = plan_add(plan, c, symbol, name, family, layer, cookie);
+
+	if (r < 0 || plan->n == before)
+		return r;
+	entry = plan->places[before];
+	r = add_exits(plan, c, symbol, &entry);
+	if (r == -EILSEQ || r == -E2BIG) {
+		struct gs_attach a = {.path = c->path,
+				      .function = name,
+				      .reason = "where it returns cannot be told from its code",
+				      .status = -EOPNOTSUPP,
+				      .layer = layer};
+
+		plan->n = before;
+		c->options->on_attach(c->options->ctx, &a);
+		return 0;
+	}
+	return r;
+}
+
+/* Functions of the fixed table. */
+static int plan_fixed(struct plan *plan, const struct plan_context *c, bool is_exe,
+		      struct gs_err *err)
+{
+	struct gs_elf_symbol symbols[GS_FUNC_FIXED];
+	const char *names[GS_FUNC_FIXED];
+	uint16_t ids[GS_FUNC_FIXED];
+	size_t n = 0;
+	int r;
+
+	if (!c->selection->n || !is_of_interest(c->elf, is_exe))
+		return 0;
+	for (unsigned id = 1; id <= gs_func_count(); id++) {
+		if (!c->selection->wanted[id])
+			continue;
+		names[n] = gs_func_by_id(id)->name;
+		ids[n++] = (uint16_t)id;
+	}
+	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct gs_func *func = gs_func_by_id(ids[i]);
+		enum family family = func->desc.layer == GS_LAYER_NCCL ? FAMILY_NCCL : FAMILY_CUDA;
+
+		if (symbols[i].found && !has_place(plan, symbols[i].file_off))
+			r = plan_add(plan, c, &symbols[i], func->name, family, func->desc.layer,
+				     func->id);
+	}
+	return r;
+}
+
+static int plan_catcher(struct plan *plan, const struct plan_context *c, struct gs_err *err)
+{
+	const char *name = CATCHER;
+	struct gs_elf_symbol symbol;
+	int r = gs_elf_find(c->elf, &name, 1, false, &symbol, err);
+
+	return r == 0 && symbol.found ? plan_add(plan, c, &symbol, name, FAMILY_UNWIND, 0, 0) : r;
 }
 
 int plan_file(struct plan *plan, const struct selection *selection,
 	      const struct gs_probe_options *options, const struct features *features,
 	      const struct gs_mapped_file *file, struct gs_err *err)
 {
-	struct gs_elf_symbol symbols[GS_FUNC_FIXED];
-	const char *names[GS_FUNC_FIXED];
-	uint16_t ids[GS_FUNC_FIXED];
-	struct gs_elf *elf = NULL;
-	size_t n = 0;
-	int r;
+	struct plan_context c = {.selection = selection,
+				 .options = options,
+				 .features = features,
+				 .path = file->path};
+	int r = gs_elf_open(file->open_path, &c.elf, err);
 
-	*plan = (struct plan){0};
-	r = gs_elf_open(file->open_path, &elf, err);
 	if (r < 0)
 		return r;
-	if (!is_of_interest(elf, file->is_exe)) {
-		gs_elf_close(&elf);
-		return 0;
-	}
-	for (unsigned id = 1; id <= gs_func_count(); id++) {
-		if (!selection->wanted[id])
-			continue;
-		names[n] = gs_func_by_id(id)->name;
-		ids[n++] = (uint16_t)id;
-	}
-	r = gs_elf_find(elf, names, n, file->is_exe, symbols, err);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct gs_func *func = gs_func_by_id(ids[i]);
-
-		if (!symbols[i].found || has_place(plan, symbols[i].file_off))
-			continue;
-		if (plan->n == 0)
-			plan->layer = func->desc.layer;
-		else if (plan->layer != func->desc.layer)
-			plan->layer = 0;
-		add_place(plan, func, &symbols[i], elf, options, features, file->path);
-	}
-	gs_elf_close(&elf);
+	r = plan_fixed(plan, &c, file->is_exe, err);
+	if (r == 0 && selection->unwind)
+		r = plan_catcher(plan, &c, err);
+	if (r == 0 && selection->operators)
+		r = torch_plan(plan, &c, err);
+	gs_elf_close(&c.elf);
 	return r;
 }

@@ -29,26 +29,41 @@ static int on_ring_event(void *ctx, void *data, size_t bytes)
 	return 0;
 }
 
+/* NULL behind the last. */
+static int copy_texts(char ***ret_texts, const char *const *texts, size_t n)
+{
+	*ret_texts = calloc(n + 1, sizeof(**ret_texts));
+	for (size_t i = 0; *ret_texts && i < n; i++) {
+		(*ret_texts)[i] = strdup(texts[i]);
+		if (!(*ret_texts)[i])
+			return -ENOMEM;
+	}
+	return *ret_texts ? 0 : -ENOMEM;
+}
+
+static void free_texts(char **texts)
+{
+	for (char **t = texts; t && *t; t++)
+		free(*t);
+	free(texts);
+}
+
 static int copy_options(struct gs_probe *probe, const struct gs_probe_options *o)
 {
 	probe->options = *o;
 	probe->pids = calloc(o->n_pids + 1, sizeof(*probe->pids));
-	probe->globs = calloc(o->n_globs + 1, sizeof(*probe->globs));
-	if (!probe->pids || !probe->globs)
+	if (!probe->pids || copy_texts(&probe->globs, o->globs, o->n_globs) < 0 ||
+	    copy_texts(&probe->ops, o->ops, o->n_ops) < 0)
 		return -ENOMEM;
 	if (o->n_pids)
 		memcpy(probe->pids, o->pids, o->n_pids * sizeof(*probe->pids));
-	for (size_t i = 0; i < o->n_globs; i++) {
-		probe->globs[i] = strdup(o->globs[i]);
-		if (!probe->globs[i])
-			return -ENOMEM;
-	}
 	probe->comm = o->comm ? strdup(o->comm) : NULL;
 	probe->cgroup = o->cgroup ? strdup(o->cgroup) : NULL;
 	if ((o->comm && !probe->comm) || (o->cgroup && !probe->cgroup))
 		return -ENOMEM;
 	probe->options.pids = probe->pids;
 	probe->options.globs = (const char *const *)probe->globs;
+	probe->options.ops = (const char *const *)probe->ops;
 	probe->options.comm = probe->comm;
 	probe->options.cgroup = probe->cgroup;
 	return 0;
@@ -157,9 +172,8 @@ void gs_probe_free(struct gs_probe **ref)
 	else
 		close_in_background(&links);
 	kernel_unload(&probe->kernel);
-	for (size_t i = 0; probe->globs && i < probe->options.n_globs; i++)
-		free(probe->globs[i]);
-	free(probe->globs);
+	free_texts(probe->globs);
+	free_texts(probe->ops);
 	free(probe->pids);
 	free(probe->comm);
 	free(probe->cgroup);

@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "model/attach.h"
+#include "model/func_set.h"
 #include "model/kernel_side.h"
 
 struct gs_probe;
@@ -29,6 +30,12 @@ enum gs_avoid { /* kernel features not to be used although they are there: for c
 		GS_AVOID_MULTI = 2,
 		GS_AVOID_TASK_STORAGE = 4,
 		GS_AVOID_MOVED_SITES = 8, /* not a kernel feature: always probe the first byte */
+};
+
+enum gs_op_set {
+	GS_OPS_DEFAULT = 0, /* all but those that only ask for properties of a tensor */
+	GS_OPS_ALL,
+	GS_OPS_EACGM, /* the 24 operators of eACGM, under its names */
 };
 
 struct gs_probe_options {
@@ -46,9 +53,16 @@ struct gs_probe_options {
 	const char *comm;   /* processes of this name; NULL any */
 	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
-	uint32_t layers;          /* bit 1 << enum gs_layer; 0: all */
+	uint32_t layers;          /* bit 1 << enum gs_layer; 0: CUDA and NCCL */
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
+
+	/* Layers whose functions are found during the run: these get their ids here. Needed with
+	 * GS_LAYER_TORCH, else NULL; outlives the probe. */
+	struct gs_func_set *funcs;
+	enum gs_op_set op_set;  /* operators, when none are chosen by name */
+	const char *const *ops; /* operators by name: globs */
+	size_t n_ops;
 
 	/* Called by the control thread's functions for each file or function that was attached to
 	 * or could not be; what is lent is good during the call. */
@@ -67,6 +81,8 @@ struct gs_probe_handler {
 		     const struct gs_cell *now);
 	void (*open_call)(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			  unsigned depth, uint64_t now_mono_ns);
+	void (*open_scope)(void *ctx, const struct gs_thread *thread, unsigned depth,
+			   uint64_t now_mono_ns); /* thread->scope[depth] */
 	void *ctx;
 };
 

@@ -4,6 +4,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "elf/elf.h"
 #include "elf/library.h"
 #include "probe/probe.h"
 #include "probe/site.h"
@@ -24,17 +25,21 @@ int features_detect(unsigned avoid, struct features *ret_features, struct gs_err
 
 /* --- kernel.c: programs and maps --- */
 
-enum family { FAMILY_CUDA, FAMILY_NCCL, N_FAMILIES };
+enum family { FAMILY_CUDA, FAMILY_NCCL, FAMILY_TORCH, FAMILY_UNWIND, N_FAMILIES };
 
 struct kernel_side {
-	struct gs_cuda_bpf *cuda; /* owned */
-	struct gs_nccl_bpf *nccl; /* owned; NULL when the kernel refused it */
-	struct gs_task_bpf *task; /* owned; NULL when the kernel refused it */
+	struct gs_cuda_bpf *cuda;     /* owned */
+	struct gs_nccl_bpf *nccl;     /* owned; NULL when the kernel refused it */
+	struct gs_task_bpf *task;     /* owned; NULL when the kernel refused it */
+	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
+	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct bpf_link *task_links[3];
-	/* By family; those that the way of attaching does not use are NULL. */
+	/* By family; those that the way of attaching does not use are NULL. Without session and
+	 * leave: only entries are caught. */
 	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
-	int procs_fd, cgroup_fd, free_threads_fd, free_cells_fd; /* borrowed from cuda */
-	struct ring_buffer *ring;                                /* owned */
+	/* borrowed from cuda */
+	int procs_fd, cgroup_fd, free_threads_fd, free_cells_fd, cell_of_fd;
+	struct ring_buffer *ring; /* owned */
 	/* Shared with the kernel side. */
 	struct gs_kernel_state *state;
 	struct gs_thread *threads;
@@ -50,7 +55,9 @@ void kernel_unload(struct kernel_side *k);
 
 struct place { /* one probe */
 	uint64_t file_off;
-	uint16_t func; /* gs_func id: the cookie */
+	uint16_t func;   /* gs_func id, in the cookie; 0 of FAMILY_UNWIND */
+	uint8_t family;  /* enum family */
+	uint64_t cookie; /* GS_COOKIE_*, ored to it */
 };
 
 struct links {
@@ -69,25 +76,58 @@ void links_close(struct links *links);
 /* --- plan.c: which functions of a file, and where in them --- */
 
 struct plan {
-	struct place places[GS_FUNC_FIXED];
-	size_t n;
+	struct place *places; /* owned */
+	size_t n, n_room;
 	uint32_t n_moved, n_stepped;
 	uint32_t layer; /* of all places, 0 when of several */
 };
+
+void plan_fini(struct plan *plan);
 
 /* Which functions are asked for, by id. */
 struct selection {
 	bool wanted[GS_FUNC_FIXED];
 	unsigned n;
+	bool operators; /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
+	bool unwind;    /* functions that may throw are probed */
 };
 
 int selection_make(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
 
-/* Fill plan (n 0: not a file of interest). Functions that must not be probed are told to
- * options->on_attach. Negative errno: the file could not be read. */
+/* What a plan is made from. */
+struct plan_context {
+	const struct selection *selection;
+	const struct gs_probe_options *options;
+	const struct features *features;
+	const char *path; /* of the file, as the process names it */
+	struct gs_elf *elf;
+};
+
+/* Put a probe where it is cheap into a function; name is for messages. 0 also when the function
+ * must not be probed (told to options->on_attach); -ENOMEM. */
+int plan_add(struct plan *plan, const struct plan_context *context,
+	     const struct gs_elf_symbol *symbol, const char *name, enum family family,
+	     unsigned layer, uint16_t cookie);
+
+/* The same for a function that may throw: probes on what it is left by, too, where no return probe
+ * will be. */
+int plan_add_scope(struct plan *plan, const struct plan_context *context,
+		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
+		   unsigned layer, uint16_t cookie);
+
+/* Fill plan (n 0: not a file of interest; *plan is the caller's to end). Functions that must not be
+ * probed are told to options->on_attach. Negative errno: the file could not be read. */
 int plan_file(struct plan *plan, const struct selection *selection,
 	      const struct gs_probe_options *options, const struct features *features,
 	      const struct gs_mapped_file *file, struct gs_err *err);
+
+/* --- torch.c: operators of PyTorch --- */
+
+/* Checks op_set and ops. */
+int torch_select(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
+
+/* Add the chosen operators that the file defines; nothing when it defines none. */
+int torch_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
 
 /* --- files.c: files with probes, and who uses them --- */
 
@@ -96,7 +136,7 @@ struct file_table; /* by identity (and pid, where links are made by process) */
 struct gs_probe {
 	struct gs_probe_options options; /* texts and lists copied */
 	pid_t *pids;                     /* owned copy */
-	char **globs;                    /* owned copy */
+	char **globs, **ops;             /* owned copies */
 	char *comm, *cgroup;
 	bool by_process; /* links are made for one process each: others pay nothing */
 	bool cgroup_v1;  /* members are followed one by one */

@@ -20,293 +20,10 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "probe/insn.h"
 
-#define INSN_MAX_BYTES 15
 #define WALK_MAX_INSNS 8
 #define WALK_MAX_BYTES 32
-
-enum prefix {
-	PFX_66 = 1,
-	PFX_67 = 2,
-	PFX_F2 = 4,
-	PFX_F3 = 8,
-	PFX_LOCK = 16,
-	PFX_ES_CS_SS_DS = 32,
-	PFX_FS_GS = 64,
-};
-
-enum encoding { ENC_LEGACY, ENC_VEX, ENC_EVEX };
-
-struct insn {
-	uint8_t length_bytes;
-	uint8_t prefixes; /* enum prefix; of VEX and EVEX also the implied 66, F2 or F3 */
-	uint8_t rex;      /* the byte as it stands; 0 none */
-	uint8_t encoding; /* enum encoding */
-	uint8_t map;      /* 0 one byte, 1 0f, 2 0f 38, 3 0f 3a, 5 and 6 EVEX only */
-	uint8_t opcode;   /* the last opcode byte */
-	uint8_t wide;     /* REX.W */
-	uint8_t has_modrm;
-	uint8_t mod;   /* 3: rm is a register, else memory */
-	uint8_t group; /* the three bits of reg, where they extend the opcode */
-	uint8_t reg;   /* 0-15 (0-31 with EVEX, where it is a vector) */
-	uint8_t rm;    /* 0-15, only when mod is 3 */
-	int32_t rel;   /* of relative branches */
-};
-
-/* What follows each opcode: . nothing, m ModRM, b/w/z/v/d an immediate of 1/2/2-4/2-8/4 bytes,
- * M and Z ModRM and b or z, t and T the same for /0 and /1 only, a an address, e of enter,
- * p a prefix or escape that was handled before, x not valid. */
-static const char *const one_byte[16] = {
-	"mmmmbzxxmmmmbzxp", "mmmmbzxxmmmmbzxx", "mmmmbzpxmmmmbzpx", "mmmmbzpxmmmmbzpx",
-	"pppppppppppppppp", "................", "xxpmppppzZbM....", "bbbbbbbbbbbbbbbb",
-	"MZxMmmmmmmmmmmmm", "..........x.....", "aaaa....bz......", "bbbbbbbbvvvvvvvv",
-	"MMw.ppMZe.w..bx.", "mmmmxxx.mmmmmmmm", "bbbbbbbbddxb....", "p.pp..tT......mm",
-};
-
-static const char *const two_byte[16] = {
-	"mmmmx.....x.xm.M", "mmmmmmmmmmmmmmmm", "mmmmxxxxmmmmmmmm", "......x.pxpxxxxx",
-	"mmmmmmmmmmmmmmmm", "mmmmmmmmmmmmmmmm", "mmmmmmmmmmmmmmmm", "MMMMmmm.mmxxmmmm",
-	"dddddddddddddddd", "mmmmmmmmmmmmmmmm", "...mMmxx...mMmmm", "mmmmmmmmmmMmmmmm",
-	"mmMmMMMm........", "mmmmmmmmmmmmmmmm", "mmmmmmmmmmmmmmmm", "mmmmmmmmmmmmmmmm",
-};
-
-/* ---- length ---- */
-
-struct cursor {
-	const uint8_t *code;
-	size_t bytes; /* at most INSN_MAX_BYTES */
-	size_t at;
-	bool ended; /* a read went past the end; what was read is 0 */
-};
-
-static uint8_t take(struct cursor *c)
-{
-	if (c->at >= c->bytes) {
-		c->ended = true;
-		return 0;
-	}
-	return c->code[c->at++];
-}
-
-static uint32_t take_le(struct cursor *c, unsigned n)
-{
-	uint32_t v = 0;
-
-	for (unsigned i = 0; i < n; i++)
-		v |= (uint32_t)take(c) << 8 * (i & 3);
-	return v;
-}
-
-static uint8_t prefix_of(uint8_t byte)
-{
-	switch (byte) {
-	case 0x66:
-		return PFX_66;
-	case 0x67:
-		return PFX_67;
-	case 0xf2:
-		return PFX_F2;
-	case 0xf3:
-		return PFX_F3;
-	case 0xf0:
-		return PFX_LOCK;
-	case 0x26:
-	case 0x2e:
-	case 0x36:
-	case 0x3e:
-		return PFX_ES_CS_SS_DS;
-	case 0x64:
-	case 0x65:
-		return PFX_FS_GS;
-	}
-	return 0;
-}
-
-/* VEX.pp and EVEX.pp stand for a prefix. */
-static const uint8_t implied_prefix[4] = {0, PFX_66, PFX_F3, PFX_F2};
-
-/* The bytes after c4, c5 or 62. The register bits in them are inverted; r2, x and b extend like
- * REX. False: not valid. */
-static bool take_vex(struct cursor *c, uint8_t lead, struct insn *in)
-{
-	uint8_t p0 = take(c), p1 = p0;
-
-	/* A REX or 66/F2/F3/LOCK in front is an invalid instruction. */
-	if (in->rex || in->prefixes & (PFX_66 | PFX_F2 | PFX_F3 | PFX_LOCK))
-		return false;
-	in->rex = 0x40 | (p0 & 0x80 ? 0 : 4);
-	in->map = 1;
-	in->encoding = lead == 0x62 ? ENC_EVEX : ENC_VEX;
-	if (lead != 0xc5) {
-		in->rex |= (p0 & 0x40 ? 0 : 2) | (p0 & 0x20 ? 0 : 1);
-		in->map = p0 & (lead == 0x62 ? 0x0f : 0x1f);
-		p1 = take(c);
-		in->wide = p1 >> 7;
-	}
-	if (lead == 0x62) {
-		take(c);
-		if (!(p1 & 4) || p0 & 8)
-			return false;
-	}
-	in->prefixes |= implied_prefix[p1 & 3];
-	in->opcode = take(c);
-	return in->map >= 1 &&
-	       (in->map <= 3 || (in->encoding == ENC_EVEX && (in->map == 5 || in->map == 6)));
-}
-
-static void take_modrm(struct cursor *c, struct insn *in)
-{
-	uint8_t modrm = take(c), rm = modrm & 7, sib;
-	unsigned disp_bytes = 0;
-
-	in->has_modrm = 1;
-	in->mod = modrm >> 6;
-	in->group = modrm >> 3 & 7;
-	in->reg = in->group | (in->rex & 4 ? 8 : 0);
-	in->rm = rm | (in->rex & 1 ? 8 : 0);
-	if (in->mod == 3)
-		return;
-	if (in->mod == 1)
-		disp_bytes = 1;
-	else if (in->mod == 2 || rm == 5)
-		disp_bytes = 4; /* mod 0, rm 5: relative to rip */
-	if (rm == 4) {
-		sib = take(c);
-		if (in->mod == 0 && (sib & 7) == 5)
-			disp_bytes = 4;
-	}
-	take_le(c, disp_bytes);
-}
-
-static char shape_of(const struct insn *in)
-{
-	char shape;
-
-	switch (in->map) {
-	case 0:
-		return one_byte[in->opcode >> 4][in->opcode & 15];
-	case 1:
-		shape = two_byte[in->opcode >> 4][in->opcode & 15];
-		if (in->encoding == ENC_LEGACY) /* 66/F2 0f 78: SSE4a, with two immediates */
-			return in->opcode == 0x78 && in->prefixes & (PFX_66 | PFX_F2) ? 'x' : shape;
-		if (in->opcode == 0x77)
-			return '.'; /* vzeroupper */
-		if (in->encoding == ENC_EVEX && (in->opcode == 0x7a || in->opcode == 0x7b))
-			return 'm';
-		return shape == 'm' || shape == 'M' ? shape : 'x';
-	case 3:
-		return 'M';
-	}
-	return 'm';
-}
-
-/* Instructions with a ModRM byte that is not valid, or that may only stand elsewhere. */
-static bool is_valid(const struct insn *in)
-{
-	if (in->map != 0 || in->encoding != ENC_LEGACY)
-		return true;
-	switch (in->opcode) {
-	case 0x8d: /* lea of a register */
-		return in->mod != 3;
-	case 0x8f: /* pop is /0; the others begin AMD's XOP */
-	case 0xc6: /* mov is /0; c6 f8 and c7 f8 are xabort and xbegin */
-	case 0xc7:
-		return in->group == 0;
-	case 0xfe:
-		return in->group <= 1;
-	case 0xff:
-		return in->group <= 6;
-	}
-	return true;
-}
-
-static void take_operands(struct cursor *c, struct insn *in)
-{
-	char shape = shape_of(in);
-	unsigned z_bytes = in->prefixes & PFX_66 && !in->wide ? 2 : 4;
-
-	switch (shape) {
-	case 'm':
-	case 'M':
-	case 'Z':
-	case 't':
-	case 'T':
-		take_modrm(c, in);
-		break;
-	case 'p':
-	case 'x':
-		c->ended = true;
-		return;
-	}
-	switch (shape) {
-	case 'b':
-		in->rel = (int8_t)take(c);
-		break;
-	case 'd':
-		in->rel = (int32_t)take_le(c, 4);
-		break;
-	case 'M':
-		take(c);
-		break;
-	case 'Z':
-	case 'z':
-		take_le(c, z_bytes);
-		break;
-	case 'v':
-		take_le(c, in->wide ? 8 : z_bytes);
-		break;
-	case 'w':
-		take_le(c, 2);
-		break;
-	case 'e':
-		take_le(c, 3);
-		break;
-	case 'a':
-		take_le(c, in->prefixes & PFX_67 ? 4 : 8);
-		break;
-	case 't':
-		take_le(c, in->group <= 1 ? 1 : 0);
-		break;
-	case 'T':
-		take_le(c, in->group <= 1 ? z_bytes : 0);
-		break;
-	}
-}
-
-/* False, and *ret_in untouched, when the bytes are cut off or are no instruction. */
-static bool decode(const uint8_t *code, size_t bytes, struct insn *ret_in)
-{
-	struct cursor c = {code, bytes < INSN_MAX_BYTES ? bytes : INSN_MAX_BYTES, 0, false};
-	struct insn in = {0};
-	uint8_t byte;
-
-	while (c.at < c.bytes && prefix_of(c.code[c.at]))
-		in.prefixes |= prefix_of(take(&c));
-	byte = take(&c);
-	if ((byte & 0xf0) == 0x40) {
-		in.rex = byte;
-		in.wide = byte >> 3 & 1;
-		byte = take(&c);
-	}
-	if (byte == 0xc4 || byte == 0xc5 || byte == 0x62) {
-		if (!take_vex(&c, byte, &in))
-			return false;
-	} else if (byte == 0x0f) {
-		byte = take(&c);
-		in.map = byte == 0x38 ? 2 : byte == 0x3a ? 3 : 1;
-		in.opcode = in.map == 1 ? byte : take(&c);
-	} else {
-		in.opcode = byte;
-	}
-	if (c.ended)
-		return false;
-	take_operands(&c, &in);
-	if (c.ended || !is_valid(&in))
-		return false;
-	in.length_bytes = (uint8_t)c.at;
-	*ret_in = in;
-	return true;
-}
 
 /* ---- what an instruction changes ---- */
 
@@ -586,18 +303,8 @@ static const uint16_t good_insns_64[16] = {
 	0xdfff, 0xffdf, 0xffff, 0xffff, 0xfff0, 0xf1ff, 0xf0d0, 0xb7cf,
 };
 
-static bool is_relative_branch(const struct insn *in)
-{
-	if (in->encoding != ENC_LEGACY)
-		return false;
-	if (in->map == 1)
-		return (in->opcode & 0xf0) == 0x80;
-	return in->map == 0 && ((in->opcode & 0xf0) == 0x70 || in->opcode == 0xe8 ||
-				in->opcode == 0xe9 || in->opcode == 0xeb);
-}
-
 /* Why the kernel refuses a probe on it, or a single step of it would go wrong; else NULL. */
-static const char *refusal(const struct insn *in)
+const char *gs_insn_refusal(const struct insn *in)
 {
 	uint8_t op = in->opcode;
 
@@ -611,7 +318,7 @@ static const char *refusal(const struct insn *in)
 		if (!(good_insns_64[op >> 4] >> (15 - (op & 15)) & 1))
 			return "begins with an instruction on which the kernel allows no probe";
 	}
-	if (is_relative_branch(in) && in->prefixes & PFX_66)
+	if (gs_insn_is_relative_branch(in) && in->prefixes & PFX_66)
 		return "begins with a word-sized jump, on which the kernel allows no probe";
 	if (in->encoding != ENC_LEGACY)
 		return NULL;
@@ -672,9 +379,9 @@ static bool is_nop5(const struct insn *in)
 static bool is_emulated(const uint8_t *code, const struct insn *in,
 			const struct gs_site_rules *rules)
 {
-	if (refusal(in))
+	if (gs_insn_refusal(in))
 		return false;
-	if (is_relative_branch(in) || (rules->nop5_is_call && is_nop5(in)))
+	if (gs_insn_is_relative_branch(in) || (rules->nop5_is_call && is_nop5(in)))
 		return true;
 	if (is_known_long_nop(code, in))
 		return rules->long_nop_is_emulated || rules->nop5_is_call;
@@ -697,13 +404,13 @@ static bool is_jumped_to(const uint8_t *code, size_t bytes, size_t low, size_t h
 {
 	struct insn in;
 
-	for (size_t at = 0; at < bytes && decode(code + at, bytes - at, &in);
+	for (size_t at = 0; at < bytes && gs_insn_decode(code + at, bytes - at, &in);
 	     at += in.length_bytes) {
 		int64_t target = (int64_t)at + in.length_bytes + in.rel;
 		bool loops = in.map == 0 && in.encoding == ENC_LEGACY && in.opcode >= 0xe0 &&
 			     in.opcode <= 0xe3; /* loop, jrcxz */
 
-		if ((is_relative_branch(&in) || loops) && target >= (int64_t)low &&
+		if ((gs_insn_is_relative_branch(&in) || loops) && target >= (int64_t)low &&
 		    target <= (int64_t)high)
 			return true;
 	}
@@ -759,12 +466,12 @@ struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t
 				"the function ends before any instruction that the kernel emulates";
 			break;
 		}
-		if (!decode(code + at, bytes - at, &in)) {
+		if (!gs_insn_decode(code + at, bytes - at, &in)) {
 			reason = reason_of_end(EFFECT_UNKNOWN);
 			break;
 		}
 		if (at == 0)
-			refused = refusal(&in);
+			refused = gs_insn_refusal(&in);
 		effect = effect_of(&in);
 		if (is_emulated(code + at, &in, rules)) {
 			if (is_once_per_call(code, bytes, at, &in, rules))

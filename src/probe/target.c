@@ -50,6 +50,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.events = o->events,
 		.follow = o->follow,
 		.task_storage = probe->features.task_storage,
+		.scopes = probe->selection.unwind,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;

@@ -297,10 +297,10 @@ static void lengths(void **state)
 		size_t n = from_hex(table[i].hex, code, sizeof(code));
 
 		assert_int_equal(n, table[i].bytes);
-		if (!decode(code, n, &in) || in.length_bytes != n)
+		if (!gs_insn_decode(code, n, &in) || in.length_bytes != n)
 			fail_msg("%s: not %u bytes", table[i].hex, table[i].bytes);
 		for (size_t cut = 0; cut < n; cut++)
-			if (decode(code, cut, &in))
+			if (gs_insn_decode(code, cut, &in))
 				fail_msg("%s: decoded from %zu bytes", table[i].hex, cut);
 	}
 }

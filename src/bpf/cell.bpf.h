@@ -1,0 +1,181 @@
+/*
+ * Cells: what is added up for one function in one thread. Functions of the fixed table have theirs
+ * in an array of the thread; those that got their ids during the run are found by a hash, once for
+ * each time they are open. A cell of the second kind also takes what calls of CUDA and NCCL did
+ * while its function was the innermost open one, as far as these calls were not sent whole: sent
+ * calls name it themselves.
+ */
+#ifndef GS_BPF_CELL_H
+#define GS_BPF_CELL_H
+
+#include "decide.bpf.h"
+#include "model/class.h"
+
+const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
+
+#define FUNC_MASK  (GS_FUNC_FIXED - 1)
+#define SCOPE_MASK (GS_SCOPE_MAX - 1)
+#define DEPTH_MASK (GS_DEPTH_MAX - 1)
+
+/* What a finished call is made of, before it becomes an event or a part of a cell. */
+struct outcome {
+	__u64 now_ns;
+	__u64 dur_ns;
+	__u64 bytes;
+	__s32 ret;
+	__u32 id;
+	__u32 flags;
+	bool failed;
+};
+
+static __noinline __u32 cell_take(__u32 slot, __u32 id)
+{
+	struct gs_kernel_state *s = state_get();
+	struct gs_cell *c;
+	__u32 idx = 0;
+
+	if (bpf_map_pop_elem(&gs_free_cells, &idx)) {
+		if (!s || s->n_cells >= GS_CELL_MAX - 1)
+			return 0;
+		idx = __sync_fetch_and_add(&s->n_cells, 1) + 1;
+	}
+	c = bpf_map_lookup_elem(&gs_cells, &idx);
+	if (!c || !idx)
+		return 0;
+	c->func = id;
+	c->thread_slot = slot;
+	return idx;
+}
+
+static __always_inline struct gs_cell *cell_get(struct gs_thread *t, __u32 slot, __u32 id)
+{
+	__u32 idx = t->cell[id & FUNC_MASK];
+
+	if (!idx) {
+		idx = cell_take(slot, id);
+		if (!idx) {
+			lose(gs_desc[id & FUNC_MASK].layer, GS_LOSS_NO_CELL);
+			return NULL;
+		}
+		t->cell[id & FUNC_MASK] = idx;
+	}
+	return bpf_map_lookup_elem(&gs_cells, &idx);
+}
+
+static __always_inline void count_error(struct gs_cell *c, __s32 ret)
+{
+	c->errors++;
+	for (int i = 0; i < GS_ERR_CODES; i++) {
+		if (c->err_code[i] == 0)
+			c->err_code[i] = ret;
+		if (c->err_code[i] == ret) {
+			c->err_count[i]++;
+			return;
+		}
+	}
+}
+
+static __always_inline void aggregate(struct gs_cell *c, const struct outcome *o)
+{
+	__u32 bucket = gs_hist_bucket(o->dur_ns);
+
+	if (!c)
+		return;
+	c->calls++;
+	c->total_ns += o->dur_ns;
+	if (o->dur_ns > c->max_ns)
+		c->max_ns = o->dur_ns;
+	if (bucket < GS_HIST_N_BUCKETS)
+		c->hist[bucket]++;
+	if (o->failed)
+		count_error(c, o->ret);
+	else
+		c->bytes += o->bytes;
+}
+
+/* --- functions whose ids were given during the run --- */
+
+static __noinline __u32 dynamic_cell_find(__u32 slot, __u32 func, __u32 layer)
+{
+	__u64 key = gs_cell_key(slot, func);
+	__u32 *known = bpf_map_lookup_elem(&gs_cell_of, &key), idx;
+
+	if (known)
+		return *known;
+	idx = cell_take(slot, func);
+	if (idx && bpf_map_update_elem(&gs_cell_of, &key, &idx, BPF_ANY) == 0)
+		return idx;
+	/* A cell that was taken and has no key is free again when its thread ends. */
+	lose(layer, GS_LOSS_NO_CELL);
+	return 0;
+}
+
+static __always_inline struct gs_cell *scope_cell(__u32 slot, struct gs_scope *s)
+{
+	__u32 idx = s->cell;
+
+	if (!idx) {
+		idx = dynamic_cell_find(slot, s->func, s->layer);
+		if (!idx)
+			return NULL;
+		s->cell = idx;
+	}
+	return bpf_map_lookup_elem(&gs_cells, &idx);
+}
+
+/* The innermost open scope around a call that was entered with this stack pointer. Those below it
+ * were left by a jump and wait to be dropped. */
+static __always_inline bool scope_around(struct gs_thread *t, __u64 sp, struct gs_scope **ret_scope)
+{
+	__u32 depth = t->scope_depth;
+
+	if (!gs_config.scopes)
+		return false;
+	for (int i = 0; i < GS_SCOPE_MAX && depth; i++, depth--) {
+		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
+
+		if (s->sp > sp) {
+			*ret_scope = s;
+			return true;
+		}
+	}
+	return false;
+}
+
+/* A call of CUDA or NCCL that was not sent, counted for the scope around it. */
+static __always_inline void use_add(struct gs_thread *t, __u32 slot, __u64 sp, __u32 class,
+				    const struct outcome *o)
+{
+	struct gs_scope *s;
+	struct gs_cell *c;
+
+	if (!scope_around(t, sp, &s))
+		return;
+	c = scope_cell(slot, s);
+	if (!c)
+		return;
+	switch (class) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+		c->use.launches++;
+		break;
+	case GS_CLASS_COPY:
+	case GS_CLASS_MEMSET:
+		c->use.copies++;
+		break;
+	case GS_CLASS_ALLOC:
+		c->use.allocs++;
+		break;
+	case GS_CLASS_COLLECTIVE:
+	case GS_CLASS_P2P:
+		c->use.collectives++;
+		break;
+	default:
+		c->use.others++;
+	}
+	c->use.total_ns += o->dur_ns;
+	if (!o->failed)
+		c->use.bytes += o->bytes;
+}
+
+#endif

@@ -1,0 +1,240 @@
+/*
+ * The engine of the layers above CUDA: operators, Python functions, probes of the user. Like
+ * call.bpf.h, but lighter: there are no arguments to keep, so an open one is three words in the
+ * thread's stack of scopes. Its end sends one event or adds to the thread's cell of the function.
+ *
+ * One that never returns to its caller is noticed by the stack pointer, as in call.bpf.h: it is
+ * dropped and counted as unmatched when the next scope opens. One that was left by a C++ exception
+ * is known to be (unwind.bpf.c) and ends as failed.
+ *
+ * Ends are not caught by return probes. These replace the return address on the stack, where the
+ * C++ unwinder then takes it for the end of the stack and terminates the program: a return probe
+ * kills every program that throws through the function. So probes stand on the instructions by
+ * which the function is left (src/probe/exit.c). Functions that never throw may use either.
+ */
+#ifndef GS_BPF_SCOPE_H
+#define GS_BPF_SCOPE_H
+
+#include "cell.bpf.h"
+
+#define SCOPE_THREW 1 /* the result of a scope that an exception has left */
+
+static __always_inline bool scope_send(struct gs_thread *t, const struct gs_scope *s, __u32 depth,
+				       const struct outcome *o)
+{
+	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+
+	if (!e)
+		return false;
+	__builtin_memset(e, 0, sizeof(*e));
+	e->head.kind = GS_EV_CALL;
+	e->head.bytes = sizeof(*e);
+	e->start_ns = s->start_ns;
+	e->dur_ns = o->dur_ns;
+	e->pid = t->pid;
+	e->tid = t->tid;
+	e->ret = o->ret;
+	e->func = s->func;
+	e->cpu = bpf_get_smp_processor_id();
+	e->depth = depth;
+	e->scope = depth ? t->scope[(depth - 1) & SCOPE_MASK].func : 0;
+	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
+	return true;
+}
+
+/* Ends scope number depth of the thread, and with it those inside that are still open. */
+static __always_inline void scope_close(struct gs_thread *t, __u32 slot, __u32 depth, __u64 now,
+					__s32 ret)
+{
+	struct gs_scope *s = &t->scope[depth & SCOPE_MASK];
+	struct outcome o = {.now_ns = now,
+			    .dur_ns = now - s->start_ns,
+			    .ret = ret,
+			    .failed = ret,
+			    .id = s->func};
+
+	t->scope_depth = depth;
+	if (gs_config.events) {
+		if (o.dur_ns < gs_config.min_dur_ns)
+			lose(s->layer, GS_LOSS_SHORT);
+		else if (scope_send(t, s, depth, &o))
+			return;
+		else
+			lose(s->layer, GS_LOSS_RING_FULL);
+	}
+	aggregate(scope_cell(slot, s), &o);
+}
+
+/* Scopes below the present stack pointer were left by a jump; so was one at the same place of the
+ * same function (another function there was left by a tail call). */
+static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, __u64 sp, __u32 id)
+{
+	for (int i = 0; i < GS_SCOPE_MAX && depth; i++) {
+		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
+
+		if (s->sp > sp || (s->sp == sp && s->func != id))
+			break;
+		depth--;
+		lose(s->layer, GS_LOSS_UNMATCHED);
+	}
+	return depth;
+}
+
+/* Opens a scope of the function. True when it did: *ret_place, never 0, then names it for
+ * scope_leave(). */
+static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 layer,
+					__u64 *ret_place)
+{
+	struct gs_kernel_state *state = state_get();
+	struct gs_thread *t;
+	struct gs_scope *s;
+	__u32 depth, slot;
+
+	if (!state || state->stopped)
+		return false;
+	t = thread_same(&slot);
+	if (!t)
+		t = thread_find(state, layer, &slot);
+	if (!t)
+		return false;
+	depth = t->scope_depth;
+	if (depth)
+		depth = scope_drop_stale(t, depth, ctx->sp, id);
+	if (depth >= GS_SCOPE_MAX) {
+		lose(layer, GS_LOSS_TOO_DEEP);
+		return false;
+	}
+	s = &t->scope[depth & SCOPE_MASK];
+	s->sp = ctx->sp;
+	s->func = id;
+	s->layer = layer;
+	s->cell = 0;
+	t->scope_depth = depth + 1;
+	*ret_place = slot | (__u64)depth << 16 | (__u64)id << 32;
+	s->start_ns = bpf_ktime_get_ns();
+	return true;
+}
+
+/* A return caught by a session link: place is what scope_enter() left in the link's cookie. */
+static __always_inline void scope_leave(__u64 place, __u32 layer)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 slot = place & 0xffff, depth = place >> 16 & 0xffff, id = place >> 32;
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	struct gs_kernel_state *state = state_get();
+
+	if (!t || !state || state->stopped)
+		return;
+	if (depth >= t->scope_depth || t->scope[depth & SCOPE_MASK].func != id) {
+		lose(layer, GS_LOSS_UNMATCHED);
+		return;
+	}
+	scope_close(t, slot, depth, now, 0);
+}
+
+/* The thread's struct, when it has one. */
+static __always_inline struct gs_thread *thread_known(__u32 *ret_slot)
+{
+	struct gs_thread *t = thread_same(ret_slot);
+	struct gs_task_mark *m;
+
+	if (t)
+		return t;
+	m = mark_get(false);
+	if (!m || !m->slot)
+		return NULL;
+	*ret_slot = m->slot;
+	return bpf_map_lookup_elem(&gs_threads, ret_slot);
+}
+
+/* Ends the innermost scope of the function whose frame holds sp: it was opened with a stack pointer
+ * of sp or up to frame_bytes above. Scopes inside that are still open were left by a jump. */
+static __always_inline void scope_leave_at(__u32 id, __u64 sp, __u32 frame_bytes)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct gs_kernel_state *state = state_get();
+	__u32 slot, depth, top;
+	struct gs_thread *t;
+
+	if (!state || state->stopped)
+		return;
+	t = thread_known(&slot);
+	if (!t)
+		return;
+	top = t->scope_depth;
+	depth = top;
+	for (int i = 0; i < GS_SCOPE_MAX && depth; i++) {
+		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
+
+		if (s->sp > sp + frame_bytes)
+			return;
+		depth--;
+		if (s->func == id && s->sp >= sp) {
+			if (top > depth + 1)
+				lose(s->layer, GS_LOSS_UNMATCHED);
+			scope_close(t, slot, depth, now, 0);
+			return;
+		}
+	}
+}
+
+#define FLAG_CF 0x1
+#define FLAG_PF 0x4
+#define FLAG_ZF 0x40
+#define FLAG_SF 0x80
+#define FLAG_OF 0x800
+
+/* Will a conditional jump with this condition be taken? As check_jmp_cond() of
+ * arch/x86/kernel/uprobes.c. */
+static __always_inline bool condition_holds(__u64 flags, __u32 cc)
+{
+	bool less = !!(flags & FLAG_SF) != !!(flags & FLAG_OF), holds = false;
+
+	switch (cc >> 1 & 7) {
+	case 0:
+		holds = flags & FLAG_OF;
+		break;
+	case 1:
+		holds = flags & FLAG_CF;
+		break;
+	case 2:
+		holds = flags & FLAG_ZF;
+		break;
+	case 3:
+		holds = flags & (FLAG_CF | FLAG_ZF);
+		break;
+	case 4:
+		holds = flags & FLAG_SF;
+		break;
+	case 5:
+		holds = flags & FLAG_PF;
+		break;
+	case 6:
+		holds = less;
+		break;
+	case 7:
+		holds = less || flags & FLAG_ZF;
+		break;
+	}
+	return holds != (cc & 1);
+}
+
+/* A probe on the entry of a function or on a way out of it: the cookie tells. */
+static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), place;
+	__u32 id = cookie & (GS_FUNC_MAX - 1);
+
+	if (!(cookie & GS_COOKIE_EXIT)) {
+		scope_enter(ctx, id, layer, &place);
+		return;
+	}
+	if ((cookie & (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN)) !=
+		    (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN) &&
+	    condition_holds(ctx->flags, cookie >> GS_COOKIE_CC_SHIFT & 15) !=
+		    !!(cookie & GS_COOKIE_TAKEN))
+		return;
+	scope_leave_at(id, ctx->sp, cookie >> GS_COOKIE_FRAME_SHIFT);
+}
+
+#endif

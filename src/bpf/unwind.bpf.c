@@ -1,0 +1,32 @@
+/*
+ * Exceptions. Functions that were left on the way to where an exception is caught end here, as
+ * failed. The probe is on __cxa_begin_catch of libstdc++, which the function that has caught calls
+ * first of all.
+ */
+#include "scope.bpf.h"
+
+SEC("?uprobe")
+int gs_unwind_site(struct pt_regs *ctx)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct gs_kernel_state *state = state_get();
+	struct gs_thread *t;
+	__u32 slot, depth;
+
+	if (!state || state->stopped)
+		return 0;
+	t = thread_known(&slot);
+	if (!t)
+		return 0;
+	depth = t->scope_depth;
+	for (int i = 0; i < GS_SCOPE_MAX && depth; i++) {
+		depth--;
+		/* The one who catches stands above the return address of this call. */
+		if (t->scope[depth & SCOPE_MASK].sp > ctx->sp)
+			break;
+		scope_close(t, slot, depth, now, SCOPE_THREW);
+	}
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,214 @@
+/*
+ * Operators of PyTorch in a file: which it exports (some 3,000), what PyTorch calls them, and which
+ * of them are chosen. Their names cannot be looked up one by one (their arguments are part of the
+ * symbols and differ between versions), so a file that defines one of two markers is read in two
+ * passes, over its symbols and over its texts.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "elf/elf.h"
+#include "model/func.h"
+#include "probe/probe_int.h"
+#include "probe/torch_name.h"
+
+#define MAX_OPERATORS (GS_FUNC_MAX - GS_FUNC_FIXED)
+
+/* More single links than these take the kernel minutes to remove (0.1 s each). */
+#define MAX_SINGLE_LINKS 64
+
+struct operator
+{
+	struct gs_elf_symbol symbol;
+	char part[GS_TORCH_NAME_BYTES]; /* "add_Tensor"; of a span: its name */
+	char name[GS_TORCH_NAME_BYTES]; /* "add.Tensor"; "" not known yet */
+	bool is_span;
+	bool exact; /* the name is a whole schema's, not the end of a longer one's */
+};
+
+struct operators {
+	struct operator* items; /* owned */
+	size_t n, n_room;
+	struct gs_map by_part; /* hash -> index */
+};
+
+static void operators_fini(struct operators *o)
+{
+	free(o->items);
+	gs_map_fini(&o->by_part);
+}
+
+int torch_select(struct selection *s, const struct gs_probe_options *o, struct gs_err *err)
+{
+	if (!o->funcs)
+		return gs_err_set(err, -EINVAL, "operators need a set of functions");
+	s->operators = true;
+	return 0;
+}
+
+static uint64_t hash_of(const char *text, size_t bytes)
+{
+	uint64_t h = gs_hash_bytes(text, bytes);
+
+	return h ? h : 1;
+}
+
+static int take_symbol(void *ctx, const char *name, const struct gs_elf_symbol *symbol)
+{
+	struct operators *o = ctx;
+	const char *part = NULL, *span = gs_torch_span(name);
+	struct operator* op;
+	size_t bytes = 0;
+
+	if (!span && !gs_torch_part(name, &part, &bytes))
+		return 0;
+	if (o->n == MAX_OPERATORS)
+		return 0;
+	if (o->n == o->n_room) {
+		size_t n = o->n_room ? o->n_room * 2 : 512;
+		struct operator* items = realloc(o->items, n * sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		o->items = items;
+		o->n_room = n;
+	}
+	op = &o->items[o->n];
+	*op = (struct operator){.symbol = *symbol, .is_span = span != NULL};
+	if (span) {
+		snprintf(op->name, sizeof(op->name), "%s", span);
+		o->n++;
+		return 0;
+	}
+	memcpy(op->part, part, bytes);
+	return gs_map_put(&o->by_part, hash_of(part, bytes), o->n++);
+}
+
+/* A schema may be stored as the end of a longer one (linkers merge such texts: "cos(Tensor self)"
+ * is the end of "acos(Tensor self)"), so each end of its name is looked up. */
+static int take_text(void *ctx, const char *text)
+{
+	struct operators *o = ctx;
+	size_t bytes = gs_torch_schema_name(text);
+	char part[GS_TORCH_NAME_BYTES];
+
+	if (!bytes)
+		return 0;
+	memcpy(part, text, bytes);
+	part[bytes] = 0;
+	for (char *dot = strchr(part, '.'); dot; dot = NULL)
+		*dot = '_';
+	for (size_t from = 0; from < bytes && text[from] != '.'; from++) {
+		struct operator* op;
+		uint64_t i;
+
+		if (!gs_map_get(&o->by_part, hash_of(part + from, bytes - from), &i))
+			continue;
+		op = &o->items[i];
+		if (strcmp(op->part, part + from) != 0 || op->exact || (from && op->name[0]))
+			continue;
+		snprintf(op->name, sizeof(op->name), "%.*s", (int)(bytes - from), text + from);
+		op->exact = from == 0;
+	}
+	return 0;
+}
+
+/* Without a schema the part is the name: at worst an overload is not set apart. */
+static void name_rest(struct operators *o, const char *path)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < o->n; i++) {
+		if (o->items[i].name[0])
+			continue;
+		memcpy(o->items[i].name, o->items[i].part, sizeof(o->items[i].name));
+		n++;
+	}
+	gs_log(1, "%s: %zu operators, %u of them without a schema", path, o->n, n);
+}
+
+static bool is_chosen(const struct gs_probe_options *o, const struct operator* op,
+		      const char *full_name, const char **ret_name)
+{
+	*ret_name = full_name;
+	if (o->n_ops) {
+		for (size_t i = 0; i < o->n_ops; i++)
+			if (gs_torch_matches(o->ops[i], full_name))
+				return true;
+		return false;
+	}
+	switch (o->op_set) {
+	case GS_OPS_ALL:
+		return true;
+	case GS_OPS_EACGM:
+		*ret_name = op->is_span ? NULL : gs_torch_eacgm_name(op->name);
+		return *ret_name != NULL;
+	default:
+		return op->is_span || !gs_torch_is_trivial(op->name);
+	}
+}
+
+static int add_chosen(struct plan *plan, const struct plan_context *c, const struct operators *o)
+{
+	unsigned room =
+		c->features->multi || c->features->session ? MAX_OPERATORS : MAX_SINGLE_LINKS;
+	size_t n_refused = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < o->n; i++) {
+		const struct operator* op = & o->items[i];
+		char full[GS_TORCH_NAME_BYTES + 8];
+		const char *name;
+		uint16_t id;
+
+		snprintf(full, sizeof(full), "%s%s", op->is_span ? "" : "aten::", op->name);
+		if (!is_chosen(c->options, op, full, &name))
+			continue;
+		if (!room) {
+			n_refused++;
+			continue;
+		}
+		room--;
+		r = gs_func_set_add(c->options->funcs, GS_LAYER_TORCH, GS_CLASS_OPERATOR, name,
+				    &id);
+		if (r == 0)
+			r = plan_add_scope(plan, c, &op->symbol, name, FAMILY_TORCH, GS_LAYER_TORCH,
+					   id);
+	}
+	if (n_refused) {
+		struct gs_attach a = {
+			.path = c->path,
+			.function = "operators",
+			.reason = "this kernel has no links for many functions (Linux 6.6), and so "
+				  "many single ones take minutes to remove: the first 64 are "
+				  "traced; choose yours with --op, or --op-set eacgm",
+			.status = -E2BIG,
+			.layer = GS_LAYER_TORCH};
+
+		c->options->on_attach(c->options->ctx, &a);
+	}
+	return r;
+}
+
+int torch_plan(struct plan *plan, const struct plan_context *c, struct gs_err *err)
+{
+	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
+	int r = 0;
+
+	if (!gs_elf_defines(c->elf, "_ZN2at13globalContextEv") &&
+	    !gs_elf_defines(c->elf, "_ZN5torch8autograd6Engine18get_default_engineEv"))
+		return 0;
+	r = gs_elf_each_symbol(c->elf, "_ZN", take_symbol, &o, err);
+
+	if (r < 0 || o.n == 0)
+		return r;
+	r = gs_elf_each_text(c->elf, ") -> ", take_text, &o, err);
+	if (r < 0)
+		return r;
+	name_rest(&o, c->path);
+	return add_chosen(plan, c, &o);
+}
