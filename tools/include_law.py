@@ -13,13 +13,18 @@ ALLOWED = {
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
     "feed": BELOW | {"feed", "place"},
-    "export": BELOW | {"export"},
+    "text": {"base", "text"},
+    "export": BELOW | {"text", "export"},
+    "tui": BELOW | {"tui"},
+    "http": BELOW | {"http"},
     "verdict": BELOW | {"verdict"},
-    "cmd": BELOW | FIRST | {"feed", "export", "verdict", "cmd"},
+    "prom": BELOW | {"text", "prom"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "http", "prom", "verdict", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["probe"] |= {"elf"}
+ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

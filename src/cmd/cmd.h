@@ -27,6 +27,9 @@ struct gs_command {
 
 int gs_cmd_trace(int argc, char **argv);
 int gs_cmd_report(int argc, char **argv);
+int gs_cmd_top(int argc, char **argv);
+int gs_cmd_agent(int argc, char **argv);
+int gs_cmd_gpu(int argc, char **argv);
 
 /* "gpuscope: ..." on stderr, one line. */
 void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);

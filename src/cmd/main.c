@@ -12,6 +12,11 @@ static const struct gs_command commands[] = {
 	 gs_cmd_trace},
 	{"report", "the summary of a recorded .gst file, or its conversion to another format",
 	 gs_cmd_report},
+	{"gpu", "values of every GPU and of the processes on it, once or again and again",
+	 gs_cmd_gpu},
+	{"top", "GPUs, their processes and the machine on a full screen, live or recorded",
+	 gs_cmd_top},
+	{"agent", "the daemon of a node: samples of its GPUs, served to Prometheus", gs_cmd_agent},
 };
 
 void gs_say(const char *fmt, ...)

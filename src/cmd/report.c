@@ -6,6 +6,8 @@
 #include "base/fmt.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
+#include "text/text.h"
+#include "model/gpu_record.h"
 
 enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP };
 
@@ -69,13 +71,62 @@ static void tell_damage(const char *path, const struct gs_journal_stats *s)
 		       (unsigned long long)s->n_skipped_frames, gs_fmt_bytes(n, s->skipped_bytes));
 }
 
+/* Samples of GPUs, machine and processes in the file, which no summary of calls shows. */
+struct samples {
+	uint64_t n_moments, first_ns, last_ns;
+	uint32_t n_gpus;      /* of the last moment */
+	uint32_t n_processes; /* on GPUs, the most at once */
+	char host[GS_HOST_NAME_BYTES];
+};
+
+static void count_samples(struct samples *s, const struct gs_batch *batch)
+{
+	gs_records_for_each (batch, r) {
+		const struct gs_rec_host_sample *h = (const void *)r;
+		size_t n;
+
+		if (r->kind != GS_REC_HOST_SAMPLE)
+			continue;
+		if (!s->n_moments++)
+			s->first_ns = h->time_ns;
+		s->last_ns = h->time_ns;
+		s->n_gpus = h->n_gpus;
+		if (h->n_gpu_processes > s->n_processes)
+			s->n_processes = h->n_gpu_processes;
+		n = h->text_bytes[GS_TEXT_HOST_NAME];
+		if (n < sizeof(s->host) && n <= r->bytes - sizeof(*h)) {
+			memcpy(s->host, h + 1, n);
+			s->host[n] = '\0';
+		}
+	}
+}
+
+/* The whole of it when there is nothing but samples; else a line of its own beside the summary. */
+static void tell_samples(const struct report_options *o, const struct samples *s, bool only)
+{
+	FILE *out = only && o->format == GS_SUMMARY_TABLE ? stdout : stderr;
+	GS_CLEANUP(gs_buf_fini) struct gs_buf host = GS_BUF_INIT(1024);
+	char age[GS_FMT_BYTES];
+
+	if (gs_text_line(&host, s->host) < 0 || gs_buf_put(&host, "", 1) < 0)
+		return;
+	fprintf(out,
+		"%s%s: %llu samples of %s over %s: %u GPU%s, at most %u processes on them; "
+		"`gpuscope top --replay %s` shows them\n",
+		out == stderr ? "gpuscope: " : "", o->path, (unsigned long long)s->n_moments,
+		host.bytes > 1 ? (const char *)host.data : "a machine",
+		gs_fmt_ns(age, s->last_ns >= s->first_ns ? s->last_ns - s->first_ns : 0), s->n_gpus,
+		s->n_gpus == 1 ? "" : "s", s->n_processes, o->path);
+}
+
 static int replay(const char *path, struct gs_journal_reader *reader, const struct gs_sink *view,
-		  const struct gs_sink *file, const char *file_path)
+		  const struct gs_sink *file, const char *file_path, struct samples *samples)
 {
 	struct gs_batch batch;
 	int r;
 
 	while ((r = gs_journal_next(reader, &batch)) == 0) {
+		count_samples(samples, &batch);
 		r = view->push(view->ctx, &batch);
 		if (r == 0 && file) {
 			r = file->push(file->ctx, &batch);
@@ -98,18 +149,23 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	struct gs_summary_style style = o->style;
 	struct gs_summary *summary = NULL;
 	struct gs_journal_stats stats;
+	struct samples samples = {0};
 	struct gs_view *view = NULL;
+	bool only_samples;
 	int r = gs_view_new(&view);
 
 	if (r == 0)
 		r = replay(o->path, reader, gs_view_sink(view),
-			   export ? gs_export_sink(export) : NULL, o->output);
+			   export ? gs_export_sink(export) : NULL, o->output, &samples);
 	gs_journal_stats(reader, &stats);
 	if (r == 0)
 		tell_damage(o->path, &stats);
 	if (r == 0)
 		r = gs_view_summary(view, &summary);
-	if (r == 0) {
+	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
+	if (r == 0 && samples.n_moments)
+		tell_samples(o, &samples, only_samples);
+	if (r == 0 && !(only_samples && o->format == GS_SUMMARY_TABLE)) {
 		summary_style_of(stdout, true, &style);
 		r = summary_write_to(NULL, stdout, summary, o->format, &style);
 	}

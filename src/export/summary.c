@@ -1,67 +1,30 @@
-/* The formats of a summary, and the pen that their renderers write with. */
+/* The formats of a summary. */
 #include "export/export.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "export/summary_int.h"
 
-#define PIECE_BYTES     (64u << 10)
-#define PIECE_MAX_BYTES (16u << 20) /* between two lines; a text has 4 KiB at most */
-
-void gs_pen_open(struct gs_pen *pen, FILE *out)
+static void put_doc(struct gs_pen *pen, const struct gs_summary *summary,
+		    const struct gs_doc_ops *ops)
 {
-	*pen = (struct gs_pen){.out = out, .buf = GS_BUF_INIT(PIECE_MAX_BYTES)};
+	struct gs_doc doc = {.ops = ops, .pen = pen};
+
+	gs_doc_summary(&doc, summary);
+	gs_pen_puts(pen, "\n");
 }
 
-void gs_pen_check(struct gs_pen *pen, int r)
+static void put_json(struct gs_pen *pen, const struct gs_summary *summary,
+		     const struct gs_summary_style *style GS_UNUSED)
 {
-	if (r < 0 && pen->r == 0)
-		pen->r = r;
+	put_doc(pen, summary, &gs_doc_json);
 }
 
-static void hand_on(struct gs_pen *pen)
+static void put_yaml(struct gs_pen *pen, const struct gs_summary *summary,
+		     const struct gs_summary_style *style GS_UNUSED)
 {
-	if (pen->r == 0 && pen->buf.bytes) {
-		errno = 0;
-		if (fwrite(pen->buf.data, 1, pen->buf.bytes, pen->out) != pen->buf.bytes)
-			gs_pen_check(pen, errno ? -errno : -EIO);
-	}
-	gs_buf_reset(&pen->buf);
-}
-
-int gs_pen_close(struct gs_pen *pen)
-{
-	hand_on(pen);
-	/* A full disk often shows only here. */
-	errno = 0;
-	if (pen->r == 0 && (fflush(pen->out) != 0 || ferror(pen->out)))
-		gs_pen_check(pen, errno ? -errno : -EIO);
-	gs_buf_fini(&pen->buf);
-	return pen->r;
-}
-
-void gs_pen_puts(struct gs_pen *pen, const char *text)
-{
-	gs_pen_check(pen, gs_buf_puts(&pen->buf, text));
-}
-
-void gs_pen_printf(struct gs_pen *pen, const char *fmt, ...)
-{
-	char text[160];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	gs_pen_puts(pen, text);
-}
-
-void gs_pen_yield(struct gs_pen *pen)
-{
-	if (pen->buf.bytes >= PIECE_BYTES)
-		hand_on(pen);
+	put_doc(pen, summary, &gs_doc_yaml);
 }
 
 static const struct {
@@ -70,9 +33,9 @@ static const struct {
 		       const struct gs_summary_style *style);
 } formats[] = {
 	[GS_SUMMARY_TABLE] = {"table", gs_summary_table},
-	[GS_SUMMARY_JSON] = {"json", gs_summary_json},
+	[GS_SUMMARY_JSON] = {"json", put_json},
 	[GS_SUMMARY_CSV] = {"csv", gs_summary_csv},
-	[GS_SUMMARY_YAML] = {"yaml", gs_summary_yaml},
+	[GS_SUMMARY_YAML] = {"yaml", put_yaml},
 };
 
 int gs_summary_format_parse(const char *name, enum gs_summary_format *ret_format)

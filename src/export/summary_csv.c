@@ -4,7 +4,7 @@
  * what a row has no value for is empty. doc/summary.md tells every column.
  */
 #include "export/summary_int.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "model/func.h"
 
 enum column { /* the order of the columns */

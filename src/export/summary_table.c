@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "base/fmt.h"
-#include "export/summary_page.h"
+#include "text/page.h"
 #include "model/func.h"
 #include "model/hist.h"
 #include "model/record.h"

@@ -41,6 +41,7 @@ struct gs_gpu_options {
 	uint64_t hang_ns;       /* a call longer than this hangs; 0: 5 s */
 	uint64_t slow_ns;       /* between two readings of slow values; 0: 30 s */
 	bool accounting;        /* ask for processes that ended between two samples */
+	uint64_t retry_ns;      /* between two attempts to find the library; 0: 1 s, then longer */
 };
 
 /* Works without any GPU or library: the snapshots then tell why there is nothing. -ENOMEM, or
@@ -49,8 +50,14 @@ int gs_gpu_open(const struct gs_gpu_options *options, struct gs_gpu **ret_gpu, s
 void gs_gpu_close(struct gs_gpu **gpu);
 
 /* Read now. The snapshot is the caller's. Returns 0 also when nothing could be read (see its
- * state), -ENOMEM otherwise. Never takes much longer than hang_ns. */
+ * state), -ENOMEM otherwise. Never waits much longer than hang_ns for one call of the library, nor
+ * four times that for all. */
 int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret_snapshot);
+
+/* The same of only some groups (enum gs_gpu_group, ored; of those the options name): nothing else
+ * is asked of the driver. Values of other groups are as they were read last, or not there;
+ * processes are there only when their group is read. */
+int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapshot **ret_snapshot);
 
 /* Let go of the driver, so that a GPU can be reset or divided anew; snapshots say RELEASED until
  * gs_gpu_resume(). */

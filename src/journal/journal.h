@@ -61,6 +61,18 @@ int gs_journal_open(const char *path, struct gs_journal_reader **ret_reader, str
  * still being written has grown), or negative errno of the system (reading failed). */
 int gs_journal_next(struct gs_journal_reader *reader, struct gs_batch *ret_batch);
 
+/* A place in a file: in front of a frame. */
+struct gs_journal_place {
+	uint64_t off, sequence;
+};
+
+/* The place of the frame that gs_journal_next() would hand out next. */
+void gs_journal_tell(const struct gs_journal_reader *reader, struct gs_journal_place *ret_place);
+
+/* Go on at a place that gs_journal_tell() gave for the same file. Definitions are not repeated: for
+ * readers of records that need none. What is read again is counted again. -ESPIPE: a pipe. */
+int gs_journal_seek(struct gs_journal_reader *reader, const struct gs_journal_place *place);
+
 void gs_journal_stats(const struct gs_journal_reader *reader, struct gs_journal_stats *ret_stats);
 void gs_journal_reader_close(struct gs_journal_reader **reader);
 

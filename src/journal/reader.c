@@ -319,6 +319,21 @@ int gs_journal_next(struct gs_journal_reader *r, struct gs_batch *ret_batch)
 	}
 }
 
+void gs_journal_tell(const struct gs_journal_reader *r, struct gs_journal_place *ret)
+{
+	*ret = (struct gs_journal_place){r->next_off, r->next_sequence};
+}
+
+int gs_journal_seek(struct gs_journal_reader *r, const struct gs_journal_place *place)
+{
+	if (!r->is_regular)
+		return -ESPIPE;
+	r->is_detour = r->has_gap = false;
+	r->next_off = place->off;
+	r->next_sequence = place->sequence;
+	return rewind_to(r, place->off);
+}
+
 void gs_journal_stats(const struct gs_journal_reader *reader, struct gs_journal_stats *ret_stats)
 {
 	*ret_stats = reader->stats;

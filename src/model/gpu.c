@@ -86,3 +86,27 @@ struct gs_gpu_snapshot *gs_gpu_snapshot_copy(const struct gs_gpu_snapshot *from)
 		gs_gpu_snapshot_free(&s);
 	return s;
 }
+
+void gs_gpu_snapshot_keep(struct gs_gpu_snapshot *s, const bool *keep)
+{
+	uint32_t kept = 0, to = 0;
+
+	for (uint32_t i = 0; i < s->n_processes; i++) {
+		uint32_t gpu = s->process[i].gpu, before = 0;
+
+		if (gpu >= s->n_gpus || !keep[gpu])
+			continue;
+		for (uint32_t j = 0; j < gpu; j++)
+			before += keep[j];
+		s->process[to] = s->process[i];
+		s->process[to++].gpu = before;
+	}
+	s->n_processes = to;
+	for (uint32_t i = 0; i < s->n_gpus; i++) {
+		if (!keep[i])
+			continue;
+		s->info[kept] = s->info[i];
+		s->sample[kept++] = s->sample[i];
+	}
+	s->n_gpus = kept;
+}

@@ -189,6 +189,9 @@ struct gs_gpu_snapshot {
 
 void gs_gpu_snapshot_free(struct gs_gpu_snapshot **snapshot);
 
+/* Leave only the GPUs (and their processes) for which keep is true; n_gpus of them. */
+void gs_gpu_snapshot_keep(struct gs_gpu_snapshot *snapshot, const bool *keep);
+
 /* A deep copy; NULL: no memory. */
 struct gs_gpu_snapshot *gs_gpu_snapshot_copy(const struct gs_gpu_snapshot *snapshot);
 

@@ -164,4 +164,58 @@
 	X(NVLINK_TX_BPS, "nvlink_tx_bytes_per_second", BPS, GAUGE, "gpu_nvlink_bytes_per_second",  \
 	  "direction", "tx", "nvl-tx/s", "Bytes a second over all NVLinks; tx: sent by the GPU.")  \
 	X(NVLINK_RX_BPS, "nvlink_rx_bytes_per_second", BPS, GAUGE, "gpu_nvlink_bytes_per_second",  \
-	  "direction", "rx", "nvl-rx/s", "Bytes a second over all NVLinks; tx: sent by the GPU.")
+	  "direction", "rx", "nvl-rx/s", "Bytes a second over all NVLinks; tx: sent by the GPU.")  \
+	X(TEMP_GPU_MAX, "gpu_max_temperature_celsius", CELSIUS, GAUGE,                             \
+	  "gpu_temperature_limit_celsius", "limit", "operating", "t-max",                          \
+	  "Temperature at which the GPU acts.")                                                    \
+	X(POWER_LIMIT_MIN, "power_limit_min_watts", WATTS, GAUGE, "gpu_power_limit_watts",         \
+	  "limit", "min", "cap-min", "Limits of power.")                                           \
+	X(CLOCK_GRAPHICS_MAX, "graphics_clock_max_hertz", HERTZ, GAUGE, "gpu_clock_max_hertz",     \
+	  "domain", "graphics", "gr-max", "Highest clock.")                                        \
+	X(CLOCK_VIDEO_MAX, "video_clock_max_hertz", HERTZ, GAUGE, "gpu_clock_max_hertz", "domain", \
+	  "video", "vid-max", "Highest clock.")                                                    \
+	X(THROTTLE_BOARD_LIMIT, "throttle_board_limit_seconds", SECONDS, COUNTER,                  \
+	  "gpu_throttle_seconds", "reason", "board_limit", "thr-brd",                              \
+	  "Time for which clocks were held down.")                                                 \
+	X(THROTTLE_LOW_UTIL, "throttle_low_utilization_seconds", SECONDS, COUNTER,                 \
+	  "gpu_throttle_seconds", "reason", "low_utilization", "thr-low",                          \
+	  "Time for which clocks were held down.")                                                 \
+	X(THROTTLE_RELIABILITY, "throttle_reliability_seconds", SECONDS, COUNTER,                  \
+	  "gpu_throttle_seconds", "reason", "reliability", "thr-rel",                              \
+	  "Time for which clocks were held down.")                                                 \
+	X(PCIE_CORRECTABLE, "pcie_correctable_errors", NONE, COUNTER, "gpu_pcie_errors", "kind",   \
+	  "correctable", "pcie-c", "Errors of the PCIe link.")                                     \
+	X(PCIE_NON_FATAL, "pcie_non_fatal_errors", NONE, COUNTER, "gpu_pcie_errors", "kind",       \
+	  "non_fatal", "pcie-nf", "Errors of the PCIe link.")                                      \
+	X(PCIE_FATAL, "pcie_fatal_errors", NONE, COUNTER, "gpu_pcie_errors", "kind", "fatal",      \
+	  "pcie-f", "Errors of the PCIe link.")                                                    \
+	X(NVLINK_CRC, "nvlink_crc_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind", "crc",      \
+	  "nvl-crc", "Errors of all NVLinks.")                                                     \
+	X(NVLINK_REPLAY, "nvlink_replay_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind",       \
+	  "replay", "nvl-rpl", "Errors of all NVLinks.")                                           \
+	X(NVLINK_RECOVERY, "nvlink_recovery_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind",   \
+	  "recovery", "nvl-rec", "Errors of all NVLinks.")                                         \
+	X(ECC_NOW_CORRECTED, "ecc_volatile_corrected_errors", NONE, COUNTER,                       \
+	  "gpu_ecc_volatile_errors", "kind", "corrected", "ecc-vc",                                \
+	  "Memory errors since the driver was loaded.")                                            \
+	X(ECC_NOW_UNCORRECTED, "ecc_volatile_uncorrected_errors", NONE, COUNTER,                   \
+	  "gpu_ecc_volatile_errors", "kind", "uncorrected", "ecc-vu",                              \
+	  "Memory errors since the driver was loaded.")                                            \
+	X(ECC_DRAM_CORRECTED, "ecc_dram_corrected_errors", NONE, COUNTER, "gpu_ecc_dram_errors",   \
+	  "kind", "corrected", "ecc-dc", "Errors of device memory over the life of the GPU.")      \
+	X(ECC_DRAM_UNCORRECTED, "ecc_dram_uncorrected_errors", NONE, COUNTER,                      \
+	  "gpu_ecc_dram_errors", "kind", "uncorrected", "ecc-du",                                  \
+	  "Errors of device memory over the life of the GPU.")                                     \
+	X(ECC_SRAM_CORRECTED, "ecc_sram_corrected_errors", NONE, COUNTER, "gpu_ecc_sram_errors",   \
+	  "kind", "corrected", "ecc-sc", "Errors of memory on the chip over the life of the GPU.") \
+	X(ECC_SRAM_UNCORRECTED, "ecc_sram_uncorrected_errors", NONE, COUNTER,                      \
+	  "gpu_ecc_sram_errors", "kind", "uncorrected", "ecc-su",                                  \
+	  "Errors of memory on the chip over the life of the GPU.")                                \
+	X(RETIRED_PENDING, "retired_page_pending", NONE, GAUGE, "gpu_retired_page_pending", "",    \
+	  "", "ret-pend", "1 when pages wait for a reset to be given up.")                         \
+	X(PIPE_DFMA, "tensor_fp64_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe",    \
+	  "tensor_fp64", "t-fp64", "Share of cycles in which a pipe of the SMs was active.")       \
+	X(PIPE_HMMA, "tensor_half_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe",    \
+	  "tensor_half", "t-half", "Share of cycles in which a pipe of the SMs was active.")       \
+	X(PIPE_IMMA, "tensor_integer_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe", \
+	  "tensor_integer", "t-int", "Share of cycles in which a pipe of the SMs was active.")

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "model/gpu_record.h"
+
 #define STRING_MAX_BYTES 4096
 
 static const uint16_t least_bytes[GS_REC_COUNT] = {
@@ -24,6 +26,12 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_SAMPLE] = sizeof(struct gs_rec_sample),
 	[GS_REC_VALUES] = sizeof(struct gs_rec_values),
 	[GS_REC_USE] = sizeof(struct gs_rec_use),
+	[GS_REC_GPU_INFO] = sizeof(struct gs_rec_gpu_info),
+	[GS_REC_GPU_SAMPLE] = sizeof(struct gs_rec_gpu_sample),
+	[GS_REC_GPU_PROCESS] = sizeof(struct gs_rec_gpu_process),
+	[GS_REC_GPU_EVENT] = sizeof(struct gs_rec_gpu_event),
+	[GS_REC_HOST_SAMPLE] = sizeof(struct gs_rec_host_sample),
+	[GS_REC_HOST_PROCESS] = sizeof(struct gs_rec_host_process),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,

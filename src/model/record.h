@@ -41,6 +41,13 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_SAMPLE = 15,
 		      GS_REC_VALUES = 16,
 		      GS_REC_USE = 17,
+		      /* of samples: model/gpu_record.h */
+		      GS_REC_GPU_INFO = 20,
+		      GS_REC_GPU_SAMPLE = 21,
+		      GS_REC_GPU_PROCESS = 22,
+		      GS_REC_GPU_EVENT = 23,
+		      GS_REC_HOST_SAMPLE = 24,
+		      GS_REC_HOST_PROCESS = 25,
 		      GS_REC_COUNT
 };
 
@@ -66,6 +73,7 @@ struct gs_rec_session {
 enum gs_session_mode {
 	GS_SESSION_EVENTS = 1,  /* whole events */
 	GS_SESSION_SUMMARY = 2, /* aggregated in the kernel */
+	GS_SESSION_SAMPLES = 3, /* no calls: how GPUs, machine and processes were over time */
 };
 
 /* text_bytes of text, not terminated, padded with zeros. */

@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "export/export.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "model/record.h"
 #include "replay_main.h"
 

@@ -9,7 +9,7 @@ import sys
 
 gpuscope, folder = sys.argv[1:]
 wrong = []
-for command in ("trace", "report"):
+for command in ("agent", "gpu", "trace", "report", "top"):
     run = subprocess.run([gpuscope, command, "--help"], capture_output=True, text=True,
                          env={**os.environ, "ARGP_HELP_FMT": "rmargin=200"})
     if run.returncode != 0:
@@ -21,8 +21,8 @@ for command in ("trace", "report"):
             told |= {option for option in found.groups() if option}
     if "--help" not in told or len(told) < 6:
         sys.exit(f"cannot read the help of gpuscope {command}: found {sorted(told)}")
-    path = os.path.join(folder, f"gpuscope-{command}.1")
-    page = open(path).read().replace("\\-", "-").split(".SH OPTIONS")[1].split(".SH EXIT")[0]
+    path = os.path.join(folder, f"gpuscope-{command}.{8 if command == 'agent' else 1}")
+    page = open(path).read().replace("\\-", "-").split(".SH OPTIONS")[1].split(".SH EXIT")[0].split(".SH CONFIGURATION")[0]
     heads = [lines[1] for lines in (part.split("\n") for part in page.split(".TP")[1:])]
     has = set(re.findall(r"(?<![\w-])(--[a-z-]+|-[\w?])", "\n".join(heads)))
     wrong += [f"{path}: {option} is missing" for option in sorted(told - has)]

@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "export/export.h"
-#include "export/text.h"
+#include "text/text.h"
 #include "summary_sample.h"
 
 static char *render(const struct gs_summary *s, enum gs_summary_format format,

@@ -706,6 +706,53 @@ static void killed(void **state)
 	}
 }
 
+/* From the last frame to the first, and then on from each: what comes is what came. */
+static void places(void **state)
+{
+	struct gs_journal_options o = {.size = sizeof(o), .frame_bytes = 1000};
+	struct memory_file f = memory_file();
+	struct gs_journal_place place[64];
+	struct gs_buf seen[64], b = records();
+	struct gs_journal_reader *r = NULL;
+	struct gs_batch batch;
+	struct gs_err err;
+	size_t n = 0;
+	int e;
+
+	put_definitions(&b);
+	for (uint64_t i = 0; i < 200; i++)
+		put_call(&b, i);
+	put_end(&b);
+	write_file(f.path, &o, &b);
+	assert_int_equal(gs_journal_open(f.path, &r, &err), 0);
+	for (;; n++) {
+		assert_true(n < GS_ARRAY_LEN(place));
+		gs_journal_tell(r, &place[n]);
+		e = gs_journal_next(r, &batch);
+		if (e)
+			break;
+		seen[n] = GS_BUF_INIT(1u << 20);
+		assert_int_equal(gs_buf_put(&seen[n], batch.data, batch.bytes), 0);
+	}
+	assert_int_equal(e, GS_JOURNAL_EOF);
+	assert_true(n > 10);
+	for (size_t i = n; i-- > 0;) {
+		assert_int_equal(gs_journal_seek(r, &place[i]), 0);
+		for (size_t k = i; k < n && k < i + 3; k++) {
+			assert_int_equal(gs_journal_next(r, &batch), 0);
+			assert_int_equal(batch.bytes, seen[k].bytes);
+			assert_memory_equal(batch.data, seen[k].data, batch.bytes);
+		}
+	}
+	assert_int_equal(gs_journal_seek(r, &place[n]), 0);
+	assert_int_equal(gs_journal_next(r, &batch), GS_JOURNAL_EOF);
+	while (n--)
+		gs_buf_fini(&seen[n]);
+	gs_journal_reader_close(&r);
+	gs_buf_fini(&b);
+	close(f.fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -728,6 +775,7 @@ int main(void)
 		cmocka_unit_test(cannot_open),
 		cmocka_unit_test(later_minor_version),
 		cmocka_unit_test(killed),
+		cmocka_unit_test(places),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

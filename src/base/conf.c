@@ -1,0 +1,454 @@
+/*
+ * Reading a configuration: libyaml makes a tree whose nodes know where they stood, and the tree is
+ * walked against the tables. The tree may hold cycles (an alias inside its own anchor); the walk
+ * goes only as deep as the tables do.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <yaml.h>
+
+#include "base/conf.h"
+#include "base/conf_int.h"
+
+#define PATH_MAX_BYTES 128
+#define MARKS_MAX      256
+
+struct mark {
+	char path[PATH_MAX_BYTES];
+	size_t line, column; /* from 1 */
+};
+
+struct gs_conf_where {
+	const char *name;
+	struct mark marks[MARKS_MAX]; /* keys and sections in the order of the file */
+	size_t n_marks;
+};
+
+struct walk {
+	const struct gs_conf_schema *schema;
+	struct gs_conf_where *where;
+	yaml_document_t *document;
+	char *conf;
+	struct gs_err *err;
+};
+
+static int fail_at(const struct gs_conf_where *where, size_t line, size_t column,
+		   struct gs_err *err, const char *fmt, ...) GS_PRINTF(5, 6);
+
+static int fail_at(const struct gs_conf_where *where, size_t line, size_t column,
+		   struct gs_err *err, const char *fmt, ...)
+{
+	char text[640];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return gs_err_set(err, -EINVAL, "%s:%zu:%zu: %s", where->name, line, column, text);
+}
+
+static int fail_node(const struct walk *w, const yaml_node_t *node, const char *text)
+{
+	return fail_at(w->where, node->start_mark.line + 1, node->start_mark.column + 1, w->err,
+		       "%s", text);
+}
+
+static const struct gs_conf_section *find_section(const struct gs_conf_schema *schema,
+						  const char *path)
+{
+	for (size_t i = 0; i < schema->n_sections; i++)
+		if (strcmp(schema->sections[i].name, path) == 0)
+			return &schema->sections[i];
+	return NULL;
+}
+
+/* The part of a section's name behind "path." up to the next dot; false: it is not below path. */
+static bool next_part(const char *name, const char *path, char *out, size_t bytes)
+{
+	size_t n = strlen(path), m;
+
+	if (n) {
+		if (strncmp(name, path, n) != 0 || name[n] != '.')
+			return false;
+		name += n + 1;
+	}
+	m = strcspn(name, ".");
+	if (!m || m >= bytes)
+		return false;
+	memcpy(out, name, m);
+	out[m] = '\0';
+	return true;
+}
+
+static bool is_mapping_of_schema(const struct gs_conf_schema *schema, const char *path,
+				 const char *key)
+{
+	char part[PATH_MAX_BYTES];
+
+	for (size_t i = 0; i < schema->n_sections; i++)
+		if (next_part(schema->sections[i].name, path, part, sizeof(part)) &&
+		    strcmp(part, key) == 0)
+			return true;
+	return false;
+}
+
+/* The name of this mapping that is nearest to what was written; "" when none is near. */
+static void suggest(const struct gs_conf_schema *schema, const char *path, const char *written,
+		    char *out, size_t bytes)
+{
+	const struct gs_conf_section *section = find_section(schema, path);
+	unsigned best = (unsigned)strlen(written) / 2 + 1, d;
+	char part[PATH_MAX_BYTES];
+
+	out[0] = '\0';
+	if (best > 5)
+		best = 5;
+	for (size_t i = 0; section && i < section->n_keys; i++)
+		if ((d = gs_conf_distance(written, section->keys[i].name)) < best) {
+			best = d;
+			snprintf(out, bytes, "%s", section->keys[i].name);
+		}
+	for (size_t i = 0; i < schema->n_sections; i++)
+		if (next_part(schema->sections[i].name, path, part, sizeof(part)) &&
+		    (d = gs_conf_distance(written, part)) < best) {
+			best = d;
+			snprintf(out, bytes, "%s", part);
+		}
+}
+
+static int refuse_unknown(const struct walk *w, const char *path, const char *written,
+			  const yaml_node_t *node)
+{
+	char near[PATH_MAX_BYTES], text[400];
+	int n;
+
+	suggest(w->schema, path, written, near, sizeof(near));
+	n = snprintf(text, sizeof(text), "unknown key \"%.60s\"", written);
+	if (path[0])
+		n += snprintf(text + n, sizeof(text) - (size_t)n, " in %s", path);
+	if (near[0])
+		snprintf(text + n, sizeof(text) - (size_t)n, "; did you mean \"%s\"?", near);
+	else
+		snprintf(text + n, sizeof(text) - (size_t)n,
+			 "; `--print-config` shows all there are");
+	return fail_node(w, node, text);
+}
+
+static int remember(const struct walk *w, const char *path, const yaml_node_t *node)
+{
+	struct gs_conf_where *where = w->where;
+	char text[PATH_MAX_BYTES + 64];
+	struct mark *m;
+
+	for (size_t i = 0; i < where->n_marks; i++)
+		if (strcmp(where->marks[i].path, path) == 0) {
+			snprintf(text, sizeof(text), "%s is given twice, first on line %zu", path,
+				 where->marks[i].line);
+			return fail_node(w, node, text);
+		}
+	if (where->n_marks == MARKS_MAX)
+		return fail_node(w, node, "more keys than any configuration has");
+	m = &where->marks[where->n_marks++];
+	snprintf(m->path, sizeof(m->path), "%s", path);
+	m->line = node->start_mark.line + 1;
+	m->column = node->start_mark.column + 1;
+	return 0;
+}
+
+static int walk_value(const struct walk *w, const struct gs_conf_section *section,
+		      const struct gs_conf_key *key, const yaml_node_t *value)
+{
+	char expected[512], text[600];
+	struct gs_err why = {{0}};
+	int r;
+
+	if (value->type != YAML_SCALAR_NODE) {
+		snprintf(text, sizeof(text), "%s takes %s, not a %s", key->name,
+			 gs_conf_expects(key, expected, sizeof(expected)),
+			 value->type == YAML_MAPPING_NODE ? "mapping" : "list");
+		return fail_node(w, value, text);
+	}
+	r = gs_conf_set(key, (const char *)value->data.scalar.value, value->data.scalar.length,
+			w->conf + section->offset, &why);
+	return r < 0 ? fail_node(w, value, why.text) : 0;
+}
+
+static int walk_mapping(const struct walk *w, const char *path, const yaml_node_t *node);
+
+static int walk_pair(const struct walk *w, const char *path, const yaml_node_t *name,
+		     const yaml_node_t *value)
+{
+	const struct gs_conf_section *section = find_section(w->schema, path);
+	const char *written;
+	char full[PATH_MAX_BYTES];
+	int r;
+
+	if (name->type != YAML_SCALAR_NODE ||
+	    strlen((const char *)name->data.scalar.value) != name->data.scalar.length)
+		return fail_node(w, name, "a key is a plain word");
+	written = (const char *)name->data.scalar.value;
+	if ((size_t)snprintf(full, sizeof(full), "%s%s%s", path, path[0] ? "." : "", written) >=
+	    sizeof(full))
+		return refuse_unknown(w, path, written, name);
+	for (size_t i = 0; section && i < section->n_keys; i++)
+		if (strcmp(section->keys[i].name, written) == 0) {
+			r = remember(w, full, name);
+			return r < 0 ? r : walk_value(w, section, &section->keys[i], value);
+		}
+	if (!is_mapping_of_schema(w->schema, path, written))
+		return refuse_unknown(w, path, written, name);
+	r = remember(w, full, name);
+	return r < 0 ? r : walk_mapping(w, full, value);
+}
+
+static int walk_mapping(const struct walk *w, const char *path, const yaml_node_t *node)
+{
+	char text[PATH_MAX_BYTES + 64];
+
+	/* "http:" with nothing below is a section that changes nothing. */
+	if (node->type == YAML_SCALAR_NODE && node->data.scalar.length == 0 &&
+	    node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+		return 0;
+	if (node->type != YAML_MAPPING_NODE) {
+		snprintf(text, sizeof(text), "%s takes keys and values, not a %s",
+			 path[0] ? path : "a configuration",
+			 node->type == YAML_SCALAR_NODE ? "single value" : "list");
+		return fail_node(w, node, text);
+	}
+	for (yaml_node_pair_t *p = node->data.mapping.pairs.start; p < node->data.mapping.pairs.top;
+	     p++) {
+		int r = walk_pair(w, path, yaml_document_get_node(w->document, p->key),
+				  yaml_document_get_node(w->document, p->value));
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Where a byte of the text stands; libyaml's reader tells only how many bytes it had taken. */
+static void place_of(const char *text, size_t bytes, size_t offset, size_t *ret_line,
+		     size_t *ret_column)
+{
+	*ret_line = *ret_column = 1;
+	for (size_t i = 0; i < offset && i < bytes; i++)
+		if (text[i] == '\n') {
+			++*ret_line;
+			*ret_column = 1;
+		} else {
+			++*ret_column;
+		}
+}
+
+static int fail_yaml(const yaml_parser_t *p, const struct gs_conf_where *where, const char *text,
+		     size_t bytes, struct gs_err *err)
+{
+	size_t line, column;
+
+	if (p->error == YAML_MEMORY_ERROR)
+		return -ENOMEM;
+	if (p->error == YAML_READER_ERROR) {
+		place_of(text, bytes, p->problem_offset, &line, &column);
+		return fail_at(where, line, column, err, "not UTF-8 text: %s",
+			       p->problem ? p->problem : "unreadable");
+	}
+	return fail_at(where, p->problem_mark.line + 1, p->problem_mark.column + 1, err,
+		       "not YAML: %s%s%s", p->problem ? p->problem : "unreadable",
+		       p->context ? " " : "", p->context ? p->context : "");
+}
+
+static int walk_document(struct walk *w, yaml_parser_t *parser, const char *text, size_t bytes)
+{
+	yaml_document_t document, second;
+	yaml_node_t *root;
+	int r = 0;
+
+	if (!yaml_parser_load(parser, &document))
+		return fail_yaml(parser, w->where, text, bytes, w->err);
+	w->document = &document;
+	root = yaml_document_get_root_node(&document);
+	if (root)
+		r = walk_mapping(w, "", root);
+	yaml_document_delete(&document);
+	if (r < 0 || !root)
+		return r;
+	if (!yaml_parser_load(parser, &second))
+		return fail_yaml(parser, w->where, text, bytes, w->err);
+	root = yaml_document_get_root_node(&second);
+	if (root)
+		r = fail_node(w, root, "a second document (\"---\"): there is only one");
+	yaml_document_delete(&second);
+	return r;
+}
+
+int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const void *text,
+		  size_t bytes, void *ret_conf, struct gs_err *err)
+{
+	GS_FREE struct gs_conf_where *where = calloc(1, sizeof(*where));
+	GS_FREE char *conf = calloc(1, schema->bytes);
+	struct walk w = {schema, where, NULL, conf, err};
+	yaml_parser_t parser;
+	int r;
+
+	if (!where || !conf || !yaml_parser_initialize(&parser))
+		return -ENOMEM;
+	where->name = name;
+	gs_conf_defaults(schema, conf);
+	yaml_parser_set_input_string(&parser, text ? text : "", bytes);
+	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
+	r = walk_document(&w, &parser, text, bytes);
+	yaml_parser_delete(&parser);
+	if (r == 0 && schema->check)
+		r = schema->check(conf, where, err);
+	if (r == 0)
+		memcpy(ret_conf, conf, schema->bytes);
+	return r;
+}
+
+int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *ret_conf,
+		 struct gs_err *err)
+{
+	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	GS_FREE char *text = malloc(GS_CONF_FILE_MAX + 1);
+	size_t bytes = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return gs_err_set(err, -errno, "cannot read the configuration %s: %s", path,
+				  strerror(errno));
+	if (!text)
+		return -ENOMEM;
+	while (bytes <= GS_CONF_FILE_MAX && n > 0) {
+		n = read(fd, text + bytes, GS_CONF_FILE_MAX + 1 - bytes);
+		if (n < 0 && errno == EINTR)
+			n = 1;
+		else if (n < 0)
+			return gs_err_set(err, -errno, "cannot read the configuration %s: %s", path,
+					  strerror(errno));
+		else
+			bytes += (size_t)n;
+	}
+	if (bytes > GS_CONF_FILE_MAX)
+		return gs_err_set(err, -EFBIG, "%s is larger than 1 MiB: no configuration is",
+				  path);
+	return gs_conf_parse(schema, path, text, bytes, ret_conf, err);
+}
+
+int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs_err *err,
+		   const char *fmt, ...)
+{
+	size_t line = 1, column = 1, best = 0;
+	char text[640];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	for (size_t i = 0; i < where->n_marks; i++) {
+		const struct mark *m = &where->marks[i];
+		size_t n = strlen(m->path);
+
+		/* The key itself, or the deepest section around it that is there. */
+		if (n > best && strncmp(m->path, key, n) == 0 && (!key[n] || key[n] == '.')) {
+			best = n;
+			line = m->line;
+			column = m->column;
+		}
+	}
+	return fail_at(where, line, column, err, "%s", text);
+}
+
+void gs_conf_defaults(const struct gs_conf_schema *schema, void *ret_conf)
+{
+	memset(ret_conf, 0, schema->bytes);
+	for (size_t i = 0; i < schema->n_sections; i++) {
+		const struct gs_conf_section *s = &schema->sections[i];
+
+		for (size_t k = 0; k < s->n_keys; k++) {
+			const char *preset = s->keys[k].preset;
+			int r = gs_conf_set(&s->keys[k], preset, strlen(preset),
+					    (char *)ret_conf + s->offset, NULL);
+
+			assert(r == 0);
+			(void)r;
+		}
+	}
+}
+
+static int print_comment(struct gs_buf *out, unsigned indent, const char *comment)
+{
+	int r = 0;
+
+	while (r == 0 && *comment) {
+		int n = (int)strcspn(comment, "\n");
+
+		r = gs_buf_printf(out, "%*s# %.*s\n", (int)indent, "", n, comment);
+		comment += n;
+		comment += *comment == '\n';
+	}
+	return r;
+}
+
+/* Whether a section before this one has told of the same key in the same words. */
+static bool told_before(const struct gs_conf_schema *schema, size_t section,
+			const struct gs_conf_key *key)
+{
+	for (size_t i = 0; i < section; i++)
+		for (size_t k = 0; k < schema->sections[i].n_keys; k++) {
+			const struct gs_conf_key *other = &schema->sections[i].keys[k];
+
+			if (strcmp(other->name, key->name) == 0 &&
+			    strcmp(other->comment, key->comment) == 0)
+				return true;
+		}
+	return false;
+}
+
+static int print_key(struct gs_buf *out, unsigned indent, const struct gs_conf_key *key, bool told)
+{
+	/* A preset is plain YAML unless it is empty or text. */
+	const char *quote = key->kind == GS_CONF_TEXT ? "\"" : "";
+	char expected[512];
+	int r = told ? 0 : print_comment(out, indent, key->comment);
+
+	if (r == 0 && !told && key->kind != GS_CONF_TEXT && key->kind != GS_CONF_BOOL)
+		r = gs_buf_printf(out, "%*s# (%s)\n", (int)indent, "",
+				  gs_conf_expects(key, expected, sizeof(expected)));
+	if (r == 0)
+		r = gs_buf_printf(out, "%*s%s: %s%s%s\n", (int)indent, "", key->name, quote,
+				  key->preset, quote);
+	return r;
+}
+
+int gs_conf_print(const struct gs_conf_schema *schema, struct gs_buf *out)
+{
+	int r = print_comment(out, 0, schema->comment);
+	const char *open = ""; /* the top mapping that is open */
+
+	for (size_t i = 0; r == 0 && i < schema->n_sections; i++) {
+		const struct gs_conf_section *s = &schema->sections[i];
+		const char *dot = strchr(s->name, '.');
+		int top = dot ? (int)(dot - s->name) : (int)strlen(s->name);
+		unsigned indent = dot ? 2 : 0;
+
+		r = gs_buf_puts(out, "\n");
+		/* A mapping in a mapping whose outer one is not a section of its own. */
+		if (r == 0 && dot && strncmp(open, s->name, (size_t)top + 1) != 0 &&
+		    !(strncmp(open, s->name, (size_t)top) == 0 &&
+		      (open[top] == '\0' || open[top] == '.')))
+			r = gs_buf_printf(out, "%.*s:\n", top, s->name);
+		open = s->name;
+		if (r == 0)
+			r = print_comment(out, indent, s->comment);
+		if (r == 0)
+			r = gs_buf_printf(out, "%*s%s:\n", (int)indent, "",
+					  dot ? dot + 1 : s->name);
+		for (size_t k = 0; r == 0 && k < s->n_keys; k++)
+			r = print_key(out, indent + 2, &s->keys[k],
+				      told_before(schema, i, &s->keys[k]));
+	}
+	return r;
+}

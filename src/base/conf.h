@@ -1,0 +1,83 @@
+/*
+ * Configuration files: YAML, read by libyaml, checked against tables of ours. One table tells what
+ * a key is called, what it takes, what it is without one, and the comment that a person reads; from
+ * it come the parser, its messages and the commented default file. To add a section is to add a
+ * table.
+ *
+ * Every message starts with FILE:LINE:COLUMN and says what was found and what is expected.
+ */
+#ifndef GS_BASE_CONF_H
+#define GS_BASE_CONF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define GS_CONF_FILE_MAX (1U << 20) /* bytes of a file */
+
+enum gs_conf_kind {
+	GS_CONF_NONE = 0,
+	GS_CONF_BOOL = 1,     /* bool: true, false, yes, no, on, off */
+	GS_CONF_NUMBER = 2,   /* int64_t, from min to max */
+	GS_CONF_DURATION = 3, /* uint64_t ns, from min to max: "100ms", "1s", "1m", "1h" */
+	GS_CONF_RATIO = 4,    /* double, 0 to 1, also as "5%" */
+	GS_CONF_TEXT = 5,     /* char[bytes], terminated */
+	GS_CONF_CHOICE = 6,   /* int, an index into choices */
+};
+
+struct gs_conf_key {
+	const char *name;
+	enum gs_conf_kind kind;
+	size_t offset;                   /* in the section's struct */
+	const char *preset;              /* the default, as one writes it in the file */
+	const char *comment;             /* lines of at most 90 columns, without "# " */
+	int64_t min, max;                /* of NUMBER and DURATION (ns) */
+	size_t bytes;                    /* of TEXT */
+	const char *const *choices;      /* of CHOICE, ends with NULL */
+	bool (*valid)(const char *text); /* of TEXT; NULL: any. The empty text is "not set" */
+	const char *expects;             /* of TEXT with valid: "ADDRESS:PORT, ..." */
+};
+
+struct gs_conf_section {
+	const char *name;    /* "http", or "sampling.basic" for a mapping in a mapping */
+	const char *comment; /* "" none */
+	size_t offset;       /* of its struct in the whole */
+	const struct gs_conf_key *keys;
+	size_t n_keys;
+};
+
+struct gs_conf_where; /* where each key stands in the file that is being read */
+
+struct gs_conf_schema {
+	const char *comment; /* at the head of the default file */
+	size_t bytes;        /* of the whole struct */
+	const struct gs_conf_section *sections;
+	size_t n_sections;
+	/* What no single key can tell: returns 0 or what gs_conf_refuse() returned. May be NULL. */
+	int (*check)(const void *conf, const struct gs_conf_where *where, struct gs_err *err);
+};
+
+/* The struct with every default. Asserts that the table's own defaults are valid. */
+void gs_conf_defaults(const struct gs_conf_schema *schema, void *ret_conf);
+
+/* Read text (a whole file, called name in messages). ret_conf is written only on success. -EINVAL
+ * with err, or -ENOMEM. */
+int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const void *text,
+		  size_t bytes, void *ret_conf, struct gs_err *err);
+
+/* The same with a file. Also -ENOENT, -EACCES, ... with err. */
+int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *ret_conf,
+		 struct gs_err *err);
+
+/* For schema->check: the key ("http.tls_key") is refused where it stands (or where its section
+ * stands when it is not given). Returns -EINVAL. */
+int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs_err *err,
+		   const char *fmt, ...) GS_PRINTF(4, 5);
+
+/* The commented default file. Parsing it gives gs_conf_defaults(). */
+int gs_conf_print(const struct gs_conf_schema *schema, struct gs_buf *out);
+
+#endif

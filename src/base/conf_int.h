@@ -1,0 +1,18 @@
+/* Between the files of configuration: one scalar and its key. */
+#ifndef GS_BASE_CONF_INT_H
+#define GS_BASE_CONF_INT_H
+
+#include "base/conf.h"
+
+/* Store text at base (the section's struct). 0, or -EINVAL and what is expected in err. */
+int gs_conf_set(const struct gs_conf_key *key, const char *text, size_t bytes, void *base,
+		struct gs_err *err);
+
+/* What the key takes, in words: "a duration from 100ms to 1h". */
+const char *gs_conf_expects(const struct gs_conf_key *key, char *out, size_t bytes);
+
+/* Changes needed to make b of a (letters put in, left out, changed,
+ * or swapped with the next); names longer than 63 bytes are never near. */
+unsigned gs_conf_distance(const char *a, const char *b);
+
+#endif

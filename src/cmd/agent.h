@@ -1,0 +1,150 @@
+/*
+ * The daemon of a node. The main thread reads the GPUs when a group of values is due, and handles
+ * signals; the HTTP server's thread renders what was read last. Between them stands struct
+ * agent_state with its lock.
+ */
+#ifndef GS_CMD_AGENT_H
+#define GS_CMD_AGENT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/conf.h"
+#include "gpu/gpu.h"
+#include "http/http.h"
+#include "prom/prom.h"
+
+/* --- agent_conf.c: the configuration --- */
+
+enum agent_group {
+	AGENT_BASIC,
+	AGENT_PROCESSES,
+	AGENT_GPM,
+	AGENT_LINKS,
+	AGENT_HEALTH,
+	AGENT_GROUPS
+};
+
+struct agent_group_conf {
+	bool enabled;
+	uint64_t interval_ns;     /* 0 in the file: that of sampling */
+	uint64_t max_interval_ns; /* as long as nothing changes; not above interval_ns: always that
+				   */
+	double threshold_ratio;
+};
+
+struct agent_conf {
+	struct {
+		uint64_t interval_ns;
+		bool events;
+	} sampling;
+	struct agent_group_conf group[AGENT_GROUPS];
+	struct {
+		char library[256];
+		uint64_t hang_ns;
+		bool accounting;
+	} gpu;
+	struct {
+		char listen[256];
+		char tls_cert[256], tls_key[256], tls_client_ca[256];
+		char token_file[256], basic_auth_file[256];
+		int64_t max_connections;
+		uint64_t timeout_ns;
+	} http;
+	struct {
+		int names; /* enum gs_prom_names */
+		bool processes, links, timestamps;
+		int64_t max_processes;
+		char hostname[256];
+	} metrics;
+};
+
+extern const struct gs_conf_schema agent_conf_schema;
+extern const char *const agent_group_name[AGENT_GROUPS]; /* "basic", ... */
+extern const unsigned agent_group_bit[AGENT_GROUPS];     /* enum gs_gpu_group */
+
+/* After reading: what stands for another key is replaced by that. */
+void agent_conf_resolve(struct agent_conf *conf);
+
+/* --- agent_schedule.c: when which group is due --- */
+
+struct agent_schedule {
+	struct {
+		uint64_t next_ns, interval_ns; /* monotonic; the interval as of now */
+		uint64_t reads, read_ns;       /* how often; when last, 0 never */
+	} group[AGENT_GROUPS];
+	uint64_t events_next_ns;
+	uint64_t missed; /* turns that did not take place: the machine or a reading was too slow */
+	uint64_t lag_ns; /* how late the last turn began */
+};
+
+void agent_schedule_init(struct agent_schedule *s, const struct agent_conf *conf, uint64_t now_ns);
+
+/* The time of the next turn; UINT64_MAX: nothing is ever due. */
+uint64_t agent_schedule_next(const struct agent_schedule *s, const struct agent_conf *conf);
+
+/* Groups (enum gs_gpu_group, ored) that are due now; their next turns are set. */
+unsigned agent_schedule_take(struct agent_schedule *s, const struct agent_conf *conf,
+			     uint64_t now_ns);
+
+/* Whether the values of a group differ by its threshold between two snapshots. */
+bool agent_group_changed(const struct gs_gpu_snapshot *before, const struct gs_gpu_snapshot *now,
+			 enum agent_group group, double threshold_ratio);
+
+/* What was read (before: the snapshot ahead of it, may be NULL) makes intervals shorter or longer.
+ */
+void agent_schedule_adapt(struct agent_schedule *s, const struct agent_conf *conf, unsigned groups,
+			  const struct gs_gpu_snapshot *before, const struct gs_gpu_snapshot *now,
+			  uint64_t now_ns);
+
+/* The group of a value. */
+enum agent_group agent_group_of(enum gs_gpu_field field);
+
+/* --- agent_state.c: what was read last --- */
+
+#define AGENT_XIDS_MAX 1024 /* pairs of GPU and code */
+
+struct agent_state {
+	pthread_mutex_t lock;
+	struct gs_gpu_snapshot *latest; /* owned; groups not read keep their last reading */
+	struct gs_prom_xid *xids;       /* owned */
+	size_t n_xids;
+	uint64_t xids_dropped; /* XIDs for which there was no room */
+	struct agent_conf conf;
+	struct agent_schedule schedule;
+	uint64_t samples, empty_samples; /* readings; those without any GPU */
+	uint64_t sample_ns;              /* of the last reading */
+	uint64_t sampled_ns;             /* monotonic: when it ended; 0 none yet */
+	uint64_t scrapes, scrape_ns, processes_dropped;
+	uint64_t reloads_ok, reloads_failed;
+	bool last_reload_ok;
+	int64_t started_wall_ns;
+	struct gs_http *http; /* lent */
+};
+
+int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
+void agent_state_fini(struct agent_state *state);
+
+/* Put a fresh reading of these groups in place of the last; takes it over. The caller holds no
+ * lock. */
+void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapshot, unsigned groups);
+
+/* Values of groups that were not read come from the snapshot before. 0 or -ENOMEM. */
+int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *before,
+		unsigned groups);
+
+/* --- agent_routes.c: what is served --- */
+
+extern const struct gs_http_route agent_routes[];
+extern const size_t agent_n_routes;
+
+/* --- notify.c: systemd --- */
+
+/* Send "READY=1" and the like to who started us; nothing happens without NOTIFY_SOCKET. */
+void notify_send(const char *text);
+
+/* Half of the time in which systemd wants to hear of us; 0: it does not watch. */
+uint64_t notify_watchdog_ns(void);
+
+#endif

@@ -1,0 +1,476 @@
+/*
+ * gpuscope gpu: GPUs and the processes on them, once or again and again.
+ *
+ * A single reading tells no rates and no shares, so one shot reads twice, a quarter of a second
+ * apart, and shows the second.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+#include "cmd/trace.h"
+#include "export/gpu.h"
+#include "gpu/gpu.h"
+
+#define DEFAULT_WINDOW_NS 250000000ull
+#define HEAD_EVERY        25 /* scrolling lines between two heads, on a terminal */
+#define SELECT_MAX        64
+
+enum {
+	OPT_FORMAT = 256,
+	OPT_FIELDS,
+	OPT_DEVICES,
+	OPT_PROCESSES,
+	OPT_DMON,
+	OPT_PMON,
+	OPT_COMPAT,
+	OPT_TOPOLOGY,
+	OPT_WINDOW,
+	OPT_NVML,
+	OPT_ACCOUNTING,
+};
+
+struct options {
+	struct gs_gpu_options gpu;
+	struct gs_gpu_style style;
+	uint64_t watch_ns, window_ns; /* watch 0: one shot */
+	uint64_t count;               /* 0: no end */
+	bool format_given, topology, list_fields;
+	char *select[SELECT_MAX]; /* pieces of the argument of -i */
+	unsigned n_select;
+	int fields[GS_GPU_FIELD_COUNT];
+};
+
+static volatile sig_atomic_t stop, toggle;
+
+static void on_stop(int signal_number)
+{
+	(void)signal_number;
+	stop = 1;
+}
+
+static void on_toggle(int signal_number)
+{
+	(void)signal_number;
+	toggle = 1;
+}
+
+/* Seconds, fractions too, up to a day. */
+static bool parse_seconds(const char *text, uint64_t *ret_ns)
+{
+	char *end;
+	double s = strtod(text, &end);
+
+	if (!*text || *end || !isfinite(s) || s < 0 || s > 86400)
+		return false;
+	*ret_ns = (uint64_t)(s * 1e9);
+	return true;
+}
+
+static void parse_fields(struct options *o, char *list, struct argp_state *state)
+{
+	char *save, *name;
+
+	if (strcmp(list, "help") == 0) {
+		o->list_fields = true;
+		return;
+	}
+	o->style.n_fields = 0;
+	for (name = strtok_r(list, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
+		int field = gs_gpu_field_by_key(name);
+
+		if (field < 0)
+			argp_error(state, "no field \"%s\": --fields help lists them", name);
+		if (o->style.n_fields < GS_GPU_FIELD_COUNT)
+			o->fields[o->style.n_fields++] = field;
+	}
+	if (!o->style.n_fields)
+		argp_error(state, "--fields takes names: --fields help lists them");
+}
+
+static void check_together(struct options *o, struct argp_state *state)
+{
+	bool scrolls = o->style.view == GS_GPU_VIEW_DMON || o->style.view == GS_GPU_VIEW_PMON;
+
+	if (scrolls && o->style.format != GS_SUMMARY_TABLE)
+		argp_error(state, "--dmon and --pmon are tables: for %s leave them out",
+			   "--format");
+	if (o->style.n_fields && o->style.view != GS_GPU_VIEW_ALL)
+		argp_error(state, "--fields goes with gpuscope's own view, not with --dmon, --pmon "
+				  "or --compat");
+	if (o->style.view == GS_GPU_VIEW_GSWARM && o->style.parts == GS_GPU_PART_PROCESSES)
+		argp_error(state, "gswarm has no values of processes: leave --processes out");
+	if (o->topology && (o->watch_ns || scrolls || o->style.format != GS_SUMMARY_TABLE))
+		argp_error(state, "--topology is one table: leave --watch, --format, --dmon and "
+				  "--pmon out");
+	/* Scrolling lines scroll. */
+	if (scrolls && !o->watch_ns && o->count != 1)
+		o->watch_ns = 1000000000;
+	if (o->count > 1 && !o->watch_ns)
+		o->watch_ns = 1000000000;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+	char *end, *save, *piece;
+	unsigned long n;
+
+	switch (key) {
+	case 'w':
+		if (!parse_seconds(arg, &o->watch_ns) || o->watch_ns < 10000000)
+			argp_error(state, "--watch takes seconds, from 0.01 on");
+		return 0;
+	case 'n':
+		errno = 0;
+		n = strtoul(arg, &end, 10);
+		if (!*arg || *arg == '-' || *end || errno || !n)
+			argp_error(state, "--count takes a number from 1 on");
+		o->count = n;
+		return 0;
+	case 'i':
+		for (piece = strtok_r(arg, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
+			if (o->n_select == SELECT_MAX)
+				argp_error(state, "-i takes at most %d GPUs", SELECT_MAX);
+			o->select[o->n_select++] = piece;
+		}
+		if (!o->n_select)
+			argp_error(state, "-i takes an index, UUID or PCI bus id");
+		return 0;
+	case OPT_FORMAT:
+		if (gs_summary_format_parse(arg, &o->style.format) < 0)
+			argp_error(state, "--format takes table, json, csv or yaml");
+		return 0;
+	case OPT_FIELDS:
+		parse_fields(o, arg, state);
+		return 0;
+	case OPT_DEVICES:
+		o->style.parts |= GS_GPU_PART_DEVICES;
+		return 0;
+	case OPT_PROCESSES:
+		o->style.parts |= GS_GPU_PART_PROCESSES;
+		return 0;
+	case OPT_DMON:
+		o->style.view = GS_GPU_VIEW_DMON;
+		o->style.dmon = arg ? arg : "puc";
+		if (!*o->style.dmon || strspn(o->style.dmon, "pucvmet") != strlen(o->style.dmon))
+			argp_error(state, "--dmon takes letters of p u c v m e t");
+		return 0;
+	case OPT_PMON:
+		o->style.view = GS_GPU_VIEW_PMON;
+		return 0;
+	case OPT_COMPAT:
+		if (strcmp(arg, "eacgm") == 0)
+			o->style.view = GS_GPU_VIEW_EACGM;
+		else if (strcmp(arg, "gswarm") == 0)
+			o->style.view = GS_GPU_VIEW_GSWARM;
+		else
+			argp_error(state, "--compat takes eacgm or gswarm");
+		return 0;
+	case OPT_TOPOLOGY:
+		o->topology = true;
+		return 0;
+	case OPT_WINDOW:
+		if (!parse_seconds(arg, &o->window_ns))
+			argp_error(state, "--window takes seconds; 0 reads once, without rates");
+		return 0;
+	case OPT_NVML:
+		o->gpu.nvml_path = arg;
+		return 0;
+	case OPT_ACCOUNTING:
+		o->gpu.accounting = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "no argument \"%s\": GPUs are chosen with -i", arg);
+		return 0;
+	case ARGP_KEY_END:
+		check_together(o, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* Does this text of -i name the GPU: "0", "0:7" or "0.7" (its part), a UUID or the start of one, a
+ * bus id with or without domain and function. */
+static bool names(const char *text, const struct gs_gpu_info *info)
+{
+	unsigned index, part;
+	int used = 0;
+	size_t n;
+
+	if (sscanf(text, "%u%n", &index, &used) == 1 && text[used] == '\0')
+		return info->index == index;
+	if (sscanf(text, "%u%*1[:.]%u%n", &index, &part, &used) == 2 && text[used] == '\0' &&
+	    info->is_mig)
+		return info->index == index && (unsigned)info->gpu_instance == part;
+	n = strlen(text);
+	if (n >= 8 && strncasecmp(text, info->uuid, n) == 0)
+		return true;
+	/* "3B:00.0", "0000:3B:00.0", "00000000:3B:00.0": the same end. */
+	if (!strchr(text, ':') || n > strlen(info->pci_bus_id) || info->is_mig)
+		return false;
+	if (!strchr(text, '.')) {
+		char whole[40];
+
+		snprintf(whole, sizeof(whole), "%s.0", text);
+		n += 2;
+		return n <= strlen(info->pci_bus_id) &&
+		       strcasecmp(info->pci_bus_id + strlen(info->pci_bus_id) - n, whole) == 0;
+	}
+	return strcasecmp(info->pci_bus_id + strlen(info->pci_bus_id) - n, text) == 0;
+}
+
+/* Leave what -i names. The text that names nothing, or NULL. */
+static const char *choose(const struct options *o, struct gs_gpu_snapshot *s)
+{
+	bool *keep = calloc(s->n_gpus + 1, sizeof(*keep));
+	const char *unknown = NULL;
+
+	for (unsigned i = 0; keep && i < o->n_select; i++) {
+		bool found = false;
+
+		for (unsigned j = 0; j < s->n_gpus; j++)
+			if (names(o->select[i], &s->info[j]))
+				keep[j] = found = true;
+		if (!found && !unknown)
+			unknown = o->select[i];
+	}
+	if (keep && !unknown)
+		gs_gpu_snapshot_keep(s, keep);
+	free(keep);
+	return unknown;
+}
+
+static int print_topology(struct gs_gpu *gpu, const struct gs_gpu_snapshot *s)
+{
+	printf("%-6s", "");
+	for (unsigned i = 0; i < s->n_gpus; i++)
+		if (!s->info[i].is_mig)
+			printf("GPU%-4u", s->info[i].index);
+	puts("NUMA");
+	for (unsigned i = 0; i < s->n_gpus; i++) {
+		if (s->info[i].is_mig)
+			continue;
+		printf("GPU%-3u", s->info[i].index);
+		for (unsigned j = 0; j < s->n_gpus; j++) {
+			const char *how = gs_gpu_topology(gpu, i, j);
+
+			if (!s->info[j].is_mig)
+				printf("%-7s", *how ? how : "-");
+		}
+		if (s->info[i].numa_node >= 0)
+			printf("%d\n", s->info[i].numa_node);
+		else
+			puts("-");
+	}
+	return fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
+}
+
+/* Until then, or until a signal. */
+static void sleep_until(uint64_t mono_ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(mono_ns / 1000000000),
+			      .tv_nsec = (long)(mono_ns % 1000000000)};
+
+	while (!stop && !toggle &&
+	       clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL) == EINTR)
+		;
+}
+
+static int exit_of(const struct gs_gpu_snapshot *s)
+{
+	switch (s->state) {
+	case GS_GPU_STATE_OK:
+	case GS_GPU_STATE_RELEASED:
+		return GS_EXIT_DONE;
+	case GS_GPU_STATE_HUNG:
+		return GS_EXIT_FAILED;
+	default:
+		return GS_EXIT_NOT_PERMITTED;
+	}
+}
+
+static int show(struct options *o, const struct gs_gpu_snapshot *s, uint64_t n,
+		const struct gs_gpu_snapshot *before)
+{
+	bool scrolls = o->style.view == GS_GPU_VIEW_DMON || o->style.view == GS_GPU_VIEW_PMON;
+	int r;
+
+	o->style.head = n == 0 || (scrolls && isatty(STDOUT_FILENO) && n % HEAD_EVERY == 0);
+	o->style.before = before;
+	o->style.stream = o->watch_ns != 0;
+	/* Tables that follow each other are apart. */
+	if (n && !scrolls && o->style.format == GS_SUMMARY_TABLE)
+		putchar('\n');
+	r = gs_gpu_write(stdout, s, &o->style);
+	if (r < 0)
+		gs_say("cannot write: %s", strerror(-r));
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
+/* What is wrong, once for each time that it changes. */
+static void tell_state(const struct gs_gpu_snapshot *s, unsigned *told)
+{
+	if (s->state != *told && s->state != GS_GPU_STATE_OK)
+		gs_say("%s", s->state_text);
+	*told = s->state;
+}
+
+static int run(struct options *o, struct gs_gpu *gpu)
+{
+	struct gs_gpu_snapshot *s = NULL, *before = NULL;
+	bool released = false;
+	uint64_t next_ns, shown = 0;
+	unsigned told = GS_GPU_STATE_OK;
+	const char *unknown = NULL;
+	int r = gs_gpu_read(gpu, &s), status;
+
+	if (r < 0) {
+		gs_say("cannot read the GPUs: %s", strerror(-r));
+		return GS_EXIT_FAILED;
+	}
+	status = exit_of(s);
+	if (status != GS_EXIT_DONE && !s->n_gpus) {
+		gs_say("%s", s->state_text);
+		gs_gpu_snapshot_free(&s);
+		return status;
+	}
+	if (o->topology) {
+		status = print_topology(gpu, s);
+		gs_gpu_snapshot_free(&s);
+		return status;
+	}
+	status = GS_EXIT_DONE;
+	next_ns = gs_clock_mono_ns() +
+		  (o->watch_ns && o->watch_ns < o->window_ns ? o->watch_ns : o->window_ns);
+	if (o->n_select)
+		unknown = choose(o, s);
+	while (!stop && status == GS_EXIT_DONE && !unknown) {
+		if (o->window_ns || shown) {
+			gs_gpu_snapshot_free(&before);
+			before = gs_take(s);
+			sleep_until(next_ns);
+			if (toggle) {
+				toggle = 0;
+				released = !released;
+				if (released)
+					gs_gpu_release(gpu);
+				else
+					gs_gpu_resume(gpu);
+			}
+			if (stop)
+				break;
+			r = gs_gpu_read(gpu, &s);
+			if (r < 0) {
+				gs_say("cannot read the GPUs: %s", strerror(-r));
+				status = GS_EXIT_FAILED;
+				break;
+			}
+			/* A GPU that went away in between is no mistake of the user. */
+			if (o->n_select)
+				choose(o, s);
+		}
+		if (o->watch_ns)
+			tell_state(s, &told);
+		status = show(o, s, shown++, before);
+		if (!o->watch_ns || (o->count && shown >= o->count))
+			break;
+		/* On time, and never faster to catch up. */
+		next_ns += o->watch_ns;
+		if (next_ns < gs_clock_mono_ns())
+			next_ns = gs_clock_mono_ns();
+	}
+	if (unknown) {
+		gs_say("no GPU \"%s\" here: `gpuscope gpu` lists them", unknown);
+		status = GS_EXIT_USAGE;
+	} else if (status == GS_EXIT_DONE && !o->watch_ns && s) {
+		status = exit_of(s);
+		if (status != GS_EXIT_DONE && o->style.format != GS_SUMMARY_TABLE)
+			gs_say("%s", s->state_text);
+	}
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_snapshot_free(&before);
+	return status;
+}
+
+static const struct argp_option option_table[] = {
+	{NULL, 0, NULL, 0, "When:", 1},
+	{"watch", 'w', "SECONDS", 0, "again and again, fractions too (0.1)", 1},
+	{"count", 'n', "N", 0, "stop after N samples (watches each second without -w)", 1},
+	{"window", OPT_WINDOW, "SECONDS", 0,
+	 "time between the two readings of one shot (default 0.25; 0: one reading, no rates)", 1},
+	{NULL, 0, NULL, 0, "What:", 2},
+	{"id", 'i', "GPU[,GPU]", 0,
+	 "by index, UUID (or its start), PCI bus id, or INDEX:PART of a divided GPU", 2},
+	{"devices", OPT_DEVICES, NULL, 0, "only the GPUs", 2},
+	{"processes", OPT_PROCESSES, NULL, 0, "only the processes", 2},
+	{"fields", OPT_FIELDS, "NAME[,NAME]", 0, "values to show; \"help\" lists them", 2},
+	{"topology", OPT_TOPOLOGY, NULL, 0, "how the GPUs are connected, as a matrix", 2},
+	{"accounting", OPT_ACCOUNTING, NULL, 0,
+	 "also processes that ended between two samples (where accounting mode is on)", 2},
+	{NULL, 0, NULL, 0, "How:", 3},
+	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml", 3},
+	{"dmon", OPT_DMON, "GROUPS", OPTION_ARG_OPTIONAL,
+	 "a line for each GPU with the columns of nvidia-smi dmon: p power and heat, u "
+	 "utilization, c clocks, v violations, m memory, e errors, t PCIe (default puc)",
+	 3},
+	{"pmon", OPT_PMON, NULL, 0, "a line for each process with those of nvidia-smi pmon", 3},
+	{"compat", OPT_COMPAT, "NAMES", 0, "names and units of eacgm or gswarm", 3},
+	{NULL, 0, NULL, 0, "Where:", 4},
+	{"nvml", OPT_NVML, "PATH", 0, "NVIDIA's monitoring library, when it is not found", 4},
+	{0},
+};
+
+int gs_cmd_gpu(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = option_table,
+		.parser = parse,
+		.help_filter = gs_cmd_help_filter,
+		.doc = "Values of every GPU and of the processes on it.\v"
+		       "SIGUSR1 lets go of NVIDIA's driver, so that a GPU can be reset or divided; "
+		       "a second one takes it up again.\n"
+		       "Exit status: 0 done, 1 failed (a call of the driver hangs), 2 wrong usage "
+		       "or no such GPU, 3 no GPU or no driver here.",
+	};
+	struct options o = {.window_ns = DEFAULT_WINDOW_NS,
+			    .gpu = {.size = sizeof(o.gpu)},
+			    .style = {.size = sizeof(o.style)}};
+	struct gs_summary_style terminal = {.size = sizeof(terminal)};
+	struct gs_gpu *gpu = NULL;
+	struct sigaction sa = {.sa_handler = on_stop};
+	struct gs_err err = {{0}};
+	int r;
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+		return GS_EXIT_USAGE;
+	if (o.list_fields)
+		return gs_gpu_write_fields(stdout) < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+	o.style.fields = o.fields;
+	summary_style_of(stdout, true, &terminal);
+	o.style.width = terminal.width;
+	o.style.color = terminal.color;
+	/* Events are news: one shot has none, and need not wait for their thread. */
+	o.gpu.groups = GS_GPU_READ_ALL & ~(o.watch_ns ? 0u : (unsigned)GS_GPU_READ_EVENTS);
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sa.sa_handler = on_toggle;
+	if (o.watch_ns)
+		sigaction(SIGUSR1, &sa, NULL);
+	r = gs_gpu_open(&o.gpu, &gpu, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		return GS_EXIT_FAILED;
+	}
+	r = run(&o, gpu);
+	gs_gpu_close(&gpu);
+	return r;
+}

@@ -1,0 +1,51 @@
+/* Among the files of `gpuscope top`. */
+#ifndef GS_CMD_TOP_H
+#define GS_CMD_TOP_H
+
+#include "tui/tui.h"
+
+struct top_options {
+	uint64_t interval_ns;
+	const char *replay, *record; /* files; NULL none */
+	const char *nvml;            /* the library; NULL the usual one */
+	const char *gpus;            /* which; NULL all */
+	struct gs_tui_options tui;
+};
+
+/* --- this machine --- */
+
+struct top_live;
+
+int top_live_new(const struct top_options *options, struct top_live **ret_live, struct gs_err *err);
+
+/* Read now, in the caller's thread, and record it where that was asked for. Not after
+ * top_live_start(). */
+int top_live_read(struct top_live *live, struct gs_node_snapshot **ret_node, struct gs_err *err);
+
+/* From here on a thread reads, and hands over through the source, which is lent. */
+int top_live_start(struct top_live *live, struct gs_tui_source *ret_source, struct gs_err *err);
+
+/* Ends the thread and the recording; 0, or why the recording is not whole. */
+int top_live_close(struct top_live **live, struct gs_err *err);
+
+/* --- a recording --- */
+
+struct top_replay;
+
+int top_replay_open(const struct top_options *options, struct top_replay **ret_replay,
+		    struct gs_err *err);
+void top_replay_close(struct top_replay **replay);
+void top_replay_source(struct top_replay *replay, struct gs_tui_source *ret_source);
+
+/* The last moment, and the one before it (NULL: there is none). */
+int top_replay_last(struct top_replay *replay, struct gs_node_snapshot **ret_before,
+		    struct gs_node_snapshot **ret_node, struct gs_err *err);
+
+/* What reading found wrong, in a line each. */
+void top_replay_tell(const struct top_replay *replay);
+
+/* Only the GPUs that were asked for. -ENODEV: one of them is not there. */
+int top_select(const struct top_options *options, struct gs_node_snapshot *node,
+	       struct gs_err *err);
+
+#endif

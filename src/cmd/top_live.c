@@ -1,0 +1,458 @@
+/*
+ * This machine as a source of moments. One thread reads (a call to a driver may take its time) and
+ * puts moments into a short queue; the screen takes them and never waits for a driver.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+#include "cmd/top.h"
+#include "gpu/gpu.h"
+#include "host/host.h"
+#include "journal/journal.h"
+#include "model/gpu_record.h"
+#include "place/place.h"
+
+#define QUEUE_MAX     16 /* moments that wait; then the oldest is given up */
+#define HANG_NS       2000000000ull
+#define FIRST_NS      250000000ull /* the second reading comes early: rates need two */
+#define RECORD_MAX    (64u << 20)  /* of one moment */
+#define SYNC_EVERY_MS 5000
+
+struct top_live {
+	const struct top_options *options;
+	struct gs_gpu *gpu;
+	struct gs_host *host;    /* of the thread that reads */
+	struct gs_host *ui_host; /* of the screen: signals, environments */
+	struct gs_place *place;
+	uint32_t *pids;
+	size_t room_pids;
+	char name[GS_HOST_NAME_BYTES];
+
+	struct gs_journal *journal; /* NULL: nothing is recorded */
+	struct gs_buf records;
+
+	pthread_t thread;
+	bool has_thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool stop, again; /* again: read at once */
+	uint64_t interval_ns;
+	struct gs_node_snapshot *queue[QUEUE_MAX];
+	size_t n_queue;
+	int error; /* of the thread; it has ended */
+	struct gs_err error_text;
+	int event_fd;
+	_Atomic bool all;
+};
+
+int top_select(const struct top_options *o, struct gs_node_snapshot *node, struct gs_err *err)
+{
+	const char *unmatched;
+
+	if (!o->gpus || node->gpu->state != GS_GPU_STATE_OK)
+		return 0;
+	gs_gpu_snapshot_select(node->gpu, o->gpus, &unmatched);
+	if (unmatched)
+		return gs_err_set(err, -ENODEV,
+				  "no GPU \"%.*s\": give an index, a UUID or a PCI bus id, as "
+				  "`nvidia-smi -L` shows them",
+				  (int)strcspn(unmatched, ","), unmatched);
+	return 0;
+}
+
+/* --- recording --- */
+
+static int put_session(struct top_live *l)
+{
+	struct gs_rec_session *s;
+	struct utsname kernel;
+	int r = 0;
+
+	s = gs_record_put(&l->records, GS_REC_SESSION, sizeof(*s), 0);
+	if (!s)
+		return -ENOMEM;
+	s->version = GS_RECORD_VERSION;
+	s->mode = GS_SESSION_SAMPLES;
+	s->start_ns = gs_clock_boot_ns();
+	s->wall_minus_boot_ns = gs_clock_wall_minus_boot_ns();
+	s->host_str = 1;
+	s->command_str = 2;
+	s->kernel_str = 3;
+	if (uname(&kernel) < 0)
+		kernel.release[0] = '\0';
+	r = gs_record_put_string(&l->records, 1, l->name, strlen(l->name));
+	if (r == 0)
+		r = gs_record_put_string(&l->records, 2, "gpuscope top", strlen("gpuscope top"));
+	if (r == 0)
+		r = gs_record_put_string(&l->records, 3, kernel.release, strlen(kernel.release));
+	return r;
+}
+
+static int push(struct top_live *l)
+{
+	const struct gs_sink *sink = gs_journal_sink(l->journal);
+	struct gs_batch batch = {l->records.data, l->records.bytes};
+	int r = sink->push(sink->ctx, &batch);
+
+	gs_buf_reset(&l->records);
+	return r;
+}
+
+static int record(struct top_live *l, const struct gs_node_snapshot *node, struct gs_err *err)
+{
+	int r = gs_node_encode(&l->records, node);
+
+	if (r == 0)
+		r = push(l);
+	if (r < 0)
+		gs_err_set(err, r, "cannot write %s: %s", l->options->record, strerror(-r));
+	return r;
+}
+
+static int open_record(struct top_live *l, struct gs_err *err)
+{
+	struct gs_journal_options jo = {.size = sizeof(jo), .sync_every_ms = SYNC_EVERY_MS};
+	int r = gs_journal_create(l->options->record, &jo, &l->journal, err);
+
+	if (r == 0)
+		r = put_session(l);
+	if (r == 0)
+		r = push(l);
+	return r;
+}
+
+static int close_record(struct top_live *l, struct gs_err *err)
+{
+	struct gs_rec_end *end;
+	int r, e;
+
+	if (!l->journal)
+		return 0;
+	end = gs_record_put(&l->records, GS_REC_END, sizeof(*end), 0);
+	if (end) {
+		end->end_ns = gs_clock_boot_ns();
+		end->exit_status = -1;
+	}
+	e = push(l);
+	r = gs_journal_close(&l->journal, err);
+	return r < 0 ? r : e;
+}
+
+/* --- reading --- */
+
+/* Who the processes are: place knows, and keeps it. */
+static void name_processes(struct top_live *l, struct gs_host_snapshot *host)
+{
+	for (uint32_t i = 0; i < host->n_processes; i++) {
+		struct gs_host_process *p = &host->process[i];
+		const struct gs_place_process *who;
+		enum gs_host_change change = gs_host_change_of(l->host, p->pid);
+
+		if (change == GS_HOST_NEW)
+			gs_place_fork(l->place, p->pid, p->parent_pid);
+		else if (change == GS_HOST_RENAMED)
+			gs_place_exec(l->place, p->pid);
+		who = gs_place_process(l->place, p->pid);
+		if (!who || who->gone)
+			continue;
+		p->uid = who->uid;
+		snprintf(p->user, sizeof(p->user), "%s", gs_host_user_name(l->host, who->uid));
+		if (!p->user[0])
+			snprintf(p->user, sizeof(p->user), "%u", who->uid);
+		memcpy(p->container, who->container, sizeof(p->container));
+		snprintf(p->cmdline, sizeof(p->cmdline), "%s", who->cmdline);
+	}
+}
+
+static int list_pids(struct top_live *l, const struct gs_gpu_snapshot *gpu, size_t *ret_n)
+{
+	size_t n = 0;
+
+	if (gpu->n_processes > l->room_pids) {
+		uint32_t *p = realloc(l->pids, gpu->n_processes * sizeof(*p));
+
+		if (!p)
+			return -ENOMEM;
+		l->pids = p;
+		l->room_pids = gpu->n_processes;
+	}
+	for (uint32_t i = 0; i < gpu->n_processes; i++)
+		if (!gpu->process[i].ended)
+			l->pids[n++] = gpu->process[i].pid;
+	*ret_n = n;
+	return 0;
+}
+
+static int read_node(struct top_live *l, struct gs_node_snapshot *n, struct gs_err *err)
+{
+	size_t n_pids = 0;
+	bool all;
+	int r = gs_gpu_read(l->gpu, &n->gpu);
+
+	if (r < 0)
+		return r;
+	r = top_select(l->options, n, err);
+	if (r == 0)
+		r = list_pids(l, n->gpu, &n_pids);
+	if (r < 0)
+		return r;
+	/* Without GPUs there is still the machine to look at. */
+	all = l->all || n->gpu->state == GS_GPU_STATE_NO_LIBRARY ||
+	      n->gpu->state == GS_GPU_STATE_NO_DRIVER || n->gpu->state == GS_GPU_STATE_NO_GPU ||
+	      n->gpu->state == GS_GPU_STATE_FAILED;
+	r = gs_host_read(l->host, l->pids, n_pids, all, &n->host);
+	if (r < 0)
+		return r;
+	name_processes(l, n->host);
+	n->time_ns = gs_clock_boot_ns();
+	n->wall_ns = (int64_t)gs_clock_wall_ns();
+	memcpy(n->name, l->name, sizeof(n->name));
+	return l->journal ? record(l, n, err) : 0;
+}
+
+int top_live_read(struct top_live *l, struct gs_node_snapshot **ret, struct gs_err *err)
+{
+	struct gs_node_snapshot *n = calloc(1, sizeof(*n));
+	int r = n ? read_node(l, n, err) : -ENOMEM;
+
+	if (r < 0)
+		gs_node_snapshot_free(&n);
+	else
+		*ret = n;
+	return r;
+}
+
+int top_live_new(const struct top_options *options, struct top_live **ret, struct gs_err *err)
+{
+	struct gs_gpu_options go = {
+		.size = sizeof(go), .nvml_path = options->nvml, .hang_ns = HANG_NS};
+	struct top_live *l = calloc(1, sizeof(*l));
+	struct gs_err ignored;
+	int r;
+
+	if (!l)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	l->options = options;
+	l->interval_ns = options->interval_ns;
+	l->all = options->tui.all;
+	l->event_fd = -1;
+	l->records = GS_BUF_INIT(RECORD_MAX);
+	pthread_mutex_init(&l->lock, NULL);
+	if (gethostname(l->name, sizeof(l->name) - 1) < 0)
+		l->name[0] = '\0';
+	l->place = gs_place_new("/proc");
+	r = l->place ? gs_host_open("/proc", &l->host, err) : gs_err_set(err, -ENOMEM, "no memory");
+	if (r == 0)
+		r = gs_host_open("/proc", &l->ui_host, err);
+	if (r == 0)
+		r = gs_gpu_open(&go, &l->gpu, err);
+	if (r == 0 && options->record)
+		r = open_record(l, err);
+	if (r < 0)
+		top_live_close(&l, &ignored);
+	else
+		*ret = l;
+	return r;
+}
+
+/* --- the thread --- */
+
+static void add_ns(struct timespec *t, uint64_t ns)
+{
+	ns += (uint64_t)t->tv_nsec;
+	t->tv_sec += (time_t)(ns / 1000000000ull);
+	t->tv_nsec = (long)(ns % 1000000000ull);
+}
+
+static void hand_over(struct top_live *l, struct gs_node_snapshot *n)
+{
+	uint64_t one = 1;
+
+	if (l->n_queue == QUEUE_MAX) {
+		gs_node_snapshot_free(&l->queue[0]);
+		memmove(l->queue, l->queue + 1, (QUEUE_MAX - 1) * sizeof(l->queue[0]));
+		l->n_queue--;
+	}
+	l->queue[l->n_queue++] = n;
+	if (write(l->event_fd, &one, sizeof(one)) < 0)
+		return; /* the counter is at its maximum: it is readable anyway */
+}
+
+static void *read_on(void *arg)
+{
+	struct top_live *l = arg;
+	struct timespec due;
+	bool first = true;
+
+	clock_gettime(CLOCK_MONOTONIC, &due);
+	pthread_mutex_lock(&l->lock);
+	while (!l->stop && !l->error) {
+		struct gs_node_snapshot *n = NULL;
+		struct gs_err err = {{0}};
+		struct timespec now;
+		uint64_t one = 1;
+		int r;
+
+		l->again = false;
+		pthread_mutex_unlock(&l->lock);
+		r = top_live_read(l, &n, &err);
+		pthread_mutex_lock(&l->lock);
+		if (r < 0) {
+			l->error = r;
+			l->error_text = err;
+			if (write(l->event_fd, &one, sizeof(one)) < 0)
+				break;
+			break;
+		}
+		hand_over(l, n);
+		add_ns(&due, first && l->interval_ns > FIRST_NS ? FIRST_NS : l->interval_ns);
+		first = false;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		/* Late (a slow driver, a machine that slept): go on from now, do not catch up. */
+		if (now.tv_sec > due.tv_sec ||
+		    (now.tv_sec == due.tv_sec && now.tv_nsec > due.tv_nsec))
+			due = now;
+		while (!l->stop && !l->again &&
+		       pthread_cond_timedwait(&l->wake, &l->lock, &due) != ETIMEDOUT)
+			;
+		if (l->again)
+			clock_gettime(CLOCK_MONOTONIC, &due);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return NULL;
+}
+
+static int next(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
+{
+	struct top_live *l = ctx;
+	uint64_t count;
+	int r = GS_TUI_LATER;
+
+	pthread_mutex_lock(&l->lock);
+	if (l->n_queue) {
+		*ret = l->queue[0];
+		memmove(l->queue, l->queue + 1, (l->n_queue - 1) * sizeof(l->queue[0]));
+		l->n_queue--;
+		r = GS_TUI_MOMENT;
+	} else if (l->error) {
+		r = l->error;
+		*err = l->error_text;
+	} else if (read(l->event_fd, &count, sizeof(count)) < 0) {
+		r = GS_TUI_LATER; /* nothing new: the descriptor does not block */
+	}
+	pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
+static void ask_again(struct top_live *l)
+{
+	l->again = true;
+	pthread_cond_signal(&l->wake);
+}
+
+static void set_interval(void *ctx, uint64_t interval_ns)
+{
+	struct top_live *l = ctx;
+
+	pthread_mutex_lock(&l->lock);
+	l->interval_ns = interval_ns;
+	ask_again(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
+static void set_all(void *ctx, bool all)
+{
+	struct top_live *l = ctx;
+
+	pthread_mutex_lock(&l->lock);
+	l->all = all;
+	ask_again(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
+static int send_signal(void *ctx, uint32_t pid, uint64_t start_ns, int number)
+{
+	struct top_live *l = ctx;
+
+	return gs_host_signal(l->ui_host, pid, start_ns, number);
+}
+
+static int environment(void *ctx, uint32_t pid, struct gs_buf *buf)
+{
+	struct top_live *l = ctx;
+
+	return gs_host_read_environ(l->ui_host, pid, buf);
+}
+
+int top_live_start(struct top_live *l, struct gs_tui_source *ret, struct gs_err *err)
+{
+	pthread_condattr_t attr;
+	sigset_t all, before;
+	int r;
+
+	l->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (l->event_fd < 0)
+		return gs_err_set(err, -errno, "eventfd: %s", strerror(errno));
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	/* Signals are the screen's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&l->thread, NULL, read_on, l);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot start a thread: %s", strerror(-r));
+	l->has_thread = true;
+	*ret = (struct gs_tui_source){
+		.ctx = l,
+		.title = "",
+		.next = next,
+		.wake_fd = l->event_fd,
+		.set_interval = set_interval,
+		.set_all = set_all,
+		.signal = send_signal,
+		.environment = environment,
+	};
+	return 0;
+}
+
+int top_live_close(struct top_live **ref, struct gs_err *err)
+{
+	struct top_live *l = *ref;
+	int r;
+
+	if (!l)
+		return 0;
+	if (l->has_thread) {
+		pthread_mutex_lock(&l->lock);
+		l->stop = true;
+		pthread_cond_signal(&l->wake);
+		pthread_mutex_unlock(&l->lock);
+		pthread_join(l->thread, NULL);
+		pthread_cond_destroy(&l->wake);
+	}
+	pthread_mutex_destroy(&l->lock);
+	r = close_record(l, err);
+	for (size_t i = 0; i < l->n_queue; i++)
+		gs_node_snapshot_free(&l->queue[i]);
+	gs_gpu_close(&l->gpu);
+	gs_host_close(&l->host);
+	gs_host_close(&l->ui_host);
+	gs_place_free(&l->place);
+	gs_close_p(&l->event_fd);
+	gs_buf_fini(&l->records);
+	free(l->pids);
+	free(l);
+	*ref = NULL;
+	return r;
+}

@@ -1,0 +1,218 @@
+/*
+ * A recording as a source of moments. It is read through once at the beginning, to know where each
+ * moment stands; after that any of them can be gone to. A file that is still being written is
+ * followed.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/fmt.h"
+#include "cmd/cmd.h"
+#include "cmd/top.h"
+#include "journal/journal.h"
+#include "model/gpu_record.h"
+
+struct moment {
+	struct gs_journal_place place; /* of the frame that it begins in */
+	size_t offset;                 /* in the frame's records */
+};
+
+struct top_replay {
+	const struct top_options *options;
+	struct gs_journal_reader *reader;
+	struct gs_node_decoder *decoder;
+	struct gs_batch batch; /* lent by the reader */
+	struct gs_journal_place batch_place;
+	size_t offset; /* of the next record in it */
+	struct moment begun;
+	struct moment *moments; /* owned */
+	size_t n, room;
+	size_t at; /* the moment that comes next */
+	struct gs_journal_stats stats;
+};
+
+/* The next whole moment. enum gs_tui_next or a negative errno. */
+static int read_moment(struct top_replay *p, struct gs_node_snapshot **ret, struct gs_err *err)
+{
+	for (;;) {
+		size_t at = p->offset;
+		const struct gs_record *r = gs_record_next(&p->batch, &p->offset);
+		int e;
+
+		if (!r) {
+			gs_journal_tell(p->reader, &p->batch_place);
+			e = gs_journal_next(p->reader, &p->batch);
+			p->offset = 0;
+			if (e == GS_JOURNAL_EOF) {
+				p->batch = (struct gs_batch){0};
+				return GS_TUI_END;
+			}
+			if (e < 0)
+				return gs_err_set(err, e, "cannot read %s: %s", p->options->replay,
+						  strerror(-e));
+			continue;
+		}
+		if (r->kind == GS_REC_HOST_SAMPLE)
+			p->begun = (struct moment){p->batch_place, at};
+		e = gs_node_decode(p->decoder, r, ret);
+		if (e == GS_NODE_WHOLE)
+			return GS_TUI_MOMENT;
+		if (e < 0)
+			return gs_err_set(err, e, "no memory");
+	}
+}
+
+static int note(struct top_replay *p)
+{
+	if (p->n == p->room) {
+		size_t room = p->room ? p->room * 2 : 256;
+		void *m = realloc(p->moments, room * sizeof(*p->moments));
+
+		if (!m)
+			return -ENOMEM;
+		p->moments = m;
+		p->room = room;
+	}
+	p->moments[p->n++] = p->begun;
+	return 0;
+}
+
+static int seek(void *ctx, size_t moment, struct gs_err *err)
+{
+	struct top_replay *p = ctx;
+	const struct moment *m = &p->moments[moment];
+	int e;
+
+	if (moment >= p->n)
+		return gs_err_set(err, -ERANGE, "the recording has %zu moments", p->n);
+	e = gs_journal_seek(p->reader, &m->place);
+	if (e < 0)
+		return gs_err_set(err, e, "cannot go back in %s: it must be a file",
+				  p->options->replay);
+	e = gs_journal_next(p->reader, &p->batch);
+	if (e)
+		return gs_err_set(err, e < 0 ? e : -EIO, "%s changed while it was read",
+				  p->options->replay);
+	gs_node_decoder_reset(p->decoder);
+	p->batch_place = m->place;
+	p->offset = m->offset;
+	p->at = moment;
+	return 0;
+}
+
+static int next(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
+{
+	struct top_replay *p = ctx;
+	int e = read_moment(p, ret, err);
+
+	if (e == GS_TUI_MOMENT) {
+		if (p->at == p->n)
+			e = note(p);
+		p->at++;
+		if (e == 0)
+			e = top_select(p->options, *ret, err);
+		if (e < 0)
+			gs_node_snapshot_free(ret);
+	}
+	return e;
+}
+
+static size_t length(void *ctx)
+{
+	return ((struct top_replay *)ctx)->n;
+}
+
+int top_replay_open(const struct top_options *options, struct top_replay **ret, struct gs_err *err)
+{
+	struct top_replay *p = calloc(1, sizeof(*p));
+	int e;
+
+	if (!p)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	p->options = options;
+	p->decoder = gs_node_decoder_new();
+	e = p->decoder ? gs_journal_open(options->replay, &p->reader, err)
+		       : gs_err_set(err, -ENOMEM, "no memory");
+	while (e == 0) {
+		struct gs_node_snapshot *node = NULL;
+
+		e = read_moment(p, &node, err);
+		gs_node_snapshot_free(&node);
+		if (e == GS_TUI_MOMENT)
+			e = note(p);
+	}
+	if (p->reader)
+		gs_journal_stats(p->reader, &p->stats);
+	if (e == GS_TUI_END)
+		e = p->n ? seek(p, 0, err)
+			 : gs_err_set(
+				   err, -EBADMSG,
+				   "%s holds no samples of GPUs (made by `gpuscope top --record`); "
+				   "`gpuscope report` tells what is in it",
+				   options->replay);
+	if (e < 0)
+		top_replay_close(&p);
+	else
+		*ret = p;
+	return e;
+}
+
+void top_replay_close(struct top_replay **ref)
+{
+	struct top_replay *p = *ref;
+
+	if (!p)
+		return;
+	gs_journal_reader_close(&p->reader);
+	gs_node_decoder_free(&p->decoder);
+	free(p->moments);
+	free(p);
+	*ref = NULL;
+}
+
+void top_replay_source(struct top_replay *p, struct gs_tui_source *ret)
+{
+	*ret = (struct gs_tui_source){
+		.ctx = p,
+		.title = p->options->replay,
+		.is_replay = true,
+		.next = next,
+		.wake_fd = -1,
+		.length = length,
+		.seek = seek,
+	};
+}
+
+int top_replay_last(struct top_replay *p, struct gs_node_snapshot **ret_before,
+		    struct gs_node_snapshot **ret_node, struct gs_err *err)
+{
+	int e = seek(p, p->n > 1 ? p->n - 2 : 0, err);
+
+	*ret_before = *ret_node = NULL;
+	if (e == 0 && p->n > 1)
+		e = next(p, ret_before, err);
+	if (e == 0)
+		e = next(p, ret_node, err);
+	if (e) {
+		gs_node_snapshot_free(ret_before);
+		gs_node_snapshot_free(ret_node);
+	}
+	return e > 0 ? -EIO : e;
+}
+
+void top_replay_tell(const struct top_replay *p)
+{
+	const struct gs_journal_stats *s = &p->stats;
+	uint64_t torn = gs_node_decoder_torn(p->decoder);
+	char n[GS_FMT_BYTES];
+
+	if (s->cut_bytes)
+		gs_say("%s: torn at its end: the last %s could not be read", p->options->replay,
+		       gs_fmt_bytes(n, s->cut_bytes));
+	if (s->n_skipped_frames || s->skipped_bytes)
+		gs_say("%s: damaged: %llu frames (%s) were skipped", p->options->replay,
+		       (unsigned long long)s->n_skipped_frames, gs_fmt_bytes(n, s->skipped_bytes));
+	if (torn)
+		gs_say("%s: %llu moments were not whole and are left out", p->options->replay,
+		       (unsigned long long)torn);
+}

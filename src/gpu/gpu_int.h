@@ -1,0 +1,247 @@
+/*
+ * Among the files of this room.
+ *
+ *   gpu.c          the caller's side: asks, waits, merges events, names processes
+ *   worker.c       the thread that reads: NVML's session and AMD's sysfs, one snapshot at a time
+ *   nvml.c         the library: found, opened, started, ended; every call is made through NVML()
+ *   nvml_device.c  which GPUs there are, and what stays as it is
+ *   nvml_sample.c  values of one GPU        nvml_slow.c  those that change slowly, links, topology
+ *   nvml_gpm.c     performance metrics      nvml_process.c  processes, their shares, accounting
+ *   nvml_event.c   the thread that waits for XIDs
+ *   kmsg.c         XIDs in the kernel's log   xid.c  merged, and in words
+ *   amd.c          AMD's GPUs in sysfs
+ *
+ * Only the worker touches struct gs_nvml; the event thread has a reference to the session's
+ * library.
+ */
+#ifndef GS_GPU_GPU_INT_H
+#define GS_GPU_GPU_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "base/map.h"
+#include "gpu/gpu.h"
+#include "gpu/nvml_calls.h"
+
+#define GS_GPU_MAX         512  /* GPUs and their parts; more are not shown */
+#define GS_GPU_PROCESS_MAX 4096 /* on one GPU; more are not shown */
+#define GS_GPU_EVENTS_MAX  256  /* waiting to be told; more are counted as lost */
+
+/* What the caller's side watches of the worker: since when the call it makes has lasted. */
+struct gs_gpu_watch {
+	_Atomic uint64_t call_since_ns; /* monotonic; 0: in no call */
+	_Atomic uint64_t failed_calls;
+};
+
+/* ---- events: from the threads that see them to gs_gpu_read() ---- */
+
+struct gs_gpu_events { /* counted: a thread that hangs may outlive the reader */
+	_Atomic unsigned refs;
+	pthread_mutex_t lock;
+	struct gs_gpu_event item[GS_GPU_EVENTS_MAX];
+	unsigned n;
+	uint64_t lost;
+};
+
+struct gs_gpu_events *gs_gpu_events_new(void); /* NULL: no memory */
+struct gs_gpu_events *gs_gpu_events_ref(struct gs_gpu_events *events);
+void gs_gpu_events_unref(struct gs_gpu_events **events);
+
+/* Add, or join with the other source's report of the same. */
+void gs_gpu_events_add(struct gs_gpu_events *events, const struct gs_gpu_event *event);
+
+/* Take out those that are complete: seen by all sources, or older than the time in which the other
+ * might still report it. ret_items has room for GS_GPU_EVENTS_MAX. */
+unsigned gs_gpu_events_take(struct gs_gpu_events *events, unsigned sources, uint64_t now_ns,
+			    struct gs_gpu_event *ret_items);
+
+const char *gs_gpu_xid_text(uint32_t xid); /* "" not known */
+
+/* ---- the kernel's log ---- */
+
+struct gs_kmsg {
+	int fd; /* -1: cannot be read */
+};
+
+/* Only records from now on. 0 or a negative errno. */
+int gs_kmsg_open(struct gs_kmsg *kmsg, const char *path);
+void gs_kmsg_close(struct gs_kmsg *kmsg);
+
+/* Read what has come; never waits. */
+void gs_kmsg_read(struct gs_kmsg *kmsg, struct gs_gpu_events *events);
+
+/* A record "prio,seq,usec,flags;NVRM: Xid (PCI:0000:3b:00): 79, ..." of these bytes, not
+ * terminated; false: it is none. ret_mono_ns: the record's time. Pure. */
+bool gs_kmsg_parse(const char *text, size_t bytes, struct gs_gpu_event *ret_event,
+		   uint64_t *ret_mono_ns);
+
+/* "0000:3b:00", "0000:3B:00.0" or "00000000:3B:00.0" in the last of these forms; false: neither. */
+bool gs_gpu_bus_id(const char *text, char ret_bus_id[32]);
+
+/* ---- NVML ---- */
+
+/* The library in memory; counted, because the event thread may stay in a call that hangs. */
+struct gs_nvml_library {
+	_Atomic unsigned refs;
+	void *handle;
+	struct nvml_api api;
+	char path[256];
+	struct nvml_event_set *event_set; /* NULL: none */
+	_Atomic bool stop;                /* the event thread shall end */
+	_Atomic bool event_thread_runs;
+};
+
+void gs_nvml_library_unref(struct gs_nvml_library **library);
+
+struct gs_nvml_device {
+	nvml_dev handle;       /* NULL: the GPU was there and does not answer */
+	nvml_dev parent;       /* of a part, else NULL */
+	uint32_t parent_index; /* in the table of devices; its own of a whole GPU */
+	struct gs_gpu_info info;
+	struct gs_gpu_sample sample;
+	uint64_t unsupported[(NVML_CALL_COUNT + 63) / 64]; /* calls not to be made until slow_ns */
+	uint8_t no_field[256];                             /* by field id: the same */
+	uint64_t next_slow_ns;
+	uint64_t pcie_high[2], pcie_last[2];      /* a 32-bit counter made 64 bits wide */
+	uint64_t bytes_last[4], bytes_time_ns[2]; /* for rates where there is no GPM */
+	struct nvml_gpm_sample *gpm[2];
+	uint64_t gpm_time_ns;
+	uint8_t gpm_at;    /* which of the two was taken last */
+	uint8_t gpm_state; /* 0 not asked yet, 1 supported, 2 not */
+	uint64_t util_last_us, util_time_ns;
+	uint8_t util_why;               /* enum gs_gpu_why of the shares */
+	struct nvml_process_util *util; /* owned; rows of the last reading */
+	unsigned n_util;
+	struct gs_map accounted; /* pid -> 1: not to be told (again) */
+	bool accounting_started;
+};
+
+/* All that the worker knows; one session from init to shutdown. */
+struct gs_nvml {
+	const struct gs_gpu_options *options;
+	struct gs_gpu_watch *watch;
+	struct gs_gpu_events *events;
+	struct gs_nvml_library *library; /* NULL: not open */
+	bool started;
+	struct gs_nvml_device *device; /* owned */
+	unsigned n_devices;
+	uint8_t *topology; /* n_devices squared: gs_nvml_topology_names */
+	char driver_version[32], cuda_version[16];
+	bool odd_v3;            /* a driver whose process lists _v3 have another layout */
+	bool lost, changed;     /* what a call said: a GPU is lost; the table is out of date */
+	uint32_t session_state; /* enum gs_gpu_state */
+	char text[256];
+	uint64_t retry_ns, retry_after_ns; /* next attempt; pause before the one after */
+	uint64_t next_layout_ns;
+	struct nvml_process *process_room; /* owned, GS_GPU_PROCESS_MAX */
+	struct nvml_gpm_metrics *gpm_room; /* owned */
+};
+
+/* Make a call, watched; NVML_FUNCTION_NOT_FOUND when the library has none of its names. */
+#define NVML(nv, member, ...)                                                                      \
+	(!(nv)->library->api.member                                                                \
+		 ? NVML_FUNCTION_NOT_FOUND                                                         \
+		 : (gs_nvml_enter(nv),                                                             \
+		    gs_nvml_leave((nv), (nv)->library->api.member(__VA_ARGS__))))
+
+/* The same for a device: a call that it does not support is not made again before its slow values
+ * are due. */
+#define NVML_OF(nv, dev, member, ...)                                                              \
+	(gs_nvml_skip((dev), NVML_CALL_##member)                                                   \
+		 ? NVML_NOT_SUPPORTED                                                              \
+		 : gs_nvml_note((nv), (dev), NVML_CALL_##member, NVML(nv, member, __VA_ARGS__)))
+
+void gs_nvml_enter(struct gs_nvml *nv);
+nvml_return gs_nvml_leave(struct gs_nvml *nv, nvml_return r);
+bool gs_nvml_skip(const struct gs_nvml_device *dev, enum nvml_call call);
+nvml_return gs_nvml_note(struct gs_nvml *nv, struct gs_nvml_device *dev, enum nvml_call call,
+			 nvml_return r);
+enum gs_gpu_why gs_nvml_why(nvml_return r);
+
+/* Set a field of the device's sample, or why it is not there. */
+void gs_nvml_put(struct gs_nvml_device *dev, enum gs_gpu_field field, nvml_return r, double value);
+
+/* Open and start when it is time; afterwards session_state and text tell. */
+void gs_nvml_start(struct gs_nvml *nv, uint64_t now_ns);
+/* End the session (nvmlShutdown) and forget the devices' handles. keep: what is known of lost GPUs
+ * stays for the next session. */
+void gs_nvml_stop(struct gs_nvml *nv, bool keep);
+void gs_nvml_fini(struct gs_nvml *nv);
+
+/* Fill the table of devices; with what was known of them before, by UUID. */
+int gs_nvml_enumerate(struct gs_nvml *nv);
+/* True when the GPUs or their parts are not those of the table any more. */
+bool gs_nvml_layout_changed(struct gs_nvml *nv);
+void gs_nvml_device_fini(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_topology(struct gs_nvml *nv);
+extern const char *const gs_nvml_topology_names[];
+
+void gs_nvml_sample(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned groups,
+		    uint64_t now_ns);
+
+/* A value that GetFieldValues gives. */
+struct gs_nvml_row {
+	uint16_t id;
+	uint16_t field; /* enum gs_gpu_field */
+	double scale;   /* to base units */
+	bool rest;      /* only sets what no row before it has set */
+};
+
+/* At most 32 rows with one call. */
+void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
+		       const struct gs_nvml_row *rows, unsigned n_rows);
+void gs_nvml_sample_slow(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_sample_links(struct gs_nvml *nv, struct gs_nvml_device *dev, bool slow);
+void gs_nvml_sample_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns);
+
+struct gs_gpu_rows { /* growing array of processes */
+	struct gs_gpu_process *item;
+	unsigned n, room;
+};
+
+/* Append the device's processes, as number gpu. 0 or -ENOMEM. */
+int gs_nvml_processes(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gpu, uint64_t now_ns,
+		      struct gs_gpu_rows *rows);
+struct gs_gpu_process *gs_gpu_rows_add(struct gs_gpu_rows *rows, uint32_t gpu, uint32_t pid);
+
+/* Start and end the thread that waits for events. */
+void gs_nvml_events_start(struct gs_nvml *nv);
+/* False: the thread is in a call that does not come back; the library must stay as it is. */
+bool gs_nvml_events_stop(struct gs_nvml *nv);
+
+/* ---- the worker ---- */
+
+struct gs_gpu_worker;
+
+int gs_gpu_worker_new(const struct gs_gpu_options *options, struct gs_gpu_worker **ret_worker,
+		      struct gs_err *err);
+/* Ends it; when it is in a call that does not come back it is left behind, and frees itself. */
+void gs_gpu_worker_free(struct gs_gpu_worker **worker);
+
+/* Have it read. 0 and a snapshot (without names of processes and without events), -ETIMEDOUT: a
+ * call hangs, -ENOMEM. */
+int gs_gpu_worker_read(struct gs_gpu_worker *worker, unsigned groups,
+		       struct gs_gpu_snapshot **ret_snapshot);
+void gs_gpu_worker_release(struct gs_gpu_worker *worker, bool release);
+struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *worker); /* borrowed */
+uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *worker);
+const char *gs_gpu_worker_topology(struct gs_gpu_worker *worker, uint32_t a, uint32_t b);
+
+/* ---- AMD ---- */
+
+struct gs_amd;
+struct gs_amd *gs_amd_new(const char *sysfs_root); /* NULL: no memory */
+void gs_amd_free(struct gs_amd **amd);
+unsigned gs_amd_count(const struct gs_amd *amd);
+/* Read all; looks for new ones when slow. */
+int gs_amd_read(struct gs_amd *amd, unsigned groups, bool slow, uint32_t first,
+		struct gs_gpu_info *info, struct gs_gpu_sample *sample, struct gs_gpu_rows *rows);
+/* A level file (pp_dpm_sclk): Hz of the level marked "*", and of the highest. Pure. */
+bool gs_amd_parse_levels(const char *text, uint64_t *ret_now_hz, uint64_t *ret_max_hz);
+/* A number of a sysfs file, "123\n" or "0x1b\n"; false: it is none. Pure. */
+bool gs_amd_parse_number(const char *text, uint64_t *ret_value);
+
+#endif

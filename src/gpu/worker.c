@@ -1,0 +1,396 @@
+/*
+ * The thread that reads. The caller asks for a snapshot and waits; when a call of the driver's
+ * library does not come back the caller goes on without it, and the next request finds the worker
+ * busy until the call ends (or for ever: then the worker is left behind when the reader closes).
+ *
+ *   caller:  want = READ ──► worker: start or mend the session, sample, result ──► caller
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "gpu/gpu_int.h"
+
+struct gs_gpu_worker {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	/* Under the lock. */
+	bool want_read, busy, end, ended, abandoned;
+	unsigned want_groups; /* of the reading that is wanted */
+	bool want_released, released;
+	struct gs_gpu_snapshot *result; /* owned; of the last request that came back */
+	int result_r;
+	uint8_t *topology; /* owned copy */
+	unsigned n_topology;
+	/* Both sides. */
+	struct gs_gpu_watch watch;
+	struct gs_gpu_events *events;
+	/* The worker's. */
+	struct gs_gpu_options options;
+	struct gs_nvml nv;
+	struct gs_amd *amd;
+	uint64_t next_amd_ns;
+	uint64_t mends_since_ns; /* how often the session was opened anew, and since when */
+	unsigned n_mends;
+};
+
+/* A driver that always says that something changed must not be opened anew at each sample. */
+#define MENDS_MAX   5
+#define MENDS_IN_NS 10000000000ull
+
+static void free_all(struct gs_gpu_worker *w)
+{
+	gs_gpu_events_unref(&w->events);
+	gs_gpu_snapshot_free(&w->result);
+	gs_amd_free(&w->amd);
+	free(w->topology);
+	free((char *)w->options.nvml_path);
+	free((char *)w->options.sysfs_root);
+	pthread_cond_destroy(&w->cond);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+static bool any_lost(const struct gs_nvml *nv)
+{
+	for (unsigned i = 0; i < nv->n_devices; i++)
+		if (!nv->device[i].handle || nv->device[i].sample.lost)
+			return true;
+	return false;
+}
+
+/* Bring the session to where it should be: open it, or open it anew when GPUs have changed. */
+static void mend(struct gs_gpu_worker *w, uint64_t now_ns)
+{
+	struct gs_nvml *nv = &w->nv;
+
+	if (nv->started && now_ns >= nv->next_layout_ns) {
+		nv->next_layout_ns = now_ns + w->options.slow_ns;
+		if (gs_nvml_layout_changed(nv))
+			nv->changed = true;
+	}
+	if (now_ns - w->mends_since_ns > MENDS_IN_NS) {
+		w->mends_since_ns = now_ns;
+		w->n_mends = 0;
+	}
+	if (nv->started && nv->changed && w->n_mends++ >= MENDS_MAX) {
+		nv->changed = false;
+	} else if (nv->started && nv->changed) {
+		gs_log(1, "nvml: the GPUs have changed, the session is opened anew");
+		gs_nvml_stop(nv, true);
+		nv->retry_ns = 0;
+	} else if (nv->started && any_lost(nv) && now_ns >= nv->retry_ns) {
+		/* After a reset only a new session sees the GPU again. */
+		gs_nvml_stop(nv, true);
+	}
+	gs_nvml_start(nv, now_ns);
+	if (nv->started && !any_lost(nv) && nv->session_state == GS_GPU_STATE_OK)
+		nv->retry_after_ns = nv->retry_ns = 0;
+}
+
+static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gpu_rows *rows)
+{
+	struct gs_nvml *nv = &w->nv;
+
+	/* Twice when the first round finds that the table is out of date. */
+	for (unsigned turn = 0; turn < 2; turn++) {
+		uint64_t now_ns = gs_clock_mono_ns();
+
+		mend(w, now_ns);
+		rows->n = 0;
+		if (!nv->started)
+			return;
+		for (unsigned i = 0; i < nv->n_devices && !nv->changed; i++) {
+			if (groups & ~(unsigned)GS_GPU_READ_EVENTS)
+				gs_nvml_sample(nv, &nv->device[i], groups, gs_clock_mono_ns());
+			if (groups & GS_GPU_READ_PROCESSES)
+				gs_nvml_processes(nv, &nv->device[i], i, now_ns, rows);
+		}
+		if (!nv->changed)
+			return;
+	}
+}
+
+static void keep_topology(struct gs_gpu_worker *w)
+{
+	unsigned n = w->nv.n_devices;
+	uint8_t *copy = n && w->nv.topology ? malloc((size_t)n * n) : NULL;
+
+	if (copy)
+		memcpy(copy, w->nv.topology, (size_t)n * n);
+	pthread_mutex_lock(&w->lock);
+	free(w->topology);
+	w->topology = copy;
+	w->n_topology = copy ? n : 0;
+	pthread_mutex_unlock(&w->lock);
+}
+
+static int fill(struct gs_gpu_worker *w, unsigned groups, bool released, struct gs_gpu_snapshot *s,
+		struct gs_gpu_rows *rows)
+{
+	struct gs_nvml *nv = &w->nv;
+	unsigned n = nv->n_devices, n_amd = w->amd ? gs_amd_count(w->amd) : 0;
+	int r = 0;
+
+	s->n_gpus = n + n_amd;
+	if (s->n_gpus) {
+		s->info = calloc(s->n_gpus, sizeof(*s->info));
+		s->sample = calloc(s->n_gpus, sizeof(*s->sample));
+		if (!s->info || !s->sample)
+			return -ENOMEM;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		s->info[i] = nv->device[i].info;
+		s->sample[i] = nv->device[i].sample;
+		if (!nv->device[i].handle && !released)
+			s->sample[i].lost = 1;
+	}
+	if (n_amd)
+		r = gs_amd_read(w->amd, groups, false, n, s->info + n, s->sample + n, rows);
+	s->state = released ? GS_GPU_STATE_RELEASED : nv->session_state;
+	memcpy(s->state_text, nv->text, sizeof(s->state_text));
+	if (released)
+		strcpy(s->state_text, "the driver was let go of on request; values are the last");
+	/* A machine with GPUs of another vendor lacks nothing. */
+	else if (n_amd && !n && s->state != GS_GPU_STATE_OK && !w->options.nvml_path) {
+		s->state = GS_GPU_STATE_OK;
+		s->state_text[0] = '\0';
+	}
+	return r;
+}
+
+static int by_gpu_then_memory(const void *a, const void *b)
+{
+	const struct gs_gpu_process *x = a, *y = b;
+
+	if (x->gpu != y->gpu)
+		return x->gpu < y->gpu ? -1 : 1;
+	if (x->used_bytes != y->used_bytes)
+		return x->used_bytes > y->used_bytes ? -1 : 1;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static int read_all(struct gs_gpu_worker *w, unsigned groups, bool released,
+		    struct gs_gpu_snapshot **ret)
+{
+	struct gs_gpu_snapshot *s = calloc(1, sizeof(*s));
+	uint64_t start_ns = gs_clock_mono_ns();
+	struct gs_gpu_rows rows = {0};
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	if (!released)
+		sample_nvidia(w, groups, &rows);
+	if (w->amd && start_ns >= w->next_amd_ns) {
+		gs_amd_read(w->amd, 0, true, 0, NULL, NULL, NULL);
+		w->next_amd_ns = start_ns + w->options.slow_ns;
+	}
+	r = fill(w, groups, released, s, &rows);
+	keep_topology(w);
+	if (rows.n)
+		qsort(rows.item, rows.n, sizeof(*rows.item), by_gpu_then_memory);
+	s->process = rows.item;
+	s->n_processes = rows.n;
+	s->time_ns = gs_clock_boot_ns();
+	s->wall_ns = (int64_t)gs_clock_wall_ns();
+	s->read_ns = gs_clock_mono_ns() - start_ns;
+	if (r < 0)
+		gs_gpu_snapshot_free(&s);
+	*ret = s;
+	return r;
+}
+
+static void *work(void *arg)
+{
+	struct gs_gpu_worker *w = arg;
+	bool abandoned;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->end) {
+		struct gs_gpu_snapshot *s = NULL;
+		bool read, release;
+		unsigned groups;
+		int r = 0;
+
+		if (!w->want_read && w->want_released == w->released) {
+			pthread_cond_wait(&w->cond, &w->lock);
+			continue;
+		}
+		read = w->want_read;
+		groups = w->want_groups;
+		release = w->want_released;
+		w->want_read = false;
+		w->busy = true;
+		pthread_mutex_unlock(&w->lock);
+		if (release && !w->released)
+			gs_nvml_stop(&w->nv, true);
+		if (!release && w->released)
+			w->nv.retry_ns = 0;
+		if (read)
+			r = read_all(w, groups, release, &s);
+		pthread_mutex_lock(&w->lock);
+		w->released = release;
+		if (read) {
+			gs_gpu_snapshot_free(&w->result);
+			w->result = s;
+			w->result_r = r;
+		}
+		w->busy = false;
+		pthread_cond_broadcast(&w->cond);
+	}
+	pthread_mutex_unlock(&w->lock);
+	gs_nvml_fini(&w->nv);
+	pthread_mutex_lock(&w->lock);
+	w->ended = true;
+	abandoned = w->abandoned;
+	pthread_cond_broadcast(&w->cond);
+	pthread_mutex_unlock(&w->lock);
+	if (abandoned)
+		free_all(w);
+	return NULL;
+}
+
+/* With the lock: wait for the condition, or until a call hangs; true: it hangs. */
+static bool wait_or_hang(struct gs_gpu_worker *w, uint64_t since_ns)
+{
+	uint64_t hang_ns = w->options.hang_ns, now = gs_clock_mono_ns();
+	uint64_t call_ns = atomic_load(&w->watch.call_since_ns);
+	uint64_t slice_ns = hang_ns / 16 < 100000000 ? hang_ns / 16 + 1 : 100000000;
+	struct timespec until;
+
+	if ((call_ns && now > call_ns && now - call_ns > hang_ns) || now - since_ns > 4 * hang_ns)
+		return true;
+	now += slice_ns;
+	until.tv_sec = (time_t)(now / 1000000000);
+	until.tv_nsec = (long)(now % 1000000000);
+	pthread_cond_timedwait(&w->cond, &w->lock, &until);
+	return false;
+}
+
+int gs_gpu_worker_read(struct gs_gpu_worker *w, unsigned groups, struct gs_gpu_snapshot **ret)
+{
+	uint64_t since_ns = gs_clock_mono_ns();
+	int r;
+
+	pthread_mutex_lock(&w->lock);
+	while (w->busy || w->want_read)
+		if (wait_or_hang(w, since_ns))
+			goto hung;
+	gs_gpu_snapshot_free(&w->result);
+	w->want_read = true;
+	w->want_groups = groups & w->options.groups;
+	pthread_cond_broadcast(&w->cond);
+	while (w->busy || w->want_read)
+		if (wait_or_hang(w, since_ns))
+			goto hung;
+	*ret = gs_take(w->result);
+	r = w->result_r;
+	pthread_mutex_unlock(&w->lock);
+	return r;
+hung:
+	pthread_mutex_unlock(&w->lock);
+	return -ETIMEDOUT;
+}
+
+void gs_gpu_worker_release(struct gs_gpu_worker *w, bool release)
+{
+	uint64_t since_ns = gs_clock_mono_ns();
+
+	pthread_mutex_lock(&w->lock);
+	w->want_released = release;
+	pthread_cond_broadcast(&w->cond);
+	/* The caller may act on a GPU that is let go of only when it is. */
+	while (w->released != w->want_released || w->busy)
+		if (wait_or_hang(w, since_ns))
+			break;
+	pthread_mutex_unlock(&w->lock);
+}
+
+struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *w)
+{
+	return w->events;
+}
+
+uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *w)
+{
+	return atomic_load(&w->watch.failed_calls);
+}
+
+const char *gs_gpu_worker_topology(struct gs_gpu_worker *w, uint32_t a, uint32_t b)
+{
+	const char *name = "";
+
+	pthread_mutex_lock(&w->lock);
+	if (a < w->n_topology && b < w->n_topology)
+		name = gs_nvml_topology_names[w->topology[a * w->n_topology + b]];
+	pthread_mutex_unlock(&w->lock);
+	return name;
+}
+
+int gs_gpu_worker_new(const struct gs_gpu_options *options, struct gs_gpu_worker **ret,
+		      struct gs_err *err)
+{
+	struct gs_gpu_worker *w = calloc(1, sizeof(*w));
+	pthread_condattr_t attr;
+	pthread_attr_t detached;
+	pthread_t thread;
+	int r;
+
+	if (!w)
+		return -ENOMEM;
+	w->options = *options;
+	w->options.nvml_path = options->nvml_path ? strdup(options->nvml_path) : NULL;
+	w->options.sysfs_root = strdup(options->sysfs_root);
+	w->options.proc_root = w->options.kmsg_path = NULL; /* the caller's side */
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->cond, &attr);
+	pthread_condattr_destroy(&attr);
+	w->events = gs_gpu_events_new();
+	w->amd = w->options.sysfs_root ? gs_amd_new(w->options.sysfs_root) : NULL;
+	w->nv = (struct gs_nvml){.options = &w->options, .watch = &w->watch, .events = w->events};
+	if (!w->events || !w->amd || (options->nvml_path && !w->options.nvml_path)) {
+		free_all(w);
+		return -ENOMEM;
+	}
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	r = pthread_create(&thread, &detached, work, w);
+	pthread_attr_destroy(&detached);
+	if (r != 0) {
+		free_all(w);
+		return gs_err_set(err, -r, "cannot start the thread that reads GPUs: %s",
+				  strerror(r));
+	}
+	*ret = w;
+	return 0;
+}
+
+void gs_gpu_worker_free(struct gs_gpu_worker **ref)
+{
+	struct gs_gpu_worker *w = *ref;
+	uint64_t since_ns = gs_clock_mono_ns();
+	bool ended;
+
+	*ref = NULL;
+	if (!w)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->end = true;
+	pthread_cond_broadcast(&w->cond);
+	while (!w->ended)
+		if (wait_or_hang(w, since_ns))
+			break;
+	ended = w->ended;
+	w->abandoned = !ended;
+	pthread_mutex_unlock(&w->lock);
+	if (ended)
+		free_all(w);
+}

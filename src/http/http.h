@@ -1,0 +1,120 @@
+/*
+ * A small HTTP/1.1 server with TLS: one thread, one table of routes given by the caller, whole
+ * replies. Connections never wait for each other: every socket is non-blocking, everything that a
+ * client can make large or slow has a limit, and at the limit the client gets a clear answer or is
+ * closed and counted.
+ *
+ * Handlers run on the server's thread and must be quick.
+ */
+#ifndef GS_HTTP_HTTP_H
+#define GS_HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define GS_HTTP_HEADERS_MAX 64
+#define GS_HTTP_PATH_MAX    1024
+#define GS_HTTP_SECRET_MAX  256 /* bytes of a token, or of "user:password" */
+
+enum gs_http_method {                  /* ored in routes */
+		      GS_HTTP_GET = 1, /* and HEAD, which the server makes of it */
+		      GS_HTTP_POST = 2,
+		      GS_HTTP_PUT = 4,
+		      GS_HTTP_DELETE = 8,
+};
+
+/* Lent for the call of a handler. */
+struct gs_http_request {
+	unsigned method; /* enum gs_http_method; 0 another */
+	bool head;       /* HEAD: method is GET */
+	bool http_1_0;
+	bool keep_alive;
+	char path[GS_HTTP_PATH_MAX]; /* decoded; starts with '/' */
+	const char *query;           /* behind the '?', not decoded; "" none */
+	struct {
+		const char *name, *value; /* terminated; spaces around the value are cut */
+	} headers[GS_HTTP_HEADERS_MAX];
+	size_t n_headers;
+	uint64_t content_bytes; /* as the head tells */
+	const uint8_t *body;    /* content_bytes, in handlers */
+};
+
+/* The value of a header, in whatever case its name is; NULL when it is not there. */
+const char *gs_http_header(const struct gs_http_request *request, const char *name);
+
+struct gs_http_reply {
+	int status;          /* 200 unless the handler changes it */
+	const char *type;    /* "text/plain; charset=utf-8" unless changed; lent for ever */
+	struct gs_buf body;  /* filled by the handler, owned by the server */
+	bool no_compression; /* of bodies that are compressed already */
+};
+
+struct gs_http_route {
+	const char *path;
+	unsigned methods; /* enum gs_http_method, ored */
+	bool open;        /* also without authorization */
+	void (*serve)(void *ctx, const struct gs_http_request *request,
+		      struct gs_http_reply *reply);
+};
+
+struct gs_http_options {
+	size_t size; /* of this struct */
+	const char
+		*listen; /* "127.0.0.1:14780", "[::1]:14780", "host:port", "*:port"; port 0: any */
+	/* Files in PEM; NULL or "": no TLS. With client_ca a client must show a certificate. */
+	const char *tls_cert, *tls_key, *tls_client_ca;
+	/* Files with a secret on each line (bearer tokens; "user:password"), '#' comments. When
+	 * either is given, routes that are not open ask for one. */
+	const char *token_file, *basic_file;
+	unsigned max_connections;           /* 0: 64 */
+	size_t max_head_bytes;              /* of request line and headers; 0: 16 KiB */
+	size_t max_body_bytes;              /* of a request; 0: none is taken */
+	uint64_t timeout_ns;                /* of sending a request, of taking a reply; 0: 10 s */
+	uint64_t idle_ns;                   /* between two requests; 0: 90 s */
+	const struct gs_http_route *routes; /* lent until the server stops */
+	size_t n_routes;
+	void *ctx; /* of the handlers */
+};
+
+struct gs_http;
+
+/* "HOST:PORT" as listen takes it. */
+bool gs_http_listen_valid(const char *text);
+
+/* Reads the files, listens and starts the thread. A negative errno with err in one line: port in
+ * use, file not readable, key of another certificate, ... */
+int gs_http_start(const struct gs_http_options *options, struct gs_http **ret_http,
+		  struct gs_err *err);
+
+/* Read the files as a start would, without listening. */
+int gs_http_check(const struct gs_http_options *options, struct gs_err *err);
+
+/* New options, with all files read again; on failure everything stays as it was. An address that
+ * stays the same is not left for a moment. Routes and ctx stay those of the start. */
+int gs_http_reload(struct gs_http *http, const struct gs_http_options *options, struct gs_err *err);
+void gs_http_stop(struct gs_http **http);
+
+/* Where it listens, with the real port: "127.0.0.1:14780". Lent until the next reload. */
+const char *gs_http_address(const struct gs_http *http);
+
+/* False when the thread has not come around since the last call, which must be some time ago. */
+bool gs_http_answers(struct gs_http *http);
+
+#define GS_HTTP_CLASSES 5 /* of answers: 1xx to 5xx */
+
+struct gs_http_stats { /* since the start */
+	uint64_t requests[GS_HTTP_CLASSES];
+	uint64_t connections;
+	uint64_t refused;      /* connections closed at once: too many */
+	uint64_t timed_out;    /* too slow in sending a request or taking a reply */
+	uint64_t tls_failures; /* handshakes that failed */
+	uint64_t open;         /* connections now */
+};
+
+void gs_http_stats(const struct gs_http *http, struct gs_http_stats *ret_stats);
+
+#endif

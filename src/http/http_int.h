@@ -1,0 +1,102 @@
+/* Between the files of the server. */
+#ifndef GS_HTTP_HTTP_INT_H
+#define GS_HTTP_HTTP_INT_H
+
+#include <sys/types.h>
+
+#include "http/http.h"
+
+#define GS_HTTP_SECRETS_MAX 64
+
+/* --- request.c: what comes from clients --- */
+
+/* Parse the head of a request in data, which is changed (terminators) and lent to ret_request.
+ * Returns the bytes of the head, 0 when it is not whole yet, or the negative status that the client
+ * shall get (-400, -431, -501, -505). */
+ssize_t gs_http_parse(char *data, size_t bytes, struct gs_http_request *ret_request);
+
+/* Whether the header Accept-Encoding (may be NULL) takes gzip. */
+bool gs_http_accepts_gzip(const char *accept_encoding);
+
+/* --- auth.c --- */
+
+struct gs_http_secrets {
+	char secret[GS_HTTP_SECRETS_MAX][GS_HTTP_SECRET_MAX]; /* zeros behind the text */
+	unsigned n;
+};
+
+struct gs_http_auth {
+	bool tokens, basic; /* which are asked for */
+	struct gs_http_secrets token, user;
+};
+
+/* 0, or a negative errno with err. path NULL or "": none. */
+int gs_http_auth_load(struct gs_http_auth *auth, const char *token_file, const char *basic_file,
+		      struct gs_err *err);
+
+/* Whether this header Authorization (may be NULL) is enough. Takes as long whatever is wrong. */
+bool gs_http_auth_allows(const struct gs_http_auth *auth, const char *authorization);
+
+/* --- route.c --- */
+
+struct gs_http_site { /* lent */
+	const struct gs_http_route *routes;
+	size_t n_routes;
+	void *ctx;
+	const struct gs_http_auth *auth;
+};
+
+/* "404 Not Found: text" as the reply. */
+void gs_http_say(struct gs_http_reply *reply, int status, const char *text);
+
+/* Fill the reply: by the route's handler, or with why there is none. more: room for headers. */
+void gs_http_serve(const struct gs_http_site *site, const struct gs_http_request *request,
+		   struct gs_http_reply *reply, char *more, size_t more_bytes);
+
+/* What is wrong with a request that gs_http_parse() refused. Lent for ever. */
+const char *gs_http_why_refused(int status);
+
+/* --- reply.c --- */
+
+const char *gs_http_status_text(int status);
+
+/* Head and body of the reply as bytes to send; the body is compressed when gzip is set and it pays.
+ * 0 or -ENOMEM. */
+int gs_http_reply_write(struct gs_buf *out, const struct gs_http_request *request,
+			struct gs_http_reply *reply, const char *more_headers, bool gzip,
+			bool keep_alive);
+
+/* --- tls.c: the only file that knows OpenSSL --- */
+
+struct gs_tls;      /* certificate and key */
+struct gs_tls_conn; /* one connection */
+
+int gs_tls_open(const char *cert, const char *key, const char *client_ca, struct gs_tls **ret_tls,
+		struct gs_err *err);
+void gs_tls_close(struct gs_tls **tls);
+
+enum gs_tls_outcome {
+	GS_TLS_WANT_READ = -1000,
+	GS_TLS_WANT_WRITE = -1001,
+	GS_TLS_FAILED = -1002,
+	GS_TLS_PLAIN_HTTP = -1003, /* the client speaks HTTP without TLS */
+};
+
+/* fd stays the caller's. NULL: no memory. */
+struct gs_tls_conn *gs_tls_conn_new(struct gs_tls *tls, int fd);
+void gs_tls_conn_free(struct gs_tls_conn **conn);
+int gs_tls_conn_accept(struct gs_tls_conn *conn); /* 0 or an outcome */
+ssize_t gs_tls_conn_read(struct gs_tls_conn *conn, void *data, size_t bytes);
+ssize_t gs_tls_conn_write(struct gs_tls_conn *conn, const void *data, size_t bytes);
+void gs_tls_conn_shutdown(struct gs_tls_conn *conn);
+
+/* --- listen.c --- */
+
+/* "host:port" or "[v6]:port" into its parts; false: it is no such text. */
+bool gs_http_listen_split(const char *text, char *host, size_t host_bytes, char *port,
+			  size_t port_bytes);
+
+/* A non-blocking listening socket; ret_address: "127.0.0.1:14780". */
+int gs_http_listen(const char *text, char *ret_address, size_t bytes, struct gs_err *err);
+
+#endif

@@ -1,0 +1,386 @@
+/* The GPUs of a snapshot as families of Prometheus: the table's fields, identity, links, processes,
+ * XIDs and why what is missing is missing. */
+#include <errno.h>
+#include <string.h>
+
+#include "prom/prom_int.h"
+
+int gs_prom_gpus_add(struct gs_prom_gpus *g, uint32_t gpu, const struct gs_prom_label *labels,
+		     size_t n_labels)
+{
+	struct gs_buf one = GS_BUF_INIT(64 << 10);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n_labels; i++)
+		r = gs_prom_put_label(&one, labels[i].name, labels[i].value);
+	g->label_offset[gpu] = g->labels.bytes;
+	if (r == 0)
+		r = gs_buf_put(&g->labels, one.data, one.bytes);
+	if (r == 0)
+		r = gs_buf_put(&g->labels, "", 1);
+	gs_buf_fini(&one);
+	return r;
+}
+
+static int native_labels(struct gs_prom_gpus *g)
+{
+	int r = 0;
+
+	for (uint32_t i = 0; r == 0 && i < g->snapshot->n_gpus; i++) {
+		const struct gs_gpu_info *info = &g->snapshot->info[i];
+		char index[16], instance[16] = "";
+		struct gs_prom_label labels[] = {
+			{"gpu", index},
+			{"uuid", info->uuid},
+			{"pci_bus_id", info->pci_bus_id},
+			{"gpu_instance", instance},
+			{"mig_profile", info->mig_profile},
+		};
+
+		snprintf(index, sizeof(index), "%u", info->index);
+		if (info->is_mig && info->gpu_instance >= 0)
+			snprintf(instance, sizeof(instance), "%d", info->gpu_instance);
+		r = gs_prom_gpus_add(g, i, labels, GS_ARRAY_LEN(labels));
+		g->hidden[i] = gs_prom_gpu_hidden(g, i);
+	}
+	return r;
+}
+
+/* A sample's time of day. */
+static int64_t wall_ns_of(const struct gs_gpu_snapshot *s, uint32_t gpu)
+{
+	return s->wall_ns - (int64_t)(s->time_ns - s->sample[gpu].time_ns);
+}
+
+static void families(struct gs_prom *p, const struct gs_prom_gpus *g)
+{
+	static const char *const units[] = {"",        "ratio",   "bytes",
+					    "celsius", "watts",   "joules",
+					    "hertz",   "seconds", "bytes_per_second"};
+
+	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++) {
+		const struct gs_gpu_field_info *first = gs_gpu_field_info(f);
+		char name[128];
+
+		/* Rows of one family need not stand together in the table; its first opens it. */
+		for (unsigned before = 0; first && before < f; before++)
+			if (strcmp(gs_gpu_field_info(before)->family, first->family) == 0)
+				first = NULL;
+		if (!first)
+			continue;
+		snprintf(name, sizeof(name), "gpuscope_%s", first->family);
+		gs_prom_family(p, name, first->counter ? GS_PROM_COUNTER : GS_PROM_GAUGE,
+			       units[first->unit], first->help);
+		for (unsigned k = f; k < GS_GPU_FIELD_COUNT; k++) {
+			const struct gs_gpu_field_info *info = gs_gpu_field_info(k);
+			struct gs_prom_label label = {info->label, info->label_value};
+
+			if (strcmp(info->family, first->family) != 0)
+				continue;
+			for (uint32_t i = 0; i < g->snapshot->n_gpus; i++)
+				if (!g->hidden[i] && gs_gpu_has(&g->snapshot->sample[i], k))
+					gs_prom_line(p, gs_prom_gpu_labels(g, i), &label,
+						     info->label[0] ? 1 : 0,
+						     g->snapshot->sample[i].value[k],
+						     g->time_ms[i]);
+		}
+	}
+}
+
+static void identity(struct gs_prom *p, const struct gs_prom_gpus *g)
+{
+	static const char *const vendors[] = {"", "nvidia", "amd"};
+
+	gs_prom_family(p, "gpuscope_gpu", GS_PROM_INFO, "", "What the GPU is; always 1.");
+	for (uint32_t i = 0; i < g->snapshot->n_gpus; i++) {
+		const struct gs_gpu_info *info = &g->snapshot->info[i];
+		char device[24] = "", numa[16] = "", capability[32] = "";
+		struct gs_prom_label labels[] = {
+			{"name", info->name},
+			{"vendor",
+			 info->vendor < GS_ARRAY_LEN(vendors) ? vendors[info->vendor] : ""},
+			{"architecture", info->architecture},
+			{"compute_capability", capability},
+			{"serial", info->serial},
+			{"vbios", info->vbios},
+			{"driver_version", info->driver_version},
+			{"cuda_version", info->cuda_version},
+			{"device", device},
+			{"numa_node", numa},
+			{"mig", info->is_mig        ? "part"
+				: info->mig_enabled ? "divided"
+						    : ""},
+		};
+
+		if (info->minor >= 0)
+			snprintf(device, sizeof(device), "nvidia%d", info->minor);
+		if (info->numa_node >= 0)
+			snprintf(numa, sizeof(numa), "%d", info->numa_node);
+		if (info->compute_major >= 0 && info->compute_minor >= 0)
+			snprintf(capability, sizeof(capability), "%d.%d", info->compute_major,
+				 info->compute_minor);
+		gs_prom_line(p, gs_prom_gpu_labels(g, i), labels, GS_ARRAY_LEN(labels), 1, 0);
+	}
+}
+
+static void presence(struct gs_prom *p, const struct gs_prom_gpus *g)
+{
+	const struct gs_gpu_snapshot *s = g->snapshot;
+
+	gs_prom_family(p, "gpuscope_gpu_lost", GS_PROM_GAUGE, "",
+		       "1 when the GPU no longer answers; its other values are then left out.");
+	for (uint32_t i = 0; i < s->n_gpus; i++)
+		gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0, s->sample[i].lost ? 1 : 0, 0);
+	gs_prom_family(p, "gpuscope_gpu_sample_timestamp_seconds", GS_PROM_GAUGE, "seconds",
+		       "When the GPU was read last, in seconds since 1970.");
+	for (uint32_t i = 0; i < s->n_gpus; i++)
+		if (s->sample[i].time_ns)
+			gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0,
+				     (double)(wall_ns_of(s, i) / 1000000) / 1e3, 0);
+	gs_prom_family(p, "gpuscope_gpu_values_unavailable", GS_PROM_GAUGE, "",
+		       "Values that are left out, by why they could not be had.");
+	for (uint32_t i = 0; i < s->n_gpus; i++)
+		for (unsigned why = GS_GPU_WHY_NOT_SUPPORTED; why <= GS_GPU_WHY_LOST; why++) {
+			struct gs_prom_label label = {"reason", gs_gpu_why_name(why)};
+			unsigned n = 0;
+
+			for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
+				n += s->sample[i].why[f] == why;
+			gs_prom_line(p, gs_prom_gpu_labels(g, i), &label, 1, n, 0);
+		}
+}
+
+static void link_family(struct gs_prom *p, const struct gs_prom_gpus *g, const char *name,
+			enum gs_prom_kind kind, const char *unit, const char *help)
+{
+	gs_prom_family(p, name, kind, unit, help);
+	for (uint32_t i = 0; i < g->snapshot->n_gpus; i++) {
+		const struct gs_gpu_sample *s = &g->snapshot->sample[i];
+
+		for (uint32_t k = 0; !g->hidden[i] && k < s->n_links && k < GS_GPU_LINK_MAX; k++) {
+			const struct gs_gpu_link *l = &s->link[k];
+			char number[16];
+			struct gs_prom_label labels[3] = {{"link", number}};
+			const char *lead = gs_prom_gpu_labels(g, i);
+
+			snprintf(number, sizeof(number), "%u", k);
+			if (!l->present)
+				continue;
+			if (kind == GS_PROM_GAUGE) {
+				labels[1] = (struct gs_prom_label){"remote_pci_bus_id",
+								   l->remote_bus_id};
+				gs_prom_line(p, lead, labels, 2, l->up ? 1 : 0, g->time_ms[i]);
+			} else if (unit[0] && l->have_bytes) {
+				labels[1] = (struct gs_prom_label){"direction", "tx"};
+				gs_prom_line(p, lead, labels, 2, (double)l->tx_bytes,
+					     g->time_ms[i]);
+				labels[1].value = "rx";
+				gs_prom_line(p, lead, labels, 2, (double)l->rx_bytes,
+					     g->time_ms[i]);
+			} else if (!unit[0] && l->have_errors) {
+				labels[1] = (struct gs_prom_label){"kind", "crc"};
+				gs_prom_line(p, lead, labels, 2, (double)l->crc_errors,
+					     g->time_ms[i]);
+				labels[1].value = "replay";
+				gs_prom_line(p, lead, labels, 2, (double)l->replay_errors,
+					     g->time_ms[i]);
+				labels[1].value = "recovery";
+				gs_prom_line(p, lead, labels, 2, (double)l->recovery_errors,
+					     g->time_ms[i]);
+			}
+		}
+	}
+}
+
+static void xid_family(struct gs_prom *p, const struct gs_prom_gpus *g)
+{
+	gs_prom_family(p, "gpuscope_gpu_xid_errors", GS_PROM_COUNTER, "",
+		       "XID errors seen since the agent started, by code.");
+	for (size_t i = 0; i < g->n_xids; i++) {
+		const struct gs_prom_xid *x = &g->xids[i];
+		const char *lead = NULL;
+		char code[16];
+		struct gs_prom_label labels[] = {
+			{"uuid", x->uuid}, {"pci_bus_id", x->pci_bus_id}, {"xid", code}};
+
+		snprintf(code, sizeof(code), "%u", x->xid);
+		for (uint32_t k = 0; !lead && g->snapshot && k < g->snapshot->n_gpus; k++)
+			if (strcmp(g->snapshot->info[k].uuid, x->uuid) == 0)
+				lead = gs_prom_gpu_labels(g, k);
+		if (lead)
+			gs_prom_line(p, lead, labels + 2, 1, (double)x->count, 0);
+		else
+			gs_prom_line(p, "", labels, 3, (double)x->count, 0);
+	}
+}
+
+/* --- processes --- */
+
+static int by_memory(const void *a, const void *b)
+{
+	const struct gs_gpu_process *x = *(const struct gs_gpu_process *const *)a,
+				    *y = *(const struct gs_gpu_process *const *)b;
+
+	return x->used_bytes < y->used_bytes ? 1 : x->used_bytes > y->used_bytes ? -1 : 0;
+}
+
+static void process_line(struct gs_prom *p, const struct gs_prom_gpus *g,
+			 const struct gs_gpu_process *x, const char *engine, double value)
+{
+	char pid[16];
+	struct gs_prom_label labels[] = {{"pid", pid},
+					 {"comm", x->comm},
+					 {"user", x->user},
+					 {"container", x->container},
+					 {"engine", engine}};
+
+	snprintf(pid, sizeof(pid), "%u", x->pid);
+	gs_prom_line(p, gs_prom_gpu_labels(g, x->gpu), labels, GS_ARRAY_LEN(labels), value,
+		     g->time_ms[x->gpu]);
+}
+
+static void process_families(struct gs_prom *p, const struct gs_prom_gpus *g,
+			     struct gs_gpu_process *const *list, uint32_t n)
+{
+	static const struct {
+		const char *engine;
+		size_t offset;
+	} shares[] = {
+		{"sm", offsetof(struct gs_gpu_process, sm_ratio)},
+		{"memory", offsetof(struct gs_gpu_process, mem_ratio)},
+		{"encoder", offsetof(struct gs_gpu_process, enc_ratio)},
+		{"decoder", offsetof(struct gs_gpu_process, dec_ratio)},
+		{"jpeg", offsetof(struct gs_gpu_process, jpg_ratio)},
+		{"ofa", offsetof(struct gs_gpu_process, ofa_ratio)},
+	};
+
+	gs_prom_family(p, "gpuscope_gpu_process_memory_used_bytes", GS_PROM_GAUGE, "bytes",
+		       "Device memory of a process.");
+	for (uint32_t i = 0; i < n; i++)
+		if (list[i]->used_bytes >= 0)
+			process_line(p, g, list[i], "", (double)list[i]->used_bytes);
+	gs_prom_family(p, "gpuscope_gpu_process_utilization_ratio", GS_PROM_GAUGE, "ratio",
+		       "Share of an engine of the GPU that a process used since the sample "
+		       "before.");
+	for (uint32_t i = 0; i < n; i++)
+		for (size_t k = 0; k < GS_ARRAY_LEN(shares); k++) {
+			double share = *(const double *)((const char *)list[i] + shares[k].offset);
+
+			if (share >= 0)
+				process_line(p, g, list[i], shares[k].engine, share);
+		}
+}
+
+static bool same_process(const struct gs_gpu_process *a, const struct gs_gpu_process *b)
+{
+	return a->pid == b->pid && a->gpu == b->gpu;
+}
+
+static void processes(struct gs_prom *p, const struct gs_prom_gpus *g, unsigned *ret_dropped)
+{
+	const struct gs_gpu_snapshot *s = g->snapshot;
+	GS_FREE struct gs_gpu_process **list = calloc(s->n_processes + 1, sizeof(void *));
+	GS_FREE uint32_t *count = calloc(s->n_gpus + 1, sizeof(*count));
+	uint32_t n = 0;
+
+	if (!list || !count) {
+		p->error = -ENOMEM;
+		return;
+	}
+	for (uint32_t i = 0; i < s->n_processes; i++) {
+		struct gs_gpu_process *x = &s->process[i];
+		bool again = false;
+
+		if (x->ended || x->gpu >= s->n_gpus || g->hidden[x->gpu])
+			continue;
+		/* A line given twice makes Prometheus refuse the whole scrape. */
+		for (uint32_t k = 0; k < n && !again; k++)
+			again = same_process(list[k], x);
+		if (again)
+			continue;
+		count[x->gpu]++;
+		list[n++] = x;
+	}
+	gs_prom_family(p, "gpuscope_gpu_processes", GS_PROM_GAUGE, "", "Processes on the GPU.");
+	for (uint32_t i = 0; i < s->n_gpus; i++)
+		if (!g->hidden[i])
+			gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0, count[i], g->time_ms[i]);
+	if (!g->options->processes)
+		return;
+	qsort(list, n, sizeof(void *), by_memory);
+	if (n > g->options->max_processes) {
+		*ret_dropped = n - g->options->max_processes;
+		n = g->options->max_processes;
+	}
+	process_families(p, g, list, n);
+}
+
+/* --- the whole --- */
+
+static void native(struct gs_prom *p, const struct gs_prom_gpus *g, unsigned *ret_dropped)
+{
+	identity(p, g);
+	presence(p, g);
+	families(p, g);
+	if (g->options->links) {
+		link_family(p, g, "gpuscope_gpu_nvlink_link_up", GS_PROM_GAUGE, "",
+			    "1 when this NVLink is up.");
+		link_family(p, g, "gpuscope_gpu_nvlink_link_bytes", GS_PROM_COUNTER, "bytes",
+			    "Bytes over this NVLink; tx: sent by the GPU.");
+		link_family(p, g, "gpuscope_gpu_nvlink_link_errors", GS_PROM_COUNTER, "",
+			    "Errors of this NVLink.");
+	}
+	processes(p, g, ret_dropped);
+}
+
+static void driver_state(struct gs_prom *p, const struct gs_gpu_snapshot *s)
+{
+	gs_prom_family(p, "gpuscope_driver_state", GS_PROM_GAUGE, "",
+		       "1 for the state that the GPU driver is in, 0 for the others.");
+	for (unsigned i = 0; i <= GS_GPU_STATE_FAILED; i++) {
+		struct gs_prom_label label = {"state", gs_gpu_state_name(i)};
+
+		gs_prom_line(p, "", &label, 1, s->state == i, 0);
+	}
+}
+
+void gs_prom_gpu(struct gs_prom *p, const struct gs_gpu_snapshot *gpus,
+		 const struct gs_prom_xid *xids, size_t n_xids,
+		 const struct gs_prom_gpu_options *options, unsigned *ret_dropped)
+{
+	struct gs_prom_gpus g = {.snapshot = gpus,
+				 .xids = xids,
+				 .n_xids = n_xids,
+				 .options = options,
+				 .labels = GS_BUF_INIT(8 << 20)};
+	uint32_t n = gpus ? gpus->n_gpus : 0;
+	int r = 0;
+
+	*ret_dropped = 0;
+	if (p->error)
+		return;
+	g.label_offset = calloc(n + 1, sizeof(*g.label_offset));
+	g.time_ms = calloc(n + 1, sizeof(*g.time_ms));
+	g.hidden = calloc(n + 1, sizeof(*g.hidden));
+	if (!g.label_offset || !g.time_ms || !g.hidden)
+		r = -ENOMEM;
+	for (uint32_t i = 0; r == 0 && options->timestamps && i < n; i++)
+		g.time_ms[i] = wall_ns_of(gpus, i) / 1000000;
+	if (r == 0 && gpus)
+		r = options->names == GS_PROM_NATIVE ? native_labels(&g) : gs_prom_dcgm_labels(&g);
+	if (r < 0)
+		p->error = r;
+	if (r == 0 && gpus) {
+		driver_state(p, gpus);
+		if (options->names == GS_PROM_NATIVE)
+			native(p, &g, ret_dropped);
+		else
+			gs_prom_dcgm(p, &g);
+	}
+	if (r == 0 && options->names == GS_PROM_NATIVE)
+		xid_family(p, &g);
+	gs_buf_fini(&g.labels);
+	free(g.label_offset);
+	free(g.time_ms);
+	free(g.hidden);
+}

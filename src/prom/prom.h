@@ -1,0 +1,94 @@
+/*
+ * Metrics for Prometheus: its text format 0.0.4 and OpenMetrics 1.0. A writer appends families to
+ * a buffer; above it, the GPU's families come from the table of model/gpu_field.h, under their own
+ * names or under those of dcgm-exporter, so that dashboards made for it work.
+ *
+ * A value that is not there makes no line. A family without lines makes no heading.
+ */
+#ifndef GS_PROM_PROM_H
+#define GS_PROM_PROM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "model/gpu.h"
+
+#define GS_PROM_TYPE_TEXT        "text/plain; version=0.0.4; charset=utf-8"
+#define GS_PROM_TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+enum gs_prom_kind {
+	GS_PROM_GAUGE = 0,
+	GS_PROM_COUNTER = 1, /* "_total" is added to its name */
+	GS_PROM_INFO = 2,    /* "_info" is added; the value is 1 */
+	GS_PROM_BARE = 3,    /* a counter of others whose name has no "_total" */
+};
+
+struct gs_prom {
+	struct gs_buf *out; /* lent */
+	bool openmetrics;
+	int error; /* the first failure of writing; what follows it writes nothing */
+	/* The family that is open; lent until the next. */
+	const char *name, *unit, *help;
+	enum gs_prom_kind kind;
+	bool headed;
+};
+
+struct gs_prom_label {
+	const char *name;
+	const char *value; /* any bytes; NULL or "": the label is left out */
+};
+
+/* Whether this Accept header (may be NULL) prefers OpenMetrics to the older text. */
+bool gs_prom_accepts_openmetrics(const char *accept);
+
+void gs_prom_init(struct gs_prom *p, struct gs_buf *out, bool openmetrics);
+
+/* Open a family: name without "_total"; unit "" when it has none. Lines of one family follow each
+ * other: a family is opened once. */
+void gs_prom_family(struct gs_prom *p, const char *name, enum gs_prom_kind kind, const char *unit,
+		    const char *help);
+
+/* One line. lead: labels already written ("gpu=\"0\",uuid=\"...\""), "" none. A value that is not
+ * finite makes no line. time_ms: of the sample, in wall time; 0 none is written. */
+void gs_prom_line(struct gs_prom *p, const char *lead, const struct gs_prom_label *labels,
+		  size_t n_labels, double value, int64_t time_ms);
+
+/* name="value" with what must be escaped, and a comma before it unless out is empty. */
+int gs_prom_put_label(struct gs_buf *out, const char *name, const char *value);
+
+/* What the format needs at its end. Returns the first error. */
+int gs_prom_end(struct gs_prom *p);
+
+enum gs_prom_names {
+	GS_PROM_NATIVE = 0,
+	GS_PROM_DCGM = 1,     /* as dcgm-exporter up to 4.8: %, MiB, mJ, MHz */
+	GS_PROM_DCGM_NEW = 2, /* as DCGM 4.7 and newer: base units */
+};
+
+struct gs_prom_xid { /* XIDs of one code on one GPU since the start */
+	char uuid[80];
+	char pci_bus_id[32];
+	uint32_t xid;
+	uint64_t count;
+	uint64_t time_ns; /* of the last, boot clock */
+};
+
+struct gs_prom_gpu_options {
+	size_t size; /* of this struct */
+	enum gs_prom_names names;
+	const char *hostname;   /* label of the dcgm names; NULL or "": none */
+	bool links;             /* families of single NVLinks */
+	bool processes;         /* families of single processes */
+	unsigned max_processes; /* the largest by memory */
+	bool timestamps;        /* each line carries the time at which its GPU was read */
+};
+
+/* All of a snapshot (may be NULL: nothing was read yet) and the XIDs so far. *ret_dropped:
+ * processes left out for max_processes. */
+void gs_prom_gpu(struct gs_prom *p, const struct gs_gpu_snapshot *gpus,
+		 const struct gs_prom_xid *xids, size_t n_xids,
+		 const struct gs_prom_gpu_options *options, unsigned *ret_dropped);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * A document of maps, lists and plain values: JSON and YAML are one document in two spellings. Who
+ * knows which keys there are speaks to a gs_doc, whose functions know how a key, a list or a number
+ * is spelled.
+ */
+#ifndef GS_TEXT_DOC_H
+#define GS_TEXT_DOC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "text/pen.h"
+
+/* A document being written. In maps every value has a key, in lists key is NULL. */
+struct gs_doc;
+
+struct gs_doc_ops {
+	/* empty: no value follows; flat: all that follow are plain, a format may put them on one
+	 * line */
+	void (*begin)(struct gs_doc *doc, const char *key, bool list, bool empty, bool flat);
+	void (*end)(struct gs_doc *doc);
+	void (*key)(struct gs_doc *doc, const char *key); /* starts a plain value */
+	int (*text)(struct gs_buf *buf, const char *text);
+};
+
+#define GS_DOC_DEPTH_MAX 12
+
+struct gs_doc {
+	const struct gs_doc_ops *ops;
+	struct gs_pen *pen;
+	unsigned depth;
+	struct {
+		bool list;
+		bool flat;
+		size_t n; /* values so far */
+	} level[GS_DOC_DEPTH_MAX];
+};
+
+extern const struct gs_doc_ops gs_doc_json, gs_doc_yaml;
+
+void gs_doc_begin_map(struct gs_doc *doc, const char *key);
+void gs_doc_begin_flat(struct gs_doc *doc, const char *key); /* a map of plain values */
+void gs_doc_begin_list(struct gs_doc *doc, const char *key, size_t n);
+void gs_doc_end(struct gs_doc *doc);
+
+void gs_doc_put_null(struct gs_doc *doc, const char *key);
+void gs_doc_put_u64(struct gs_doc *doc, const char *key, uint64_t v);
+void gs_doc_put_u64_if(struct gs_doc *doc, const char *key, uint64_t v, bool known);
+void gs_doc_put_i64_if(struct gs_doc *doc, const char *key, int64_t v, bool known);
+void gs_doc_put_tenths(struct gs_doc *doc, const char *key, unsigned tenths);
+void gs_doc_put_double(struct gs_doc *doc, const char *key, double v); /* null when not finite */
+void gs_doc_put_bool(struct gs_doc *doc, const char *key, bool v);
+void gs_doc_put_text(struct gs_doc *doc, const char *key, const char *text); /* "" is null */
+void gs_doc_put_time(struct gs_doc *doc, const char *key, int64_t wall_ns);  /* RFC 3339 */
+
+/* A number as every format of data takes it: shortest, with a point whatever the user's language.
+ */
+void gs_pen_double(struct gs_pen *pen, double v);
+
+#endif

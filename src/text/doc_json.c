@@ -1,0 +1,48 @@
+/*
+ * JSON (RFC 8259): two blanks for each level, and what is flat (a function, an
+ * error) on one line, so that a person can read it and grep finds whole functions.
+ */
+#include "base/mem.h"
+#include "text/doc.h"
+#include "text/text.h"
+
+/* What stands before a value: a comma, a line or a blank, the key. */
+static void start_value(struct gs_doc *doc, const char *key)
+{
+	struct gs_pen *pen = doc->pen;
+
+	if (!doc->depth)
+		return;
+	if (doc->level[doc->depth - 1].n++)
+		gs_pen_puts(pen, ",");
+	if (doc->level[doc->depth - 1].flat) {
+		if (doc->level[doc->depth - 1].n > 1)
+			gs_pen_puts(pen, " ");
+	} else {
+		gs_pen_printf(pen, "\n%*s", (int)doc->depth * 2, "");
+	}
+	if (key) {
+		gs_pen_check(pen, gs_text_json(&pen->buf, key));
+		gs_pen_puts(pen, ": ");
+	}
+}
+
+static void begin(struct gs_doc *doc, const char *key, bool list, bool empty GS_UNUSED, bool flat)
+{
+	start_value(doc, key);
+	gs_pen_puts(doc->pen, list ? "[" : "{");
+	doc->level[doc->depth].list = list;
+	doc->level[doc->depth].flat = flat;
+	doc->level[doc->depth].n = 0;
+	doc->depth++;
+}
+
+static void end(struct gs_doc *doc)
+{
+	doc->depth--;
+	if (doc->level[doc->depth].n && !doc->level[doc->depth].flat)
+		gs_pen_printf(doc->pen, "\n%*s", (int)doc->depth * 2, "");
+	gs_pen_puts(doc->pen, doc->level[doc->depth].list ? "]" : "}");
+}
+
+const struct gs_doc_ops gs_doc_json = {begin, end, start_value, gs_text_json};

@@ -1,0 +1,33 @@
+/*
+ * The pen that renderers of text write with. It gathers text and hands it to the file in pieces.
+ * Its first error sticks: what comes after it is dropped, and gs_pen_close() returns it, so that
+ * renderers need not look at every single write.
+ */
+#ifndef GS_TEXT_PEN_H
+#define GS_TEXT_PEN_H
+
+#include <stdio.h>
+
+#include "base/buf.h"
+
+struct gs_pen {
+	FILE *out; /* borrowed */
+	struct gs_buf buf;
+	int r;
+};
+
+void gs_pen_open(struct gs_pen *pen, FILE *out);
+
+/* Writes the rest, makes sure that the file took it, and frees. 0 or the first error. */
+int gs_pen_close(struct gs_pen *pen);
+
+/* Remember r when it is the first error. */
+void gs_pen_check(struct gs_pen *pen, int r);
+
+void gs_pen_puts(struct gs_pen *pen, const char *text);
+void gs_pen_printf(struct gs_pen *pen, const char *fmt, ...) GS_PRINTF(2, 3);
+
+/* Hands on what is gathered when it is a good piece; called between lines. */
+void gs_pen_yield(struct gs_pen *pen);
+
+#endif

@@ -1,0 +1,44 @@
+/* The last values of things that are watched: GPUs, processes, the machine. */
+#ifndef GS_TUI_HISTORY_H
+#define GS_TUI_HISTORY_H
+
+#include <stdint.h>
+
+#include "base/map.h"
+
+#define TUI_HISTORY_LEN  256  /* moments */
+#define TUI_HISTORY_MAX  4096 /* things; more have no history */
+#define TUI_HISTORY_SETS 3    /* of values of one thing */
+
+struct tui_series {
+	uint64_t key;
+	uint64_t first_round, last_round;
+	uint64_t idle_since_ns; /* of a GPU that is held and does nothing; 0 it works or is free */
+	float value[TUI_HISTORY_SETS][TUI_HISTORY_LEN];
+};
+
+struct tui_history {
+	uint64_t round; /* moments so far */
+	struct gs_map by_key;
+	struct tui_series **series; /* owned, each too */
+	size_t n_series, room;
+};
+
+void tui_history_init(struct tui_history *h);
+void tui_history_fini(struct tui_history *h);
+
+/* A new moment begins; what was not seen for TUI_HISTORY_LEN of them is forgotten. */
+void tui_history_next(struct tui_history *h);
+
+/* The values of a thing at this moment (NAN: not there). Its series, lent until the next moment;
+ * NULL when there is no room. */
+struct tui_series *tui_history_put(struct tui_history *h, uint64_t key,
+				   const float value[TUI_HISTORY_SETS]);
+
+const struct tui_series *tui_history_get(const struct tui_history *h, uint64_t key);
+
+/* The last n values of a set, oldest first, NAN for those that are not there. */
+void tui_history_read(const struct tui_history *h, const struct tui_series *s, unsigned set,
+		      float *ret_values, int n);
+
+#endif

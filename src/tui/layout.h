@@ -1,0 +1,20 @@
+/* From what is to be shown to cells. Pure: no terminal, no clock, nothing is read. */
+#ifndef GS_TUI_LAYOUT_H
+#define GS_TUI_LAYOUT_H
+
+#include "tui/ui.h"
+
+/* The whole screen, into s as large as it is. Only scroll positions of the ui change. */
+void tui_layout(struct tui_ui *ui, struct tui_screen *s);
+
+/* Parts of it (layout.c decides where). */
+int tui_gpu_rows_wanted(const struct tui_ui *ui, const struct tui_screen *s, int most);
+void tui_draw_gpus(struct tui_ui *ui, struct tui_screen *s, int y, int rows);
+void tui_draw_help(const struct tui_ui *ui, struct tui_screen *s);
+void tui_draw_detail(struct tui_ui *ui, struct tui_screen *s);
+void tui_draw_signals(const struct tui_ui *ui, struct tui_screen *s);
+
+/* Rows that the whole content takes, for printing it. */
+int tui_rows_of_all(const struct tui_ui *ui, int columns);
+
+#endif

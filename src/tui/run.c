@@ -1,0 +1,294 @@
+/* The loop between source, user and terminal. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tui/input.h"
+#include "tui/layout.h"
+#include "tui/term.h"
+
+#define MESSAGE_NS 6000000000ull /* after which a message has been read */
+#define SILENT_NS  3000000000ull /* without anything new, beyond the interval: worth telling */
+
+struct run {
+	const struct gs_tui_source *source;
+	struct tui_ui ui;
+	struct tui_screen screen;
+	uint64_t next_ns;                                 /* when a recording goes on */
+	uint64_t heard_ns;                                /* when something came last */
+	bool is_silent;                                   /* the message says that nothing comes */
+	char said[sizeof(((struct tui_ui *)0)->message)]; /* the message on the screen */
+	uint64_t said_ns;                                 /* since when */
+	bool quit;
+};
+
+static int show(struct run *r, struct gs_node_snapshot *node)
+{
+	r->heard_ns = gs_clock_mono_ns();
+	if (r->is_silent)
+		r->ui.message[0] = '\0';
+	r->is_silent = false;
+	return tui_ui_show(&r->ui, node);
+}
+
+/* Go to a moment of a recording, with the moments before it as its history. */
+static int go(struct run *r, int64_t moment, struct gs_err *err)
+{
+	int64_t n = (int64_t)r->source->length(r->source->ctx), from;
+	int e;
+
+	if (!n)
+		return 0;
+	moment = moment < 0 ? 0 : moment >= n ? n - 1 : moment;
+	from = moment >= TUI_HISTORY_LEN ? moment - TUI_HISTORY_LEN + 1 : 0;
+	e = r->source->seek(r->source->ctx, (size_t)from, err);
+	tui_ui_forget(&r->ui);
+	for (; e == 0 && from <= moment; from++) {
+		struct gs_node_snapshot *node = NULL;
+
+		e = r->source->next(r->source->ctx, &node, err);
+		if (e == GS_TUI_MOMENT)
+			e = show(r, node);
+		else if (e > 0)
+			break;
+	}
+	r->ui.position = (size_t)from;
+	r->ui.length = (size_t)n;
+	r->ui.ended = false;
+	return e < 0 ? e : 0;
+}
+
+/* Everything that is new; of a recording the next moment. */
+static int take(struct run *r, struct gs_err *err)
+{
+	for (;;) {
+		struct gs_node_snapshot *node = NULL;
+		int e = r->source->next(r->source->ctx, &node, err);
+
+		if (e < 0)
+			return e;
+		r->ui.ended = e == GS_TUI_END;
+		if (e != GS_TUI_MOMENT)
+			return 0;
+		if (r->ui.paused && r->ui.node && !r->source->is_replay) {
+			gs_node_snapshot_free(&node);
+			r->heard_ns = gs_clock_mono_ns();
+			continue;
+		}
+		e = show(r, node);
+		if (e < 0)
+			return e;
+		if (r->source->is_replay) {
+			r->ui.position++;
+			r->ui.length = r->source->length(r->source->ctx);
+			return 0;
+		}
+	}
+}
+
+static int answer(struct run *r, struct tui_asked asked, struct gs_err *err)
+{
+	switch (asked.what) {
+	case TUI_ASK_QUIT:
+		r->quit = true;
+		return 0;
+	case TUI_ASK_INTERVAL:
+		if (r->source->set_interval)
+			r->source->set_interval(r->source->ctx, (uint64_t)asked.value);
+		r->next_ns = gs_clock_mono_ns() + (uint64_t)asked.value;
+		return 0;
+	case TUI_ASK_STEP:
+		r->ui.paused = true;
+		if (asked.value == 1)
+			return take(r, err);
+		return go(r, (int64_t)r->ui.position - 1 + asked.value, err);
+	case TUI_ASK_GO:
+		r->ui.paused = true;
+		return go(r, asked.value, err);
+	default:
+		return 0;
+	}
+}
+
+static int hear_user(struct run *r, struct gs_err *err)
+{
+	int e = 0;
+
+	while (e == 0 && !r->quit) {
+		struct tui_event ev = tui_term_next();
+
+		if (ev.kind == TUI_EVENT_NONE)
+			break;
+		if (ev.kind == TUI_EVENT_KEY)
+			e = answer(r, tui_key(&r->ui, ev.key, r->screen.rows), err);
+		else if (ev.kind == TUI_EVENT_MOUSE)
+			e = answer(r, tui_mouse(&r->ui, &r->screen, ev.y, ev.x, ev.wheel, ev.twice),
+				   err);
+	}
+	return e;
+}
+
+/* A message stands for a while, or until the next key. */
+static void age_message(struct run *r)
+{
+	if (strcmp(r->said, r->ui.message) != 0) {
+		memcpy(r->said, r->ui.message, sizeof(r->said));
+		r->said_ns = gs_clock_mono_ns();
+	} else if (r->said[0] && !r->is_silent && gs_clock_mono_ns() - r->said_ns > MESSAGE_NS) {
+		r->ui.message[0] = r->said[0] = '\0';
+	}
+}
+
+static int draw(struct run *r)
+{
+	int rows, columns, e;
+
+	age_message(r);
+
+	tui_term_size(&rows, &columns);
+	r->screen.ascii = r->ui.options.ascii;
+	e = tui_screen_reset(&r->screen, rows, columns);
+	if (e < 0)
+		return e;
+	tui_layout(&r->ui, &r->screen);
+	tui_term_draw(&r->screen);
+	return 0;
+}
+
+static void note_silence(struct run *r)
+{
+	uint64_t silent_ns = gs_clock_mono_ns() - r->heard_ns;
+
+	if (r->source->is_replay || silent_ns <= SILENT_NS + r->ui.options.interval_ns)
+		return;
+	r->is_silent = true;
+	tui_ui_say(&r->ui, TUI_BAD,
+		   "nothing new for %.0f s: a call to the driver has not come back",
+		   (double)silent_ns / 1e9);
+}
+
+/* Until when to wait, in ms; -1 for ever. */
+static int wait_ms(const struct run *r)
+{
+	uint64_t now_ns = gs_clock_mono_ns();
+
+	if (r->source->wake_fd >= 0)
+		return 2000;
+	if (r->ui.paused)
+		return -1;
+	return r->next_ns <= now_ns ? 0 : (int)((r->next_ns - now_ns) / 1000000 + 1);
+}
+
+static int loop(struct run *r, struct gs_err *err)
+{
+	int e = take(r, err);
+
+	while (e == 0 && !r->quit && !tui_term_is_interrupted()) {
+		struct pollfd fds[2] = {{STDIN_FILENO, POLLIN, 0}, {r->source->wake_fd, POLLIN, 0}};
+		int n;
+
+		e = draw(r);
+		if (e < 0)
+			return e;
+		r->next_ns =
+			r->next_ns ? r->next_ns : gs_clock_mono_ns() + r->ui.options.interval_ns;
+		n = poll(fds, r->source->wake_fd >= 0 ? 2 : 1, wait_ms(r));
+		if (n < 0 && errno != EINTR)
+			return gs_err_set(err, -errno, "poll: %s", strerror(errno));
+		if (n > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+			return 0; /* the terminal was closed */
+		e = hear_user(r, err);
+		if (e < 0 || r->quit)
+			return e;
+		if (r->source->wake_fd >= 0) {
+			if (n > 0 && fds[1].revents)
+				e = take(r, err);
+			else
+				note_silence(r);
+		} else if (!r->ui.paused && gs_clock_mono_ns() >= r->next_ns) {
+			r->next_ns = 0;
+			e = take(r, err);
+		}
+	}
+	return e;
+}
+
+int gs_tui_run(const struct gs_tui_source *source, const struct gs_tui_options *options,
+	       struct gs_err *err)
+{
+	struct run r = {.source = source, .heard_ns = gs_clock_mono_ns()};
+	int e = tui_ui_init(&r.ui, source, options);
+
+	if (e == 0)
+		e = tui_term_open(options->theme, err);
+	if (e == 0) {
+		e = loop(&r, err);
+		tui_term_close();
+	}
+	tui_screen_fini(&r.screen);
+	tui_ui_fini(&r.ui);
+	return e;
+}
+
+static struct gs_node_snapshot *copy_of(const struct gs_node_snapshot *from)
+{
+	struct gs_node_snapshot *n = calloc(1, sizeof(*n));
+	bool ok;
+
+	if (!n)
+		return NULL;
+	*n = *from;
+	n->gpu = gs_gpu_snapshot_copy(from->gpu);
+	n->host = calloc(1, sizeof(*n->host));
+	ok = n->gpu && n->host;
+	if (ok) {
+		*n->host = *from->host;
+		n->host->process =
+			malloc((from->host->n_processes + 1) * sizeof(*n->host->process));
+		ok = n->host->process;
+	}
+	if (!ok) {
+		gs_node_snapshot_free(&n);
+		return NULL;
+	}
+	if (from->host->n_processes)
+		memcpy(n->host->process, from->host->process,
+		       from->host->n_processes * sizeof(*n->host->process));
+	return n;
+}
+
+int gs_tui_print(FILE *out, const struct gs_node_snapshot *before,
+		 const struct gs_node_snapshot *node, const struct gs_tui_options *options,
+		 int columns)
+{
+	static const struct gs_tui_source source = {.title = "", .wake_fd = -1};
+	const struct gs_node_snapshot *shown[] = {before, node};
+	struct gs_buf text = GS_BUF_INIT(64u << 20);
+	struct tui_screen s = {.ascii = options->ascii};
+	struct tui_ui ui;
+	int e = tui_ui_init(&ui, &source, options);
+
+	ui.print_all = true;
+	for (size_t i = 0; e == 0 && i < GS_ARRAY_LEN(shown); i++) {
+		struct gs_node_snapshot *copy;
+
+		if (!shown[i])
+			continue;
+		copy = copy_of(shown[i]);
+		e = copy ? tui_ui_show(&ui, copy) : -ENOMEM;
+	}
+	if (e == 0)
+		e = tui_screen_reset(&s, tui_rows_of_all(&ui, columns), columns);
+	if (e == 0) {
+		tui_layout(&ui, &s);
+		e = tui_screen_text(&s, &text);
+	}
+	if (e == 0 && (fwrite(text.data, 1, text.bytes, out) != text.bytes || fflush(out)))
+		e = -errno;
+	gs_buf_fini(&text);
+	tui_screen_fini(&s);
+	tui_ui_fini(&ui);
+	return e;
+}

@@ -1,0 +1,84 @@
+/*
+ * The process table: processes on GPUs joined with what the machine knows of them, sorted, filtered
+ * or as a tree. A process on two GPUs has two rows.
+ */
+#ifndef GS_TUI_TABLE_H
+#define GS_TUI_TABLE_H
+
+#include <stdbool.h>
+
+#include "model/host.h"
+#include "tui/screen.h"
+
+enum tui_column {
+	TUI_COL_GPU,
+	TUI_COL_PID,
+	TUI_COL_USER,
+	TUI_COL_TYPE,
+	TUI_COL_STATE,
+	TUI_COL_SM,
+	TUI_COL_MEM,
+	TUI_COL_ENC,
+	TUI_COL_DEC,
+	TUI_COL_GMEM,
+	TUI_COL_CPU,
+	TUI_COL_RSS,
+	TUI_COL_THREADS,
+	TUI_COL_TIME,
+	TUI_COL_CONTAINER,
+	TUI_COL_JOB,
+	TUI_COL_COMMAND,
+	TUI_N_COLUMNS
+};
+
+struct tui_row {
+	const struct gs_gpu_process *gpu;   /* NULL: not on a GPU */
+	const struct gs_host_process *host; /* NULL: the machine does not show it */
+	uint32_t pid;
+	uint32_t parent; /* pid; 0 unknown */
+	uint64_t start_ns;
+	double device_bytes; /* of its GPU; 0 unknown */
+	uint16_t depth;      /* in the tree */
+	bool is_last;        /* of its siblings */
+	bool is_mine;
+};
+
+struct tui_table {
+	struct tui_row *rows; /* owned; of the moment, those that pass the filter, in order */
+	int n_rows;
+	int n_hidden; /* by the filter */
+
+	enum tui_column sort;
+	bool reverse;
+	bool tree, mine, all;
+	int gpu;         /* only those of this GPU of the moment; -1 all */
+	char filter[64]; /* "" none */
+
+	/* The selected row, by what it is, so that it stays selected wherever it goes. */
+	int selected; /* row; -1 none */
+	uint32_t selected_pid, selected_gpu;
+	int top; /* first row on the screen */
+};
+
+/* Rows of the moment by what the table says. -ENOMEM. */
+int tui_table_fill(struct tui_table *t, const struct gs_node_snapshot *node, uid_t uid);
+void tui_table_fini(struct tui_table *t);
+void tui_table_select(struct tui_table *t, int row);
+
+const char *tui_column_title(enum tui_column c);
+/* Columns that sort from the greatest value down unless reversed. */
+bool tui_column_falls(enum tui_column c);
+
+#define TUI_CELL_BYTES 320
+/* What stands in a cell of a row. */
+void tui_cell_text(const struct gs_node_snapshot *node, const struct tui_row *row,
+		   enum tui_column c, char out[TUI_CELL_BYTES]);
+
+/* Draw the head and the rows into rows x columns cells from y on. */
+void tui_table_draw(struct tui_table *t, const struct gs_node_snapshot *node, struct tui_screen *s,
+		    int y, int rows, bool with_selection);
+
+const char *tui_row_command(const struct tui_row *row);
+const char *tui_row_user(const struct tui_row *row);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * `gpuscope top`: the full-screen view of one machine. What it shows comes from a source, a table
+ * of functions, so that this machine, another one and a recorded file have the same screen.
+ *
+ * The screen is made in two steps: pure functions lay out cells from snapshots, history and what
+ * the user chose (screen.h, layout.h), and one file puts cells on a terminal (term.c).
+ */
+#ifndef GS_TUI_TUI_H
+#define GS_TUI_TUI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "model/host.h"
+
+enum gs_tui_next { /* outcomes of next() */
+		   GS_TUI_MOMENT = 0,
+		   GS_TUI_LATER = 1, /* nothing new yet */
+		   GS_TUI_END = 2,   /* of a recording; one that still grows may go on */
+};
+
+/* What may be NULL cannot be done with this source, and the screen says so. */
+struct gs_tui_source {
+	void *ctx;
+	const char *title; /* what is watched: "" this machine, else a file or an address */
+	bool is_replay;
+
+	/* The next moment, which becomes the caller's. enum gs_tui_next, or a negative errno and
+	 * err. Does not block. */
+	int (*next)(void *ctx, struct gs_node_snapshot **ret_node, struct gs_err *err);
+	int wake_fd; /* becomes readable when there is something; -1: asked once an interval */
+
+	/* A recording: how many moments it has, and go to one of them. */
+	size_t (*length)(void *ctx);
+	int (*seek)(void *ctx, size_t moment, struct gs_err *err);
+
+	void (*set_interval)(void *ctx, uint64_t interval_ns); /* may be NULL */
+	void (*set_all)(void *ctx, bool all); /* also processes on no GPU; may be NULL */
+	/* Send a signal to the process that began at start_ns; may be NULL. */
+	int (*signal)(void *ctx, uint32_t pid, uint64_t start_ns, int number);
+	/* Append the environment of a process, terminated texts; may be NULL. */
+	int (*environment)(void *ctx, uint32_t pid, struct gs_buf *buf);
+};
+
+enum gs_tui_theme { GS_TUI_DARK, GS_TUI_LIGHT, GS_TUI_MONO };
+
+struct gs_tui_options {
+	size_t size; /* of this struct */
+	uint64_t interval_ns;
+	enum gs_tui_theme theme;
+	bool ascii; /* no character beyond ASCII is drawn */
+	bool read_only;
+	bool all;  /* begin with all processes, not only those on GPUs */
+	uid_t uid; /* of the user, for "only mine" */
+};
+
+/* Run until the user quits (0). Needs a terminal on stdin and stdout: -ENOTTY, or -EINVAL for one
+ * whose kind is not known; err tells. */
+int gs_tui_run(const struct gs_tui_source *source, const struct gs_tui_options *options,
+	       struct gs_err *err);
+
+/* The same screen, of one moment, as text with all its rows. history: the moment before, for what
+ * needs two, or NULL. */
+int gs_tui_print(FILE *out, const struct gs_node_snapshot *before,
+		 const struct gs_node_snapshot *node, const struct gs_tui_options *options,
+		 int columns);
+
+#endif

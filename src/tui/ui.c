@@ -1,0 +1,334 @@
+/* A new moment: its history, what is wrong with each GPU, and the order in which they stand. */
+#include "tui/ui.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tui/format.h"
+
+#define XID_FRESH_NS  (600 * 1000000000ull) /* for so long an XID puts its GPU first */
+#define IDLE_LEAST_NS (20 * 1000000000ull)  /* held and unused for so long is worth telling */
+#define IDLE_RATIO    0.01
+#define HOT_CELSIUS   85 /* where the GPU does not tell at which temperature it slows down */
+#define HOT_MARGIN    3
+
+/* NVML's nvmlClocksEventReason* (nvml.h of CUDA 12.4). */
+static const struct {
+	unsigned long long bit;
+	int level;
+	const char *text;
+} reasons[] = {
+	{0x40, 6, "hot: clocks cut by hardware"},
+	{0x80, 6, "power brake"},
+	{0x08, 6, "clocks cut by hardware"},
+	{0x20, 5, "hot: clocks held down"},
+	{0x04, 2, "power cap"},
+	{0x10, 1, "sync boost"},
+	{0x100, 1, "display clocks"},
+	{0x02, 1, "clocks set"},
+};
+
+const char *tui_throttle_text(double mask, int *ret_level)
+{
+	unsigned long long bits = mask > 0 && mask < 1e15 ? (unsigned long long)mask : 0;
+
+	*ret_level = 0;
+	for (size_t i = 0; i < GS_ARRAY_LEN(reasons); i++)
+		if (bits & reasons[i].bit) {
+			*ret_level = reasons[i].level;
+			return reasons[i].text;
+		}
+	return "";
+}
+
+int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,
+		const struct gs_tui_options *options)
+{
+	memset(ui, 0, sizeof(*ui));
+	ui->source = source;
+	ui->options = *options;
+	ui->table.sort = TUI_COL_GMEM;
+	ui->table.selected = -1;
+	ui->table.gpu = -1;
+	ui->table.all = options->all;
+	ui->environment = GS_BUF_INIT(64u << 10);
+	tui_history_init(&ui->history);
+	return 0;
+}
+
+void tui_ui_fini(struct tui_ui *ui)
+{
+	gs_node_snapshot_free(&ui->node);
+	tui_history_fini(&ui->history);
+	tui_table_fini(&ui->table);
+	gs_buf_fini(&ui->environment);
+	free(ui->health);
+	free(ui->gpu_order);
+	ui->health = NULL;
+	ui->gpu_order = NULL;
+}
+
+void tui_ui_say(struct tui_ui *ui, enum tui_style style, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(ui->message, sizeof(ui->message), fmt, ap);
+	va_end(ap);
+	ui->message_style = style;
+}
+
+uint64_t tui_key_of_gpu(const struct gs_gpu_info *g)
+{
+	const char *id = g->uuid[0] ? g->uuid : g->pci_bus_id;
+
+	return gs_hash_bytes(id, strlen(id)) | 1ull << 63;
+}
+
+uint64_t tui_key_of_process(uint32_t pid, uint64_t start_ns, uint32_t gpu)
+{
+	uint64_t k[3] = {pid, start_ns, gpu};
+
+	return gs_hash_bytes(k, sizeof(k)) & ~(1ull << 63);
+}
+
+static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f)
+{
+	return gs_gpu_has(s, f) ? s->value[f] : NAN;
+}
+
+static void note_events(struct tui_ui *ui)
+{
+	const struct gs_gpu_snapshot *g = ui->node->gpu;
+
+	for (uint32_t i = 0; i < g->n_events; i++) {
+		const struct gs_gpu_event *e = &g->event[i];
+		struct tui_xid *x = &ui->xids[ui->n_xids % TUI_N_XIDS];
+
+		*x = (struct tui_xid){.xid = e->xid, .time_ns = e->time_ns};
+		snprintf(x->pci_bus_id, sizeof(x->pci_bus_id), "%s", e->pci_bus_id);
+		snprintf(x->text, sizeof(x->text), "%s", e->text);
+		ui->n_xids++;
+	}
+}
+
+static const struct tui_xid *xid_of(const struct tui_ui *ui, const struct gs_gpu_info *g)
+{
+	size_t n = ui->n_xids < TUI_N_XIDS ? ui->n_xids : TUI_N_XIDS;
+
+	for (size_t back = 1; back <= n; back++) {
+		const struct tui_xid *x = &ui->xids[(ui->n_xids - back) % TUI_N_XIDS];
+
+		if (x->xid && g->pci_bus_id[0] && strcasecmp(x->pci_bus_id, g->pci_bus_id) == 0)
+			return x;
+	}
+	return NULL;
+}
+
+/* The user of the process with the most memory on a GPU; NULL: nobody is on it. */
+static const struct gs_gpu_process *holder_of(const struct gs_gpu_snapshot *g, uint32_t gpu)
+{
+	for (uint32_t i = 0; i < g->n_processes; i++)
+		if (g->process[i].gpu == gpu && !g->process[i].ended)
+			return &g->process[i];
+	return NULL;
+}
+
+static void worse(struct tui_health *h, int level, enum tui_style style, const char *fmt, ...)
+	GS_PRINTF(4, 5);
+static void worse(struct tui_health *h, int level, enum tui_style style, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (level <= h->level)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(h->text, sizeof(h->text), fmt, ap);
+	va_end(ap);
+	h->level = level;
+	h->style = style;
+}
+
+static void judge_heat(const struct gs_gpu_sample *s, struct tui_health *h)
+{
+	double t = value_of(s, GS_GPU_TEMP_GPU), limit = value_of(s, GS_GPU_TEMP_SLOWDOWN);
+	double mem = value_of(s, GS_GPU_TEMP_MEM), mem_limit = value_of(s, GS_GPU_TEMP_MEM_MAX);
+
+	if (!(limit > 0))
+		limit = HOT_CELSIUS + HOT_MARGIN;
+	if (t >= limit - HOT_MARGIN)
+		worse(h, 5, TUI_BAD, "hot: %.0f of %.0f C", t, limit);
+	if (mem_limit > 0 && mem >= mem_limit - HOT_MARGIN)
+		worse(h, 5, TUI_BAD, "memory hot: %.0f of %.0f C", mem, mem_limit);
+}
+
+static void judge(struct tui_ui *ui, uint32_t i, const struct tui_series *series)
+{
+	static const char *const actions[] = {"", "reset it", "reboot", "drain P2P",
+					      "drain and reset it"};
+	const struct gs_gpu_snapshot *g = ui->node->gpu;
+	const struct gs_gpu_sample *s = &g->sample[i];
+	const struct tui_xid *x = xid_of(ui, &g->info[i]);
+	double action = value_of(s, GS_GPU_RECOVERY_ACTION), mask;
+	double width = value_of(s, GS_GPU_PCIE_WIDTH), most = value_of(s, GS_GPU_PCIE_WIDTH_MAX);
+	const struct gs_gpu_process *holder = holder_of(g, i);
+	struct tui_health *h = &ui->health[i];
+	char n[TUI_NUMBER_BYTES];
+	const char *text;
+	int level;
+
+	*h = (struct tui_health){.style = TUI_PLAIN};
+	if (s->lost)
+		worse(h, 9, TUI_ALARM, "LOST: off the bus");
+	if (action >= 1)
+		worse(h, 8, TUI_ALARM, "broken: %s",
+		      action < GS_ARRAY_LEN(actions) ? actions[(int)action]
+						     : "see the driver's log");
+	if (x && ui->node->time_ns - x->time_ns < XID_FRESH_NS)
+		worse(h, 7, TUI_BAD, "XID %u %s ago", x->xid,
+		      tui_duration(n, (double)(ui->node->time_ns - x->time_ns)));
+	if (value_of(s, GS_GPU_REMAP_FAILED) > 0)
+		worse(h, 7, TUI_BAD, "memory row remap failed");
+	mask = value_of(s, GS_GPU_THROTTLE_REASONS);
+	text = tui_throttle_text(mask, &level);
+	if (level > 1)
+		worse(h, level, level > 2 ? TUI_BAD : TUI_WARN, "%s", text);
+	judge_heat(s, h);
+	if (series && series->idle_since_ns && holder &&
+	    ui->node->time_ns - series->idle_since_ns >= IDLE_LEAST_NS)
+		worse(h, 4, TUI_WARN, "idle %s, held by %s",
+		      tui_duration(n, (double)(ui->node->time_ns - series->idle_since_ns)),
+		      holder->user[0] ? holder->user : "a process");
+	if (value_of(s, GS_GPU_REMAP_PENDING) > 0)
+		worse(h, 4, TUI_WARN, "row remap waits for a reset");
+	if (width > 0 && width < most)
+		worse(h, 3, TUI_WARN, "PCIe x%.0f of x%.0f", width, most);
+}
+
+/* A part of a divided GPU stands behind it, and the whole group where its worst part belongs. */
+static int by_health(const void *a, const void *b, void *ctx)
+{
+	const struct tui_ui *ui = ctx;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	const struct gs_gpu_info *info = ui->node->gpu->info;
+	int worst_x = 0, worst_y = 0;
+
+	if (ui->order == TUI_WORST_FIRST && info[x].index != info[y].index) {
+		for (uint32_t i = 0; i < ui->node->gpu->n_gpus; i++) {
+			int level = ui->health[i].level;
+
+			if (info[i].index == info[x].index && level > worst_x)
+				worst_x = level;
+			if (info[i].index == info[y].index && level > worst_y)
+				worst_y = level;
+		}
+		if (worst_x != worst_y)
+			return worst_y - worst_x;
+	}
+	return (x > y) - (x < y);
+}
+
+static void remember(struct tui_ui *ui)
+{
+	const struct gs_node_snapshot *n = ui->node;
+	const struct gs_gpu_snapshot *g = n->gpu;
+	const struct gs_host_sample *h = &n->host->sample;
+	float v[TUI_HISTORY_SETS];
+
+	tui_history_next(&ui->history);
+	v[0] = h->cpu_ratio >= 0 ? (float)h->cpu_ratio : NAN;
+	v[1] = h->mem_total_bytes > 0 && h->mem_used_bytes >= 0
+		       ? (float)h->mem_used_bytes / (float)h->mem_total_bytes
+		       : NAN;
+	v[2] = NAN;
+	tui_history_put(&ui->history, TUI_KEY_OF_HOST, v);
+	for (uint32_t i = 0; i < g->n_gpus; i++) {
+		const struct gs_gpu_sample *s = &g->sample[i];
+		double util = value_of(s, GS_GPU_UTIL);
+		struct tui_series *series;
+
+		if (isnan(util))
+			util = value_of(s, GS_GPU_GR_ACTIVE);
+		v[0] = (float)(s->lost ? NAN : util);
+		v[1] = (float)(s->lost ? NAN
+				       : value_of(s, GS_GPU_MEM_USED) /
+						 value_of(s, GS_GPU_MEM_TOTAL));
+		v[2] = (float)(s->lost ? NAN
+				       : value_of(s, GS_GPU_POWER) /
+						 value_of(s, GS_GPU_POWER_LIMIT));
+		series = tui_history_put(&ui->history, tui_key_of_gpu(&g->info[i]), v);
+		if (series && !s->lost) {
+			bool idle = util < IDLE_RATIO && holder_of(g, i);
+
+			if (!idle)
+				series->idle_since_ns = 0;
+			else if (!series->idle_since_ns)
+				series->idle_since_ns = n->time_ns;
+		}
+		judge(ui, i, series);
+	}
+	for (uint32_t i = 0; i < g->n_processes; i++) {
+		const struct gs_gpu_process *p = &g->process[i];
+		const struct gs_host_process *host = gs_host_process_of(n->host, p->pid);
+		double total =
+			p->gpu < g->n_gpus ? value_of(&g->sample[p->gpu], GS_GPU_MEM_TOTAL) : NAN;
+
+		v[0] = p->sm_ratio >= 0 ? (float)p->sm_ratio : NAN;
+		v[1] = p->used_bytes >= 0 ? (float)((double)p->used_bytes / total) : NAN;
+		v[2] = host && host->cpu_ratio >= 0 && h->n_cpus > 0
+			       ? (float)(host->cpu_ratio / h->n_cpus)
+			       : NAN;
+		if (!p->ended)
+			tui_history_put(
+				&ui->history,
+				tui_key_of_process(p->pid, host ? host->start_ns : 0, p->gpu), v);
+	}
+}
+
+void tui_ui_sort_gpus(struct tui_ui *ui)
+{
+	uint32_t n = ui->node ? ui->node->gpu->n_gpus : 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		ui->gpu_order[i] = i;
+	if (n)
+		qsort_r(ui->gpu_order, n, sizeof(*ui->gpu_order), by_health, ui);
+}
+
+int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
+{
+	uint32_t n = node->gpu->n_gpus;
+	void *health = realloc(ui->health, (n + 1) * sizeof(*ui->health));
+	void *order;
+
+	if (health)
+		ui->health = health;
+	order = realloc(ui->gpu_order, (n + 1) * sizeof(*ui->gpu_order));
+	if (order)
+		ui->gpu_order = order;
+	/* Where nothing is on a GPU, what uses the processors comes first. */
+	if (!ui->node && !node->gpu->n_processes)
+		ui->table.sort = TUI_COL_CPU;
+	gs_node_snapshot_free(&ui->node);
+	if (!health || !order) {
+		gs_node_snapshot_free(&node);
+		return -ENOMEM;
+	}
+	ui->node = node;
+	note_events(ui);
+	remember(ui);
+	tui_ui_sort_gpus(ui);
+	if (ui->table.gpu >= (int)n)
+		ui->table.gpu = -1;
+	return tui_table_fill(&ui->table, node, ui->options.uid);
+}
+
+void tui_ui_forget(struct tui_ui *ui)
+{
+	tui_history_fini(&ui->history);
+	ui->n_xids = 0;
+}

@@ -1,0 +1,94 @@
+/*
+ * What the screen is made of: the moment that is shown, its history, and what the user chose. One
+ * struct, changed by ui.c (a new moment) and input.c (a key), read by the layout.
+ */
+#ifndef GS_TUI_UI_H
+#define GS_TUI_UI_H
+
+#include "tui/history.h"
+#include "tui/screen.h"
+#include "tui/table.h"
+#include "tui/tui.h"
+
+enum tui_mode { TUI_MAIN, TUI_HELP, TUI_DETAIL, TUI_FILTER, TUI_SIGNAL, TUI_CONFIRM };
+
+enum tui_gpu_order { TUI_WORST_FIRST, TUI_BY_INDEX, TUI_N_GPU_ORDERS };
+
+#define TUI_N_XIDS 32
+
+struct tui_xid { /* the last event of a GPU */
+	char pci_bus_id[32];
+	uint32_t xid;
+	uint64_t time_ns;
+	char text[96];
+};
+
+struct tui_health { /* why a GPU comes first */
+	int level;  /* 0 nothing, 9 the worst */
+	enum tui_style style;
+	char text[64];
+};
+
+struct tui_ui {
+	struct gs_tui_options options;
+	const struct gs_tui_source *source; /* borrowed; what can be done */
+	struct gs_node_snapshot *node;      /* owned; NULL: none yet */
+	struct tui_history history;
+	struct tui_xid xids[TUI_N_XIDS];
+	size_t n_xids;             /* so far; the newest are kept */
+	struct tui_health *health; /* owned; of each GPU */
+	uint32_t *gpu_order;       /* owned; the GPUs as they are shown */
+
+	enum tui_mode mode;
+	bool paused, ended;
+	enum tui_gpu_order order;
+	int gpu_top;    /* first GPU on the screen */
+	bool print_all; /* no terminal: every row is shown, no keys */
+
+	struct tui_table table;
+
+	uint32_t detail_pid;
+	struct gs_buf environment; /* of detail_pid, the interesting part, one text a line */
+	int detail_top;
+
+	int signal_at;
+	uint32_t signal_pid;
+	uint64_t signal_start_ns;
+	char signal_name[64]; /* of the process */
+
+	char message[192];
+	enum tui_style message_style;
+
+	size_t position, length; /* of a recording */
+};
+
+struct tui_signal {
+	int number;
+	const char *name, *what;
+};
+extern const struct tui_signal tui_signals[];
+extern const int tui_n_signals;
+
+int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,
+		const struct gs_tui_options *options);
+void tui_ui_fini(struct tui_ui *ui);
+
+/* A new moment, which becomes the ui's. 0 or -ENOMEM. */
+int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node);
+
+/* The GPUs in the order that was chosen. */
+void tui_ui_sort_gpus(struct tui_ui *ui);
+
+/* History begins anew: another part of a recording follows. */
+void tui_ui_forget(struct tui_ui *ui);
+
+void tui_ui_say(struct tui_ui *ui, enum tui_style style, const char *fmt, ...) GS_PRINTF(3, 4);
+
+uint64_t tui_key_of_gpu(const struct gs_gpu_info *info);
+uint64_t tui_key_of_process(uint32_t pid, uint64_t start_ns, uint32_t gpu);
+#define TUI_KEY_OF_HOST 1
+
+/* Why clocks are held down, worst first; "" nothing of note. */
+const char *tui_throttle_text(double mask, int *ret_level);
+
+#endif

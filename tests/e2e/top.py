@@ -1,0 +1,333 @@
+"""`gpuscope top` on a real terminal (tmux) with the stand-in library: what is on the screen, what keys
+do, and that a recording shows what was seen."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+
+import harness
+from harness import Skip, case, main, wait_until
+
+
+def nvml():
+    path = os.path.join(harness.fake, 'libnvidia-ml.so.1')
+    if not os.path.exists(path):
+        raise Skip('the stand-in libnvidia-ml.so.1 was not built')
+    return path
+
+
+def sleeper(t, seconds='300'):
+    proc = subprocess.Popen(['sleep', seconds], env=t.env)
+    # Its name is that of this program until it runs its own.
+    wait_until(lambda: harness.read_text(f'/proc/{proc.pid}/comm').strip() == 'sleep', 20, 'sleep')
+    return proc
+
+
+class Screen:
+    """gpuscope top in a terminal of its own, looked at through tmux."""
+
+    def __init__(self, t, *args, columns=80, rows=24, env=None, fake_file=None, replay=False):
+        if not shutil.which('tmux'):
+            raise Skip('tmux is not installed')
+        t.n_files += 1
+        self.t, self.socket = t, t.path(f'tmux{t.n_files}')
+        self.err = t.path(f'err{t.n_files}')
+        words = [harness.gpuscope, 'top', *(() if replay else ('--nvml', nvml())), '--interval', '200ms', *args]
+        command = ' '.join(f"'{w}'" for w in words)
+        shell = f'{command} 2>{self.err}; echo "ended with $?"; sleep 300'
+        env = {**t.env, 'LC_ALL': 'C.UTF-8', 'LANG': 'C.UTF-8', **(env or {})}
+        if fake_file:
+            env['FAKE_NVML_FILE'] = fake_file
+        self.tmux('-f', '/dev/null', 'new-session', '-d', '-s', 'a', '-x', str(columns), '-y', str(rows),
+                  'sh', '-c', shell, env=env)  # fmt: skip
+
+    def tmux(self, *args, env=None):
+        done = subprocess.run(['tmux', '-S', self.socket, *args], capture_output=True, text=True,
+                              env=env or self.t.env, timeout=30)  # fmt: skip
+        assert done.returncode == 0, f'tmux {args}: {done.stderr}'
+        return done.stdout
+
+    def text(self):
+        return self.tmux('capture-pane', '-p', '-t', 'a')
+
+    def keys(self, *keys):
+        for key in keys:
+            self.tmux('send-keys', '-t', 'a', key)
+
+    def resize(self, columns, rows):
+        self.tmux('resize-window', '-t', 'a', '-x', str(columns), '-y', str(rows))
+
+    def wait(self, pattern, seconds=20, absent=False):
+        """Until the pattern is (not) on the screen; the screen."""
+        end = time.monotonic() + seconds
+        while bool(re.search(pattern, text := self.text())) == absent:
+            assert time.monotonic() < end, (
+                f'{"still" if absent else "no"} {pattern!r} on the screen:\n{text}\n'
+                f'{harness.read_text(self.err)}'
+            )
+            time.sleep(0.05)
+        return text
+
+    def close(self):
+        subprocess.run(['tmux', '-S', self.socket, 'kill-server'], capture_output=True, env=self.t.env)
+
+
+def with_pids(*procs, gpus=2, more=''):
+    return {'FAKE_NVML': f'gpus={gpus},pids=' + ':'.join(str(p.pid) for p in procs) + more}
+
+
+@case('the screen: machine, GPUs, processes; every size', needs=None)
+def shows(t):
+    a, b = sleeper(t), sleeper(t)
+    s = Screen(t, env=with_pids(a, b))
+    text = s.wait(rf'{b.pid} .*sleep 300')
+    t.match('machine', r'CPU\[.*Mem\[.*load', text)
+    t.match('GPU 0', r' 0 H100', text)
+    t.match('GPU 1', r' 1 H100', text)
+    t.match('process on its GPU', rf'(?m)^ +0 +{a.pid} ', text)
+    t.match('process on its GPU', rf'(?m)^ +1 +{b.pid} ', text)
+    t.match('keys', r'F1 Help', text)
+    t.true('24 lines', len(text.splitlines()) == 24)
+    s.wait('[\u2800-\u28ff]')  # graphs
+    for columns, rows in ((200, 50), (20, 5), (1, 1), (3, 2), (132, 12)):
+        s.resize(columns, rows)
+        time.sleep(0.5)
+        lines = s.text().splitlines()
+        t.true(f'{columns}x{rows}', len(lines) == rows and all(len(x) <= columns for x in lines), lines)
+    s.resize(80, 24)
+    s.wait(rf'{a.pid} .*sleep')
+    s.keys('F1')
+    s.wait('gpuscope top: keys')
+    s.keys('x')
+    s.wait('F1 Help')
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
+
+
+@case('ASCII: by option, and where the locale is not UTF-8', needs=None)
+def ascii_only(t):
+    a = sleeper(t)
+    for args, env in ((['--ascii'], {}), ([], {'LC_ALL': 'C', 'LANG': 'C'})):
+        s = Screen(t, *args, env={**with_pids(a), **env})
+        text = s.wait(rf'{a.pid} ')
+        s.keys('t')
+        time.sleep(0.5)
+        for c in s.text() + text:
+            t.true('ASCII', ord(c) < 128, repr(c))
+        s.close()
+
+
+@case('sort, filter, only mine, tree, one process', needs=None)
+def looks(t):
+    a, b = sleeper(t), sleeper(t)
+    s = Screen(t, env={**with_pids(a, b), 'CUDA_VISIBLE_DEVICES': '7', 'SECRET_TOKEN': 'xyzzy'})
+    s.wait(rf'(?s){a.pid} .*{b.pid} ')
+    s.keys('P', 'P')
+    s.wait(rf'(?s){b.pid} .*{a.pid} ')
+    s.keys('/', *str(a.pid), 'Enter')
+    s.wait(rf'{b.pid} ', absent=True)
+    s.wait('filter: ')
+    s.keys('Escape')
+    s.wait(rf'{b.pid} ')
+    s.keys('t')
+    s.wait('\u2514\u2500|\u251c\u2500')
+    s.keys('t', '/', *str(a.pid), 'Enter', 'Enter')
+    text = s.wait(f'Process {a.pid}')
+    t.match('its GPU', r'H100 80GB', text)
+    t.match('its command', r'command +sleep 300', text)
+    s.keys('Escape', 'Escape', 'a')
+    s.wait('all processes')
+    s.keys('/', *'/sleep', 'Escape', 'q')
+    s.wait('ended with 0')
+    s.close()
+
+
+@case('the environment: what is of GPUs and jobs, nothing else', needs=None)
+def environment(t):
+    a = subprocess.Popen(['sleep', '300'], env={**t.env, 'CUDA_VISIBLE_DEVICES': '3,5', 'SLURM_JOB_ID': '4711',
+                                                'SLURM_JWT': 'eyJ', 'MY_SECRET': 'xyzzy'})  # fmt: skip
+    s = Screen(t, env=with_pids(a), rows=40)
+    s.wait(rf'{a.pid} .*sleep 300')
+    s.keys('Enter')
+    text = s.wait('CUDA_VISIBLE_DEVICES=3,5')
+    t.match('job', 'SLURM_JOB_ID=4711', text)
+    t.true('no secret', 'xyzzy' not in text)
+    s.close()
+
+
+@case('a signal, after asking', needs=None)
+def kills(t):
+    a = sleeper(t)
+    s = Screen(t, env=with_pids(a))
+    s.wait(rf'{a.pid} .*sleep 300')
+    s.keys('F9')
+    s.wait('SIGTERM')
+    s.keys('Enter')
+    s.wait(rf'Send SIGTERM to {a.pid} \(sleep\)\?')
+    s.keys('n')
+    s.wait('no signal was sent')
+    t.equal('still runs', a.poll(), None)
+    s.keys('k', 'Down', 'Down', 'Enter')
+    s.wait(rf'Send SIGKILL to {a.pid}')
+    s.keys('y')
+    s.wait(rf'SIGKILL was sent to {a.pid}')
+    t.equal('how it ended', a.wait(20), -signal.SIGKILL)
+    s.close()
+
+
+@case('--read-only sends none', needs=None)
+def read_only(t):
+    a = sleeper(t)
+    s = Screen(t, '--read-only', env=with_pids(a))
+    text = s.wait(rf'{a.pid} .*sleep 300')
+    t.true('no key for it', 'F9' not in text)
+    s.keys('F9')
+    s.wait('--read-only: no signals')
+    s.keys('Enter', 'y')
+    time.sleep(0.5)
+    t.equal('still runs', a.poll(), None)
+    s.close()
+
+
+@case('a recording shows what was seen', needs=None)
+def replays(t):
+    a, b = sleeper(t), sleeper(t)
+    path = t.path('r.gst')
+    env = with_pids(a, b)
+    live = t.tool('top', '--once', '--format', 'json', '--nvml', nvml(), '--record', path, env=env, status=0)
+    again = t.tool('top', '--once', '--format', 'json', '--replay', path, status=0)
+    t.equal('JSON', again.out, live.out)
+    doc = json.loads(live.out)
+    t.equal('GPUs', len(doc['gpus']), 2)
+    t.equal('pids', sorted(p['pid'] for p in doc['processes']), sorted((a.pid, b.pid)))
+    for form in ('csv', 'table'):
+        t.tool('top', '--once', '--format', form, '--replay', path, status=0)
+    t.match('table', rf'{a.pid} ', t.tool('top', '--once', '--replay', path, status=0).out)
+    t.match('report', r'2 samples of .* 2 GPUs, at most 2 processes', t.tool('report', path, status=0).out)
+    t.equal('report as JSON', json.loads(t.tool('report', '--format', 'json', path, status=0).out)['mode'], 'samples')
+    one = json.loads(t.tool('top', '--once', '--format', 'json', '--replay', path, '-i', '1', status=0).out)
+    t.equal('one GPU', [g['index'] for g in one['gpus']], [1])
+    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--replay', path, '-i', '9', status=1).err)
+
+
+@case('to and fro in a recording', needs=None)
+def seeks(t):
+    a = sleeper(t)
+    path = t.path('r.gst')
+    s = Screen(t, '--interval', '50ms', '--record', path, env=with_pids(a))
+    s.wait(rf'{a.pid} ')
+    time.sleep(3)
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
+    s = Screen(t, '--replay', path, replay=True)
+    s.wait(rf'{a.pid} ')
+    s.keys('Space', 'Home')
+    text = s.wait(r' 1/\d+')
+    n = int(re.search(r' 1/(\d+)', text)[1])
+    t.true('moments', n >= 20, n)
+    s.keys('End')
+    s.wait(rf' {n}/{n}')
+    s.wait('[\u2800-\u28ff]')
+    s.keys('Left', 'Left')
+    s.wait(rf' {n - 2}/{n}')
+    s.keys('Right')
+    s.wait(rf' {n - 1}/{n}')
+    s.keys(',')
+    s.wait(rf' {max(1, n - 61)}/{n}')
+    s.keys('F9')
+    s.wait('recording: there is nobody')
+    s.keys('Enter')
+    s.wait('not recorded')
+    s.close()
+
+
+@case('a recorder that was killed leaves a file that can be seen', needs=None)
+def torn(t):
+    a = sleeper(t)
+    path = t.path('r.gst')
+    s = Screen(t, '--interval', '50ms', '--record', path, env=with_pids(a))
+    wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > 2000, 30, 'records in the file')
+    shell = s.tmux('list-panes', '-F', '#{pane_pid}').strip()
+    children = harness.read_text(f'/proc/{shell}/task/{shell}/children').split()
+    t.true('one recorder', len(children) == 1, children)
+    os.kill(int(children[0]), signal.SIGKILL)
+    wait_until(lambda: not os.path.exists(f'/proc/{children[0]}'), 20, 'its end')
+    with open(path, 'ab') as f:
+        f.write(b'torn')
+    again = t.tool('top', '--once', '--format', 'json', '--replay', path, status=0)
+    t.equal('its process', [p['pid'] for p in json.loads(again.out)['processes']], [a.pid])
+    t.match('told', 'torn at its end', again.err)
+    s.close()
+
+
+@case('a GPU that is lost comes first; a call that hangs does not stop the screen', needs=None)
+def trouble(t):
+    a = sleeper(t)
+    config = t.path('fake')
+
+    def pretend(words):
+        with open(config + '.new', 'w', encoding='ascii') as f:
+            f.write(f'gpus=3,pids={a.pid},{words}')
+        os.rename(config + '.new', config)
+
+    pretend('')
+    s = Screen(t, fake_file=config, rows=30, columns=120)
+    s.wait(rf'{a.pid} ')
+    pretend('lost=2')
+    text = s.wait('LOST')
+    first = next(x for x in text.splitlines() if 'H100' in x)
+    t.match('the first one', r'^ 2 H100.*LOST', first)
+    pretend('lost=2,hang=DeviceGetMemoryInfo_v2')
+    time.sleep(1)
+    s.keys('F1')
+    s.wait('gpuscope top: keys', seconds=3)
+    s.keys('x')
+    s.keys('q')
+    pretend('lost=2')
+    s.wait('ended with 0', seconds=30)
+    s.close()
+
+
+@case('no driver: the machine, and why', needs=None)
+def no_driver(t):
+    a = sleeper(t)
+    run = t.tool('top', '--once', '--nvml', '/nowhere/libnvidia-ml.so.1', status=0)
+    t.match('why', r'GPUs: .*nowhere', run.out)
+    t.match('processes', rf'(?m)^ *{a.pid} ', run.out)
+    doc = json.loads(t.tool('top', '--once', '--format', 'json', '--nvml', '/nowhere/x', status=0).out)
+    t.equal('state', (doc['gpu_state'], doc['gpus']), ('no_library', []))
+    t.true('processes', a.pid in [p['pid'] for p in doc['processes']])
+
+
+@case('no terminal, an unknown one, wrong usage: one line and a status', needs=None)
+def refusals(t):
+    t.match('no terminal', 'must be a terminal', t.tool('top', '--nvml', nvml(), status=1).err)
+    s = Screen(t, env={'FAKE_NVML': 'gpus=1'})
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
+    for term, pattern in (('', 'TERM is not set'), ('no-such-kind', '"no-such-kind"')):
+        run = subprocess.run(['script', '-qec', f"TERM='{term}' '{harness.gpuscope}' top --nvml '{nvml()}'", '/dev/null'],
+                             capture_output=True, text=True, env=t.env, stdin=subprocess.DEVNULL, timeout=30)  # fmt: skip
+        t.match(f'TERM={term}', pattern, run.stdout)
+        t.equal(f'status with TERM={term}', run.returncode, 1)
+    for args, pattern in ((['--interval', '0'], '--interval'), (['--theme', 'pink'], 'dark, light or mono'),
+                          (['--format', 'json'], '--once'), (['--once', '--format', 'xml'], 'table, json or csv'),
+                          (['what'], 'options only'), (['--replay', 'a', '--record', 'b'], 'exclude')):  # fmt: skip
+        t.match(' '.join(args), pattern, t.tool('top', *args, status=2).err)
+    t.match('no file', 'nowhere.gst', t.tool('top', '--replay', t.path('nowhere.gst'), status=1).err)
+    with open(t.path('x.gst'), 'wb') as f:
+        f.write(b'text')
+    t.match('no recording', 'not a .gst file', t.tool('top', '--replay', t.path('x.gst'), status=1).err)
+    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--nvml', nvml(), '-i', '9', status=1).err)
+    t.match('a full disk', '/dev/full', t.tool('top', '--once', '--nvml', nvml(), '--record', '/dev/full', status=1).err)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,37 @@
+/* What clients send: the head of a request and its headers that are read further. */
+#include <assert.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "http/http_int.h"
+#include "replay_main.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	static struct gs_http_request q;
+	static struct gs_http_auth auth = {
+		.tokens = true, .basic = true, .token = {.n = 1}, .user = {.n = 1}};
+	char *copy = malloc(bytes ? bytes : 1);
+	ssize_t n;
+
+	strcpy(auth.token.secret[0], "token");
+	strcpy(auth.user.secret[0], "user:password");
+	if (!copy)
+		return 0;
+	if (bytes)
+		memcpy(copy, data, bytes);
+	n = gs_http_parse(copy, bytes, &q);
+	assert(n <= (ssize_t)bytes);
+	assert(n >= 0 || n == -400 || n == -431 || n == -501 || n == -505);
+	if (n > 0) {
+		assert(q.path[0] == '/' && memchr(q.path, '\0', sizeof(q.path)));
+		for (size_t i = 0; i < q.n_headers; i++)
+			assert(q.headers[i].name >= copy &&
+			       q.headers[i].value + strlen(q.headers[i].value) < copy + bytes);
+		(void)gs_http_auth_allows(&auth, gs_http_header(&q, "authorization"));
+		(void)gs_http_accepts_gzip(gs_http_header(&q, "accept-encoding"));
+	}
+	free(copy);
+	return 0;
+}
