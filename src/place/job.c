@@ -183,6 +183,9 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 	}
 	if (by_environ)
 		learn_environ(e, &f->environ);
+	/* Components of a het job run with the first one's environment: the cluster is the same. */
+	if (!e->job.cluster[0])
+		memcpy(e->job.cluster, f->environ.job.cluster, sizeof(e->job.cluster));
 	if (e->job.uid < 0 && !g->is_daemon)
 		e->job.uid = f->uid;
 	if (!e->job.user[0])

@@ -17,18 +17,18 @@
 
 static json_t *of_job(const struct gs_job *j)
 {
-	return json_pack("{s:i s:s s:I s:I s:I s:I s:I s:s s:s s:s s:s s:I s:s s:s s:s s:s s:s s:i s:I "
-			 "s:I s:I s:I s:i}",
-			 "kind", (int)j->kind, "id", j->id, "job_id", (json_int_t)j->job_id,
-			 "array_job_id", (json_int_t)j->array_job_id, "array_task_id",
-			 (json_int_t)j->array_task_id, "het_job_id", (json_int_t)j->het_job_id,
-			 "het_offset", (json_int_t)j->het_offset, "sluid", j->sluid, "cluster",
-			 j->cluster, "name", j->name, "user", j->user, "uid", (json_int_t)j->uid,
-			 "account", j->account, "partition", j->partition, "qos", j->qos, "nodes",
-			 j->nodes, "pod", j->pod, "n_cpus", (int)j->n_cpus, "mem_bytes",
-			 (json_int_t)j->mem_bytes, "gpu_mask", (json_int_t)j->gpu_mask, "start_s",
-			 (json_int_t)j->start_s, "limit_s", (json_int_t)j->limit_s, "source",
-			 (int)j->source);
+	return json_pack(
+		"{s:i s:s s:I s:I s:I s:I s:I s:s s:s s:s s:s s:I s:s s:s s:s s:s s:s s:i s:I "
+		"s:I s:I s:I s:i}",
+		"kind", (int)j->kind, "id", j->id, "job_id", (json_int_t)j->job_id, "array_job_id",
+		(json_int_t)j->array_job_id, "array_task_id", (json_int_t)j->array_task_id,
+		"het_job_id", (json_int_t)j->het_job_id, "het_offset", (json_int_t)j->het_offset,
+		"sluid", j->sluid, "cluster", j->cluster, "name", j->name, "user", j->user, "uid",
+		(json_int_t)j->uid, "account", j->account, "partition", j->partition, "qos", j->qos,
+		"nodes", j->nodes, "pod", j->pod, "n_cpus", (int)j->n_cpus, "mem_bytes",
+		(json_int_t)j->mem_bytes, "gpu_mask", (json_int_t)j->gpu_mask, "start_s",
+		(json_int_t)j->start_s, "limit_s", (json_int_t)j->limit_s, "source",
+		(int)j->source);
 }
 
 static json_t *of_process(const struct gs_jobs_process *p)
