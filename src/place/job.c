@@ -303,10 +303,10 @@ static struct job_entry *other_entry(struct gs_jobs *j, const struct facts *f)
 }
 
 /* What the node said of it: of processes that may not be read. */
-static const struct gs_job_pid *told_of(const struct gs_jobs *j, uint32_t pid)
+static const struct gs_job_pid *told_of(const struct gs_jobs *j, const struct job_process *p)
 {
 	for (size_t i = 0; i < j->n_told; i++)
-		if (j->told[i].pid == pid)
+		if (j->told[i].pid == p->pid && j->told[i].start_ticks == p->start_ticks)
 			return &j->told[i];
 	return NULL;
 }
@@ -356,7 +356,7 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p, u
 	read_facts(j, folder, &f);
 	j->stats.n_environs_refused += f.is_refused;
 	task = f.environ.task;
-	told = told_of(j, p->pid);
+	told = told_of(j, p);
 	if ((f.has_group && f.group.kind == GS_JOB_SLURM) ||
 	    (f.has_environ && f.environ.job.kind == GS_JOB_SLURM)) {
 		e = slurm_entry(j, &f, p->job);
@@ -480,6 +480,9 @@ struct job_process *gs_jobs_process(struct gs_jobs *j, uint32_t pid)
 	if (!p)
 		return NULL;
 	p->start_ticks = st.start_ticks;
+	p->is_zombie = (st.state == 'Z' || st.state == 'X') && st.n_threads <= 1;
+	if (p->is_zombie && p->is_read)
+		return p;
 	age = now - st.start_ticks * j->ns_per_tick;
 	good = age < YOUNG_NS && YOUNG_CACHE_NS < j->cache_ns ? YOUNG_CACHE_NS : j->cache_ns;
 	if (!p->is_read || now - p->read_ns > good ||

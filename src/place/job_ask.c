@@ -19,6 +19,7 @@
 #include "place/job_table_int.h"
 
 #define PAUSE_NS   60000000000ull
+#define NO_NODE_NS (10 * PAUSE_NS) /* no slurmd here, or none that runs */
 #define PIDS_MAX   65536
 #define DROP_BYTES 4096
 #define ENV_COUNT  6
@@ -76,8 +77,8 @@ static bool ask_next(struct gs_jobs *j)
 {
 	uint64_t now = j->now_ns();
 
-	if (!j->no_node && j->n_unreadable && (!j->node_ns || now - j->node_ns >= j->cache_ns)) {
-		j->node_ns = now;
+	if (!j->no_node && j->n_unreadable && now >= j->node_ns) {
+		j->node_ns = now + j->cache_ns;
 		j->n_unreadable = 0;
 		if (start(j, Q_PIDS, NULL) == 0)
 			return true;
@@ -103,7 +104,9 @@ static void failed(struct gs_jobs *j, bool is_late)
 	struct job_entry *e = j->asked;
 	uint64_t now = j->now_ns();
 
-	if (is_late && j->question != Q_PIDS)
+	if (j->question == Q_PIDS)
+		j->node_ns = now + NO_NODE_NS;
+	else if (is_late)
 		j->paused_ns = now + PAUSE_NS;
 	if (!e)
 		return;
@@ -120,8 +123,12 @@ static void learn_pids(struct gs_jobs *j)
 		return;
 	j->n_told = gs_job_parse_pids((char *)j->command.out.data, j->command.out.bytes, j->told,
 				      PIDS_MAX);
-	for (size_t i = 0; i < j->n_told; i++)
+	for (size_t i = 0; i < j->n_told; i++) {
+		struct job_process *p = gs_jobs_process(j, j->told[i].pid);
+
+		j->told[i].start_ticks = p ? p->start_ticks : 0;
 		gs_jobs_forget(j, j->told[i].pid);
+	}
 }
 
 static int learn_job(struct gs_jobs *j)

@@ -59,6 +59,7 @@ int gs_job_parse_text(const char *text, size_t bytes, int64_t job_id, const char
 
 struct gs_job_pid { /* a line of `scontrol listpids` */
 	uint32_t pid;
+	uint64_t start_ticks; /* of the process, by the caller: pids are given away again */
 	int64_t job_id;
 	struct gs_job_task task;
 };

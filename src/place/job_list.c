@@ -73,7 +73,7 @@ static int read_all(struct gs_jobs *j, uint32_t kinds, struct listing *l)
 		if (!gs_job_number(d->d_name, strlen(d->d_name), &pid) || pid > UINT32_MAX)
 			continue;
 		p = gs_jobs_process(j, (uint32_t)pid);
-		if (!p)
+		if (!p || p->is_zombie)
 			continue;
 		p->was_listed = true;
 		if (!p->job || (kinds && !(kinds >> p->job->job.kind & 1)))

@@ -56,6 +56,7 @@ struct job_process {
 	uint32_t pid; /* 0: the place is free */
 	uint32_t next_free;
 	bool was_listed; /* scratch of gs_jobs_list() */
+	bool is_zombie;  /* it ended, nobody asked for its status: nothing of it can be read */
 	bool is_read;    /* false: read it at its next lookup */
 };
 
@@ -86,7 +87,7 @@ struct gs_jobs {
 	struct job_entry *asked; /* whom the command is about */
 	bool json_works, json_fails;
 	uint64_t paused_ns;      /* the controller is left alone until then */
-	uint64_t node_ns;        /* when the node was asked; 0 never */
+	uint64_t node_ns;        /* when the node may be asked again */
 	uint32_t n_unreadable;   /* processes since then whose environment could not be read */
 	struct gs_job_pid *told; /* owned: what the node said */
 	size_t n_told;

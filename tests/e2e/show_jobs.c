@@ -2,7 +2,8 @@
  * Prints what src/place knows of the jobs of this machine, as JSON: {"jobs": [...]}. After
  * everything was asked, or 20 s.
  *
- * usage: show_jobs [--proc=F] [--commands=F:F] [--drops=F] [--conf=F] [--no-controller] [watch]
+ * usage: show_jobs [--proc=F] [--commands=F:F] [--drops=F] [--conf=F] [--no-controller] [--no-node]
+ *                  [watch]
  * watch: one list for each line of standard input, of the same table.
  */
 #include <jansson.h>
@@ -99,6 +100,8 @@ int main(int argc, char **argv)
 			o.slurm_conf = value;
 		else if (strcmp(a, "--no-controller") == 0)
 			o.no_controller = true;
+		else if (strcmp(a, "--no-node") == 0)
+			o.no_node = true;
 		else if (strcmp(a, "watch") == 0)
 			watch = true;
 		else

@@ -1,14 +1,13 @@
-"""A real Slurm of the test's own: munged, slurmctld and two slurmd (nodes "n1" and "n2") on this machine, all of it
-in the test's folder, on free ports, beside any Slurm that may run here."""
+"""A real Slurm of the test's own: munged, slurmctld and two slurmd on this machine, all of it in the test's folder, on
+free ports, with node names of its own, beside any Slurm that may run here."""
 
-import getpass
-import json
 import os
 import pwd
 import shutil
 import socket
+import stat
 import subprocess
-import sys
+import time
 
 from harness import Skip, read_text, wait_until
 
@@ -33,15 +32,18 @@ def has_cgroup1():
 
 
 class Slurm:
-    def __init__(self, t):
+    def __init__(self, t, cgroups=True, prolog=''):
         missing = [p for p in PROGRAMS if not find(p)]
         if missing:
             raise Skip(f'{missing[0]} is not installed (packages slurmctld, slurmd, slurm-client, munge)')
         if os.geteuid() != 0:
             raise Skip('needs root: slurmd starts jobs of several users')
         self.t, self.root, self.host = t, t.path('slurm'), socket.gethostname().split('.')[0]
-        self.cgroups = has_cgroup1()
-        self.nodes = ['n1', 'n2']
+        self.cgroups, self.prolog = cgroups, prolog
+        if cgroups and not has_cgroup1():
+            raise Skip('no cgroup hierarchies of version 1 are mounted: Slurm 22.05 cannot use version 2 without systemd')
+        prefix = f'p{os.getpid()}n'
+        self.nodes, self.node_list = [prefix + '1', prefix + '2'], prefix + '[1-2]'
         self.ports = [free_port() for _ in range(3)]
         os.makedirs(self.root, exist_ok=True)
         os.chmod(self.root, 0o755)
@@ -59,7 +61,7 @@ class Slurm:
             f.write(text)
 
     def write(self):
-        for folder in ('munge', 'state', 'spool.n1', 'spool.n2', 'work', 'dev'):
+        for folder in ('munge', 'state', 'work', 'dev', 'drops', *(f'spool.{n}' for n in self.nodes)):
             os.makedirs(self.path(folder), exist_ok=True)
         os.chmod(self.path('work'), 0o777)
         with open(self.path('munge', 'key'), 'wb') as f:
@@ -86,21 +88,23 @@ JobAcctGatherType=jobacct_gather/none
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
+DefMemPerCPU=100
 SlurmdParameters=config_overrides
 ReturnToService=2
-SchedulerParameters=batch_sched_delay=0,sched_interval=2
+SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=1
 MinJobAge=300
 KillWait=2
+{self.prolog}
 GresTypes=gpu
-NodeName=n1 NodeHostname={self.host} NodeAddr=127.0.0.1 Port={self.ports[1]} CPUs=8 RealMemory=4000 Gres=gpu:a100:{GPUS} State=UNKNOWN
-NodeName=n2 NodeHostname={self.host} NodeAddr=127.0.0.1 Port={self.ports[2]} CPUs=8 RealMemory=4000 Gres=gpu:a100:{GPUS} State=UNKNOWN
+NodeName={self.nodes[0]} NodeHostname={self.host} NodeAddr=127.0.0.1 Port={self.ports[1]} CPUs=8 RealMemory=4000 Gres=gpu:a100:{GPUS} State=UNKNOWN
+NodeName={self.nodes[1]} NodeHostname={self.host} NodeAddr=127.0.0.1 Port={self.ports[2]} CPUs=8 RealMemory=4000 Gres=gpu:a100:{GPUS} State=UNKNOWN
 PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP
 ''')
         for i in range(GPUS):
-            self.put(f'dev/gpu{i}', '')
-        self.put('gres.conf', f'NodeName=n[1-2] Name=gpu Type=a100 File={self.path("dev")}/gpu[0-{GPUS - 1}]\n')
+            os.mknod(self.path('dev', f'gpu{i}'), stat.S_IFCHR | 0o666, os.makedev(1, 3))
+        self.put('gres.conf', f'NodeName={self.node_list} Name=gpu Type=a100 File={self.path("dev")}/gpu[0-{GPUS - 1}]\n')
         # Nothing is bound to processors: a job may ask for more than there are.
         self.put('cgroup.conf', 'CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nConstrainCores=no\n'
                                 'ConstrainRAMSpace=no\n')  # fmt: skip
@@ -124,7 +128,7 @@ PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP
 
         def ready():
             done = self.run('sinfo', '-h', '-N', '-p', 'debug', '-o', '%N %T', check=False)
-            return done.stdout.split() == ['n1', 'idle', 'n2', 'idle']
+            return done.stdout.split() == [w for n in self.nodes for w in (n, 'idle')]
 
         try:
             wait_until(ready, 60, 'two idle nodes')
@@ -152,24 +156,56 @@ PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP
         done = self.run('sbatch', '--parsable', '--output=/dev/null', '--export=ALL', *options, path, user=user)
         return int(done.stdout.strip().split(';')[0])
 
-    def show(self, job):
-        """key=value of scontrol show job, of one job."""
-        text = self.run('scontrol', '-o', 'show', 'job', str(job)).stdout
-        return dict(word.split('=', 1) for word in text.split() if '=' in word)
+    def squeue(self, job, columns):
+        """Values of one job of ours, by squeue's letters: -j of an array, or of a het job, shows all of it."""
+        rows = {c: self.run('squeue', '-h', '-r', '-t', 'all', '-j', str(job['job_id']), '-o', '%A|%' + c).stdout
+                for c in columns}  # fmt: skip
+        mine = f'{job["job_id"]}|'
+        return {c: next(line[len(mine):] for line in text.splitlines() if line.startswith(mine))
+                for c, text in rows.items()}  # fmt: skip
 
     def state(self, job):
         return self.run('squeue', '-h', '-t', 'all', '-j', str(job), '-o', '%T', check=False).stdout.split()
 
     def wait_state(self, job, wanted, seconds=60):
-        wait_until(lambda: wanted in self.state(job), seconds, f'job {job} {wanted}; now {self.state(job)}')
+        wait_until(lambda: wanted in self.state(job), seconds, f'job {job} {wanted}')
 
     def pids(self):
-        """[pid, job, step] of all that slurmstepd says it runs here, of both nodes."""
-        rows = []
+        """{pid: (job, step, local id, global id)} of all that its slurmstepds say they run, of both nodes."""
+        rows = {}
         for node in self.nodes:
-            done = self.run('scontrol', 'listpids', '', node, check=False)
-            for line in done.stdout.splitlines()[1:]:
-                words = line.split()
-                if len(words) >= 3 and words[0] != '-1':
-                    rows.append((int(words[0]), words[1], words[2], node))
+            for line in self.run('scontrol', 'listpids', '*', node, check=False).stdout.splitlines()[1:]:
+                pid, job, step, local, rank = line.split()
+                if pid != '-1':
+                    rows[int(pid)] = int(job), step, local, rank
         return rows
+
+    def wait_tasks(self, wanted, seconds=60):
+        """Until so many processes are tasks of steps (not what those started); all pids then."""
+        def count():
+            return sum(r[2] != '-' for r in self.pids().values())
+
+        wait_until(lambda: count() == wanted, seconds, f'{wanted} tasks, now {count()}')
+        time.sleep(0.3)  # what the tasks start themselves
+        return self.pids()
+
+    def stop(self):
+        """Its jobs first, so that their groups go away."""
+        for user in ('root', 'games', 'nobody'):
+            self.run('scancel', f'--user={user}', check=False)
+        end = time.monotonic() + 20
+        while time.monotonic() < end and self.run('squeue', '-h', check=False).stdout.strip():
+            time.sleep(0.1)
+        for hierarchy in os.listdir('/sys/fs/cgroup'):
+            for node in self.nodes:
+                for folder, _, _ in os.walk(f'/sys/fs/cgroup/{hierarchy}/slurm_{node}', topdown=False):
+                    try:
+                        os.rmdir(folder)
+                    except OSError:
+                        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
