@@ -8,6 +8,7 @@
 #include "place/job_int.h"
 
 #define NODES_MAX  100000
+#define STEPS_MAX  (2 * NODES_MAX)
 #define NAME_BYTES 256
 #define DIGITS_MAX 18
 
@@ -86,6 +87,7 @@ struct walk {
 	bool (*visit)(void *ctx, const char *name, size_t at);
 	void *ctx;
 	size_t n;
+	size_t n_steps; /* also of those that come to no name */
 	bool end;
 };
 
@@ -96,6 +98,8 @@ static void expand(struct walk *w, const char *head, size_t head_bytes, const ch
 	char name[NAME_BYTES];
 	size_t plain = open ? (size_t)(open - rest) : rest_bytes;
 
+	if (++w->n_steps > STEPS_MAX)
+		w->end = true;
 	if (w->end || head_bytes + plain >= sizeof(name))
 		return;
 	memcpy(name, head, head_bytes);

@@ -76,7 +76,7 @@ def steps(t):
         a = s.submit('srun -N2 -n4 --overlap sleep 3000 &\nsrun -N1 -n1 --overlap sleep 3001 &\nsleep 3002\n', '-N2',
                      '-n4', '-J', NAME, '--account=phys,ics', '--gpus-per-node=2', '-t', '60', '--mem-per-cpu=100',
                      user='games')  # fmt: skip
-        b = s.submit('sleep 3003 & sleep 3004\n', '-n1', '-p', 'long', '-J', 'x', '--gpus-per-node=1', f'-w{s.nodes[0]}',
+        b = s.submit('sleep 3003 & sleep 3004\n', '-n1', '-p', 'long', '-J', 'x', '-t', '1-00:30', '--gpus-per-node=1', f'-w{s.nodes[0]}',
                      user='nobody')  # fmt: skip
         s.wait_state(a, 'RUNNING')
         s.wait_state(b, 'RUNNING')
@@ -88,7 +88,7 @@ def steps(t):
         ja, jb = jobs.job(a), jobs.job(b)
         attributes(t, s, a, ja, 0b0011)
         attributes(t, s, b, jb, 0b0100)
-        t.equal('limits', (ja['limit_s'], jb['limit_s']), (3600, -1))
+        t.equal('limits', (ja['limit_s'], jb['limit_s']), (3600, 88200))
         t.equal('memory here', ja['mem_bytes'] // ja['n_cpus'], 100 << 20)
         t.equal('cluster', ja['cluster'], 'testers')
         for j in ja, jb:
