@@ -45,11 +45,18 @@ class Jobs:
         return self.proc.wait(timeout=20)
 
 
+def lives(pid):
+    try:
+        return harness.read_text(f'/proc/{pid}/stat').rpartition(')')[2].split()[0] != 'Z'
+    except OSError:
+        return False
+
+
 def compare(t, slurm, jobs, pids, ranks=True):
     """Every process that Slurm says is in a step."""
     ours = jobs.by_pid()
     for pid, (job, step, local, rank) in pids.items():
-        if not os.path.exists(f'/proc/{pid}'):
+        if not lives(pid):
             continue
         j, p = ours.get(pid, (None, None))
         t.true(f'pid {pid} of job {job} is known', j)
