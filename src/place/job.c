@@ -305,9 +305,18 @@ static struct job_entry *other_entry(struct gs_jobs *j, const struct facts *f)
 /* What the node said of it: of processes that may not be read. */
 static const struct gs_job_pid *told_of(const struct gs_jobs *j, const struct job_process *p)
 {
-	for (size_t i = 0; i < j->n_told; i++)
-		if (j->told[i].pid == p->pid && j->told[i].start_ticks == p->start_ticks)
-			return &j->told[i];
+	size_t from = 0, to = j->n_told;
+
+	while (from < to) {
+		size_t i = from + (to - from) / 2;
+
+		if (j->told[i].pid == p->pid)
+			return j->told[i].start_ticks == p->start_ticks ? &j->told[i] : NULL;
+		if (j->told[i].pid < p->pid)
+			from = i + 1;
+		else
+			to = i;
+	}
 	return NULL;
 }
 

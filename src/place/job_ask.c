@@ -115,6 +115,13 @@ static void failed(struct gs_jobs *j, bool is_late)
 	e->retry_ns = now + PAUSE_NS;
 }
 
+static int by_pid(const void *a, const void *b)
+{
+	const struct gs_job_pid *x = a, *y = b;
+
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
 static void learn_pids(struct gs_jobs *j)
 {
 	if (!j->told)
@@ -123,6 +130,7 @@ static void learn_pids(struct gs_jobs *j)
 		return;
 	j->n_told = gs_job_parse_pids((char *)j->command.out.data, j->command.out.bytes, j->told,
 				      PIDS_MAX);
+	qsort(j->told, j->n_told, sizeof(*j->told), by_pid);
 	for (size_t i = 0; i < j->n_told; i++) {
 		struct job_process *p = gs_jobs_process(j, j->told[i].pid);
 

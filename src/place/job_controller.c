@@ -143,6 +143,7 @@ static void read_allocation(const json_t *job, const char *node, struct gs_job_a
 {
 	const json_t *on = allocation_of(job, node), *memory;
 	const json_t *gres = json_object_get(job, "gres_detail");
+	const json_t *nodes = json_object_get(job, "nodes");
 	int64_t cpus, mib, at;
 
 	if (on) {
@@ -158,7 +159,9 @@ static void read_allocation(const json_t *job, const char *node, struct gs_job_a
 		if (mib > 0)
 			a->job.mem_bytes = (int64_t)((double)mib * MIB);
 	}
-	at = node[0] ? gs_job_node_position(a->job.nodes, node) : -1;
+	/* The whole list: what is kept of it in the job may be cut. */
+	at = node[0] && json_is_string(nodes) ? gs_job_node_position(json_string_value(nodes), node)
+					      : -1;
 	if (at < 0 && json_array_size(gres) == 1)
 		at = 0;
 	if (at >= 0) {
@@ -369,7 +372,7 @@ static void read_groups(struct piece record, const char *node, struct gs_job_ans
 
 	while (at) {
 		struct piece group = {at, record.end}, v;
-		char list[sizeof(a->job.nodes)] = "";
+		GS_FREE char *list = NULL;
 		const char *next;
 		int64_t n;
 
@@ -378,8 +381,9 @@ static void read_groups(struct piece record, const char *node, struct gs_job_ans
 		if (next)
 			group.end = next;
 		at = next;
-		copy_of(group, key, list, sizeof(list));
-		if (!find(group, " CPU_IDs=") ||
+		if (value_of(group, key, &v))
+			list = strndup(v.at, (size_t)(v.end - v.at));
+		if (!list || !find(group, " CPU_IDs=") ||
 		    (node[0] ? gs_job_node_position(list, node) < 0 : strpbrk(list, "[,") != NULL))
 			continue;
 		if (value_of(group, " CPU_IDs=", &v)) {

@@ -89,7 +89,7 @@ struct gs_jobs {
 	uint64_t paused_ns;      /* the controller is left alone until then */
 	uint64_t node_ns;        /* when the node may be asked again */
 	uint32_t n_unreadable;   /* processes since then whose environment could not be read */
-	struct gs_job_pid *told; /* owned: what the node said */
+	struct gs_job_pid *told; /* owned: what the node said, by pid */
 	size_t n_told;
 
 	struct gs_buf text;
