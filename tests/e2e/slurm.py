@@ -1,5 +1,6 @@
 """The job, step, task, rank, user, account, partition and GPUs of every process, against what a real Slurm says."""
 
+import csv
 import json
 import os
 import pwd
@@ -7,7 +8,7 @@ import subprocess
 import time
 
 import harness
-from harness import case, main, wait_until
+from harness import Skip, case, main, wait_until
 from slurm_help import Slurm
 
 SLURM = 1  # GS_JOB_SLURM
@@ -243,6 +244,23 @@ def top(t):
         for pid in pids:
             t.equal(f'job of {pid}', rows[pid].get('job'), f'{a}_4')
         t.equal('of none', {p.get('job') for pid, p in rows.items() if pid == os.getpid()}, {None})
+
+
+@case('gpuscope gpu has the job of the process on a GPU', timeout=120, needs=None)
+def gpu(t):
+    library = os.path.join(harness.fake, '..', 'fake', 'libnvidia-ml.so.1')
+    if not os.path.exists(library):
+        raise Skip('the stand-in of NVML is not built')
+    with Slurm(t) as s:
+        # The stand-in's process is the one that asks.
+        words = [harness.gpuscope, 'gpu', '--nvml', library, '--window', '0.1', '--format']
+        done = s.run('srun', '-n1', *words, 'json')
+        t.equal('JSON', {p['job'] for p in json.loads(done.stdout)['processes']}, {'1'})
+        t.match('table', r'\[job 2\]', s.run('srun', '-n1', *words, 'table').stdout)
+        rows = list(csv.DictReader(s.run('srun', '-n1', *words, 'csv', '--processes').stdout.splitlines()))
+        t.equal('CSV', {r['job'] for r in rows}, {'3'})
+        outside = json.loads(t.tool(*words[1:], 'json').out)
+        t.true('outside of a job', all(not p['job'] for p in outside['processes']), outside['processes'])
 
 
 if __name__ == '__main__':
