@@ -9,11 +9,12 @@
 #include "text/text.h"
 #include "model/gpu_record.h"
 
-enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP };
+enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP, OPT_FLAME };
 
 struct report_options {
 	const char *path;
 	const char *output; /* NULL: only the summary */
+	enum gs_flame_by flame_by;
 	enum gs_summary_format format;
 	struct gs_summary_style style;
 };
@@ -28,7 +29,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		o->output = arg;
 		if (!gs_export_knows(arg))
-			argp_error(state, "-o takes a file ending in .pftrace, .json or .csv");
+			argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
+		return 0;
+	case OPT_FLAME:
+		if (gs_flame_by_parse(arg, &o->flame_by) < 0)
+			argp_error(state, "--flame takes time, launches, bytes, memory, samples or "
+					  "auto");
 		return 0;
 	case OPT_FORMAT:
 		if (gs_summary_format_parse(arg, &o->format) < 0)
@@ -177,7 +183,9 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 int gs_cmd_report(int argc, char **argv)
 {
 	static const struct argp_option option_table[] = {
-		{"output", 'o', "FILE", 0, "also write it as .pftrace, .json or .csv", 0},
+		{"output", 'o', "FILE", 0, "also write it as one of " GS_EXPORT_SUFFIXES, 0},
+		{"flame", OPT_FLAME, "WHAT", 0,
+		 "what .svg and .folded show: time, launches, bytes, memory, samples", 0},
 		{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 0},
 		{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 0},
 		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)",
@@ -205,6 +213,7 @@ int gs_cmd_report(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return GS_EXIT_USAGE;
 	r = gs_journal_open(o.path, &reader, &err);
+	eo.flame_by = o.flame_by;
 	if (r == 0 && o.output)
 		r = gs_export_open(o.output, &eo, &export, &err);
 	if (r < 0) {
