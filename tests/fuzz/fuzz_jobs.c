@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		.gpu = {{.uuid = "GPU-a", .minor = 1, .index = 0}, {.minor = 0, .index = 1}},
 	};
 	struct gs_job_gpus gpus = known;
-	struct gs_job_environ environ;
+	struct gs_job_environ variables;
 	struct gs_job_answer answer;
 	struct gs_job_pid pid[16];
 	struct gs_job_gpu gpu;
@@ -74,9 +74,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			check(&answer.job);
 		break;
 	case 'e':
-		gs_job_parse_environ(text, bytes - 1, &environ);
-		check(&environ.job);
-		clean(environ.task.step, sizeof(environ.task.step));
+		gs_job_parse_environ(text, bytes - 1, &variables);
+		check(&variables.job);
+		clean(variables.task.step, sizeof(variables.task.step));
 		break;
 	case 'p':
 		for (size_t n = gs_job_parse_pids(text, bytes - 1, pid, 16); n > 0; n--) {
