@@ -6,7 +6,8 @@ set -euo pipefail
 packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
 	libzstd-dev libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev
 	python3 python3-yaml
-	protobuf-compiler zstd tmux curl openssl prometheus)
+	protobuf-compiler zstd tmux curl openssl prometheus
+	libjansson-dev munge slurmctld slurmd slurm-client)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "deps: this is not a Debian or Ubuntu machine: install by hand what corresponds to: ${packages[*]}" >&2
@@ -43,15 +44,17 @@ export DEBIAN_FRONTEND=noninteractive
 if ! apt-cache show bpftool 2>/dev/null | grep -q '^Version'; then
 	missing=("${missing[@]/#bpftool/linux-tools-generic}")
 fi
-# The tests start a Prometheus of their own: its package shall not leave one running on this machine.
-no_start=0
-if [[ " ${missing[*]} " == *" prometheus "* ]] && [ ! -e /usr/sbin/policy-rc.d ]; then
-	no_start=1
+# The tests start daemons of their own: their packages shall not leave any running on this machine.
+daemons=()
+for d in prometheus munge slurmctld slurmd; do
+	[[ " ${missing[*]} " == *" $d "* ]] && daemons+=("$d")
+done
+if [ ${#daemons[@]} -gt 0 ] && [ ! -e /usr/sbin/policy-rc.d ]; then
 	printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee /usr/sbin/policy-rc.d >/dev/null
 	"${as_root[@]}" chmod 755 /usr/sbin/policy-rc.d
 	trap '"${as_root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
 fi
 "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-if [ $no_start = 1 ] && command -v systemctl >/dev/null; then
-	"${as_root[@]}" systemctl disable --quiet prometheus 2>/dev/null || true
+if [ ${#daemons[@]} -gt 0 ] && command -v systemctl >/dev/null; then
+	"${as_root[@]}" systemctl disable --quiet "${daemons[@]}" 2>/dev/null || true
 fi

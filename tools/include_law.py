@@ -19,10 +19,11 @@ ALLOWED = {
     "render": BELOW | {"text", "render"},
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
+    "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     # The daemon is a command with a room of its own.
     "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "cmd"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -18,6 +18,7 @@
 #include "render/gpu.h"
 #include "render/summary.h"
 #include "gpu/gpu.h"
+#include "place/job.h"
 
 #define DEFAULT_WINDOW_NS 250000000ull
 #define HEAD_EVERY        25 /* scrolling lines between two heads, on a terminal */
@@ -324,7 +325,21 @@ static void tell_state(const struct gs_gpu_snapshot *s, unsigned *told)
 	*told = s->state;
 }
 
-static int run(struct options *o, struct gs_gpu *gpu)
+/* The batch system's jobs of the processes. */
+static void name_jobs(struct gs_jobs *jobs, struct gs_gpu_snapshot *s)
+{
+	for (uint32_t i = 0; i < s->n_processes; i++) {
+		struct gs_gpu_process *p = &s->process[i];
+		struct gs_job_task task;
+		const struct gs_job *job =
+			p->ended || p->gone ? NULL : gs_jobs_lookup(jobs, p->pid, &task);
+
+		if (job && job->kind == GS_JOB_SLURM)
+			snprintf(p->job, sizeof(p->job), "%s", job->id);
+	}
+}
+
+static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 {
 	struct gs_gpu_snapshot *s = NULL, *before = NULL;
 	bool released = false;
@@ -380,6 +395,7 @@ static int run(struct options *o, struct gs_gpu *gpu)
 		}
 		if (o->watch_ns)
 			tell_state(s, &told);
+		name_jobs(jobs, s);
 		status = show(o, s, shown++, before);
 		if (!o->watch_ns || (o->count && shown >= o->count))
 			break;
@@ -445,6 +461,9 @@ int gs_cmd_gpu(int argc, char **argv)
 			    .gpu = {.size = sizeof(o.gpu)},
 			    .style = {.size = sizeof(o.style)}};
 	struct gs_summary_style terminal = {.size = sizeof(terminal)};
+	/* Its id is all that is shown, and this machine knows it by itself. */
+	struct gs_jobs_options jo = {.size = sizeof(jo), .no_node = true, .no_controller = true};
+	struct gs_jobs *jobs = NULL;
 	struct gs_gpu *gpu = NULL;
 	struct sigaction sa = {.sa_handler = on_stop};
 	struct gs_err err = {{0}};
@@ -471,7 +490,14 @@ int gs_cmd_gpu(int argc, char **argv)
 		gs_say("%s", gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
 	}
-	r = run(&o, gpu);
+	r = gs_jobs_new(&jo, &jobs, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		r = GS_EXIT_FAILED;
+	} else {
+		r = run(&o, gpu, jobs);
+	}
+	gs_jobs_free(&jobs);
 	gs_gpu_close(&gpu);
 	return r;
 }

@@ -18,6 +18,7 @@
 #include "host/host.h"
 #include "journal/journal.h"
 #include "model/gpu_record.h"
+#include "place/job.h"
 #include "place/place.h"
 
 #define QUEUE_MAX     16 /* moments that wait; then the oldest is given up */
@@ -32,6 +33,7 @@ struct top_live {
 	struct gs_host *host;    /* of the thread that reads */
 	struct gs_host *ui_host; /* of the screen: signals, environments */
 	struct gs_place *place;
+	struct gs_jobs *jobs;
 	uint32_t *pids;
 	size_t room_pids;
 	char name[GS_HOST_NAME_BYTES];
@@ -149,6 +151,19 @@ static int close_record(struct top_live *l, struct gs_err *err)
 /* --- reading --- */
 
 /* Who the processes are: place knows, and keeps it. */
+/* The job of a batch system; others are told by their user and container. */
+static void name_job(struct top_live *l, struct gs_host_process *p, bool is_changed)
+{
+	struct gs_job_task task;
+	const struct gs_job *job;
+
+	if (is_changed)
+		gs_jobs_forget(l->jobs, p->pid);
+	job = gs_jobs_lookup(l->jobs, p->pid, &task);
+	if (job && job->kind == GS_JOB_SLURM)
+		snprintf(p->job, sizeof(p->job), "%s", job->id);
+}
+
 static void name_processes(struct top_live *l, struct gs_host_snapshot *host)
 {
 	for (uint32_t i = 0; i < host->n_processes; i++) {
@@ -160,6 +175,7 @@ static void name_processes(struct top_live *l, struct gs_host_snapshot *host)
 			gs_place_fork(l->place, p->pid, p->parent_pid);
 		else if (change == GS_HOST_RENAMED)
 			gs_place_exec(l->place, p->pid);
+		name_job(l, p, change == GS_HOST_RENAMED);
 		who = gs_place_process(l->place, p->pid);
 		if (!who || who->gone)
 			continue;
@@ -234,6 +250,8 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 {
 	struct gs_gpu_options go = {
 		.size = sizeof(go), .nvml_path = options->nvml, .hang_ns = HANG_NS};
+	/* A job's id is all that is shown, and this machine knows it by itself. */
+	struct gs_jobs_options jo = {.size = sizeof(jo), .no_node = true, .no_controller = true};
 	struct top_live *l = calloc(1, sizeof(*l));
 	struct gs_err ignored;
 	int r;
@@ -249,7 +267,9 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 	if (gethostname(l->name, sizeof(l->name) - 1) < 0)
 		l->name[0] = '\0';
 	l->place = gs_place_new("/proc");
-	r = l->place ? gs_host_open("/proc", &l->host, err) : gs_err_set(err, -ENOMEM, "no memory");
+	r = l->place ? gs_jobs_new(&jo, &l->jobs, err) : gs_err_set(err, -ENOMEM, "no memory");
+	if (r == 0)
+		r = gs_host_open("/proc", &l->host, err);
 	if (r == 0)
 		r = gs_host_open("/proc", &l->ui_host, err);
 	if (r == 0)
@@ -448,6 +468,7 @@ int top_live_close(struct top_live **ref, struct gs_err *err)
 	gs_gpu_close(&l->gpu);
 	gs_host_close(&l->host);
 	gs_host_close(&l->ui_host);
+	gs_jobs_free(&l->jobs);
 	gs_place_free(&l->place);
 	gs_close_p(&l->event_fd);
 	gs_buf_fini(&l->records);

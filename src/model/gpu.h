@@ -136,6 +136,7 @@ struct gs_gpu_process {
 	char comm[16];
 	char user[32];
 	char container[72];
+	char job[48]; /* of a batch system; "" none, not known, or not asked for. Not recorded */
 	char cmdline[256];
 };
 

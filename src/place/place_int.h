@@ -12,6 +12,8 @@
 struct gs_place_stat {
 	uint32_t parent_pid;
 	uint64_t start_ticks; /* since boot */
+	uint64_t n_threads;
+	char state; /* R, S, D, Z, T, ... */
 	char comm[16];
 };
 

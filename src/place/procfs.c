@@ -46,10 +46,16 @@ static void skip_blanks(const char **at, const char *end)
 
 bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *ret)
 {
-	enum { PARENT = 4, START = 22 }; /* fields as proc(5) counts them */
+	enum {
+		STATE = 3,
+		PARENT = 4,
+		THREADS = 20,
+		START = 22
+	}; /* fields as proc(5) counts them */
 	const char *end = text + bytes, *open = memchr(text, '(', bytes);
 	const char *close = memrchr(text, ')', bytes), *p;
-	uint64_t value = 0, parent = 0;
+	uint64_t value = 0, parent = 0, threads = 0;
+	char state = 0;
 
 	if (!open || !close || close < open)
 		return false;
@@ -58,11 +64,15 @@ bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *r
 		skip_blanks(&p, end);
 		if (p == end || *p == '\n')
 			return false;
-		if (field == PARENT || field == START) {
+		if (field == STATE)
+			state = *p;
+		if (field == PARENT || field == THREADS || field == START) {
 			if (!take_number(&p, end, &value))
 				return false;
 			if (field == PARENT)
 				parent = value;
+			else if (field == THREADS)
+				threads = value;
 		} else {
 			while (p < end && *p != ' ' && *p != '\n')
 				p++;
@@ -73,6 +83,8 @@ bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *r
 		return false;
 	ret->parent_pid = (uint32_t)parent;
 	ret->start_ticks = value;
+	ret->n_threads = threads;
+	ret->state = state;
 	gs_place_copy_clean(ret->comm, sizeof(ret->comm), open + 1, (size_t)(close - open - 1));
 	return true;
 }

@@ -133,6 +133,7 @@ static void put_processes(struct gs_doc *doc, const struct gs_gpu_snapshot *s)
 		gs_doc_put_bool(doc, "ended", p->ended);
 		gs_doc_put_bool(doc, "gone", p->gone);
 		gs_doc_put_text(doc, "container", p->container);
+		gs_doc_put_text(doc, "job", p->job);
 		gs_doc_put_text(doc, "comm", p->comm);
 		gs_doc_put_text(doc, "cmdline", p->cmdline);
 		gs_doc_end(doc);

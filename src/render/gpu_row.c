@@ -162,6 +162,7 @@ unsigned gs_gpu_row_process(const struct gs_gpu_snapshot *s, unsigned process,
 	c[n++] = number_if("ofa_ratio", p->ofa_ratio, p->ofa_ratio >= 0);
 	c[n++] = number("ended", p->ended);
 	c[n++] = text("container", p->container);
+	c[n++] = text("job", p->job);
 	c[n++] = text("comm", p->comm);
 	c[n++] = text("cmdline", p->cmdline);
 	return n;

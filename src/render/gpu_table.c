@@ -130,12 +130,13 @@ static void put_processes(struct gs_grid *g, const struct gs_gpu_snapshot *s)
 		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->mem_ratio));
 		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->enc_ratio));
 		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->dec_ratio));
-		snprintf(command, sizeof(command), "%s%s%s",
+		snprintf(command, sizeof(command), "%s%s%s%s%s%s",
 			 p->ended  ? "(ended) "
 			 : p->gone ? "(not in /proc: another pid namespace, or just ended) "
 				   : "",
 			 p->cmdline[0] ? p->cmdline : p->comm,
-			 p->container[0] ? " [container]" : "");
+			 p->container[0] ? " [container]" : "", p->job[0] ? " [job " : "", p->job,
+			 p->job[0] ? "]" : "");
 		gs_grid_rest(g, p->gone ? GS_INK_DIM : GS_INK_PLAIN, command, GS_CUT_END);
 	}
 }

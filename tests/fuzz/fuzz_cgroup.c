@@ -4,12 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "place/job_cgroup.h"
 #include "place/place.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	char out[GS_PLACE_CONTAINER_BYTES];
+	struct gs_job_cgroup group;
 	char *text = malloc(bytes + 1);
 
 	if (!text)
@@ -22,6 +24,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	assert(memchr(out, '\0', sizeof(out)));
 	for (size_t i = 0; out[i]; i++)
 		assert((unsigned char)out[i] >= 0x20 && out[i] != 0x7f);
+	if (gs_job_of_cgroup(text, &group)) {
+		assert(group.kind != GS_JOB_NONE);
+		assert(memchr(group.name, '\0', sizeof(group.name)));
+		assert(memchr(group.path, '\0', sizeof(group.path)));
+	}
 	free(text);
 	return 0;
 }

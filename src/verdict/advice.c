@@ -1,0 +1,125 @@
+/*
+ * Advice: the built-in rules, in the shape that people act on (fact with its number, likely cause,
+ * what to write next time, what it brings), and those that apply to a job. Thresholds as jobstats
+ * and its kin use them.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/mem.h"
+#include "verdict/verdict_int.h"
+
+static const struct {
+	const char *name, *condition, *fact, *cause, *next, *benefit;
+} built_in[] = {
+	{"gpus-never-used", "gpus > 0 && gpus_idle > 0 && duration_seconds >= 60",
+	 "{gpus_idle:round} of {gpus:round} GPUs were never used.",
+	 "Does the program see only one GPU (no DDP or MPI start, CUDA_VISIBLE_DEVICES set)?",
+	 "--gres=gpu:{gpus-gpus_idle:round}",
+	 "The job waits less in the queue, others get the GPUs."},
+	{"gpu-low", "gpus > 0 && gpus_idle < gpus && gpu_percent < 25 && duration_seconds >= 60",
+	 "The GPUs were at work {gpu_percent:1} % of the time.",
+	 "Do they wait for data from the CPUs or disks, or for very small kernels?",
+	 "more data-loader workers, larger batches, CUDA graphs; or --gres=gpu:1",
+	 "Each GPU hour does more work."},
+	{"gpu-input", "gpus > 0 && gpu_percent < 70 && io_percent >= 30",
+	 "{io_percent:1} % of the threads' time was blocked on files while GPUs were "
+	 "{gpu_percent:1} % "
+	 "busy.",
+	 "Is the data set read as many small files, or from a slow file system?",
+	 "copy it to node-local disk first (cp to $TMPDIR), or pack it into large files",
+	 "The GPUs need not wait for input."},
+	{"gpu-sync", "gpus > 0 && gpu_sync_percent >= 50 && gpu_percent < 70",
+	 "{gpu_sync_percent:1} % of the threads' time waited for a GPU that was {gpu_percent:1} % "
+	 "busy.",
+	 "Is a result copied back or printed in each step (.item(), .cpu(), print of a tensor)?",
+	 "read results every hundredth step only; use non_blocking copies", "Steps overlap again."},
+	{"collectives", "collective_percent >= 30",
+	 "{collective_percent:1} % of the time was spent in collectives.",
+	 "Is one rank slower, or the network used where NVLink could be?",
+	 "compare ranks; NCCL_DEBUG=INFO tells which way is used; larger gradient buckets",
+	 "More ranks pay off again."},
+	{"ranks-out-of-step", "rank_imbalance_percent >= 15",
+	 "The slowest rank was {rank_imbalance_percent:1} % above the mean.",
+	 "Is its part of the work larger, or its node slower?",
+	 "balance the work; --exclude the node that is slow again and again",
+	 "All ranks end at the same time."},
+	{"serial",
+	 "cores > 1 && cpu_percent * cores / 100 < 1.15 && cpu_percent * cores / 100 > 0.6",
+	 "{cpu_percent*cores/100:1} of {cores:round} processors were used.",
+	 "Is the program serial, or OMP_NUM_THREADS=1?", "--cpus-per-task=1",
+	 "The job starts sooner, the other processors are free."},
+	{"processors-unused",
+	 "cores > 1 && cpu_percent < 50 && cpu_percent * cores / 100 >= 1.15 && io_percent < 30",
+	 "{cpu_percent*cores/100:1} of {cores:round} processors were used.",
+	 "Are there fewer threads or ranks than processors?",
+	 "--cpus-per-task={cpu_percent*cores/100*1.1:ceil}", "The job starts sooner."},
+	{"processors-crowded", "forced_switches_per_core_second > 1000 && runqueue_percent > 20",
+	 "Threads waited for a processor {runqueue_percent:1} % of their time.",
+	 "Are there more threads than processors (each rank starting one by core)?",
+	 "OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "Less switching, better use of caches."},
+	{"disks", "io_percent >= 30 && !(gpus > 0)",
+	 "{io_percent:1} % of the threads' time was blocked on files.",
+	 "Is it many small reads and writes, or a file system that many share?",
+	 "buffer and write less often; use $TMPDIR for temporary files", "Less waiting."},
+	{"small-io", "io_bytes_per_operation < 4096 && syscalls_per_core_second > 10000",
+	 "Reads and writes of files had {io_bytes_per_operation:bytes} each.",
+	 "Is output not buffered?", "buffered or larger reads and writes (setvbuf, 1 MiB blocks)",
+	 "Fewer system calls, more time to compute."},
+	{"locks", "lock_percent >= 30", "{lock_percent:1} % of the threads' time waited for locks.",
+	 "Do threads share one lock or allocator?",
+	 "fewer threads, or jemalloc by LD_PRELOAD; look for the lock with `gpuscope trace`",
+	 "Threads work side by side."},
+	{"memory-unused",
+	 "memory_usage < 50 && memory_allocated_bytes > 4GiB && duration_seconds >= 60",
+	 "{memory_used_bytes:bytes} of {memory_allocated_bytes:bytes} of memory were used.",
+	 "Was it asked for as a precaution?", "--mem={memory_used_bytes*1.2:mem}",
+	 "The job waits less in the queue."},
+	{"memory-short", "memory_usage >= 90",
+	 "{memory_usage:1} % of the memory that was asked for was used.",
+	 "Will a slightly larger input be killed (out of memory)?",
+	 "--mem={memory_allocated_bytes*1.3:mem}", "No loss of the run."},
+	{"paging", "major_faults_per_second > 100",
+	 "{major_faults_per_second:round} page faults a second waited for a disk.",
+	 "Is the memory short, or a large file mapped and read here and there?",
+	 "--mem={memory_used_bytes*1.5:mem}", "Less waiting."},
+	{"time-limit", "time_limit_percent < 60 && run_seconds > 900",
+	 "The job took {time_limit_percent:1} % of the time that it asked for.",
+	 "Is the limit the partition's default?", "--time={run_seconds*1.25:time}",
+	 "Short jobs are fitted in earlier."},
+	{"idle", "wait_percent >= 90 && !(gpus > 0) && duration_seconds >= 60",
+	 "The processors had nothing to do {wait_percent:1} % of the time.",
+	 "Does it wait for input, a licence or another job, or has it hung?",
+	 "look with `gpuscope trace -p PID`; end it when it hangs", "Nothing is held for nothing."},
+};
+
+int gs_advice_add_built_in(struct gs_rules *rules)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(built_in); i++) {
+		int r = gs_rules_add_advice(rules, built_in[i].name, built_in[i].condition,
+					    built_in[i].fact, built_in[i].cause, built_in[i].next,
+					    built_in[i].benefit, NULL);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void gs_advise(const struct gs_rules *rules, const struct gs_figures *f, struct gs_verdict *v)
+{
+	for (size_t i = 0; i < rules->n_advice && v->n_advice < GS_VERDICT_ADVICE_MAX; i++) {
+		const struct gs_advice_rule *rule = &rules->advice[i];
+		struct gs_advice *a = &v->advice[v->n_advice];
+
+		if (gs_expr_value(rule->condition, f) != 1)
+			continue;
+		a->rule = rule->name;
+		/* They were looked at when they were added. */
+		gs_template(rule->fact, f, a->fact, sizeof(a->fact), NULL);
+		gs_template(rule->cause, f, a->cause, sizeof(a->cause), NULL);
+		gs_template(rule->next, f, a->next, sizeof(a->next), NULL);
+		gs_template(rule->benefit, f, a->benefit, sizeof(a->benefit), NULL);
+		v->n_advice++;
+	}
+}

@@ -1,0 +1,392 @@
+/*
+ * A recursive descent over the text that writes postfix code, and a small stack machine that runs
+ * it. Both are bounded: GS_CODE_MAX steps, GS_NEST_MAX levels.
+ */
+#include "verdict/expr.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define GS_CODE_MAX 256
+#define GS_NEST_MAX 32
+
+_Static_assert(GS_FIGURE_COUNT <= 64, "gs_expr_figures() has a bit for each");
+
+enum op {
+	OP_NUMBER,
+	OP_FIGURE,
+	OP_NEGATE,
+	OP_NOT,
+	OP_MUL,
+	OP_DIV,
+	OP_ADD,
+	OP_SUB,
+	OP_LT,
+	OP_LE,
+	OP_GT,
+	OP_GE,
+	OP_EQ,
+	OP_NE,
+	OP_AND,
+	OP_OR,
+};
+
+struct step {
+	enum op op;
+	double number;
+	unsigned figure;
+};
+
+struct gs_expr {
+	size_t n;
+	struct step code[GS_CODE_MAX];
+};
+
+struct parser {
+	const char *text;
+	const char *at;
+	struct gs_expr *expr;
+	unsigned depth;
+	struct gs_err *err;
+	int r;
+};
+
+static void fail(struct parser *p, int code, const char *what)
+{
+	if (p->r == 0)
+		p->r = gs_err_set(p->err, code, "\"%.200s\", column %zu: %s", p->text,
+				  (size_t)(p->at - p->text) + 1, what);
+}
+
+static void emit(struct parser *p, enum op op, double number, unsigned figure)
+{
+	if (p->r < 0)
+		return;
+	if (p->expr->n == GS_CODE_MAX) {
+		fail(p, -E2BIG, "the expression is too long");
+		return;
+	}
+	p->expr->code[p->expr->n++] = (struct step){op, number, figure};
+}
+
+static void skip_blanks(struct parser *p)
+{
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+}
+
+/* True when the operator stands here; it is passed over. A word must end where it ends. */
+static bool take(struct parser *p, const char *token)
+{
+	size_t n = strlen(token);
+
+	skip_blanks(p);
+	if (strncmp(p->at, token, n) != 0)
+		return false;
+	if (isalpha((unsigned char)token[0]) &&
+	    (isalnum((unsigned char)p->at[n]) || p->at[n] == '_'))
+		return false;
+	p->at += n;
+	return true;
+}
+
+static double unit_factor(const char *word, size_t n)
+{
+	static const struct {
+		const char *unit;
+		double factor;
+	} units[] = {
+		{"%", 1},         {"B", 1},      {"K", 1024},      {"KB", 1e3},     {"KiB", 1024},
+		{"M", 1 << 20},   {"MB", 1e6},   {"MiB", 1 << 20}, {"G", 1 << 30},  {"GB", 1e9},
+		{"GiB", 1 << 30}, {"T", 0x1p40}, {"TB", 1e12},     {"TiB", 0x1p40}, {"us", 1e-6},
+		{"ms", 1e-3},     {"s", 1},      {"min", 60},      {"h", 3600},     {"d", 86400},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(units); i++)
+		if (strlen(units[i].unit) == n && strncmp(units[i].unit, word, n) == 0)
+			return units[i].factor;
+	return 0;
+}
+
+static void number(struct parser *p)
+{
+	char *end;
+	double v = strtod(p->at, &end), factor = 1;
+	size_t n = 0;
+
+	if (!isfinite(v) || end == p->at) {
+		fail(p, -EINVAL, "not a number");
+		return;
+	}
+	p->at = end;
+	if (*p->at == '%')
+		n = 1;
+	else
+		while (isalpha((unsigned char)p->at[n]))
+			n++;
+	if (n)
+		factor = unit_factor(p->at, n);
+	if (factor == 0) {
+		fail(p, -EINVAL, "not a unit: use %, B, KB, KiB, ... TiB, us, ms, s, min, h or d");
+		return;
+	}
+	p->at += n;
+	emit(p, OP_NUMBER, v * factor, 0);
+}
+
+static void name(struct parser *p)
+{
+	char word[64];
+	size_t n = 0;
+	int figure;
+
+	while (isalnum((unsigned char)p->at[n]) || p->at[n] == '_')
+		n++;
+	if (n >= sizeof(word)) {
+		fail(p, -EINVAL, "no figure has such a long name");
+		return;
+	}
+	memcpy(word, p->at, n);
+	word[n] = '\0';
+	if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0) {
+		emit(p, OP_NUMBER, word[0] == 't', 0);
+		p->at += n;
+		return;
+	}
+	figure = gs_figure_by_key(word);
+	if (figure < 0) {
+		fail(p, -EINVAL, "no figure has this name");
+		return;
+	}
+	p->at += n;
+	emit(p, OP_FIGURE, 0, (unsigned)figure);
+}
+
+static void either(struct parser *p);
+
+static void primary(struct parser *p)
+{
+	skip_blanks(p);
+	if (p->r < 0)
+		return;
+	if (p->depth == GS_NEST_MAX) {
+		fail(p, -E2BIG, "too many levels of brackets and signs");
+		return;
+	}
+	p->depth++;
+	if (take(p, "(")) {
+		either(p);
+		if (!take(p, ")"))
+			fail(p, -EINVAL, "a closing bracket is missing");
+	} else if (take(p, "-")) {
+		primary(p);
+		emit(p, OP_NEGATE, 0, 0);
+	} else if (*p->at == '!' && p->at[1] != '=' && take(p, "!")) {
+		primary(p);
+		emit(p, OP_NOT, 0, 0);
+	} else if (isdigit((unsigned char)*p->at) || *p->at == '.') {
+		number(p);
+	} else if (isalpha((unsigned char)*p->at) || *p->at == '_') {
+		name(p);
+	} else {
+		fail(p, -EINVAL,
+		     *p->at ? "a figure or a number is expected here"
+			    : "it ends where a figure or a number is expected");
+	}
+	p->depth--;
+}
+
+static void product(struct parser *p)
+{
+	primary(p);
+	while (p->r == 0) {
+		enum op op = take(p, "*") ? OP_MUL : take(p, "/") ? OP_DIV : OP_NUMBER;
+
+		if (op == OP_NUMBER)
+			return;
+		primary(p);
+		emit(p, op, 0, 0);
+	}
+}
+
+static void sum(struct parser *p)
+{
+	product(p);
+	while (p->r == 0) {
+		enum op op = take(p, "+") ? OP_ADD : take(p, "-") ? OP_SUB : OP_NUMBER;
+
+		if (op == OP_NUMBER)
+			return;
+		product(p);
+		emit(p, op, 0, 0);
+	}
+}
+
+static void comparison(struct parser *p)
+{
+	static const struct {
+		const char *token;
+		enum op op;
+	} ops[] = {{"<=", OP_LE}, {">=", OP_GE}, {"==", OP_EQ}, {"!=", OP_NE},
+		   {"<", OP_LT},  {">", OP_GT},  {"=", OP_EQ}};
+
+	sum(p);
+	for (size_t i = 0; p->r == 0 && i < GS_ARRAY_LEN(ops); i++) {
+		if (!take(p, ops[i].token))
+			continue;
+		sum(p);
+		emit(p, ops[i].op, 0, 0);
+		return;
+	}
+}
+
+/* The word takes a whole comparison, as in Python; the sign only what stands next to it, as in C.
+ */
+static void negation(struct parser *p)
+{
+	unsigned n = 0;
+
+	while (take(p, "not"))
+		n++;
+	comparison(p);
+	if (n)
+		emit(p, OP_NOT, 0, 0);
+	if (n && n % 2 == 0)
+		emit(p, OP_NOT, 0, 0);
+}
+
+static void both(struct parser *p)
+{
+	negation(p);
+	while (p->r == 0 && (take(p, "&&") || take(p, "and"))) {
+		negation(p);
+		emit(p, OP_AND, 0, 0);
+	}
+}
+
+static void either(struct parser *p)
+{
+	both(p);
+	while (p->r == 0 && (take(p, "||") || take(p, "or"))) {
+		both(p);
+		emit(p, OP_OR, 0, 0);
+	}
+}
+
+int gs_expr_parse(const char *text, struct gs_expr **ret_expr, struct gs_err *err)
+{
+	struct parser p = {.text = text, .at = text, .err = err};
+
+	p.expr = calloc(1, sizeof(*p.expr));
+	if (!p.expr)
+		return -ENOMEM;
+	either(&p);
+	skip_blanks(&p);
+	if (p.r == 0 && *p.at)
+		fail(&p, -EINVAL, "an operator is expected here");
+	if (p.r < 0) {
+		gs_expr_free(&p.expr);
+		return p.r;
+	}
+	*ret_expr = p.expr;
+	return 0;
+}
+
+void gs_expr_free(struct gs_expr **expr)
+{
+	free(*expr);
+	*expr = NULL;
+}
+
+static double truth(double v)
+{
+	return isnan(v) ? NAN : v != 0;
+}
+
+static double compare(enum op op, double a, double b)
+{
+	if (isnan(a) || isnan(b))
+		return NAN;
+	switch (op) {
+	case OP_LT:
+		return a < b;
+	case OP_LE:
+		return a <= b;
+	case OP_GT:
+		return a > b;
+	case OP_GE:
+		return a >= b;
+	case OP_EQ:
+		return a == b;
+	default:
+		return a != b;
+	}
+}
+
+static double combine(enum op op, double a, double b)
+{
+	switch (op) {
+	case OP_MUL:
+		return a * b;
+	case OP_DIV:
+		return b == 0 ? NAN : a / b;
+	case OP_ADD:
+		return a + b;
+	case OP_SUB:
+		return a - b;
+	case OP_AND:
+		a = truth(a);
+		b = truth(b);
+		return a == 0 || b == 0 ? 0 : isnan(a) || isnan(b) ? NAN : 1;
+	case OP_OR:
+		a = truth(a);
+		b = truth(b);
+		return a == 1 || b == 1 ? 1 : isnan(a) || isnan(b) ? NAN : 0;
+	default:
+		return compare(op, a, b);
+	}
+}
+
+double gs_expr_value(const struct gs_expr *e, const struct gs_figures *f)
+{
+	double stack[GS_CODE_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n; i++) {
+		const struct step *s = &e->code[i];
+
+		switch (s->op) {
+		case OP_NUMBER:
+			stack[n++] = s->number;
+			break;
+		case OP_FIGURE:
+			stack[n++] = f->v[s->figure];
+			break;
+		case OP_NEGATE:
+			stack[n - 1] = -stack[n - 1];
+			break;
+		case OP_NOT:
+			stack[n - 1] = isnan(stack[n - 1]) ? NAN : stack[n - 1] == 0;
+			break;
+		default:
+			n--;
+			stack[n - 1] = combine(s->op, stack[n - 1], stack[n]);
+		}
+	}
+	return stack[0];
+}
+
+uint64_t gs_expr_figures(const struct gs_expr *e)
+{
+	uint64_t set = 0;
+
+	for (size_t i = 0; i < e->n; i++)
+		if (e->code[i].op == OP_FIGURE)
+			set |= 1ull << e->code[i].figure;
+	return set;
+}

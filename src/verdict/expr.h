@@ -1,0 +1,30 @@
+/*
+ * Conditions and values over the figures of a job, as rules write them:
+ *
+ *   memory_usage > 80 && (cpu_percent < 20 || io_percent >= 30)
+ *   memory_used_bytes * 1.2
+ *
+ * Numbers may have a unit: 80%, 1.5GB, 2MiB, 10ms, 3min, 2h. and and or are other spellings of
+ * && and ||; not takes the whole comparison behind it, ! what stands next to it. A figure that is
+ * not known makes every comparison with it unknown; unknown && false is false, unknown || true is
+ * true, as SQL does it.
+ */
+#ifndef GS_VERDICT_EXPR_H
+#define GS_VERDICT_EXPR_H
+
+#include "base/err.h"
+#include "verdict/verdict.h"
+
+struct gs_expr;
+
+/* Compile. -EINVAL with the column of what is wrong; -E2BIG when it is too long or too deep. */
+int gs_expr_parse(const char *text, struct gs_expr **ret_expr, struct gs_err *err);
+void gs_expr_free(struct gs_expr **expr);
+
+/* NAN: unknown. Truth is 1 or 0. */
+double gs_expr_value(const struct gs_expr *expr, const struct gs_figures *figures);
+
+/* The figures that it names, as a set of bits. */
+uint64_t gs_expr_figures(const struct gs_expr *expr);
+
+#endif

@@ -1,0 +1,108 @@
+/*
+ * The efficiency score: what a job used of what it held earns up to 100 points; waiting and waste
+ * take some away. A job that keeps all its processors (or GPUs) at work and waits for nothing has
+ * 100, one that holds them and sleeps has 0.
+ *
+ *   earned   processors: cpu_percent. With GPUs: three quarters by the GPUs, one by the processors
+ *            as far as half of them (feeding a GPU needs no more)
+ *   taken    disks and network: up to 20 points, by the share of time blocked on them
+ *            locks: up to 10; switches against its will: up to 10, all from 2,000 by core-second on
+ *            GPUs that were never used: up to 30, by their share
+ *            ranks out of step: up to 15
+ *            memory asked for and not used: up to 10, when less than half of it was
+ *
+ * What is not known takes nothing.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "verdict/verdict_int.h"
+
+static void part(struct gs_verdict *v, const char *name, double points, double max_points,
+		 const char *fmt, ...) GS_PRINTF(5, 6);
+
+static void part(struct gs_verdict *v, const char *name, double points, double max_points,
+		 const char *fmt, ...)
+{
+	struct gs_verdict_part *p = &v->part[v->n_parts];
+	va_list ap;
+
+	if (v->n_parts == sizeof(v->part) / sizeof(v->part[0]))
+		return;
+	v->n_parts++;
+	p->name = name;
+	p->points = points;
+	p->max_points = max_points;
+	va_start(ap, fmt);
+	vsnprintf(p->because, sizeof(p->because), fmt, ap);
+	va_end(ap);
+}
+
+static double share(double percent)
+{
+	return fmin(1, fmax(0, percent / 100));
+}
+
+/* How much of a GPU is at work, 0..1: SMs where that is known, since a GPU is "utilised" by a
+ * single small kernel already. */
+static double gpu_use(const struct gs_figures *f)
+{
+	double sm = f->v[GS_FIGURE_SM], gpu = f->v[GS_FIGURE_GPU], dram = f->v[GS_FIGURE_DRAM];
+
+	if (isnan(sm))
+		return share(gpu);
+	/* Bandwidth of 80 % is as much as can be had (NVIDIA's guidance). */
+	return fmax(share(sm), isnan(dram) ? 0 : share(dram / 0.8));
+}
+
+static void earn(const struct gs_figures *f, struct gs_verdict *v)
+{
+	double cpu = f->v[GS_FIGURE_CPU], gpu = f->v[GS_FIGURE_GPU];
+	double feed = fmin(1, 2 * share(cpu));
+
+	if (!(f->v[GS_FIGURE_N_GPUS] > 0) || isnan(gpu)) {
+		part(v, "processors used", 100 * share(cpu), 100, "%.1f %% of their time", cpu);
+		return;
+	}
+	part(v, "GPUs used", 75 * gpu_use(f), 75, "%s %.1f %%",
+	     isnan(f->v[GS_FIGURE_SM]) ? "utilisation" : "SMs active",
+	     isnan(f->v[GS_FIGURE_SM]) ? gpu : f->v[GS_FIGURE_SM]);
+	if (!isnan(cpu))
+		part(v, "processors used", 25 * feed, 25, "%.1f %% of their time", cpu);
+}
+
+static void take(struct gs_verdict *v, const char *name, double percent, double most,
+		 const char *what)
+{
+	if (percent > 0)
+		part(v, name, -most * share(percent), -most, "%.1f %% %s", percent, what);
+}
+
+void gs_score(const struct gs_figures *f, struct gs_verdict *v)
+{
+	double io = f->v[GS_FIGURE_IO], net = f->v[GS_FIGURE_NET];
+	double blocked = (isnan(io) ? 0 : io) + (isnan(net) ? 0 : net);
+	double forced = f->v[GS_FIGURE_FORCED], idle = f->v[GS_FIGURE_GPUS_IDLE];
+	double memory = f->v[GS_FIGURE_MEMORY], sum = 0;
+
+	v->score = NAN;
+	if (isnan(f->v[GS_FIGURE_CPU]) && isnan(f->v[GS_FIGURE_GPU]))
+		return;
+	earn(f, v);
+	take(v, "disks and network", blocked, 20, "of its threads' time blocked");
+	take(v, "locks", f->v[GS_FIGURE_LOCK], 10, "of its threads' time blocked");
+	if (forced > 0)
+		part(v, "forced switches", -10 * fmin(1, forced / 2000), -10,
+		     "%.0f by core and second", forced);
+	if (idle > 0 && f->v[GS_FIGURE_N_GPUS] > 0)
+		part(v, "GPUs never used", -30 * share(100 * idle / f->v[GS_FIGURE_N_GPUS]), -30,
+		     "%.0f of %.0f", idle, f->v[GS_FIGURE_N_GPUS]);
+	take(v, "ranks out of step", f->v[GS_FIGURE_IMBALANCE], 15, "slower than the mean");
+	if (memory < 50)
+		part(v, "memory asked for", -10 * (1 - memory / 50), -10, "%.1f %% of it used",
+		     memory);
+	for (size_t i = 0; i < v->n_parts; i++)
+		sum += v->part[i].points;
+	v->score = fmin(100, fmax(0, sum));
+}

@@ -1,0 +1,127 @@
+/* Conditions of rules: what they mean, and what is said of wrong ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+
+#include "verdict/expr.h"
+
+static double value(const char *text)
+{
+	struct gs_figures f;
+	struct gs_expr *e = NULL;
+	struct gs_err err = {{0}};
+	double v;
+
+	gs_figures_clear(&f);
+	f.v[GS_FIGURE_CPU] = 40;
+	f.v[GS_FIGURE_MEMORY] = 85;
+	f.v[GS_FIGURE_MEMORY_USED] = 3.0 * (1 << 30);
+	if (gs_expr_parse(text, &e, &err) < 0)
+		fail_msg("%s", err.text);
+	v = gs_expr_value(e, &f);
+	gs_expr_free(&e);
+	return v;
+}
+
+static void arithmetic(void **state)
+{
+	assert_true(value("1 + 2 * 3") == 7);
+	assert_true(value("(1 + 2) * 3") == 9);
+	assert_true(value("10 - 4 - 3") == 3);
+	assert_true(value("12 / 4 / 3") == 1);
+	assert_true(value("-2 * -3") == 6);
+	assert_true(value("1.5GB") == 1.5e9);
+	assert_true(value("2MiB") == 2 << 20);
+	assert_true(value("3min + 500ms") == 180.5);
+	assert_true(value("80%") == 80);
+	assert_true(value("cpu_percent / 2") == 20);
+	assert_true(value(".5") == 0.5);
+	assert_true(isnan(value("1 / 0")));
+}
+
+static void truth(void **state)
+{
+	assert_true(value("memory_usage > 80") == 1);
+	assert_true(value("memory_usage > 80 && cpu_percent > 50") == 0);
+	assert_true(value("memory_usage > 80 and not cpu_percent > 50") == 1);
+	assert_true(value("memory_usage < 80 or cpu_percent = 40") == 1);
+	assert_true(value("!(1 == 2)") == 1);
+	assert_true(value("1 != 2") == 1);
+	assert_true(value("2 <= 2") == 1);
+	assert_true(value("2 >= 3") == 0);
+	assert_true(value("true && !false") == 1);
+	assert_true(value("memory_used_bytes > 2GiB") == 1);
+	/* && binds stronger than || */
+	assert_true(value("1 == 1 || 1 == 2 && 1 == 2") == 1);
+}
+
+static void the_unknown(void **state)
+{
+	assert_true(isnan(value("gpu_percent > 5")));
+	assert_true(isnan(value("!(gpu_percent > 5)")));
+	assert_true(value("gpu_percent > 5 && 1 == 2") == 0);
+	assert_true(value("gpu_percent > 5 || 1 == 1") == 1);
+	assert_true(isnan(value("gpu_percent > 5 && 1 == 1")));
+	assert_true(isnan(value("gpu_percent * 2")));
+}
+
+static void wrong(const char *text, int code, const char *what)
+{
+	struct gs_expr *e = NULL;
+	struct gs_err err = {{0}};
+
+	assert_int_equal(gs_expr_parse(text, &e, &err), code);
+	assert_null(e);
+	if (!strstr(err.text, what))
+		fail_msg("\"%s\" says \"%s\", not \"%s\"", text, err.text, what);
+}
+
+static void errors_name_their_place(void **state)
+{
+	char deep[100], many[2000] = "1";
+
+	wrong("", -EINVAL, "column 1: it ends where a figure or a number is expected");
+	wrong("memory > 80", -EINVAL, "column 1: no figure has this name");
+	wrong("memory_usage >", -EINVAL, "column 15: it ends where");
+	wrong("memory_usage > 80 cpu_percent", -EINVAL, "column 19: an operator is expected here");
+	wrong("(cpu_percent > 1", -EINVAL, "column 17: a closing bracket is missing");
+	wrong("cpu_percent > 5 apples", -EINVAL, "column 17: an operator is expected here");
+	wrong("cpu_percent > 5apples", -EINVAL, "column 16: not a unit");
+	wrong("cpu_percent ~ 5", -EINVAL, "column 13: an operator is expected here");
+	wrong("1 < 2 < 3", -EINVAL, "column 7: an operator is expected here");
+	wrong("cpu_percent && * 3", -EINVAL, "column 16: a figure or a number is expected here");
+	wrong("1e999 > 1", -EINVAL, "column 1: not a number");
+	memset(deep, '(', sizeof(deep) - 1);
+	deep[sizeof(deep) - 1] = '\0';
+	wrong(deep, -E2BIG, "too many levels");
+	for (int i = 0; i < 400; i++)
+		strcat(many, "+1");
+	wrong(many, -E2BIG, "the expression is too long");
+}
+
+static void it_tells_its_figures(void **state)
+{
+	struct gs_expr *e = NULL;
+
+	assert_int_equal(gs_expr_parse("cpu_percent > 1 && io_percent < cpu_percent", &e, NULL), 0);
+	assert_true(gs_expr_figures(e) == (1ull << GS_FIGURE_CPU | 1ull << GS_FIGURE_IO));
+	gs_expr_free(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(arithmetic),           cmocka_unit_test(truth),
+		cmocka_unit_test(the_unknown),          cmocka_unit_test(errors_name_their_place),
+		cmocka_unit_test(it_tells_its_figures),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,264 @@
+/* Classes, scores and advice of figures, as jobs of each kind have them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <math.h>
+
+#include "base/mem.h"
+#include "verdict/verdict.h"
+
+struct figure {
+	enum gs_figure id;
+	double v;
+};
+
+#define JOB(...)                                                                                   \
+	make((struct figure[]){__VA_ARGS__},                                                       \
+	     sizeof((struct figure[]){__VA_ARGS__}) / sizeof(struct figure))
+
+static struct gs_figures make(const struct figure *list, size_t n)
+{
+	struct gs_figures f;
+
+	gs_figures_clear(&f);
+	for (size_t i = 0; i < n; i++)
+		f.v[list[i].id] = list[i].v;
+	return f;
+}
+
+static struct gs_verdict judge(struct gs_figures f)
+{
+	struct gs_rules *rules = gs_rules_new();
+	struct gs_verdict v;
+
+	assert_non_null(rules);
+	gs_verdict_of(rules, &f, &v);
+	gs_rules_free(&rules);
+	return v;
+}
+
+#define CPU(x)                                                                                     \
+	{                                                                                          \
+		GS_FIGURE_CPU, x                                                                   \
+	}
+#define IO(x)                                                                                      \
+	{                                                                                          \
+		GS_FIGURE_IO, x                                                                    \
+	}
+#define WAIT(x)                                                                                    \
+	{                                                                                          \
+		GS_FIGURE_WAIT, x                                                                  \
+	}
+#define SWITCHES(x)                                                                                \
+	{                                                                                          \
+		GS_FIGURE_SWITCHES, x                                                              \
+	}
+#define GPUS(x)                                                                                    \
+	{GS_FIGURE_N_GPUS, x},                                                                     \
+	{                                                                                          \
+		GS_FIGURE_GPUS_IDLE, 0                                                             \
+	}
+#define GPU(x)                                                                                     \
+	{                                                                                          \
+		GS_FIGURE_GPU, x                                                                   \
+	}
+#define SM(x)                                                                                      \
+	{                                                                                          \
+		GS_FIGURE_SM, x                                                                    \
+	}
+
+static void classes(void **state)
+{
+	const struct {
+		struct gs_figures f;
+		const char *want;
+	} cases[] = {
+		{JOB(GPUS(0)), "Unknown"},
+		{JOB(CPU(95), IO(1), WAIT(5), SWITCHES(10)), "CPU-bound"},
+		{JOB(CPU(75), IO(20), WAIT(5), SWITCHES(10)), "CPU-IO-mixed"},
+		{JOB(CPU(75)), "CPU-bound"}, /* nothing known of disks */
+		{JOB(CPU(20), IO(60), WAIT(20), SWITCHES(10)), "IO-bound"},
+		{JOB(CPU(20), IO(60), WAIT(20), SWITCHES(5000)), "IO-bound-intensive"},
+		{JOB(CPU(1), IO(0), WAIT(99), SWITCHES(1)), "Idle-heavy"},
+		{JOB(CPU(10), IO(0), WAIT(80), SWITCHES(4000)), "Idle-heavy-switching"},
+		{JOB(CPU(60), IO(0), WAIT(40), SWITCHES(4000)), "Mixed-intensive"},
+		{JOB(CPU(60), IO(10), WAIT(40), SWITCHES(10)), "Balanced"},
+		{JOB(CPU(60), {GS_FIGURE_MEMORY, 95}), "Memory-bound"},
+		{JOB(CPU(10), WAIT(60), {GS_FIGURE_NET, 60}), "Network-bound"},
+		{JOB(CPU(10), WAIT(60), {GS_FIGURE_LOCK, 60}), "Lock-bound"},
+		{JOB(CPU(99), GPUS(2), GPU(1)), "GPU-idle"},
+		{JOB(CPU(10), GPUS(2), GPU(99), SM(90), {GS_FIGURE_TENSOR, 40}),
+		 "GPU-compute-bound"},
+		{JOB(GPUS(1), GPU(99), SM(30), {GS_FIGURE_TENSOR, 2}, {GS_FIGURE_DRAM, 80}),
+		 "GPU-memory-bound"},
+		{JOB(GPUS(1), GPU(95), SM(20), {GS_FIGURE_TENSOR, 2}, {GS_FIGURE_DRAM, 10},
+		     {GS_FIGURE_LAUNCHES, 40000}),
+		 "GPU-launch-bound"},
+		{JOB(CPU(20), IO(50), GPUS(1), GPU(20), SM(10)), "GPU-input-bound"},
+		{JOB(CPU(95), IO(0), GPUS(1), GPU(20), SM(10)), "GPU-input-bound"},
+		{JOB(CPU(20), GPUS(4), GPU(80), {GS_FIGURE_NCCL, 50}), "GPU-communication-bound"},
+		{JOB(CPU(20), GPUS(4), GPU(90)), "GPU-compute-bound"}, /* no GPM */
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
+		struct gs_verdict v = judge(cases[i].f);
+
+		assert_string_equal(v.job_class, cases[i].want);
+		assert_true(v.n_evidence > 0);
+		assert_true(v.confidence >= 0 && v.confidence <= 1);
+	}
+}
+
+static void confidence_grows_with_distance(void **state)
+{
+	double near = judge(JOB(CPU(71), IO(0))).confidence;
+	double far = judge(JOB(CPU(99), IO(0))).confidence;
+
+	assert_true(near >= 0.5 && near < 0.6);
+	assert_true(far > 0.9);
+}
+
+static double score(struct gs_figures f)
+{
+	struct gs_verdict v = judge(f);
+	double sum = 0;
+
+	for (size_t i = 0; i < v.n_parts; i++) {
+		assert_true(fabs(v.part[i].points) <= fabs(v.part[i].max_points) + 1e-9);
+		assert_true(v.part[i].because[0]);
+		sum += v.part[i].points;
+	}
+	if (!isnan(v.score))
+		assert_true(fabs(fmin(100, fmax(0, sum)) - v.score) < 1e-9);
+	return v.score;
+}
+
+static void the_score_has_both_ends(void **state)
+{
+	assert_true(score(JOB(CPU(100), IO(0), {GS_FIGURE_FORCED, 0})) == 100);
+	assert_true(score(JOB(CPU(0), IO(0), WAIT(100))) == 0);
+	assert_true(score(JOB(CPU(100), GPUS(1), GPU(100), SM(100))) == 100);
+	assert_true(score(JOB(CPU(0), GPUS(1), GPU(0), SM(0))) == 0);
+	assert_true(isnan(score(JOB(GPUS(0)))));
+	/* Each wait and waste takes some away. */
+	assert_true(score(JOB(CPU(80), IO(50))) == 70);
+	assert_true(score(JOB(CPU(80), IO(0), {GS_FIGURE_FORCED, 1000})) == 75);
+	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 25})) == 75);
+	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 60})) == 80);
+	assert_true(score(JOB(CPU(50), {GS_FIGURE_N_GPUS, 2}, {GS_FIGURE_GPUS_IDLE, 1}, GPU(50))) ==
+		    37.5 + 25 - 15);
+	/* Bandwidth used to the full is as good as SMs. */
+	assert_true(score(JOB(CPU(50), GPUS(1), GPU(99), SM(20), {GS_FIGURE_DRAM, 80})) == 100);
+}
+
+static const struct gs_advice *advice(const struct gs_verdict *v, const char *rule)
+{
+	for (size_t i = 0; i < v->n_advice; i++)
+		if (strcmp(v->advice[i].rule, rule) == 0)
+			return &v->advice[i];
+	return NULL;
+}
+
+static void advice_names_the_directive(void **state)
+{
+	struct gs_verdict v =
+		judge(JOB(CPU(24), {GS_FIGURE_CORES, 8}, {GS_FIGURE_DURATION, 600},
+			  {GS_FIGURE_MEMORY, 10}, {GS_FIGURE_MEMORY_USED, 6.4 * (1 << 30)},
+			  {GS_FIGURE_MEMORY_ALLOCATED, 64.0 * (1 << 30)},
+			  {GS_FIGURE_TIME_LIMIT, 25}, {GS_FIGURE_RUN_TIME, 3600}, IO(0)));
+
+	assert_string_equal(advice(&v, "processors-unused")->fact,
+			    "1.9 of 8 processors were used.");
+	assert_string_equal(advice(&v, "processors-unused")->next, "--cpus-per-task=3");
+	assert_string_equal(advice(&v, "memory-unused")->fact,
+			    "6.40 GiB of 64.0 GiB of memory were used.");
+	assert_string_equal(advice(&v, "memory-unused")->next, "--mem=8G");
+	assert_string_equal(advice(&v, "time-limit")->next, "--time=01:15:00");
+	assert_null(advice(&v, "serial"));
+	assert_null(advice(&v, "gpu-low"));
+
+	v = judge(JOB(CPU(12.5), {GS_FIGURE_CORES, 8}));
+	assert_string_equal(advice(&v, "serial")->next, "--cpus-per-task=1");
+	v = judge(JOB({GS_FIGURE_N_GPUS, 4}, {GS_FIGURE_GPUS_IDLE, 3}, GPU(20),
+		      {GS_FIGURE_DURATION, 600}));
+	assert_string_equal(advice(&v, "gpus-never-used")->next, "--gres=gpu:1");
+}
+
+static void rules_of_the_user_come_first(void **state)
+{
+	struct gs_rules *rules = gs_rules_new();
+	struct gs_figures f = JOB(CPU(95), IO(0), {GS_FIGURE_MEMORY, 85});
+	struct gs_err err = {{0}};
+	struct gs_verdict v;
+
+	assert_int_equal(gs_rules_add_class(rules, "big", "memory_usage > 80", NULL), 0);
+	gs_verdict_of(rules, &f, &v);
+	assert_string_equal(v.job_class, "big");
+	assert_string_equal(v.evidence[0], "rule: memory_usage > 80");
+	assert_string_equal(v.evidence[1], "memory_usage is 85.0");
+	assert_int_equal(gs_rules_add_class(rules, "bigger", "memory_usage > 84", NULL), 0);
+	gs_verdict_of(rules, &f, &v);
+	assert_string_equal(v.job_class, "bigger");
+	f.v[GS_FIGURE_MEMORY] = NAN;
+	gs_verdict_of(rules, &f, &v);
+	assert_string_equal(v.job_class, "CPU-bound");
+	assert_int_equal(gs_rules_set(rules, "cpu_bound_threshold", 96, &err), 0);
+	gs_verdict_of(rules, &f, &v);
+	assert_string_equal(v.job_class, "Balanced");
+
+	assert_int_equal(gs_rules_set(rules, "cpu_bound_threshold", 101, &err), -ERANGE);
+	assert_string_equal(err.text, "cpu_bound_threshold is 101: 1 to 100 is possible");
+	assert_int_equal(gs_rules_set(rules, "cpu_bound_threshold", NAN, &err), -ERANGE);
+	assert_int_equal(gs_rules_set(rules, "cpu_limit", 1, &err), -ENOENT);
+	assert_int_equal(gs_rules_add_class(rules, "", "1 > 0", &err), -EINVAL);
+	assert_int_equal(gs_rules_add_class(rules, "x", "1 >", &err), -EINVAL);
+	assert_int_equal(gs_rules_add_advice(rules, "a", "true", "{nothing}", "", "", "", &err),
+			 -EINVAL);
+	assert_int_equal(gs_rules_add_advice(rules, "a", "true", "{cores", "", "", "", &err),
+			 -EINVAL);
+	assert_string_equal(err.text, "\"cores\": a closing brace is missing");
+	assert_int_equal(gs_rules_add_advice(rules, "a", "true", "{cores:x}", "", "", "", &err),
+			 -EINVAL);
+	/* The same name replaces: so a built-in rule can be turned off. */
+	assert_int_equal(gs_rules_add_advice(rules, "serial", "false", "", "", "", "", &err), 0);
+	f = JOB(CPU(12.5), {GS_FIGURE_CORES, 8});
+	gs_verdict_of(rules, &f, &v);
+	assert_null(advice(&v, "serial"));
+	gs_rules_free(&rules);
+	assert_null(rules);
+}
+
+static void thresholds_are_listed(void **state)
+{
+	struct gs_rules *rules = gs_rules_new();
+	size_t n = 0;
+
+	for (const struct gs_threshold *t; (t = gs_threshold_get(n)); n++) {
+		assert_true(t->value >= t->min && t->value <= t->max);
+		assert_int_equal(gs_rules_set(rules, t->key, t->value, NULL), 0);
+	}
+	assert_true(n >= 15);
+	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++)
+		assert_int_equal(gs_figure_by_key(gs_figure_key(i)), i);
+	gs_rules_free(&rules);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(classes),
+		cmocka_unit_test(confidence_grows_with_distance),
+		cmocka_unit_test(the_score_has_both_ends),
+		cmocka_unit_test(advice_names_the_directive),
+		cmocka_unit_test(rules_of_the_user_come_first),
+		cmocka_unit_test(thresholds_are_listed),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
