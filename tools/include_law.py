@@ -19,7 +19,8 @@ ALLOWED = {
     "http": BELOW | {"http"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "http", "prom", "verdict", "cmd"},
+    "job": BELOW | {"text", "verdict", "job"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "tui", "http", "prom", "verdict", "job", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

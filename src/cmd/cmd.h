@@ -29,6 +29,7 @@ int gs_cmd_trace(int argc, char **argv);
 int gs_cmd_report(int argc, char **argv);
 int gs_cmd_top(int argc, char **argv);
 int gs_cmd_agent(int argc, char **argv);
+int gs_cmd_job(int argc, char **argv);
 int gs_cmd_gpu(int argc, char **argv);
 
 /* "gpuscope: ..." on stderr, one line. */

@@ -58,7 +58,9 @@ void job_gpu_read(struct job_gpu *g)
 	if (next->n_gpus)
 		snprintf(g->source, sizeof(g->source), "the driver, every second");
 	else
-		snprintf(g->source, sizeof(g->source), "no GPU: %.140s", next->state_text);
+		/* Without its advice on options, which are those of others. */
+		snprintf(g->source, sizeof(g->source), "no GPU: %.*s",
+			 (int)strcspn(next->state_text, "("), next->state_text);
 }
 
 const char *job_gpu_source(const struct job_gpu *g)
@@ -106,7 +108,7 @@ void job_gpu_add(const struct job_gpu *g, const struct gs_job *job, const uint32
 			continue;
 		add(&s->util, &s->n_util, v, GS_GPU_UTIL);
 		add(&s->sm, &s->n_sm, v, GS_GPU_SM_ACTIVE);
-		add(&s->tensor, &s->n_tensor, v, GS_GPU_TENSOR_ACTIVE);
+		add(&s->tensor, &s->n_tensor, v, GS_GPU_PIPE_TENSOR);
 		add(&s->dram, &s->n_dram, v, GS_GPU_DRAM_ACTIVE);
 		if (gs_gpu_has(v, GS_GPU_UTIL) && v->value[GS_GPU_UTIL] > 0)
 			s->used |= 1ull << i;

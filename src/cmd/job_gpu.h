@@ -8,7 +8,7 @@
 
 struct job_gpu;
 
-struct job_gpu_sum { /* of one job */
+struct job_gpu_sum {         /* of one job */
 	uint64_t mask, used; /* GPUs allocated or seen in use; those that were ever used */
 	double util, sm, tensor, dram, memory_peak;
 	uint64_t n_util, n_sm, n_tensor, n_dram;

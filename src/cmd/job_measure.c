@@ -57,8 +57,7 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 			      : GS_HOST_WORK_GROUPS;
 
 	for (size_t i = 0; i < m->n_members; i++)
-		if (m->member[i].job.kind == job->kind &&
-		    strcmp(m->member[i].job.id, job->id) == 0)
+		if (m->member[i].job.kind == job->kind && strcmp(m->member[i].job.id, job->id) == 0)
 			return &m->member[i];
 	if (m->n_members >= most) {
 		m->n_jobs_full++;
@@ -123,9 +122,13 @@ static void read_groups(struct job_measure *m)
 		struct gs_host_cgroup now;
 		const char *path = job_who_cgroup(m->who, &x->job);
 
+		job_who_refresh(m->who, &x->job);
+		if (!path && x->job.kind == GS_JOB_SLURM)
+			path = job_who_cgroup_of(m->who, x->any_pid);
 		if (!owns_cgroup(&x->job) ||
 		    !(path ? gs_host_cgroup_read("/sys/fs/cgroup", "/proc", 0, path, &now)
-			   : gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL, &now)))
+			   : gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL,
+						 &now)))
 			continue;
 		if (!x->has_cgroup)
 			x->first = now;
@@ -135,6 +138,7 @@ static void read_groups(struct job_measure *m)
 			x->cgroup_peak = now.memory_bytes;
 	}
 	job_gpu_read(m->gpu);
+	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
 	for (size_t i = 0; i < m->n_members; i++) {
 		uint32_t pids[4096];
 		size_t n = gs_host_work_pids(m->work, (uint32_t)i, pids, GS_ARRAY_LEN(pids));
@@ -317,9 +321,8 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	uint32_t pids[8192];
 
 	gs_host_work_total(m->work, (uint32_t)i, &t);
-	*ret = (struct gs_job_report){.job = x->job,
-				      .n_processes_seen = t.n_processes_seen,
-				      .ended = t.n_processes == 0};
+	*ret = (struct gs_job_report){
+		.job = x->job, .n_processes_seen = t.n_processes_seen, .ended = t.n_processes == 0};
 	end_ns = ret->ended && x->last_alive_ns ? x->last_alive_ns : m->last_ns;
 	u->elapsed_ns = end_ns > x->start_ns ? end_ns - x->start_ns : 0;
 	u->work = t.work;
@@ -372,15 +375,17 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 			snprintf(out, bytes, "procfs: each thread's counters, every second");
 			break;
 		case GS_JOB_KNOWS_IO:
-			snprintf(out, bytes, "procfs: reads and writes of all kinds of files, pipes "
-					     "and sockets too");
+			snprintf(out, bytes,
+				 "procfs: reads and writes of all kinds of files, pipes "
+				 "and sockets too");
 			break;
 		case GS_JOB_KNOWS_FAULTS:
 			snprintf(out, bytes, "procfs");
 			break;
 		case GS_JOB_KNOWS_MEMORY:
-			snprintf(out, bytes, "cgroup where the job has its own, else resident "
-					     "memory of its processes");
+			snprintf(out, bytes,
+				 "cgroup where the job has its own, else resident "
+				 "memory of its processes");
 			break;
 		case GS_JOB_KNOWS_GPU:
 			snprintf(out, bytes, "%s", job_gpu_source(m->gpu));

@@ -11,7 +11,7 @@
 const char *const gs_job_filters[] = {"all", "syscall", "sched", "io", "net", NULL};
 
 static const char *const formats[] = {"json", "csv", "yaml", "table", NULL};
-static const char *const custom_columns[] = {"name",           "condition",      "classification",
+static const char *const custom_columns[] = {"name",           "condition",        "classification",
 					     "net_operations", "memory_threshold", NULL};
 static const char *const advice_columns[] = {"name", "condition", "fact", "cause",
 					     "next", "benefit",   NULL};
@@ -152,8 +152,8 @@ static void add_section(const char *name, const char *comment, const struct gs_c
 					  i * sizeof(uint32_t),
 				.preset = "",
 				.comment = ""};
-	sections[n_sections++] =
-		(struct gs_conf_section){.name = name, .comment = comment, .keys = w->keys, .n_keys = n};
+	sections[n_sections++] = (struct gs_conf_section){
+		.name = name, .comment = comment, .keys = w->keys, .n_keys = n};
 }
 
 static void make_class_keys(void)
@@ -178,16 +178,14 @@ static void make_class_keys(void)
 						  ? &class_keys[n_class_keys++]
 						  : &threshold_keys[n_alias++];
 
-		*key = (struct gs_conf_key){.name = aliases[i].key,
-					    .kind = GS_CONF_REAL,
-					    .offset = offsetof(struct gs_job_conf, alias) +
-						      i * sizeof(double),
-					    .preset = "",
-					    .comment = "",
-					    .min = 1,
-					    .max = strcmp(aliases[i].key, "context_switch") == 0
-							   ? 10000000
-							   : 100};
+		*key = (struct gs_conf_key){
+			.name = aliases[i].key,
+			.kind = GS_CONF_REAL,
+			.offset = offsetof(struct gs_job_conf, alias) + i * sizeof(double),
+			.preset = "",
+			.comment = "",
+			.min = 1,
+			.max = strcmp(aliases[i].key, "context_switch") == 0 ? 10000000 : 100};
 	}
 	class_keys[n_class_keys++] = custom_key;
 	class_keys[n_class_keys++] = advice_key;
@@ -271,7 +269,8 @@ static int check(const void *whole, const struct gs_conf_where *where, struct gs
 	int r;
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(aliases); i++) {
-		const struct gs_threshold *t = gs_threshold_get(threshold_index(aliases[i].threshold));
+		const struct gs_threshold *t =
+			gs_threshold_get(threshold_index(aliases[i].threshold));
 		double set = c->threshold[threshold_index(aliases[i].threshold)];
 
 		/* Said twice, and not the same. */
@@ -322,8 +321,9 @@ void gs_job_conf_foreign(const struct gs_job_conf *c, char *out, size_t bytes)
 const struct gs_conf_schema *gs_job_conf_schema(void)
 {
 	static struct gs_conf_schema schema = {
-		.comment = "gpuscope job: thresholds, rules and output. Every key is shown with its "
-			   "default; what\nis not given is as here.",
+		.comment =
+			"gpuscope job: thresholds, rules and output. Every key is shown with its "
+			"default; what\nis not given is as here.",
 		.bytes = sizeof(struct gs_job_conf),
 		.check = check,
 	};

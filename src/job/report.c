@@ -88,14 +88,20 @@ static int64_t calls_among(const struct gs_job_report *job, const char *const *n
 int64_t gs_job_io_calls(const struct gs_job_report *job)
 {
 	static const char *const names[] = {
-		"read",      "write",    "open",           "openat",         "openat2",
-		"close",     "stat",     "fstat",          "lstat",          "newfstatat",
-		"statx",     "lseek",    "readv",          "writev",         "pread64",
-		"pwrite64",  "preadv",   "pwritev",        "preadv2",        "pwritev2",
-		"fsync",     "fdatasync", "sync_file_range", "fallocate",    "ftruncate",
-		"truncate",  "getdents64", "unlink",       "unlinkat",       "rename",
-		"renameat2", "sendfile", "copy_file_range", "splice",        "io_uring_enter",
-		"io_submit", "io_getevents", "access",     "faccessat",      "faccessat2",
+		"read",         "write",           "open",
+		"openat",       "openat2",         "close",
+		"stat",         "fstat",           "lstat",
+		"newfstatat",   "statx",           "lseek",
+		"readv",        "writev",          "pread64",
+		"pwrite64",     "preadv",          "pwritev",
+		"preadv2",      "pwritev2",        "fsync",
+		"fdatasync",    "sync_file_range", "fallocate",
+		"ftruncate",    "truncate",        "getdents64",
+		"unlink",       "unlinkat",        "rename",
+		"renameat2",    "sendfile",        "copy_file_range",
+		"splice",       "io_uring_enter",  "io_submit",
+		"io_getevents", "access",          "faccessat",
+		"faccessat2",
 	};
 
 	return calls_among(job, names, GS_ARRAY_LEN(names));
@@ -104,10 +110,9 @@ int64_t gs_job_io_calls(const struct gs_job_report *job)
 int64_t gs_job_net_calls(const struct gs_job_report *job)
 {
 	static const char *const names[] = {
-		"socket",   "connect",  "accept",      "accept4",     "sendto",
-		"recvfrom", "sendmsg",  "recvmsg",     "sendmmsg",    "recvmmsg",
-		"shutdown", "bind",     "listen",      "getsockname", "getpeername",
-		"setsockopt", "getsockopt", "socketpair",
+		"socket",  "connect",     "accept",      "accept4",    "sendto",     "recvfrom",
+		"sendmsg", "recvmsg",     "sendmmsg",    "recvmmsg",   "shutdown",   "bind",
+		"listen",  "getsockname", "getpeername", "setsockopt", "getsockopt", "socketpair",
 	};
 
 	return calls_among(job, names, GS_ARRAY_LEN(names));

@@ -228,10 +228,8 @@ static void put_analysis(struct gs_doc *doc, const struct gs_job_report *job,
 
 	gs_doc_begin_map(doc, "performance_analysis");
 	gs_doc_put_double(doc, "cpu_efficiency", gs_job_rounded(style, f->v[GS_FIGURE_CPU]));
-	gs_doc_put_double(doc, "io_efficiency",
-			  gs_job_rounded(style, 100 - f->v[GS_FIGURE_IO]));
-	gs_doc_put_double(doc, "memory_efficiency",
-			  gs_job_rounded(style, f->v[GS_FIGURE_MEMORY]));
+	gs_doc_put_double(doc, "io_efficiency", gs_job_rounded(style, 100 - f->v[GS_FIGURE_IO]));
+	gs_doc_put_double(doc, "memory_efficiency", gs_job_rounded(style, f->v[GS_FIGURE_MEMORY]));
 	gs_doc_put_double(doc, "overall_efficiency", gs_job_rounded(style, job->verdict.score));
 	gs_doc_begin_list(doc, "bottlenecks", n);
 	for (size_t i = 0; i < n; i++) {
@@ -255,10 +253,10 @@ static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 		      const struct gs_job_style *style)
 {
 	static const char *const names[GS_TIME_COUNT] = {
-		[GS_TIME_CPU] = "cpu",         [GS_TIME_RUNQUEUE] = "runqueue",
-		[GS_TIME_DISK] = "disk",       [GS_TIME_NETWORK] = "network",
-		[GS_TIME_LOCK] = "lock",       [GS_TIME_GPU] = "gpu",
-		[GS_TIME_SLEEP] = "sleep",     [GS_TIME_PIPE] = "pipe",
+		[GS_TIME_CPU] = "cpu",     [GS_TIME_RUNQUEUE] = "runqueue",
+		[GS_TIME_DISK] = "disk",   [GS_TIME_NETWORK] = "network",
+		[GS_TIME_LOCK] = "lock",   [GS_TIME_GPU] = "gpu",
+		[GS_TIME_SLEEP] = "sleep", [GS_TIME_PIPE] = "pipe",
 		[GS_TIME_OTHER] = "other",
 	};
 
@@ -266,8 +264,8 @@ static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
 		gs_doc_put_double(
 			doc, names[i],
-			gs_job_knows(job, i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME
-							   : GS_JOB_KNOWS_CAUSES)
+			gs_job_knows(job,
+				     i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME : GS_JOB_KNOWS_CAUSES)
 				? gs_job_rounded(style, (double)job->usage.work.time_ns[i] / 1e9)
 				: NAN);
 	gs_doc_end(doc);
@@ -307,8 +305,7 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 	put_times(doc, job, style);
 	gs_doc_begin_map(doc, "figures");
 	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++)
-		gs_doc_put_double(doc, gs_figure_key(i),
-				  gs_job_rounded(style, job->figures.v[i]));
+		gs_doc_put_double(doc, gs_figure_key(i), gs_job_rounded(style, job->figures.v[i]));
 	gs_doc_end(doc);
 	gs_doc_end(doc);
 }
@@ -398,8 +395,7 @@ static void put_summary(struct gs_doc *doc, const struct gs_job_session *s,
 
 	gs_doc_begin_map(doc, "summary");
 	gs_doc_put_u64(doc, "total_jobs_monitored", s->n_jobs);
-	gs_doc_put_double(doc, "average_efficiency",
-			  gs_job_rounded(style, gs_job_mean_score(s)));
+	gs_doc_put_double(doc, "average_efficiency", gs_job_rounded(style, gs_job_mean_score(s)));
 	gs_doc_put_text(doc, "most_common_type", gs_job_common_class(s));
 	doc->ops->begin(doc, "job_classifications", false, s->n_jobs == 0, false);
 	for (size_t i = 0; i < s->n_jobs; i++)
@@ -414,8 +410,7 @@ static void put_summary(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_begin_map(doc, "system_utilization");
 	gs_doc_put_double(doc, "total_cpu_percent",
 			  gs_job_rounded(style, mean_of(s, GS_FIGURE_CPU)));
-	gs_doc_put_double(doc, "total_io_percent",
-			  gs_job_rounded(style, mean_of(s, GS_FIGURE_IO)));
+	gs_doc_put_double(doc, "total_io_percent", gs_job_rounded(style, mean_of(s, GS_FIGURE_IO)));
 	for (size_t i = 0; i < GS_ARRAY_LEN(totals); i++)
 		gs_doc_put_double(doc, totals[i].key,
 				  gs_job_rounded(style, sum_of(s, totals[i].metric)));

@@ -36,7 +36,7 @@ static const char *bytes_text(char out[GS_FMT_BYTES], double v)
 static void row(struct gs_page *page, const char *name, enum gs_ink ink, const char *text)
 {
 	gs_page_gap(page, 2);
-	gs_page_left(page, GS_INK_DIM, name, 10, GS_CUT_END);
+	gs_page_left(page, GS_INK_DIM, name, 12, GS_CUT_END);
 	gs_page_words(page, ink, text);
 }
 
@@ -56,6 +56,7 @@ static void put_head(struct gs_page *page, const struct gs_job_session *s,
 	snprintf(line + n, sizeof(line) - (size_t)n, "  %s on %s%s",
 		 gs_fmt_ns(age, job->usage.elapsed_ns), s->host, job->ended ? ", ended" : "");
 	gs_page_rest(page, GS_INK_BOLD, line, GS_CUT_END);
+	gs_page_line(page);
 }
 
 static void put_verdict(struct gs_page *page, const struct gs_job_report *job)
@@ -82,8 +83,8 @@ static void put_verdict(struct gs_page *page, const struct gs_job_report *job)
 static void put_times(struct gs_page *page, const struct gs_job_report *job)
 {
 	static const char *const names[GS_TIME_COUNT] = {
-		"on CPU", "waiting for a CPU", "disk",        "network", "locks",
-		"GPU",    "asleep",            "pipes, children", "other",
+		"on CPU", "waiting for a CPU", "disk",  "network", "locks", "GPU",
+		"asleep", "pipes, children",   "other",
 	};
 	const __u64 *t = job->usage.work.time_ns;
 	char line[512], ns[GS_FMT_BYTES];
@@ -136,7 +137,8 @@ static void put_counts(struct gs_page *page, const struct gs_job_report *job)
 	}
 	if (gs_job_knows(job, GS_JOB_KNOWS_NET)) {
 		snprintf(line, sizeof(line), "%s sent, %s received",
-			 gs_fmt_bytes(a, w->net_sent_bytes), gs_fmt_bytes(b, w->net_received_bytes));
+			 gs_fmt_bytes(a, w->net_sent_bytes),
+			 gs_fmt_bytes(b, w->net_received_bytes));
 		row(page, "network", GS_INK_PLAIN, line);
 	}
 	if (gs_job_knows(job, GS_JOB_KNOWS_MEMORY)) {
@@ -148,7 +150,8 @@ static void put_counts(struct gs_page *page, const struct gs_job_report *job)
 		row(page, "memory", GS_INK_PLAIN, line);
 	}
 	if (gs_job_knows(job, GS_JOB_KNOWS_GPU) && f->v[GS_FIGURE_N_GPUS] > 0) {
-		snprintf(line, sizeof(line), "%.0f, utilisation %s %%, memory %s %%, never used %.0f",
+		snprintf(line, sizeof(line),
+			 "%.0f, utilisation %s %%, memory %s %%, never used %.0f",
 			 f->v[GS_FIGURE_N_GPUS], number(c, f->v[GS_FIGURE_GPU], "%.1f"),
 			 number(d, f->v[GS_FIGURE_GPU_MEMORY], "%.1f"), f->v[GS_FIGURE_GPUS_IDLE]);
 		row(page, "GPUs", GS_INK_PLAIN, line);
@@ -262,7 +265,7 @@ static void live_row(struct gs_grid *g, const struct gs_job_report *job)
 
 static void live_head(struct gs_grid *g)
 {
-	static const char *const right[] = {"CPU %",  "I/O %", "Net %", "Lock %", "Switches/s",
+	static const char *const right[] = {"CPU %", "I/O %",  "Net %", "Lock %", "Switches/s",
 					    "GPU %", "Memory", "Score", "Procs"};
 
 	gs_grid_left(g, GS_INK_DIM, "Job ID", GS_CUT_END);
@@ -281,10 +284,11 @@ void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
 	char line[256], age[GS_FMT_BYTES];
 
 	gs_page_init(&page, pen, style->width, style->color);
-	snprintf(line, sizeof(line), "gpuscope job  %s  %zu job%s  %s so far%s%s", s->host, s->n_jobs,
-		 s->n_jobs == 1 ? "" : "s", gs_fmt_ns(age, s->elapsed_ns),
+	snprintf(line, sizeof(line), "gpuscope job  %s  %zu job%s  %s so far%s%s", s->host,
+		 s->n_jobs, s->n_jobs == 1 ? "" : "s", gs_fmt_ns(age, s->elapsed_ns),
 		 s->loss[0] ? "  lost: " : "", s->loss);
 	gs_page_rest(&page, GS_INK_BOLD, line, GS_CUT_END);
+	gs_page_line(&page);
 	grid = (struct gs_grid){.page = &page, .measuring = true};
 	for (int pass = 0; pass < 2; pass++) {
 		live_head(&grid);
@@ -296,6 +300,7 @@ void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
 	if (n < s->n_jobs) {
 		snprintf(line, sizeof(line), "... and %zu more", s->n_jobs - n);
 		gs_page_rest(&page, GS_INK_DIM, line, GS_CUT_END);
+		gs_page_line(&page);
 	}
 	gs_page_fini(&page);
 }
