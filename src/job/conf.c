@@ -64,7 +64,7 @@ static const struct gs_conf_key slurm_keys[] = {
 	{KEY("enable_fallback", GS_CONF_BOOL, slurm_fallback, "true",
 	     "Without Slurm: pods, containers, units and users take the place of jobs.")},
 	{KEY("max_fallback_jobs", GS_CONF_NUMBER, max_jobs, "50",
-	     "So many of them, those with the most processes."),
+	     "So many of them at most; that more were left out is told."),
 	 .min = 1, .max = 250},
 };
 
