@@ -11,7 +11,8 @@ BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "model": BELOW,
-    "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
+    "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h",
+            "model/work.h", "model/work_side.h"},
     "feed": BELOW | {"feed", "place"},
     "text": {"base", "text"},
     "export": BELOW | {"text", "export"},
