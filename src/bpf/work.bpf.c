@@ -31,7 +31,7 @@ static __always_inline bool is_wanted(struct task_struct *p)
 		return false;
 	if (gs_work_config.all || bpf_map_lookup_elem(&gs_work_pids, &pid))
 		return true;
-	return gs_work_config.cgroups && in_groups(BPF_CORE_READ(p, cgroups, dfl_cgrp));
+	return gs_work_config.cgroups && in_groups((__u64)BPF_CORE_READ(p, cgroups, dfl_cgrp));
 }
 
 /* Every task of the machine, one after the other, when user space asks: marks those that are to be
@@ -78,12 +78,11 @@ int gs_work_newtask(__u64 *ctx)
 SEC("?tp_btf/cgroup_attach_task")
 int gs_work_attach(__u64 *ctx)
 {
-	struct cgroup *to = (void *)ctx[0];
 	struct task_struct *p = (void *)ctx[2];
 	struct gs_work_state *s = work_state();
 
 	/* The walk does it: a whole process moves, but only its first thread is told of. */
-	if (s && (in_groups(to) || (gs_work_config.by_cgroup && mark_of(p))))
+	if (s && (in_groups(number_of((void *)ctx[0])) || (gs_work_config.by_cgroup && mark_of(p))))
 		add(s->rescan, 1);
 	return 0;
 }
@@ -158,25 +157,23 @@ SEC("?tp_btf/sched_switch")
 int gs_work_switch(__u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
-	struct work_mark *from = mark_of(prev), *to = mark_of(next);
+	struct work_mark *from = mark_of(prev), *to;
 	struct gs_work_slot *s;
-	__u64 now, state;
+	__u64 state;
 
-	if (!from && !to)
-		return 0;
-	now = bpf_ktime_get_ns();
 	if (from) {
 		if (gs_work_config.switch_state)
 			state = (__u32)ctx[3];
 		else
 			state = prev->__state;
-		leave_cpu(prev, from, ctx[0] & 1, state, now);
+		leave_cpu(prev, from, ctx[0] & 1, state, bpf_ktime_get_ns());
 	}
+	to = mark_of(next);
 	if (!to || to->state == STATE_NONE)
 		return 0;
 	s = slot_get(to->slot);
 	if (s)
-		enter_state(s, to, GS_TIME_CPU, now);
+		enter_state(s, to, GS_TIME_CPU, bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -93,7 +93,6 @@ int gs_work_rq_complete(__u64 *ctx)
 	bool failed = (int)ctx[1] != 0;
 	__u64 key = (__u64)rq;
 	struct rq_mark *found = bpf_map_lookup_elem(&gs_work_rqs, &key), r;
-	struct gs_work_cell_key disk = {.table = GS_TABLE_DISK};
 	struct gs_work_slot *s;
 	struct gs_work_cell *c;
 	__u32 cell, op;
@@ -112,9 +111,7 @@ int gs_work_rq_complete(__u64 *ctx)
 	s = slot_get(r.slot);
 	if (s && r.slot)
 		add_slot(s, op, failed ? 0 : r.bytes, took);
-	disk.slot = r.slot;
-	disk.a = rq_dev(rq);
-	cell = cell_find(&disk);
+	cell = cell_find(IN_TABLE(r.slot, GS_TABLE_DISK), rq_dev(rq), 0, 0);
 	c = cell_get(cell);
 	if (c && cell)
 		add_disk(&c->disk, op, failed, failed ? 0 : r.bytes, took);

@@ -27,11 +27,9 @@ static __always_inline void count_call(__u32 cell, long result, __u64 took, bool
 		c->call.max_ns = took;
 }
 
-static __noinline __u32 call_cell(__u32 slot, __u32 id)
+static __always_inline __u32 call_cell(__u32 slot, __u32 id)
 {
-	struct gs_work_cell_key key = {.slot = slot, .table = GS_TABLE_CALL, .a = id};
-
-	return cell_find(&key);
+	return cell_find(IN_TABLE(slot, GS_TABLE_CALL), id, 0, 0);
 }
 
 static __always_inline __u32 call_cell_of(struct work_mark *m, __u32 id)
@@ -63,10 +61,7 @@ static __always_inline void add_io(struct gs_work_io_count *io, bool write, long
 
 static __always_inline __u32 mount_cell(__u32 slot, const struct file_look *l)
 {
-	struct gs_work_cell_key key = {
-		.slot = slot, .table = GS_TABLE_MOUNT, .a = l->dev, .b = l->io};
-
-	return cell_find(&key);
+	return cell_find(IN_TABLE(slot, GS_TABLE_MOUNT), l->dev, l->io, 0);
 }
 
 /* One transfer on a file that was looked at, with the rows of its mount and of its peer. */
@@ -85,12 +80,14 @@ static __always_inline void count_io(struct gs_work_slot *s, struct file_look *l
 		count_net(s, l, peer, write, result);
 }
 
-static __noinline int count_fd(struct work_mark *m, __u32 fd, bool write, long result, __u64 took)
+GS_ALONE int count_fd(__u32 fd, __u32 write, long result, __u64 took)
 {
-	__u64 file = file_of_fd(bpf_get_current_task_btf(), fd);
-	struct gs_work_slot *s = slot_get(m->slot);
+	struct task_struct *p = bpf_get_current_task_btf();
+	__u64 file = file_of_fd(bpf_get_current_task(), fd);
+	struct work_mark *m = mark_of(p);
+	struct gs_work_slot *s = m ? slot_get(m->slot) : NULL;
 
-	if (!s || !file)
+	if (!m || !s || !file)
 		return 0;
 	if (look_at_file(&m->look, file)) {
 		m->mount_cell =
@@ -106,7 +103,7 @@ static __noinline int count_fd(struct work_mark *m, __u32 fd, bool write, long r
 
 /* Bytes of the messages that recvmmsg and sendmmsg handled: struct mmsghdr ends with its length,
  * at byte 56 of 64, or 28 of 32 in a 32-bit program (include/linux/socket.h). */
-static __noinline long sum_messages(__u64 at, long n, bool small)
+GS_ALONE long sum_messages(__u64 at, long n, __u32 small)
 {
 	__u32 each = small ? 32 : 64, off = small ? 28 : 56, bytes = 0;
 	long sum = 0;
@@ -129,22 +126,22 @@ static __noinline int count_op(struct work_mark *m, struct call *c, __u8 op, lon
 	switch (op) {
 	case GS_OP_READ:
 	case GS_OP_WRITE:
-		return count_fd(m, c->arg[0], op == GS_OP_WRITE, result, took);
+		return count_fd(c->arg[0], op == GS_OP_WRITE, result, took);
 	case GS_OP_READ_MANY:
 	case GS_OP_WRITE_MANY:
 		if (result > 0)
 			result = sum_messages(c->arg[1], result,
 					      GS_WORK_CALL_ABI(c->id) == GS_WORK_ABI_32);
-		return count_fd(m, c->arg[0], op == GS_OP_WRITE_MANY, result, took);
+		return count_fd(c->arg[0], op == GS_OP_WRITE_MANY, result, took);
 	case GS_OP_SENDFILE:
-		count_fd(m, c->arg[1], false, result, 0);
-		return count_fd(m, c->arg[0], true, result, took);
+		count_fd(c->arg[1], false, result, 0);
+		return count_fd(c->arg[0], true, result, took);
 	case GS_OP_COPY:
-		count_fd(m, c->arg[0], false, result, 0);
-		return count_fd(m, c->arg[2], true, result, took);
+		count_fd(c->arg[0], false, result, 0);
+		return count_fd(c->arg[2], true, result, took);
 	case GS_OP_ACCEPT:
 		s = slot_get(m->slot);
-		file = IS_ERROR(result) ? 0 : file_of_fd(bpf_get_current_task_btf(), result);
+		file = IS_ERROR(result) ? 0 : file_of_fd(bpf_get_current_task(), result);
 		if (!s || !file || !want(GS_WORK_NET))
 			return 0;
 		look_at_file(&l, file);

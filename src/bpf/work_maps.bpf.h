@@ -125,11 +125,19 @@ static __always_inline bool want(__u32 family)
 	return gs_work_config.families & family;
 }
 
+/*
+ * Functions of this shape, not static and with plain numbers only, are verified once by themselves
+ * instead of at every place that calls them, which would be more than the kernel's patience.
+ */
+#define GS_ALONE __attribute__((noinline))
+
 /* The number of the row, made when it is not there; 0: no room. */
-static __noinline __u32 cell_find(const struct gs_work_cell_key *key)
+GS_ALONE __u32 cell_find(__u64 slot_table, __u64 a, __u64 b, __u64 c)
 {
-	__u32 *found = bpf_map_lookup_elem(&gs_work_cell_of, key), cell = 0;
-	struct gs_work_cell *c;
+	struct gs_work_cell_key key = {
+		.slot = (__u32)slot_table, .table = slot_table >> 32, .a = a, .b = b, .c = c};
+	__u32 *found = bpf_map_lookup_elem(&gs_work_cell_of, &key), cell = 0;
+	struct gs_work_cell *row;
 
 	if (found)
 		return *found;
@@ -137,23 +145,35 @@ static __noinline __u32 cell_find(const struct gs_work_cell_key *key)
 		work_lose(GS_WORK_LOST_CELL);
 		return 0;
 	}
-	c = cell_get(cell);
-	if (!c)
+	row = cell_get(cell);
+	if (!row)
 		return 0;
-	c->key = *key;
-	if (bpf_map_update_elem(&gs_work_cell_of, key, &cell, BPF_NOEXIST)) {
+	row->key = key;
+	if (bpf_map_update_elem(&gs_work_cell_of, &key, &cell, BPF_NOEXIST)) {
 		/* Another thread was first, or the table of keys is full. */
 		bpf_map_push_elem(&gs_work_free_cells, &cell, 0);
-		found = bpf_map_lookup_elem(&gs_work_cell_of, key);
+		found = bpf_map_lookup_elem(&gs_work_cell_of, &key);
 		if (found)
 			return *found;
 		work_lose(GS_WORK_LOST_CELL);
 		return 0;
 	}
 	asm volatile("" ::: "memory"); /* stores stay in order on x86 */
-	c->used = 1;
+	row->used = 1;
 	return cell;
 }
+
+/* A typed pointer as the number that such a function takes: the verifier tells them apart. */
+static __always_inline __u64 number_of(const void *p)
+{
+	const void *volatile at = p;
+	__u64 n = 0;
+
+	bpf_probe_read_kernel(&n, sizeof(n), (const void *)&at);
+	return n;
+}
+
+#define IN_TABLE(slot, table) ((__u64)(table) << 32 | (slot))
 
 static __always_inline unsigned bucket(__u64 ns)
 {

@@ -13,9 +13,10 @@ static __always_inline __u64 family_and_port(__u16 family, __u16 net_port)
 }
 
 /* The row of the socket's peer; 0 when it has none (not connected) or there is no room. */
-static __noinline __u32 peer_cell(struct sock *sk, __u32 slot, bool accepted)
+GS_ALONE __u32 peer_cell(__u64 sk_address, __u32 slot, __u32 accepted)
 {
-	struct gs_work_cell_key key = {.slot = slot, .table = GS_TABLE_PEER};
+	struct sock *sk = (void *)sk_address;
+	__u64 a, b;
 	__u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
 	__u16 port = accepted ? 0 : BPF_CORE_READ(sk, __sk_common.skc_dport);
 	__u32 addr[4] = {};
@@ -35,10 +36,9 @@ static __noinline __u32 peer_cell(struct sock *sk, __u32 slot, bool accepted)
 	}
 	if (!addr[0] && !addr[1] && !addr[2] && !addr[3])
 		return 0;
-	__builtin_memcpy(&key.a, &addr[0], 8);
-	__builtin_memcpy(&key.b, &addr[2], 8);
-	key.c = family_and_port(family, port);
-	return cell_find(&key);
+	a = (__u64)addr[1] << 32 | addr[0];
+	b = (__u64)addr[3] << 32 | addr[2];
+	return cell_find(IN_TABLE(slot, GS_TABLE_PEER), a, b, family_and_port(family, port));
 }
 
 /* What is remembered of a TCP socket; made when it is not there. */
@@ -54,23 +54,23 @@ static __always_inline struct sock_mark *sock_remember(__u64 sk, const struct so
 }
 
 /* Of a socket that a followed thread uses, met for the first time or not. */
-static __noinline __u32 peer_of_used(__u64 sk, __u32 slot, bool tcp)
+GS_ALONE __u32 peer_of_used(__u64 sk, __u32 slot, __u32 tcp)
 {
 	struct sock_mark as = {.slot = slot}, *m;
 
 	if (!tcp)
-		return peer_cell((struct sock *)sk, slot, false);
+		return peer_cell(sk, slot, false);
 	m = bpf_map_lookup_elem(&gs_work_socks, &sk);
 	if (!m) {
 		/* Opened before it was followed: who asked whom is told by the larger port. */
 		as.accepted = BPF_CORE_READ((struct sock *)sk, __sk_common.skc_num) < 32768;
-		as.cell = peer_cell((struct sock *)sk, slot, as.accepted);
+		as.cell = peer_cell(sk, slot, as.accepted);
 		m = sock_remember(sk, &as);
 		return as.cell;
 	}
 	if (m->slot == slot && m->cell)
 		return m->cell;
-	return peer_cell((struct sock *)sk, slot, m->accepted);
+	return peer_cell(sk, slot, m->accepted);
 }
 
 static __always_inline void count_connect(struct sock_mark *m, __u64 now)
@@ -105,7 +105,7 @@ int gs_work_sock_state(__u64 *ctx)
 			return 0;
 		as.slot = t->slot;
 		as.connect_ns = bpf_ktime_get_ns();
-		as.cell = peer_cell(sk, t->slot, false);
+		as.cell = peer_cell(number_of(sk), t->slot, false);
 		if (bpf_map_update_elem(&gs_work_socks, &key, &as, BPF_ANY))
 			work_lose(GS_WORK_LOST_REQUEST);
 		return 0;
@@ -158,7 +158,7 @@ static __always_inline void count_accept(struct gs_work_slot *s, __u32 slot,
 	add(s->work.net_accepts, 1);
 	if (!l->tcp)
 		return;
-	as.cell = peer_cell((struct sock *)l->sk, slot, true);
+	as.cell = peer_cell(l->sk, slot, true);
 	bpf_map_update_elem(&gs_work_socks, &l->sk, &as, BPF_ANY);
 	c = cell_get(as.cell);
 	if (c && as.cell)
@@ -169,6 +169,7 @@ static __always_inline void count_net(struct gs_work_slot *s, struct file_look *
 				      bool write, __u64 bytes)
 {
 	struct gs_work_cell *c = cell_get(cell);
+	struct tcp_sock *tcp = (void *)l->sk;
 	__u64 rtt;
 
 	if (write)
@@ -187,7 +188,7 @@ static __always_inline void count_net(struct gs_work_slot *s, struct file_look *
 	if (!l->tcp)
 		return;
 	/* The kernel keeps eight times the microseconds (include/linux/tcp.h). */
-	rtt = (__u64)BPF_CORE_READ((struct tcp_sock *)l->sk, srtt_us) * 125;
+	rtt = (__u64)BPF_CORE_READ(tcp, srtt_us) * 125;
 	if (!rtt)
 		return;
 	add(c->peer.rtt_ns, rtt);

@@ -51,16 +51,18 @@ static __always_inline __u64 cgroup_of(struct task_struct *p)
 
 /* Is the cgroup, or one above it, followed? A cgroup begins with its own subsystem state, whose
  * parent is the beginning of the cgroup above. */
-static __noinline bool in_groups(struct cgroup *c)
+GS_ALONE __u32 in_groups(__u64 cgroup)
 {
+	struct cgroup *c = (void *)cgroup;
+
 	for (int depth = 0; depth < 32 && c; depth++) {
 		__u64 id = BPF_CORE_READ(c, kn, id);
 
 		if (bpf_map_lookup_elem(&gs_work_groups, &id))
-			return true;
+			return 1;
 		c = (struct cgroup *)BPF_CORE_READ(c, self.parent);
 	}
-	return false;
+	return 0;
 }
 
 static __always_inline void describe_slot(struct gs_work_slot *s, struct task_struct *p)

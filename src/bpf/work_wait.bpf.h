@@ -9,8 +9,9 @@
 
 #include "work_maps.bpf.h"
 
-static __always_inline __u64 file_of_fd(struct task_struct *p, __u32 fd)
+GS_ALONE __u64 file_of_fd(__u64 task, __u32 fd)
 {
+	struct task_struct *p = (void *)task;
 	struct fdtable *t = BPF_CORE_READ(p, files, fdt);
 	struct file **fds, *f = NULL;
 
@@ -153,7 +154,7 @@ static __noinline int look_at_file(struct file_look *l, __u64 file)
 	return 1;
 }
 
-static __always_inline __u8 wait_of_file(__u64 file)
+GS_ALONE __u32 wait_of_file(__u64 file)
 {
 	struct file_look l = {};
 
@@ -176,7 +177,7 @@ static __always_inline __u8 stronger(__u8 a, __u8 b)
 }
 
 /* The first files of a poll tell what is waited for; none: a sleep. */
-static __noinline __u8 wait_of_poll(struct task_struct *p, __u64 fds, __u64 n)
+GS_ALONE __u32 wait_of_poll(__u64 p, __u64 fds, __u64 n)
 {
 	__u8 r = GS_TIME_OTHER;
 
@@ -196,7 +197,7 @@ static __noinline __u8 wait_of_poll(struct task_struct *p, __u64 fds, __u64 n)
 	return r;
 }
 
-static __noinline __u8 wait_of_select(struct task_struct *p, __u64 n, __u64 set)
+GS_ALONE __u32 wait_of_select(__u64 p, __u64 n, __u64 set)
 {
 	__u64 word = 0;
 
@@ -217,7 +218,7 @@ static __always_inline __u8 wait_of_item(struct rb_node *n)
 }
 
 /* Three files of the tree that an epoll descriptor holds. */
-static __noinline __u8 wait_of_epoll(struct task_struct *p, __u32 fd)
+GS_ALONE __u32 wait_of_epoll(__u64 p, __u32 fd)
 {
 	struct file *f = (void *)file_of_fd(p, fd);
 	struct eventpoll *ep = BPF_CORE_READ(f, private_data);
@@ -293,7 +294,7 @@ static __noinline __u8 wait_of_task(struct task_struct *p, __u64 state, __u8 uri
 		return GS_TIME_DISK;
 	switch (d->wait) {
 	case GS_WAIT_FD0:
-		uring_wait = wait_of_file(file_of_fd(p, c.arg[0]));
+		uring_wait = wait_of_file(file_of_fd(number_of(p), c.arg[0]));
 		break;
 	case GS_WAIT_NETWORK:
 		return GS_TIME_NETWORK;
@@ -306,11 +307,11 @@ static __noinline __u8 wait_of_task(struct task_struct *p, __u64 state, __u8 uri
 	case GS_WAIT_DISK:
 		return GS_TIME_DISK;
 	case GS_WAIT_POLL:
-		return wait_of_poll(p, c.arg[0], c.arg[1]);
+		return wait_of_poll(number_of(p), c.arg[0], c.arg[1]);
 	case GS_WAIT_SELECT:
-		return wait_of_select(p, c.arg[0], c.arg[1]);
+		return wait_of_select(number_of(p), c.arg[0], c.arg[1]);
 	case GS_WAIT_EPOLL:
-		return wait_of_epoll(p, c.arg[0]);
+		return wait_of_epoll(number_of(p), c.arg[0]);
 	case GS_WAIT_MAP:
 		return blocked ? GS_TIME_LOCK : GS_TIME_OTHER;
 	default:
