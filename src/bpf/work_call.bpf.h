@@ -173,6 +173,10 @@ int gs_work_sys_exit(__u64 *ctx)
 
 	if (!m)
 		return 0;
+	if (m->newborn) {
+		m->newborn = 0;
+		return 0;
+	}
 	if (gs_work_config.call_times)
 		took = bpf_ktime_get_ns() - m->enter_ns;
 	call_read(&c, p, regs);

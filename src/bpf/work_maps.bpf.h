@@ -29,7 +29,8 @@ struct work_mark {
 	__u32 slot;
 	__u8 state;      /* enum gs_work_time, or STATE_NONE: ended */
 	__u8 uring_wait; /* enum gs_work_time: of the last operation put into a ring */
-	__u8 pad[2];
+	__u8 newborn;    /* its first return from the kernel is not from a call of its own */
+	__u8 pad;
 	__u64 enter_ns;
 	__u64 faults_minor, faults_major; /* of the task, when they were counted last */
 	struct file_look look;            /* of the last file */
