@@ -80,9 +80,17 @@ int gs_work_attach(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[2];
 	struct gs_work_state *s = work_state();
+	struct work_mark *m = mark_of(p);
+	__u64 now = bpf_ktime_get_ns();
 
-	/* The walk does it: a whole process moves, but only its first thread is told of. */
-	if (s && (in_groups(number_of((void *)ctx[0])) || (gs_work_config.by_cgroup && mark_of(p))))
+	if (m && gs_work_config.by_cgroup)
+		mark_move(m, p, now);
+	else if (!m && !(p->flags & PF_KTHREAD) && in_groups(number_of((void *)ctx[0])))
+		mark_make(p, state_now(p), now, false);
+	else
+		return 0;
+	/* A whole process moves, but only its first thread is told of: a walk finds the others. */
+	if (s)
 		add(s->rescan, 1);
 	return 0;
 }
