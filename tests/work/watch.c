@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "probe/work.h"
+#include "work/work.h"
 
 static void put_io(const struct gs_work_io_count *io)
 {

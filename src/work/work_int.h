@@ -1,9 +1,9 @@
 /* Shared by the files of the work probes only. */
-#ifndef GS_PROBE_WORK_INT_H
-#define GS_PROBE_WORK_INT_H
+#ifndef GS_WORK_WORK_INT_H
+#define GS_WORK_WORK_INT_H
 
 #include "model/work_side.h"
-#include "probe/work.h"
+#include "work/work.h"
 
 struct gs_work_bpf;
 struct bpf_link;

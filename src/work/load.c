@@ -11,7 +11,7 @@
 #include <bpf/libbpf.h>
 
 #include "base/log.h"
-#include "probe/work_int.h"
+#include "work/work_int.h"
 #include "work.skel.h"
 
 struct prog {

@@ -4,8 +4,8 @@
  *
  * One thread at a time may use a probe. Nothing is pinned: when the process ends, the probes go.
  */
-#ifndef GS_PROBE_WORK_H
-#define GS_PROBE_WORK_H
+#ifndef GS_WORK_WORK_H
+#define GS_WORK_WORK_H
 
 #include <stdbool.h>
 #include <stddef.h>

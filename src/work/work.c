@@ -2,7 +2,7 @@
  * Reading what the work probes added up, and who is followed. The counters are mapped: a read asks
  * the kernel for nothing.
  */
-#include "probe/work_int.h"
+#include "work/work_int.h"
 
 #include <errno.h>
 #include <limits.h>

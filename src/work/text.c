@@ -1,5 +1,5 @@
 /* Texts of /proc that tell what device numbers are. */
-#include "probe/work_int.h"
+#include "work/work_int.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * What each system call means to the work probes, by name, so that the three numberings need one
  * table: why a thread sleeps in it, and what its result says of a file.
  */
-#include "probe/work_int.h"
+#include "work/work_int.h"
 
 #include <string.h>
 
