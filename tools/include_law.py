@@ -6,12 +6,13 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "journal", "span", "view"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "work", "journal", "span", "view"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "model": BELOW,
-    "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h"},
+    "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h",
+            "model/work.h", "model/work_side.h"},
     "feed": BELOW | {"feed", "place"},
     "text": {"base", "text"},
     "export": BELOW | {"text", "export"},
@@ -39,8 +40,8 @@ def check(path):
         name = match.group(1)
         target = name.split("/")[0]
         if "/" not in name:
-            # Skeletons belong to probe; a room of the kernel side names its own headers plainly.
-            if (name.endswith(".skel.h") and room == "probe") or (room == "bpf" and name.endswith(".bpf.h")):
+            # Skeletons belong to probe and work; a room of the kernel side names its own headers plainly.
+            if (name.endswith(".skel.h") and room in ("probe", "work")) or (room == "bpf" and name.endswith(".bpf.h")):
                 continue
             yield f"{path.relative_to(SRC.parent)}:{number}: name the room: \"{room}/{name}\"?"
         elif target not in ALLOWED[room] and name not in ALLOWED[room]:

@@ -19,7 +19,6 @@ enum {
 	OPT_CGROUP,
 	OPT_PRINT_CONFIG,
 	OPT_CHECK_CONFIG,
-	OPT_NO_EBPF,
 };
 
 static volatile sig_atomic_t stop;

@@ -21,7 +21,7 @@ struct job_options {
 	const char *user, *cgroup;
 	uint32_t uid;
 	uint64_t duration_ns; /* 0: until the jobs end or a signal */
-	bool live, verbose, print_config, check_config, format_given, filter_given, no_ebpf;
+	bool live, verbose, print_config, check_config, format_given, filter_given;
 	const char *output, *config;
 	enum gs_job_format format;
 	char filter[32];

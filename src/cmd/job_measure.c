@@ -19,12 +19,14 @@
 #include "base/log.h"
 #include "cmd/job.h"
 #include "cmd/job_gpu.h"
+#include "cmd/job_kernel.h"
 #include "cmd/job_who.h"
 #include "host/work.h"
 
-#define SCAN_NS    500000000ull  /* between two searches for new processes */
-#define GROUP_NS   1000000000ull /* between two readings of cgroups and GPUs */
-#define COST_SHARE 50            /* looking takes one of so many parts of the time at most */
+#define SCAN_NS         500000000ull  /* between two searches for new processes */
+#define GROUP_NS        1000000000ull /* between two readings of cgroups and GPUs */
+#define KERNEL_PAUSE_NS 200000000ull
+#define COST_SHARE      50 /* looking takes one of so many parts of the time at most */
 
 struct member { /* a job that is watched */
 	struct gs_job job;
@@ -41,6 +43,8 @@ struct job_measure {
 	struct gs_host_work *work;
 	struct job_who *who;
 	struct job_gpu *gpu;
+	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
+	char why_no_kernel[128];
 	struct member member[GS_HOST_WORK_GROUPS];
 	size_t n_members;
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
@@ -79,6 +83,8 @@ static bool consider(struct job_measure *m, uint32_t pid)
 	x = member_of(m, &job);
 	if (!x || gs_host_work_add(m->work, (uint32_t)(x - m->member), pid, m->first_scan_done) < 0)
 		return false;
+	if (m->kernel)
+		job_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
 	x->job = job;
 	x->any_pid = pid;
 	return true;
@@ -175,6 +181,10 @@ uint64_t job_measure_pause_ns(const struct job_measure *m)
 {
 	uint64_t pause_ns = (uint64_t)m->options->conf.poll_ms * 1000000;
 
+	/* The kernel counts by itself; looking only finds new processes and the end. */
+	if (m->kernel && pause_ns < KERNEL_PAUSE_NS)
+		pause_ns = KERNEL_PAUSE_NS;
+
 	return pause_ns > m->look_cost_ns * COST_SHARE ? pause_ns : m->look_cost_ns * COST_SHARE;
 }
 
@@ -193,6 +203,21 @@ size_t job_measure_alive(const struct job_measure *m)
 size_t job_measure_jobs(const struct job_measure *m)
 {
 	return m->n_members;
+}
+
+/* Probes where they are permitted; what procfs tells otherwise. */
+static void open_kernel(struct job_measure *m)
+{
+	struct gs_err err = {{0}};
+	int r;
+
+	if (!m->options->conf.ebpf) {
+		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "ebpf.enabled is false");
+		return;
+	}
+	r = job_kernel_open(m->options->filter, m->options->conf.probes, &m->kernel, &err);
+	if (r < 0)
+		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "%s", gs_err_text(&err, r));
 }
 
 int job_measure_open(const struct job_options *options, struct job_measure **ret,
@@ -215,12 +240,10 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 		job_measure_close(&m);
 		return r;
 	}
+	open_kernel(m);
+	m->start_ns = m->last_ns = m->scan_ns = gs_clock_boot_ns();
+	m->start_wall_ns = (int64_t)gs_clock_wall_ns();
 	scan(m);
-	m->scan_ns = gs_clock_boot_ns();
-	/* The start of everything is after the first search. */
-	m->start_ns = m->last_ns = m->scan_ns;
-	for (size_t i = 0; i < m->n_members; i++)
-		m->member[i].start_ns = m->start_ns;
 	read_groups(m);
 	m->group_ns = gs_clock_boot_ns();
 	*ret = m;
@@ -236,6 +259,7 @@ void job_measure_close(struct job_measure **ref)
 	gs_host_work_close(&m->work);
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
+	job_kernel_close(&m->kernel);
 	free(m);
 	*ref = NULL;
 }
@@ -327,7 +351,12 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->elapsed_ns = end_ns > x->start_ns ? end_ns - x->start_ns : 0;
 	u->work = t.work;
 	u->cores = cores_of(x, &t);
-	u->known = (known_of(t.known) | 1u << GS_JOB_KNOWS_MEMORY) & wanted(m->options);
+	if (m->kernel)
+		ret->n_processes_seen =
+			job_kernel_take(m->kernel, (uint32_t)i, u, &ret->calls, &ret->n_calls);
+	else
+		u->known = known_of(t.known);
+	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY) & wanted(m->options);
 	u->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
@@ -362,6 +391,10 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 			snprintf(out, bytes, "not asked for (--filter %s)", m->options->filter);
 			continue;
 		}
+		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU) {
+			snprintf(out, bytes, "counted in the kernel (eBPF)");
+			continue;
+		}
 		switch (i) {
 		case GS_JOB_KNOWS_TIME:
 		case GS_JOB_KNOWS_RUNQUEUE:
@@ -391,7 +424,7 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 			snprintf(out, bytes, "%s", job_gpu_source(m->gpu));
 			break;
 		default:
-			snprintf(out, bytes, "unknown: procfs does not tell");
+			snprintf(out, bytes, "unknown without probes: %.110s", m->why_no_kernel);
 			break;
 		}
 	}
@@ -414,7 +447,14 @@ static void put_machine(struct gs_job_session *s)
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		       struct gs_job_session *s)
 {
+	int r = m->kernel ? job_kernel_read(m->kernel) : 0;
+
+	if (r < 0)
+		return r;
+	if (m->kernel)
+		m->last_ns = gs_clock_boot_ns();
 	*s = (struct gs_job_session){
+		.ebpf = m->kernel != NULL,
 		.start_wall_ns = m->start_wall_ns,
 		.end_wall_ns = (int64_t)gs_clock_wall_ns(),
 		.elapsed_ns = m->last_ns - m->start_ns,
@@ -434,6 +474,11 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		s->slurm |= m->member[i].job.kind == GS_JOB_SLURM;
 		report_one(m, i, rules, &s->jobs[s->n_jobs++]);
 	}
+	if (m->kernel)
+		job_kernel_losses(m->kernel, s->loss, sizeof(s->loss));
+	if (m->kernel && !s->loss[0] && job_kernel_missing(m->kernel)[0])
+		snprintf(s->loss, sizeof(s->loss), "this kernel does not tell: %s",
+			 job_kernel_missing(m->kernel));
 	if (m->n_jobs_full)
 		snprintf(s->loss, sizeof(s->loss),
 			 "processes of further jobs were not watched (%zu jobs are; "

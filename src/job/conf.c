@@ -40,6 +40,8 @@ static char presets[GS_JOB_THRESHOLDS_MAX][24];
 static size_t n_class_keys;
 
 static const struct gs_conf_key ebpf_keys[] = {
+	{KEY("enabled", GS_CONF_BOOL, ebpf, "true",
+	     "Probes in the kernel, where they are permitted; false: only what procfs tells.")},
 	{KEY("filter", GS_CONF_CHOICE, filter, "all", "What is measured, as --filter."),
 	 .choices = gs_job_filters},
 	{KEY("poll_interval_ms", GS_CONF_NUMBER, poll_ms, "100",
@@ -97,7 +99,6 @@ static const struct {
 	{"", "external_systems"},
 	{"", "security"},
 	{"", "experimental"},
-	{"ebpf", "enabled"},
 	{"ebpf", "perf_buffer_size"},
 	{"ebpf", "buffer_size"},
 	{"ebpf", "poll_timeout"},

@@ -75,6 +75,15 @@ struct gs_work { /* one process or cgroup */
 	__u64 oom_kills;
 };
 
+/* Families of probes. */
+enum gs_work_family {
+	GS_WORK_SCHED = 1,   /* time by state, switches, migrations, page faults, OOM kills */
+	GS_WORK_SYSCALL = 2, /* system calls by number, io_uring operations */
+	GS_WORK_IO = 4,      /* bytes by kind of file and mount, block devices */
+	GS_WORK_NET = 8,     /* bytes of sockets, connections, retransmits, peers */
+	GS_WORK_ALL = 15,
+};
+
 /* Which table a system call's number belongs to. */
 enum gs_work_abi {
 	GS_WORK_ABI_64 = 0,
@@ -115,6 +124,9 @@ struct gs_work_peer { /* one peer: the address, and the port when we connected t
 /* "cpu", "runqueue", ...; "file", "netfile", ...; NULL for other numbers. */
 const char *gs_work_time_name(unsigned time);
 const char *gs_work_io_name(unsigned io);
+
+/* The bare name of a GS_WORK_CALL() in its numbering; NULL when no table has it. */
+const char *gs_work_call_word(uint32_t id);
 
 /* The name of a GS_WORK_CALL(): "read", "read (32-bit)", "io_uring:READV"; a number that no table
  * has becomes "syscall_600". Returns buf. */

@@ -4,8 +4,8 @@
  *
  * One thread at a time may use a probe. Nothing is pinned: when the process ends, the probes go.
  */
-#ifndef GS_PROBE_WORK_H
-#define GS_PROBE_WORK_H
+#ifndef GS_WORK_WORK_H
+#define GS_WORK_WORK_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,14 +13,6 @@
 
 #include "base/err.h"
 #include "model/work.h"
-
-enum gs_work_family {
-	GS_WORK_SCHED = 1,   /* time by state, switches, migrations, page faults, OOM kills */
-	GS_WORK_SYSCALL = 2, /* system calls by number, io_uring operations */
-	GS_WORK_IO = 4,      /* bytes by kind of file and mount, block devices */
-	GS_WORK_NET = 8,     /* bytes of sockets, connections, retransmits, peers */
-	GS_WORK_ALL = 15,
-};
 
 /* "all", "syscall", "sched", "io", "net" or several with commas, ored into *ret_families.
  * -EINVAL with words that name the bad one. */
