@@ -290,8 +290,11 @@ static void find_cause(struct gs_host_work *w, struct group *g, struct thread *t
 	snprintf(name, sizeof(name), "%u/task/%u/syscall", t->pid, t->tid);
 	if (read_file(w->proc_fd, name, text, sizeof(text)) > 0)
 		r = gs_host_parse_syscall(text, &s);
-	if (r == 0)
-		return; /* it went on meanwhile */
+	if (r == 0) { /* it went on meanwhile */
+		if (state == 'D')
+			t->cause = GS_TIME_DISK;
+		return;
+	}
 	t->cause = (uint8_t)gs_host_wait_cause(w->proc_fd, t->pid, state, &s);
 	if (r > 0 || state == 'D')
 		g->causes_known++;
