@@ -101,9 +101,9 @@ int main(int argc, char **argv)
 	/* The links live as long as this process. */
 	if (!session)
 		r = link_create_uprobe_multi(bpf_program__fd(prog), type, UPROBE_MULTI_RETURN,
-					     argv[2], &offset, &cookie, 1, 0);
+					     argv[2], &offset, NULL, &cookie, 1, 0);
 	if (r >= 0)
-		r = link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2], &offset,
+		r = link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2], &offset, NULL,
 					     &cookie, 1, 0);
 	if (r < 0)
 		return fail("attach", r);

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(gcc make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
-	libzstd-dev libyaml-dev libjansson-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev python3 python3-yaml
+	libzstd-dev libyaml-dev libjansson-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev python3 python3-yaml
 	protobuf-compiler zstd tmux curl openssl prometheus)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -13,6 +13,9 @@
 #ifndef GS_BPF_CALL_H
 #define GS_BPF_CALL_H
 
+#include "decide.bpf.h"
+#include "python.bpf.h"
+#include "model/class.h"
 #include "post.bpf.h"
 
 /* --- entry --- */
@@ -114,6 +117,14 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 			return false;
 		}
 	}
+	if (gs_config.modes && mode_skips(mode_of(id))) {
+		struct gs_cell *c = cell_get(t, slot, id);
+
+		if (c)
+			c->skipped++;
+		t->depth = depth;
+		return false;
+	}
 	if (depth >= GS_DEPTH_MAX) {
 		lose(d->layer, GS_LOSS_TOO_DEEP);
 		return false;
@@ -132,10 +143,11 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 /* --- return --- */
 
 /* One event into the ring; false when there was no room. */
-static __always_inline bool send_call(struct gs_thread *t, struct gs_frame *f,
+static __always_inline bool send_call(struct gs_thread *t, __u32 slot, struct gs_frame *f,
 				      const volatile struct gs_func_desc *d, __u32 depth,
 				      struct outcome *o)
 {
+	__u32 py_stack = py_stack_at_call(slot, d->op);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 	struct gs_scope *scope;
 
@@ -153,7 +165,7 @@ static __always_inline bool send_call(struct gs_thread *t, struct gs_frame *f,
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
 	e->scope = scope_around(t, f->sp, &scope) ? scope->func : 0;
-	e->py_stack = 0;
+	e->py_stack = py_stack;
 	e->native_stack = 0;
 	e->aux = saved(f, d->v_aux);
 	e->bytes = o->bytes;
@@ -183,16 +195,18 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	    d->post == GS_POST_COPY2D_DRV || d->post == GS_POST_COPY3D_DRV)
 		call_bytes(f, d, &o);
 	if (gs_config.events) {
-		if (o.dur_ns < gs_config.min_dur_ns)
+		if (mode_of(id) != GS_MODE_EVENTS)
+			lose(d->layer, GS_LOSS_THINNED);
+		else if (o.dur_ns < gs_config.min_dur_ns)
 			lose(d->layer, GS_LOSS_SHORT);
-		else if (send_call(t, f, d, depth, &o))
+		else if (send_call(t, slot, f, d, depth, &o))
 			return;
 		else
 			lose(d->layer, GS_LOSS_RING_FULL);
 	}
 	aggregate(cell_get(t, slot, id), &o);
 	if (gs_config.scopes)
-		use_add(t, slot, f->sp, d->op, &o);
+		gs_use_add(slot, f->sp, d->op, o.dur_ns, o.failed ? 0 : o.bytes);
 }
 
 /* A return caught by a session link: place is what call_enter() left in the link's cookie. Returns

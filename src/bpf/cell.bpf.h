@@ -17,6 +17,25 @@ const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
 #define SCOPE_MASK (GS_SCOPE_MAX - 1)
 #define DEPTH_MASK (GS_DEPTH_MAX - 1)
 
+/* The function's mode; the first where functions have none. */
+static __always_inline __u32 mode_of(__u32 id)
+{
+	struct gs_modes *m;
+	__u32 zero = 0;
+
+	if (!gs_config.modes)
+		return GS_MODE_EVENTS;
+	m = bpf_map_lookup_elem(&gs_modes, &zero);
+	return m ? m->mode[id & (GS_FUNC_MAX - 1)] : GS_MODE_EVENTS;
+}
+
+/* True when this call of a function with the mode is only counted. */
+static __always_inline bool mode_skips(__u32 mode)
+{
+	return mode == GS_MODE_COUNT ||
+	       (mode == GS_MODE_SAMPLE && bpf_get_prandom_u32() & (GS_MODE_SAMPLE_N - 1));
+}
+
 /* What a finished call is made of, before it becomes an event or a part of a cell. */
 struct outcome {
 	__u64 now_ns;
@@ -142,18 +161,19 @@ static __always_inline bool scope_around(struct gs_thread *t, __u64 sp, struct g
 	return false;
 }
 
-/* A call of CUDA or NCCL that was not sent, counted for the scope around it. */
-static __always_inline void use_add(struct gs_thread *t, __u32 slot, __u64 sp, __u32 class,
-				    const struct outcome *o)
+/* A call of CUDA or NCCL that was not sent, counted for the scope around it. A function of its own
+ * for the verifier, which would otherwise walk it once for each way that leads here. */
+__noinline int gs_use_add(__u32 slot, __u64 sp, __u32 class, __u64 dur_ns, __u64 bytes)
 {
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
 	struct gs_scope *s;
 	struct gs_cell *c;
 
-	if (!scope_around(t, sp, &s))
-		return;
+	if (!t || !scope_around(t, sp, &s))
+		return 0;
 	c = scope_cell(slot, s);
 	if (!c)
-		return;
+		return 0;
 	switch (class) {
 	case GS_CLASS_LAUNCH:
 	case GS_CLASS_GRAPH_LAUNCH:
@@ -173,9 +193,9 @@ static __always_inline void use_add(struct gs_thread *t, __u32 slot, __u64 sp, _
 	default:
 		c->use.others++;
 	}
-	c->use.total_ns += o->dur_ns;
-	if (!o->failed)
-		c->use.bytes += o->bytes;
+	c->use.total_ns += dur_ns;
+	c->use.bytes += bytes;
+	return 0;
 }
 
 #endif

@@ -27,12 +27,17 @@ struct signal_struct {
 	atomic_t live; /* threads of the process that have not begun to exit */
 } GS_CORE;
 
+struct thread_struct {
+	unsigned long fsbase; /* x86-64: where pthread_self() points */
+} GS_CORE;
+
 struct task_struct {
 	int pid;  /* what user space calls tid */
 	int tgid; /* what user space calls pid */
 	char comm[16];
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
+	struct thread_struct thread;
 } GS_CORE;
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "kernel.bpf.h"
 #include "model/kernel_side.h"
+#include "model/python.h"
 
 /* Events to user space. Its size is set before loading. Nobody is woken by it: the reader comes by
  * a timer, since a wakeup for each event costs several times the event. */
@@ -39,6 +40,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct gs_cell);
 } gs_cells SEC(".maps");
+
+/* Looked at only when gs_config.modes is set. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct gs_modes);
+} gs_modes SEC(".maps");
 
 /* Cells of functions whose ids were given during the run, by gs_cell_key(). */
 struct {
@@ -94,6 +104,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct gs_task_mark);
 } gs_marks_by_tid SEC(".maps");
+
+/* Python interpreters by pid: filled in by user space, inherited by fork, dropped by exec. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct gs_py_proc);
+} gs_py_procs SEC(".maps");
 
 const volatile struct gs_kernel_config gs_config = {};
 

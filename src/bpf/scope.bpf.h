@@ -10,18 +10,20 @@
  * Ends are not caught by return probes. These replace the return address on the stack, where the
  * C++ unwinder then takes it for the end of the stack and terminates the program: a return probe
  * kills every program that throws through the function. So probes stand on the instructions by
- * which the function is left (src/probe/exit.c). Functions that never throw may use either.
+ * which the function is left (src/code/exit.c). Functions that never throw may use either.
  */
 #ifndef GS_BPF_SCOPE_H
 #define GS_BPF_SCOPE_H
 
 #include "cell.bpf.h"
+#include "python.bpf.h"
 
 #define SCOPE_THREW 1 /* the result of a scope that an exception has left */
 
-static __always_inline bool scope_send(struct gs_thread *t, const struct gs_scope *s, __u32 depth,
-				       const struct outcome *o)
+static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const struct gs_scope *s,
+				       __u32 depth, const struct outcome *o)
 {
+	__u32 py_stack = py_stack_at_scope(slot, o->dur_ns);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e)
@@ -38,6 +40,7 @@ static __always_inline bool scope_send(struct gs_thread *t, const struct gs_scop
 	e->cpu = bpf_get_smp_processor_id();
 	e->depth = depth;
 	e->scope = depth ? t->scope[(depth - 1) & SCOPE_MASK].func : 0;
+	e->py_stack = py_stack;
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return true;
 }
@@ -55,9 +58,11 @@ static __always_inline void scope_close(struct gs_thread *t, __u32 slot, __u32 d
 
 	t->scope_depth = depth;
 	if (gs_config.events) {
-		if (o.dur_ns < gs_config.min_dur_ns)
+		if (mode_of(s->func) != GS_MODE_EVENTS)
+			lose(s->layer, GS_LOSS_THINNED);
+		else if (o.dur_ns < gs_config.min_dur_ns)
 			lose(s->layer, GS_LOSS_SHORT);
-		else if (scope_send(t, s, depth, &o))
+		else if (scope_send(t, slot, s, depth, &o))
 			return;
 		else
 			lose(s->layer, GS_LOSS_RING_FULL);
@@ -80,6 +85,17 @@ static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, 
 	return depth;
 }
 
+/* A call that is only counted. */
+__noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer)
+{
+	__u32 idx = dynamic_cell_find(slot, id, layer);
+	struct gs_cell *c = bpf_map_lookup_elem(&gs_cells, &idx);
+
+	if (c && idx)
+		c->skipped++;
+	return 0;
+}
+
 /* Opens a scope of the function. True when it did: *ret_place, never 0, then names it for
  * scope_leave(). */
 static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 layer,
@@ -100,6 +116,11 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 lay
 	depth = t->scope_depth;
 	if (depth)
 		depth = scope_drop_stale(t, depth, ctx->sp, id);
+	if (gs_config.modes && mode_skips(mode_of(id))) {
+		gs_scope_skip(slot, id, layer);
+		t->scope_depth = depth;
+		return false;
+	}
 	if (depth >= GS_SCOPE_MAX) {
 		lose(layer, GS_LOSS_TOO_DEEP);
 		return false;

@@ -27,6 +27,20 @@ static __always_inline void send_task(struct task_struct *p, __u32 change, __u32
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
+/* A copy of a process has its interpreter at the same address. */
+static __always_inline void python_inherit(__u32 parent_pid, __u32 pid)
+{
+	struct gs_py_proc *of_parent, copy;
+
+	if (!gs_config.py_stack_at)
+		return;
+	of_parent = bpf_map_lookup_elem(&gs_py_procs, &parent_pid);
+	if (!of_parent)
+		return;
+	copy = *of_parent;
+	bpf_map_update_elem(&gs_py_procs, &pid, &copy, BPF_ANY);
+}
+
 SEC("?tp_btf/sched_process_fork")
 int gs_task_fork(__u64 *ctx)
 {
@@ -38,6 +52,7 @@ int gs_task_fork(__u64 *ctx)
 	if (!bpf_map_lookup_elem(&gs_procs, &parent_pid))
 		return 0;
 	bpf_map_update_elem(&gs_procs, &pid, &one, BPF_ANY);
+	python_inherit(parent_pid, pid);
 	send_task(child, GS_TASK_FORK, parent_pid, 0);
 	return 0;
 }
@@ -64,6 +79,8 @@ int gs_task_exec(__u64 *ctx)
 	struct task_struct *p = (void *)ctx[0];
 	__u32 pid = p->tgid, slot = leave_slot();
 
+	if (gs_config.py_stack_at)
+		bpf_map_delete_elem(&gs_py_procs, &pid);
 	if (slot || bpf_map_lookup_elem(&gs_procs, &pid))
 		send_task(p, GS_TASK_EXEC, 0, slot);
 	return 0;
@@ -79,6 +96,8 @@ int gs_task_exit(__u64 *ctx)
 
 	if (last && known)
 		bpf_map_delete_elem(&gs_procs, &pid);
+	if (last && gs_config.py_stack_at)
+		bpf_map_delete_elem(&gs_py_procs, &pid);
 	if (slot || (last && known))
 		send_task(p, GS_TASK_EXIT, 0, slot);
 	return 0;

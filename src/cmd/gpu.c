@@ -15,7 +15,8 @@
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
-#include "export/gpu.h"
+#include "render/gpu.h"
+#include "render/summary.h"
 #include "gpu/gpu.h"
 
 #define DEFAULT_WINDOW_NS 250000000ull

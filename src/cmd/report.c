@@ -9,7 +9,7 @@
 #include "text/text.h"
 #include "model/gpu_record.h"
 
-enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP, OPT_COMPARE };
+enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP, OPT_FLAME, OPT_COMPARE };
 
 #define COMPARE_MAX 4096
 
@@ -20,6 +20,7 @@ struct report_options {
 	char *reports[COMPARE_MAX]; /* of --compare; borrowed from argv */
 	size_t n_reports;
 	const char *format_name;
+	enum gs_flame_by flame_by;
 	enum gs_summary_format format;
 	struct gs_summary_style style;
 };
@@ -33,7 +34,7 @@ static void check_together(struct report_options *o, struct argp_state *state)
 		argp_error(state, "one file at a time (--compare takes reports of jobs)");
 	o->path = o->reports[0];
 	if (o->output && !gs_export_knows(o->output))
-		argp_error(state, "-o takes a file ending in .pftrace, .json or .csv");
+		argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
 	if (o->format_name && gs_summary_format_parse(o->format_name, &o->format) < 0)
 		argp_error(state, "--format takes table, json, csv or yaml");
 }
@@ -47,6 +48,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		o->output = arg;
+		return 0;
+	case OPT_FLAME:
+		if (gs_flame_by_parse(arg, &o->flame_by) < 0)
+			argp_error(state, "--flame takes time, launches, bytes, memory, samples or "
+					  "auto");
 		return 0;
 	case OPT_FORMAT:
 		o->format_name = arg;
@@ -200,7 +206,9 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 int gs_cmd_report(int argc, char **argv)
 {
 	static const struct argp_option option_table[] = {
-		{"output", 'o', "FILE", 0, "also write it as .pftrace, .json or .csv", 0},
+		{"output", 'o', "FILE", 0, "also write it as one of " GS_EXPORT_SUFFIXES, 0},
+		{"flame", OPT_FLAME, "WHAT", 0,
+		 "what .svg and .folded show: time, launches, bytes, memory, samples", 0},
 		{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 0},
 		{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 0},
 		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)",
@@ -234,6 +242,7 @@ int gs_cmd_report(int argc, char **argv)
 	if (o.compare)
 		return gs_cmd_compare(o.reports, o.n_reports, o.output, o.format_name);
 	r = gs_journal_open(o.path, &reader, &err);
+	eo.flame_by = o.flame_by;
 	if (r == 0 && o.output)
 		r = gs_export_open(o.output, &eo, &export, &err);
 	if (r < 0) {

@@ -11,7 +11,7 @@
 #include "base/fmt.h"
 #include "cmd/cmd.h"
 #include "cmd/top.h"
-#include "export/node.h"
+#include "render/node.h"
 
 enum {
 	OPT_INTERVAL = 256,

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
+#include "cmd/trace_budget.h"
 #include "model/func.h"
 
 #define POLL_NS    20000000ull
@@ -35,6 +36,8 @@ struct trace {
 	struct gs_func_set *funcs; /* outlives probe and output */
 	struct gs_probe *probe;
 	struct trace_output *output;
+	struct trace_python *python;
+	struct trace_budget *budget; /* NULL: what tracing costs is not known here */
 	struct child child;
 	int signal_fd;
 	struct inherited_signals inherited;
@@ -58,8 +61,9 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 	struct trace *t = ctx;
 
 	if (attach->status == 0)
-		gs_log(1, "%s: %u probes (%u moved, %u single-stepped)", attach->path,
-		       attach->n_probes, attach->n_moved, attach->n_stepped);
+		gs_log(1, "%s: %u probes (%u moved, %u single-stepped)%s%s", attach->path,
+		       attach->n_probes, attach->n_moved, attach->n_stepped,
+		       attach->reason ? "; " : "", attach->reason ? attach->reason : "");
 	else
 		gs_log(1, "%s%s%s: %s", attach->path, attach->function ? ": " : "",
 		       attach->function ? attach->function : "", attach->reason);
@@ -82,6 +86,13 @@ static void on_process(void *ctx, pid_t pid)
 	struct trace *t = ctx;
 
 	trace_output_process(t->output, pid);
+}
+
+static void on_python(void *ctx, pid_t pid)
+{
+	struct trace *t = ctx;
+
+	trace_python_look(t->python, pid);
 }
 
 /* --- the consumer thread --- */
@@ -141,7 +152,8 @@ static void show_live(struct trace *t)
 	uint64_t calls[GS_LAYER_COUNT], lost, elapsed = gs_clock_mono_ns() - t->start_ns;
 	char time[GS_FMT_BYTES], n[GS_LAYER_COUNT][GS_FMT_BYTES], nlost[GS_FMT_BYTES];
 	struct winsize ws = {0};
-	char text[160], more[64] = "";
+	char text[200], more[64] = "", cost[64] = "";
+	double ratio;
 
 	if (t->options.quiet || elapsed < LIVE_MIN_NS || !isatty(STDERR_FILENO) ||
 	    ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 || ws.ws_col < 2)
@@ -151,9 +163,12 @@ static void show_live(struct trace *t)
 		gs_fmt_count(n[i], calls[i]);
 	if (lost)
 		snprintf(more, sizeof(more), ", %s lost", gs_fmt_count(nlost, lost));
-	snprintf(text, sizeof(text), "tracing %s: calls: CUDA runtime %s, driver %s, NCCL %s%s",
+	ratio = trace_budget_ratio(t->budget);
+	if (ratio >= 0)
+		snprintf(cost, sizeof(cost), ", tracing cost %.1f %%", 100 * ratio);
+	snprintf(text, sizeof(text), "tracing %s: calls: CUDA runtime %s, driver %s, NCCL %s%s%s",
 		 gs_fmt_ns(time, elapsed), n[GS_LAYER_CUDA_RUNTIME], n[GS_LAYER_CUDA_DRIVER],
-		 n[GS_LAYER_NCCL], more);
+		 n[GS_LAYER_NCCL], more, cost);
 	fprintf(stderr, TO_CLEAN "%.*s" AND_BACK, ws.ws_col - 1, text);
 	fflush(stderr);
 	t->live_shown = true;
@@ -273,7 +288,7 @@ static void control(struct trace *t)
 	for (;;) {
 		struct pollfd fds[2 + TRACE_MAX_PIDS];
 		size_t which[TRACE_MAX_PIDS], n = 0;
-		int timeout = time_left_ms(t);
+		int timeout = time_left_ms(t), retry;
 		uint64_t now;
 
 		fds[0] = (struct pollfd){.fd = t->signal_fd, .events = POLLIN};
@@ -284,12 +299,17 @@ static void control(struct trace *t)
 			which[n] = i;
 			fds[2 + n++] = (struct pollfd){.fd = t->pid_fds[i], .events = POLLIN};
 		}
+		retry = trace_python_tick(t->python);
+		if (retry >= 0 && retry < timeout)
+			timeout = retry;
 		poll(fds, 2 + n, timeout);
 		if (read_signals(t) || check_targets(t, fds + 2, which, n))
 			return;
 		now = gs_clock_mono_ns();
 		if (fds[1].revents || (fds[1].fd < 0 && now >= next_slow_ns))
 			gs_probe_watch_poll(t->probe);
+		if (fds[1].fd < 0 && now >= next_slow_ns)
+			trace_python_look_all(t->python);
 		if (now >= next_slow_ns) {
 			gs_probe_rescan(t->probe);
 			show_live(t);
@@ -362,13 +382,20 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.layers = o->layers,
 		.globs = o->globs,
 		.n_globs = o->n_globs,
+		.users = o->users,
 		.funcs = t->funcs,
 		.op_set = o->op_set,
 		.ops = o->ops,
 		.n_ops = o->n_ops,
+		.modes = o->max_overhead > 0 || o->plan,
+		.default_mode = o->plan ? GS_MODE_COUNT : GS_MODE_EVENTS,
 		.on_attach = on_attach,
 		.on_late = on_late,
 		.on_process = on_process,
+		.on_python = on_python,
+		.py_stack_at = o->py_stack_at,
+		.slow_scope_ns = o->slow_scope_ns,
+		.sample_period_ns = o->python_hz ? 1000000000u / o->python_hz : 0,
 		.ctx = t,
 	};
 
@@ -385,6 +412,12 @@ static void attach_first(struct trace *t)
 		return;
 	}
 	gs_probe_attach_running(t->probe);
+	if (o->n_pids && !o->follow) {
+		for (size_t i = 0; i < o->n_pids; i++)
+			trace_python_look(t->python, o->pids[i]);
+	} else {
+		trace_python_look_all(t->python);
+	}
 	/* Processes to come: the places where any program may load its libraries from. */
 	if (!o->n_pids || o->follow)
 		gs_probe_attach_candidates(t->probe, "/proc/self/exe", environ);
@@ -462,6 +495,8 @@ static int start(struct trace *t)
 	if (!t->funcs)
 		return GS_EXIT_FAILED;
 	r = start_probe(t, &err);
+	if (r == 0)
+		r = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
 	if (r == 0 && check_sight(t) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
@@ -471,7 +506,11 @@ static int start(struct trace *t)
 		gs_say("%s", gs_err_text(&err, r));
 		return r == -ENOENT && !t->probe ? GS_EXIT_USAGE : gs_exit_status_of(r);
 	}
-	r = start_consumer(t);
+	r = trace_python_new(&t->options, t->probe, t->output, &t->python);
+	trace_output_set_budget(t->output, t->budget);
+	trace_budget_tick(t->budget, NULL);
+	if (r == 0)
+		r = start_consumer(t);
 	if (r < 0) {
 		gs_say("cannot start a thread: %s", strerror(-r));
 		return GS_EXIT_FAILED;
@@ -481,19 +520,37 @@ static int start(struct trace *t)
 	return t->options.command ? child_start(&t->child, t->options.command) : 0;
 }
 
+static int write_plan(const struct trace *t)
+{
+	const char *path = t->options.summary_path;
+	GS_FCLOSE FILE *file = path ? fopen(path, "we") : NULL;
+	FILE *out = path ? file : t->options.command ? stderr : stdout;
+	int r = out ? trace_budget_plan(t->budget, out, t->options.format) : -errno;
+
+	if (r < 0)
+		gs_say("cannot write the plan%s%s: %s", path ? " to " : "", path ? path : "",
+		       strerror(-r));
+	return r;
+}
+
 /* Stops, writes, tells. The exit status when there was no command. */
 static int finish(struct trace *t)
 {
-	bool nothing = gs_probe_n_files(t->probe) == 0;
+	bool nothing = gs_probe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
 	int r, s;
 
 	clear_live(t);
 	stop_consumer(t);
 	/* Libraries mapped in the last moments are at least told. */
 	gs_probe_watch_poll(t->probe);
+	gs_probe_tell_missing(t->probe);
 	trace_output_stop(t->output, t->probe);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
-	s = trace_output_summary(t->output);
+	if (t->options.plan)
+		s = write_plan(t);
+	else
+		s = trace_output_summary(t->output);
+	trace_budget_tell(t->budget);
 	return r < 0 || s < 0 || nothing ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
@@ -515,12 +572,15 @@ static void wait_for_child(struct trace *t)
 static void cleanup(struct trace *t)
 {
 	stop_consumer(t);
+	trace_python_free(&t->python);
 	trace_output_free(&t->output);
 	gs_probe_free(&t->probe);
+	trace_budget_free(&t->budget);
 	gs_func_set_free(&t->funcs);
 	for (size_t i = 0; i < t->options.n_pids; i++)
 		gs_close_p(&t->pid_fds[i]);
 	gs_close_p(&t->signal_fd);
+	trace_options_free(&t->options);
 }
 
 int gs_cmd_trace(int argc, char **argv)
@@ -529,8 +589,10 @@ int gs_cmd_trace(int argc, char **argv)
 	bool done;
 	int r = trace_options_parse(argc, argv, &t.options, &done);
 
-	if (r || done)
+	if (r || done) {
+		trace_options_free(&t.options);
 		return r;
+	}
 	memset(t.pid_fds, -1, sizeof(t.pid_fds));
 	r = start(&t);
 	if (r) {

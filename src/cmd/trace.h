@@ -13,6 +13,7 @@
 #include "journal/journal.h"
 #include "place/place.h"
 #include "probe/probe.h"
+#include "render/summary.h"
 #include "span/span.h"
 #include "view/view.h"
 
@@ -38,20 +39,34 @@ struct trace_options {
 	uint64_t min_dur_ns, duration_ns, max_bytes;
 	uint32_t ring_bytes;
 	unsigned avoid;
+	unsigned py_stack_at; /* enum gs_stack_at */
+	unsigned python_hz;   /* 0: no samples */
+	uint64_t slow_scope_ns;
+	bool python_wants_calls; /* stacks belong to calls: these come one by one */
+	const char *line_filters[TRACE_MAX_GLOBS];
+	size_t n_line_filters; /* 0: the usual one */
 	bool summary_only;
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
+	enum gs_flame_by flame_by;
+	double max_overhead;      /* part of a thread's time; 0: no limit */
+	bool plan;                /* only count, and tell what tracing would cost */
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
 	enum gs_summary_format format;
 	struct gs_summary_style style;
 	bool color_auto; /* colours when the summary goes to a terminal */
 	bool list;       /* only list the functions */
 	bool quiet;      /* no live line */
+	const char *probe_files[TRACE_MAX_OUTPUTS];
+	size_t n_probe_files;
+	struct gs_user_set *users; /* what they describe; owned, freed by trace_options_free() */
 };
 
 /* Fills options from the command line. 0, or an exit status after having said what is wrong;
  * *ret_done: --help or --list has been served. */
 int trace_options_parse(int argc, char **argv, struct trace_options *options, bool *ret_done);
+
+void trace_options_free(struct trace_options *options);
 
 /* --- trace_output.c: from events to files and totals --- */
 
@@ -60,6 +75,11 @@ struct trace_output;
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
 		     const struct gs_func_set *funcs, struct trace_output **ret_output,
 		     struct gs_err *err);
+
+struct trace_budget; /* trace_budget.h */
+
+/* Tell it what comes from now on; borrowed. */
+void trace_output_set_budget(struct trace_output *output, struct trace_budget *budget);
 
 /* Everything from the probe goes here; any thread, serialised inside. */
 void trace_output_attach(struct trace_output *output, const struct gs_attach *attach);
@@ -92,6 +112,32 @@ int summary_write_to(const char *path, FILE *fallback, const struct gs_summary *
 /* The style of a summary on this stream when it is a terminal: its width and, when they are left to
  * it, colours. */
 void summary_style_of(FILE *stream, bool color_auto, struct gs_summary_style *style);
+
+/* --- trace_python.c --- */
+
+/* Words of --python-hz and --python-at; false: wrong. Then what follows from all options. */
+bool trace_python_take_hz(struct trace_options *options, const char *word);
+bool trace_python_take_at(struct trace_options *options, const char *word);
+void trace_python_settle(struct trace_options *options);
+
+/* --python-filter. 0 or -ENOMEM. */
+int trace_python_filter(const struct trace_options *options, struct gs_view *view);
+
+/* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take.
+ */
+struct trace_python;
+
+int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
+		     struct trace_output *output, struct trace_python **ret_python);
+void trace_python_free(struct trace_python **python);
+
+/* A process may have got an interpreter; all may. */
+void trace_python_look(struct trace_python *python, pid_t pid);
+void trace_python_look_all(struct trace_python *python);
+
+/* Asks again for those that were not ready. In how many ms it is to be called next; -1 none. */
+int trace_python_tick(struct trace_python *python);
+unsigned trace_python_n_found(const struct trace_python *python);
 
 /* --- child.c: the command that is traced --- */
 

@@ -5,12 +5,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fmt.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "model/func.h"
+#include "model/record_stack.h"
+#include "probefile/probefile.h"
+
+#define PLAN_NS 2000000000ull
 
 enum {
 	OPT_CGROUP = 256,
@@ -28,7 +33,14 @@ enum {
 	OPT_TOP,
 	OPT_AVOID,
 	OPT_LIST,
+	OPT_PYTHON_HZ,
+	OPT_PYTHON_AT,
+	OPT_PYTHON_FILTER,
 	OPT_COLOR,
+	OPT_FLAME,
+	OPT_MAX_OVERHEAD,
+	OPT_PLAN,
+	OPT_PROBES,
 	OPT_OP,
 	OPT_OP_SET,
 };
@@ -46,21 +58,42 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch", 2},
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch, torchmem (PyTorch's "
+	 "caching allocator), user (described probes alone); python: with Python stacks 99 times "
+	 "a second and at launches, collectives and allocations",
+	 2},
 	{"op", OPT_OP, "GLOB[,GLOB]", 0,
 	 "PyTorch operators by name, such as 'aten::conv*' or add.Tensor", 2},
 	{"op-set", OPT_OP_SET, "SET", 0,
 	 "PyTorch operators: default, all, eacgm (the 24 of eACGM, under its names)", 2},
 	{"func", OPT_FUNC, "GLOB[,GLOB]", 0,
 	 "functions by name instead of the default set, such as 'cudaMemcpy*'", 2},
+	{"probes", OPT_PROBES, "FILE", 0,
+	 "also the functions and static probes that a probe file describes (gpuscope probes makes "
+	 "one); may be given more than once",
+	 2},
 	{"list", OPT_LIST, NULL, 0, "list the functions that can be traced, and stop", 2},
 	{"min-duration", OPT_MIN_DURATION, "TIME", 0,
 	 "only calls of at least this become events (50us, 2ms); the summary still counts all", 2},
+	{"python-hz", OPT_PYTHON_HZ, "N", 0,
+	 "note N times a second (99 is usual) what line of Python code each running thread is at",
+	 2},
+	{"python-at", OPT_PYTHON_AT, "WHEN[,WHEN]", 0,
+	 "note the Python stack at each launch, collective, alloc, copy, sync, slow-op[=1ms], "
+	 "sample",
+	 2},
+	{"python-filter", OPT_PYTHON_FILTER, "GLOB[,GLOB]", 0,
+	 "files passed over when a stack is shown as one line (default: the standard library and "
+	 "installed packages; 'none': no file)",
+	 2},
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
-	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .gst (gpuscope "
-	 "report "
-	 "reads it); may be given more than once",
+	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .svg or .folded "
+	 "(flame graph), .gst (gpuscope report reads it); may be given more than once",
+	 3},
+	{"flame", OPT_FLAME, "WHAT", 0,
+	 "what a flame graph shows: time, launches, bytes (moved), memory (allocated), samples "
+	 "(default: samples if there are any, else time)",
 	 3},
 	{"summary-only", OPT_SUMMARY_ONLY, NULL, 0,
 	 "add calls up in the kernel: no event crosses (the default without -o)", 3},
@@ -78,6 +111,14 @@ static const struct argp_option option_table[] = {
 	{"max-size", OPT_MAX_SIZE, "BYTES", 0, "of each output file (64M, 2G)", 4},
 	{"ring-size", OPT_RING_SIZE, "BYTES", 0,
 	 "of the buffer between kernel and gpuscope (default 16M)", 4},
+	{"max-overhead", OPT_MAX_OVERHEAD, "PERCENT", 0,
+	 "of any thread's time (2%, 0.5%): the dearest functions are added up in the kernel, then "
+	 "sampled, then only counted",
+	 4},
+	{"plan", OPT_PLAN, NULL, 0,
+	 "count calls for two seconds (or --duration), and print what tracing each function would "
+	 "cost",
+	 4},
 	{"avoid", OPT_AVOID, "WHAT[,WHAT]", 0,
 	 "do without: session, multi, task-storage, moved-sites (to compare, or to step round a "
 	 "kernel's fault)",
@@ -128,6 +169,14 @@ static bool take_glob(struct trace_options *o, const char *word)
 	if (o->n_globs == TRACE_MAX_GLOBS)
 		return false;
 	o->globs[o->n_globs++] = word;
+	return true;
+}
+
+static bool take_line_filter(struct trace_options *o, const char *word)
+{
+	if (o->n_line_filters == TRACE_MAX_GLOBS)
+		return false;
+	o->line_filters[o->n_line_filters++] = word;
 	return true;
 }
 
@@ -218,6 +267,14 @@ static bool take_color(struct trace_options *o, const char *word)
 	return o->style.color || o->color_auto || strcmp(word, "never") == 0;
 }
 
+static bool take_percent(const char *word, double *ret_ratio)
+{
+	char *end;
+
+	*ret_ratio = strtod(word, &end) / 100;
+	return end != word && (!*end || strcmp(end, "%") == 0) && *ret_ratio > 0 && *ret_ratio <= 1;
+}
+
 static bool take_option(struct trace_options *o, int key, char *arg)
 {
 	switch (key) {
@@ -229,6 +286,12 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return split(arg, take_layer, o) == 0;
 	case OPT_FUNC:
 		return split(arg, take_glob, o) == 0;
+	case OPT_PYTHON_HZ:
+		return trace_python_take_hz(o, arg);
+	case OPT_PYTHON_AT:
+		return split(arg, trace_python_take_at, o) == 0;
+	case OPT_PYTHON_FILTER:
+		return split(arg, take_line_filter, o) == 0;
 	case OPT_OP:
 		return split(arg, take_op, o) == 0;
 	case OPT_OP_SET:
@@ -247,6 +310,10 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return gs_summary_format_parse(arg, &o->format) == 0;
 	case OPT_TOP:
 		return take_top(o, arg);
+	case OPT_MAX_OVERHEAD:
+		return take_percent(arg, &o->max_overhead);
+	case OPT_FLAME:
+		return gs_flame_by_parse(arg, &o->flame_by) == 0;
 	case OPT_COLOR:
 		return take_color(o, arg);
 	case 'o':
@@ -264,7 +331,14 @@ static const char *expected(int key)
 	case 'u':
 		return "the name of a user of this machine, or a number";
 	case OPT_LAYER:
-		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch";
+		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch, python";
+	case OPT_PYTHON_HZ:
+		return "a number from 1 to 10000, such as 99";
+	case OPT_PYTHON_AT:
+		return "one or more of launch, collective, alloc, copy, sync, slow-op, "
+		       "slow-op=TIME, sample";
+	case OPT_PYTHON_FILTER:
+		return "at most 32 patterns, such as '*/torch/*', or none";
 	case OPT_OP:
 		return "at most 32 names or patterns of operators";
 	case OPT_OP_SET:
@@ -287,8 +361,12 @@ static const char *expected(int key)
 		return "a time, such as 10, 500ms or 2m (a plain number is seconds)";
 	case OPT_TOP:
 		return "a number; 0 is all";
+	case OPT_MAX_OVERHEAD:
+		return "a percentage above 0, such as 2% or 0.5%";
+	case OPT_FLAME:
+		return "time, launches, bytes, memory, samples or auto";
 	case 'o':
-		return "a file ending in .pftrace, .json, .csv or .gst (at most 4)";
+		return "a file ending in one of " GS_EXPORT_SUFFIXES " or .gst (at most 4)";
 	default:
 		return "something else";
 	}
@@ -328,6 +406,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_CGROUP:
 		o->cgroup = arg;
 		return 0;
+	case OPT_PROBES:
+		if (o->n_probe_files == GS_ARRAY_LEN(o->probe_files)) {
+			gs_say("--probes: at most %zu files", GS_ARRAY_LEN(o->probe_files));
+			return EINVAL;
+		}
+		o->probe_files[o->n_probe_files++] = arg;
+		return 0;
 	case OPT_FOLLOW:
 		o->follow = true;
 		return 0;
@@ -342,6 +427,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_LIST:
 		o->list = true;
+		return 0;
+	case OPT_PLAN:
+		o->plan = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		/* The first word that is no option begins the command, with or without "--". */
@@ -359,15 +447,50 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-static void list_functions(void)
+static void list_operator(void *ctx, const char *name, bool by_default, const char *path)
 {
+	const char **told = ctx;
+
+	/* Of the first library: others are copies of it, or rare. */
+	if (!*told)
+		*told = strdup(path);
+	if (*told && strcmp(*told, path) == 0)
+		printf("%-13s %-13s %s%s\n", gs_layer_name(GS_LAYER_TORCH),
+		       gs_class_name(GS_CLASS_OPERATOR), name,
+		       by_default ? "" : "   (only by --op or --op-set all)");
+}
+
+/* Operators are those of the library that the command would load, or Python's, when there is none.
+ */
+static void list_operators(const struct trace_options *o)
+{
+	const char *command = o->command ? o->command[0] : "python3";
+	char *told = NULL;
+
+	gs_probe_list_operators(command, environ, list_operator, &told);
+	if (told)
+		gs_say("these are the operators of %s", told);
+	else
+		gs_say("%s has no PyTorch whose operators could be listed: give the command behind "
+		       "--list --layer torch --",
+		       command);
+	free(told);
+}
+
+static void list_functions(const struct trace_options *o)
+{
+	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
+
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
-		printf("%-13s %-13s %s%s\n", gs_layer_name(f->desc.layer),
-		       gs_class_name(f->desc.op), f->name,
-		       f->by_default ? "" : "   (only by --func)");
+		if (layers >> f->desc.layer & 1)
+			printf("%-13s %-13s %s%s\n", gs_layer_name(f->desc.layer),
+			       gs_class_name(f->desc.op), f->name,
+			       f->by_default ? "" : "   (only by --func)");
 	}
+	if (layers >> GS_LAYER_TORCH & 1)
+		list_operators(o);
 }
 
 static int check(const struct trace_options *o)
@@ -385,6 +508,14 @@ static int check(const struct trace_options *o)
 		       "command");
 		return GS_EXIT_USAGE;
 	}
+	if (o->plan && (o->n_outputs || o->max_overhead > 0)) {
+		gs_say("--plan only counts: leave out -o and --max-overhead");
+		return GS_EXIT_USAGE;
+	}
+	if (o->plan && o->format == GS_SUMMARY_YAML) {
+		gs_say("--plan prints a table, json or csv");
+		return GS_EXIT_USAGE;
+	}
 	if (o->summary_only && o->n_outputs) {
 		gs_say("--summary-only sends no events, so there is nothing to write into %s: "
 		       "leave out "
@@ -393,6 +524,67 @@ static int check(const struct trace_options *o)
 		return GS_EXIT_USAGE;
 	}
 	return 0;
+}
+
+/* The static probes of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp): malloc has
+ * the pointer, the device, the bytes and the stream's number, free the pointer. */
+static int add_torch_memory(struct gs_user_set *users)
+{
+	static const struct gs_user_value word = {
+		.value_type = GS_VALUE_U64, .bytes = 8, .text = GS_USER_NONE};
+	struct gs_user_spec spec = {.provider = "pytorch",
+				    .probe = "malloc",
+				    .layer = GS_LAYER_TORCH_MEM,
+				    .func_class = GS_CLASS_ALLOC};
+	int r;
+
+	spec.row.flags = GS_USER_ALWAYS | GS_USER_FIELDS;
+	spec.row.aggregate_value = GS_USER_NONE;
+	spec.row.n_values = 4;
+	for (unsigned i = 0; i < 4; i++) {
+		spec.row.values[i] = word;
+		spec.starts[i].arg = (uint8_t)(i + 1);
+	}
+	spec.row.v_arg0 = 0;
+	spec.row.v_aux = 1;
+	spec.row.v_bytes = 2;
+	spec.row.v_stream = 3;
+	r = gs_user_set_add(users, &spec);
+	spec.probe = "free";
+	spec.func_class = GS_CLASS_FREE;
+	spec.row.n_values = 1;
+	spec.row.v_aux = spec.row.v_bytes = spec.row.v_stream = GS_USER_NONE;
+	return r < 0 ? r : gs_user_set_add(users, &spec);
+}
+
+/* The probe files, read; 0 or an exit status, said. */
+static int read_probes(struct trace_options *o)
+{
+	struct gs_err err = {{0}};
+
+	o->users = gs_user_set_new();
+	if (!o->users) {
+		gs_say("no memory");
+		return GS_EXIT_FAILED;
+	}
+	for (size_t i = 0; i < o->n_probe_files; i++) {
+		int r = gs_probefile_read(o->probe_files[i], o->users, &err);
+
+		if (r < 0) {
+			gs_say("%s", gs_err_text(&err, r));
+			return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+		}
+	}
+	if (o->layers >> GS_LAYER_TORCH_MEM & 1 && add_torch_memory(o->users) < 0) {
+		gs_say("no memory");
+		return GS_EXIT_FAILED;
+	}
+	return 0;
+}
+
+void trace_options_free(struct trace_options *o)
+{
+	gs_user_set_free(&o->users);
 }
 
 int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *ret_done)
@@ -415,6 +607,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		       "permitted or not supported here.",
 	};
 
+	int r;
+
 	*o = (struct trace_options){.uid = -1, .color_auto = true};
 	o->style = (struct gs_summary_style){.size = sizeof(o->style), .n_top = 20};
 	*ret_done = false;
@@ -422,14 +616,23 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) != 0)
 		return GS_EXIT_USAGE;
 	if (o->list) {
-		list_functions();
+		list_functions(o);
 		*ret_done = true;
 		return 0;
 	}
-	if (!o->n_outputs)
+	if (o->plan && !o->duration_ns)
+		o->duration_ns = PLAN_NS;
+	trace_python_settle(o);
+	if (o->summary_only && o->python_wants_calls) {
+		gs_say("--summary-only adds calls up in the kernel, so there are none to note a "
+		       "Python stack at: leave it out, or ask for --python-hz alone");
+		return GS_EXIT_USAGE;
+	}
+	if (!o->n_outputs && !o->python_wants_calls)
 		o->summary_only = true;
 	/* Who names operators wants them, beside what is traced anyway. */
 	if (o->n_ops || o->op_set_given)
 		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
-	return check(o);
+	r = check(o);
+	return r ? r : read_probes(o);
 }

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
+#include "cmd/trace_budget.h"
 #include "model/func.h"
 
 struct file_output {
@@ -26,6 +27,7 @@ struct trace_output {
 	struct gs_feed *feed;
 	struct gs_span *span;
 	struct gs_view *view;
+	struct trace_budget *budget; /* borrowed; NULL none */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
 	uint64_t lost_told[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
@@ -41,7 +43,8 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	*f = (struct file_output){.path = path};
 	if (gs_export_knows(path)) {
 		struct gs_export_options eo = {.size = sizeof(eo),
-					       .max_bytes = o->options->max_bytes};
+					       .max_bytes = o->options->max_bytes,
+					       .flame_by = o->options->flame_by};
 
 		r = gs_export_open(path, &eo, &f->export, err);
 		if (r < 0)
@@ -70,6 +73,7 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 		.mode = options->summary_only ? GS_SESSION_SUMMARY : GS_SESSION_EVENTS,
 		.command = target,
 		.engine = engine,
+		.users = options->users,
 		.boot_minus_mono_ns = gs_clock_boot_minus_mono_ns(),
 		.funcs = funcs,
 	};
@@ -82,6 +86,8 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 	r = gs_feed_new(&fo, &o->feed);
 	if (r == 0)
 		r = gs_view_new(&o->view);
+	if (r == 0 && options->n_line_filters)
+		r = trace_python_filter(options, o->view);
 	if (r == 0)
 		r = gs_feed_add_sink(o->feed, "summary", gs_view_sink(o->view));
 	if (r == 0)
@@ -135,27 +141,56 @@ void trace_output_process(struct trace_output *o, pid_t pid)
 	pthread_mutex_unlock(&o->lock);
 }
 
+static void put_cost(struct trace_output *o)
+{
+	if (o->budget)
+		gs_feed_counter(o->feed, GS_COUNTER_COST,
+				(int64_t)(trace_budget_ratio(o->budget) * 1e6));
+}
+
+void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget)
+{
+	o->budget = budget;
+	if (!budget)
+		return;
+	gs_feed_counter(o->feed, GS_COUNTER_PRICE, (int64_t)trace_budget_price_ns(budget));
+	gs_feed_counter(o->feed, GS_COUNTER_COST, 0);
+}
+
 static void on_event(void *ctx, const struct gs_event *event)
 {
-	gs_feed_event(ctx, event);
+	struct trace_output *o = ctx;
+
+	trace_budget_event(o->budget, event);
+	gs_feed_event(o->feed, event);
 }
 
 static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
 		    const struct gs_cell *now)
 {
-	gs_feed_cell(ctx, thread, before, now);
+	struct trace_output *o = ctx;
+
+	trace_budget_cell(o->budget, thread, before, now);
+	gs_feed_cell(o->feed, thread, before, now);
 }
 
 static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			 unsigned depth, uint64_t now_mono_ns)
 {
-	gs_feed_open_call(ctx, thread, frame, depth, now_mono_ns);
+	gs_feed_open_call(((struct trace_output *)ctx)->feed, thread, frame, depth, now_mono_ns);
+}
+
+static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
+{
+	struct trace_output *o = ctx;
+
+	gs_feed_user(o->feed, sum);
 }
 
 static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned depth,
 			  uint64_t now_mono_ns)
 {
-	gs_feed_open_scope(ctx, thread, depth, now_mono_ns);
+	gs_feed_open_scope(((struct trace_output *)ctx)->feed, thread, depth, now_mono_ns);
 }
 
 static struct gs_probe_handler handler_of(struct trace_output *o)
@@ -163,8 +198,9 @@ static struct gs_probe_handler handler_of(struct trace_output *o)
 	return (struct gs_probe_handler){.event = on_event,
 					 .cell = on_cell,
 					 .open_call = on_open_call,
+					 .user_cell = on_user_cell,
 					 .open_scope = on_open_scope,
-					 .ctx = o->feed};
+					 .ctx = o};
 }
 
 /* What the kernel side lost since it was told last. */
@@ -200,6 +236,8 @@ void trace_output_poll(struct trace_output *o, struct gs_probe *probe, bool harv
 	gs_probe_poll(probe, &h);
 	if (harvest) {
 		gs_probe_harvest(probe, &h);
+		trace_budget_tick(o->budget, probe);
+		put_cost(o);
 		tell_losses(o, probe);
 		gs_feed_flush(o->feed);
 		note_progress(o);
@@ -213,6 +251,8 @@ void trace_output_stop(struct trace_output *o, struct gs_probe *probe)
 
 	pthread_mutex_lock(&o->lock);
 	gs_probe_stop(probe, &h);
+	trace_budget_tick(o->budget, NULL);
+	put_cost(o);
 	tell_losses(o, probe);
 	if (gs_span_untracked(o->span))
 		gs_feed_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,
@@ -237,6 +277,7 @@ static int close_file(struct file_output *f)
 	int r = 0;
 
 	if (f->export) {
+		gs_export_end(f->export);
 		left_out = gs_export_left_out(f->export);
 		r = gs_export_close(&f->export, &err);
 	} else if (f->journal) {

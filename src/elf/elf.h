@@ -36,6 +36,22 @@ bool gs_elf_defines(struct gs_elf *elf, const char *name);
 int gs_elf_find(struct gs_elf *elf, const char *const *names, size_t n, bool with_static,
 		struct gs_elf_symbol *ret_symbols, struct gs_err *err);
 
+/* A function of a file, of .dynsym or .symtab; those in both come twice, at the same place. */
+struct gs_elf_function {
+	const char *name; /* lent during the call; without its version */
+	uint64_t file_off;
+	uint64_t size_bytes;
+	bool dynamic;
+	bool local;    /* several of one name may be there */
+	bool indirect; /* chooses at load time which function it is: no place for a probe */
+};
+
+typedef int (*gs_elf_function_fn)(void *ctx, const struct gs_elf_function *function);
+
+/* Visit every function. A non-zero return of fn ends the walk and is passed on. Memory does not
+ * grow with the file. */
+int gs_elf_functions(struct gs_elf *elf, gs_elf_function_fn fn, void *ctx, struct gs_err *err);
+
 /* Visit the functions of .dynsym whose names begin with prefix, in the order of their names in the
  * string table; what is lent is good during the call. Names of more than 4,095 bytes are left out.
  * Memory: 24 bytes a function, and two windows. 0, what fn returned when that was not 0, or a

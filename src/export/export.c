@@ -4,13 +4,14 @@
  * texts are known, the limit on the size, and the entities that a call names.
  */
 #include "export/export_int.h"
+#include "export/export_line.h"
 
 #include <errno.h>
 
 #include "base/mem.h"
 
-static const struct gs_writer *const writers[] = {&gs_writer_perfetto, &gs_writer_json,
-						  &gs_writer_csv};
+static const struct gs_writer *const writers[] = {
+	&gs_writer_perfetto, &gs_writer_json, &gs_writer_csv, &gs_writer_folded, &gs_writer_svg};
 
 static const struct gs_writer *writer_of(const char *path)
 {
@@ -42,6 +43,8 @@ static void export_free(struct gs_export **export)
 		e->writer->fini(e->state);
 	free(e->state);
 	gs_dict_free(&e->dict);
+	gs_timeline_free(&e->timeline);
+	gs_buf_fini(&e->values_buf);
 	if (e->out.fd >= 0)
 		gs_out_close(&e->out);
 	free(e->path);
@@ -57,14 +60,14 @@ static void start_once(struct gs_export *e)
 	gs_out_commit(&e->out, e->writer->start(e, gs_out_begin(&e->out)));
 }
 
-static void record_limited(struct gs_export *e, const struct gs_record *r)
+void gs_export_write(struct gs_export *e, const struct gs_record *r)
 {
 	uint8_t *p = gs_out_begin(&e->out);
 
 	if (!e->full) {
 		uint8_t *end = e->writer->record(e, r, p);
 
-		if (e->max_bytes &&
+		if (e->max_bytes && !e->writer->at_end &&
 		    e->out.file_bytes + (uint64_t)(end - e->out.buf) + GS_OUT_TAIL_BYTES >
 			    e->max_bytes)
 			e->full = true;
@@ -79,6 +82,16 @@ static void see_time(struct gs_export *e, uint64_t time_ns)
 {
 	if (time_ns > e->now_ns)
 		e->now_ns = time_ns;
+}
+
+/* They are of the call behind them, which may come in the next batch. */
+static int keep_values(struct gs_export *e, const struct gs_rec_values *v)
+{
+	gs_buf_reset(&e->values_buf);
+	if (gs_buf_put(&e->values_buf, v, v->head.bytes) < 0)
+		return -ENOMEM;
+	e->values = (const void *)e->values_buf.data;
+	return 0;
 }
 
 static int push_record(struct gs_export *e, const struct gs_record *r)
@@ -98,6 +111,9 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 	case GS_REC_COUNTER:
 		see_time(e, ((const struct gs_rec_counter *)r)->time_ns);
 		break;
+	case GS_REC_SAMPLE:
+		see_time(e, ((const struct gs_rec_sample *)r)->time_ns);
+		break;
 	case GS_REC_END:
 		memcpy(&e->end, r, sizeof(e->end));
 		e->ended = true;
@@ -114,10 +130,18 @@ static int push_record(struct gs_export *e, const struct gs_record *r)
 		if (error < 0)
 			return 0;
 	}
-	if (r->kind == GS_REC_CALL || r->kind == GS_REC_COUNTER || r->kind == GS_REC_LOSS)
+	if (r->kind == GS_REC_CALL || r->kind == GS_REC_COUNTER || r->kind == GS_REC_LOSS ||
+	    r->kind == GS_REC_SAMPLE || r->kind == GS_REC_VALUES)
 		start_once(e);
-	if (e->started)
-		record_limited(e, r);
+	if (!e->started)
+		return 0;
+	if (r->kind == GS_REC_VALUES)
+		return keep_values(e, (const void *)r);
+	if (r->kind == GS_REC_CALL && e->timeline)
+		gs_timeline_call(e, (const void *)r);
+	else
+		gs_export_write(e, r);
+	e->values = NULL;
 	return 0;
 }
 
@@ -154,8 +178,8 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 
 	if (!writer)
 		return gs_err_set(err, -EINVAL,
-				  "cannot tell the format of %s by its name: end it in .pftrace, "
-				  ".json or .csv",
+				  "cannot tell the format of %s by its name: end it in one "
+				  "of " GS_EXPORT_SUFFIXES,
 				  path);
 	e = calloc(1, sizeof(*e));
 	if (!e)
@@ -170,6 +194,16 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 	if (options &&
 	    options->size >= offsetof(struct gs_export_options, max_bytes) + sizeof(uint64_t))
 		e->max_bytes = options->max_bytes;
+	if (options && options->size >= offsetof(struct gs_export_options, flame_by) +
+						sizeof(options->flame_by))
+		e->flame_by = options->flame_by;
+	gs_dict_keep_stacks(e->dict);
+	e->values_buf = GS_BUF_INIT(GS_RECORD_MAX_BYTES);
+	if (writer->is_timeline) {
+		e->timeline = gs_timeline_new();
+		if (!e->timeline)
+			return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
+	}
 	r = gs_out_open(&e->out, path);
 	if (r < 0) {
 		e->out.fd = -1;
@@ -190,15 +224,25 @@ uint64_t gs_export_left_out(const struct gs_export *export)
 	return export->left_out;
 }
 
+void gs_export_end(struct gs_export *e)
+{
+	if (e->finished)
+		return;
+	e->finished = true;
+	start_once(e);
+	if (e->timeline)
+		gs_timeline_end(e);
+	if (e->writer->finish)
+		gs_out_commit(&e->out, e->writer->finish(e, gs_out_begin(&e->out)));
+}
+
 int gs_export_close(struct gs_export **export, struct gs_err *err)
 {
 	GS_CLEANUP(export_free) struct gs_export *e = *export;
 	int r;
 
 	*export = NULL;
-	start_once(e);
-	if (e->writer->finish)
-		gs_out_commit(&e->out, e->writer->finish(e, gs_out_begin(&e->out)));
+	gs_export_end(e);
 	r = gs_out_flush(&e->out);
 	if (r < 0 && e->writer->last_words && e->out.file_bytes)
 		gs_out_last_words(&e->out, e->writer->last_words);

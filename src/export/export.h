@@ -1,16 +1,15 @@
 /*
- * Outputs. A trace writer takes records as they come and leaves a file of a format that others
- * read; a summary writer renders one summary. Each format is one file and one row in a table.
+ * Trace files. A writer takes records as they come and leaves a file of a format that others read.
+ * Each format is one file and one row in a table.
  */
 #ifndef GS_EXPORT_EXPORT_H
 #define GS_EXPORT_EXPORT_H
 
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "base/err.h"
+#include "flame/flame.h"
 #include "model/record.h"
-#include "model/summary.h"
 
 struct gs_export; /* an open trace file */
 
@@ -18,10 +17,15 @@ struct gs_export_options {
 	size_t size;        /* of this struct */
 	uint64_t max_bytes; /* of the file; 0 no limit. When reached, later calls are left out and
 			     * counted, and the file is still closed in order */
+	enum gs_flame_by flame_by; /* what .folded and .svg show */
 };
 
-/* True when the path ends in the suffix of a trace writer (".pftrace", ".json", ".csv"). */
+/* True when the path ends in the suffix of a trace writer: ".pftrace", ".json", ".csv", ".folded",
+ * ".svg". */
 bool gs_export_knows(const char *path);
+
+/* The suffixes, for messages: ".pftrace, .json, ...". */
+#define GS_EXPORT_SUFFIXES ".pftrace, .json, .csv, .folded, .svg"
 
 /* Creates (or replaces) the file in the format of its suffix. */
 int gs_export_open(const char *path, const struct gs_export_options *options,
@@ -30,33 +34,14 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 /* The sink to push to; lent as long as the file is open. */
 const struct gs_sink *gs_export_sink(struct gs_export *export);
 
-/* Calls left out for max_bytes, so far. */
+/* Writes what the format needs at its end; nothing may be pushed after it. Closing does it too. */
+void gs_export_end(struct gs_export *export);
+
+/* Calls left out for max_bytes, so far; of a flame graph, lines or frames, after its end. */
 uint64_t gs_export_left_out(const struct gs_export *export);
 
 /* Writes what is pending and what the format needs at its end, and closes; the object is gone
  * whatever is returned. */
 int gs_export_close(struct gs_export **export, struct gs_err *err);
-
-enum gs_summary_format {
-	GS_SUMMARY_TABLE = 0,
-	GS_SUMMARY_JSON = 1,
-	GS_SUMMARY_CSV = 2,
-	GS_SUMMARY_YAML = 3,
-};
-
-/* "table", "json", "csv", "yaml". 0, or -EINVAL. */
-int gs_summary_format_parse(const char *name, enum gs_summary_format *ret_format);
-
-struct gs_summary_style {
-	size_t size;    /* of this struct */
-	unsigned width; /* columns of the terminal, 0: no limit */
-	bool color;     /* ANSI colours in the table */
-	bool threads;   /* the table also shows each thread */
-	unsigned n_top; /* functions shown by layer in the table; 0: all */
-};
-
-/* Render; 0 or a negative errno of writing to out. */
-int gs_summary_write(FILE *out, const struct gs_summary *summary, enum gs_summary_format format,
-		     const struct gs_summary_style *style);
 
 #endif

@@ -18,14 +18,13 @@
 #include "export/export.h"
 #include "model/dict.h"
 #include "model/func.h"
+#include "model/record_stack.h"
+#include "text/put.h"
 
 #define GS_OUT_BYTES        (1u << 20)
 #define GS_OUT_RECORD_BYTES (256u << 10) /* at most of one record in any format */
 #define GS_OUT_TAIL_BYTES   2048         /* at most of the end of a file in any format */
 #define GS_OUT_MARK_BYTES   4096
-#define GS_PUT_MAX          4096 /* bytes used of a text; at most six times that are written */
-#define GS_PUT_MAX_SHORT    128  /* of a text in the end of a file */
-
 /*
  * The file: one large buffer, written when the next record might not fit. Marks remember where
  * records end in it, so that after a failed write the file is cut where a record ends.
@@ -62,6 +61,13 @@ static inline uint8_t *gs_out_begin(struct gs_out *out)
 /* The record ends here. */
 void gs_out_commit(struct gs_out *out, const void *end);
 
+/* What a call that is being written has to do with its flow. */
+enum gs_arrow {
+	GS_ARROW_NONE = 0,
+	GS_ARROW_FROM, /* the last work that a wait was for */
+	GS_ARROW_TO,   /* that wait */
+};
+
 /* An open trace file. */
 struct gs_export {
 	const struct gs_writer *writer;
@@ -71,24 +77,35 @@ struct gs_export {
 	struct gs_sink sink;
 	char *path;
 	uint64_t max_bytes;
-	uint64_t left_out; /* calls */
-	uint64_t now_ns;   /* the latest time seen in the stream */
+	enum gs_flame_by flame_by;
+	uint64_t left_out;            /* calls; of what is made at the end: its lines */
+	uint64_t now_ns;              /* the latest time seen in the stream */
+	struct gs_timeline *timeline; /* owned; NULL unless the writer draws one */
+	/* Of the call that is being written: */
+	uint64_t begin_ns; /* its start, or a ns before, so that it stands around its first child */
+	enum gs_arrow arrow;
+	const struct gs_rec_values *values; /* its named values, or NULL */
+	struct gs_buf values_buf;           /* owned */
 	struct gs_rec_end end;
 	bool ended; /* end is the stream's END */
 	bool started;
 	bool full;
+	bool finished;
 };
 
 /* One format. Functions write at p and return where they ended. */
 struct gs_writer {
 	const char *suffix;
 	size_t state_bytes; /* zeroed at open */
+	bool is_timeline;   /* calls nest by time, and flows are drawn */
+	bool at_end;        /* all is written by finish, which may begin and commit as often as
+			     * it likes, and keeps e->max_bytes itself */
 	/* What stands at the start of the file. The session and its texts are known by then. */
 	uint8_t *(*start)(struct gs_export *e, uint8_t *p);
 	/* One record that the dictionary has taken in. */
 	uint8_t *(*record)(struct gs_export *e, const struct gs_record *r, uint8_t *p);
-	/* What stands at its end, GS_OUT_TAIL_BYTES at most; e->ended tells whether the stream came
-	 * to its END. NULL: nothing. */
+	/* What stands at its end, GS_OUT_TAIL_BYTES at most unless at_end; e->ended tells whether
+	 * the stream came to its END. NULL: nothing. */
 	uint8_t *(*finish)(struct gs_export *e, uint8_t *p);
 	const char *last_words; /* ends a file that could not be written on; NULL: nothing needed */
 	void (*fini)(void *state); /* may be NULL */
@@ -97,6 +114,8 @@ struct gs_writer {
 extern const struct gs_writer gs_writer_perfetto;
 extern const struct gs_writer gs_writer_json;
 extern const struct gs_writer gs_writer_csv;
+extern const struct gs_writer gs_writer_folded;
+extern const struct gs_writer gs_writer_svg;
 
 /* A call with the entities that it names; pointers are NULL for ids never announced. */
 struct gs_call_view {
@@ -112,12 +131,46 @@ struct gs_call_view {
 void gs_call_view(const struct gs_dict *dict, const struct gs_rec_call *call,
 		  struct gs_call_view *ret_view);
 
-#define GS_EXPORT_ARG_MAX (GS_ARG_MAX + 4)
+#define GS_EXPORT_ARG_MAX (GS_ARG_MAX + 5)
 
 /* gs_call_args(), and what the communicator and the flags of the call add: "rank" and "nranks",
- * "state" of a call that did not return, "arguments" when some could not be read. */
+ * "state" of a call that did not return, "arguments" when some could not be read, "python" the
+ * line that it came from. */
 size_t gs_export_args(const struct gs_dict *dict, const struct gs_call_view *v,
 		      struct gs_arg ret_args[GS_EXPORT_ARG_MAX]);
+
+/* --- timeline.c: nesting, and arrows between calls --- */
+
+struct gs_timeline *gs_timeline_new(void);
+void gs_timeline_free(struct gs_timeline **timeline);
+
+/* A CALL on its way to the writer: sets e->begin_ns and e->arrow, and may keep it for a while. */
+void gs_timeline_call(struct gs_export *e, const struct gs_rec_call *call);
+
+/* Writes the calls that are kept. */
+void gs_timeline_end(struct gs_export *e);
+
+/* Of export.c: one record to the writer, within the limit of the file. */
+void gs_export_write(struct gs_export *e, const struct gs_record *r);
+
+#define GS_EXPORT_VALUES_MAX 24 /* of a call: more would pass GS_OUT_RECORD_BYTES */
+
+/* The operator (or other function of a layer above) around a call: its name, or NULL. *ret_key:
+ * what to call it: "operator" or "inside". */
+const char *gs_export_scope(const struct gs_dict *dict, const struct gs_rec_call *call,
+			    const char **ret_key);
+
+/* The innermost Python frame of a call, 0 none is known. */
+uint32_t gs_export_py_frame(const struct gs_dict *dict, const struct gs_rec_call *call);
+
+/* True for what is a moment and not a span: a static probe, or one at an entry only. */
+static inline bool gs_export_is_instant(const struct gs_call_view *v)
+{
+	if (v->call->call_flags & GS_CALL_INSTANT)
+		return true;
+	return v->call->dur_ns == 0 && v->func_class == GS_CLASS_PROBE &&
+	       !(v->call->call_flags & GS_CALL_UNFINISHED);
+}
 
 /* Numbers for the names of arguments, from 1 in order of appearance. Names are literals, so one is
  * found by its address; the same name may stand at several. */
@@ -132,23 +185,7 @@ struct gs_arg_names {
 /* The number of name, a new one (last_id moves) when it has none; 0 when there is no room. */
 unsigned gs_arg_name_id(struct gs_arg_names *names, const char *name);
 
-/* Texts and numbers; each writes at p, without a terminator, and returns where it ended. */
-char *gs_put_u64(char *p, uint64_t v);
-char *gs_put_i64(char *p, int64_t v);
-char *gs_put_hex(char *p, uint64_t v);                          /* "0x7f00" */
-char *gs_put_us(char *p, uint64_t ns);                          /* "12.345": microseconds */
-char *gs_put_dim3(char *p, uint32_t x, uint32_t y, uint32_t z); /* "128,2,1" */
-char *gs_put_utf8(char *p, const char *text, size_t max_bytes); /* U+FFFD for what is not */
-char *gs_put_json(char *p, const char *text, size_t max_bytes); /* the same, quoted and escaped */
-char *gs_put_csv(char *p, const char *text, size_t max_bytes);  /* the same, quoted if needed */
-
-/* A text of this program's own, as it is. */
-static inline char *gs_put(char *p, const char *text)
-{
-	size_t n = strlen(text);
-
-	memcpy(p, text, n);
-	return p + n;
-}
+/* A value that is no text; json: what JSON has no number for is quoted. */
+char *gs_put_value(char *p, const struct gs_rec_value *v, bool json);
 
 #endif

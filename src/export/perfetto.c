@@ -6,6 +6,8 @@
  *   track            one for a process, a thread, a counter, when it is first used
  *   interned data    a name by number, when it is first used
  *   slice            begin with name, categories and arguments; end
+ *   perf sample      a thread at a time, with its Python callstack; frames and callstacks are
+ *                    interned when they are told
  *
  * Times are those of the records, CLOCK_BOOTTIME, which is Perfetto's own default. The reader
  * sorts by time, so a call may be written when it ends, after the calls inside it. A call that
@@ -14,9 +16,11 @@
  * Perfetto's sources; tests/golden/perfetto_subset.proto lists the ones used here.
  */
 #include "export/export_int.h"
-#include "export/pb.h"
+#include "text/pb.h"
 
 #include "base/mem.h"
+#include "export/export_line.h"
+#include "model/record_stack.h"
 #include "base/map.h"
 
 enum { /* fields, by message */
@@ -31,6 +35,7 @@ enum { /* fields, by message */
        PACKET_TIMESTAMP_CLOCK = 58,
        PACKET_DEFAULTS = 59,
        PACKET_TRACK_DESCRIPTOR = 60,
+       PACKET_PERF_SAMPLE = 66,
 
        SNAPSHOT_CLOCKS = 1,
        CLOCK_ID = 1,
@@ -61,10 +66,13 @@ enum { /* fields, by message */
        EVENT_TRACK = 11,
        EVENT_NAME = 23,
        EVENT_COUNTER_VALUE = 30,
+       EVENT_FLOW = 47,
+       EVENT_FLOW_END = 48,
 
        ANNOTATION_NAME_IID = 1,
        ANNOTATION_UINT = 3,
        ANNOTATION_INT = 4,
+       ANNOTATION_DOUBLE = 5,
        ANNOTATION_STRING = 6,
        ANNOTATION_POINTER = 7,
        ANNOTATION_NAME = 10,
@@ -73,9 +81,24 @@ enum { /* fields, by message */
        INTERNED_CATEGORIES = 1,
        INTERNED_EVENT_NAMES = 2,
        INTERNED_ANNOTATION_NAMES = 3,
+       INTERNED_FUNCTION_NAMES = 5,
+       INTERNED_FRAMES = 6,
+       INTERNED_CALLSTACKS = 7,
+       INTERNED_MAPPING_PATHS = 17,
+       INTERNED_MAPPINGS = 19,
        INTERNED_ANNOTATION_STRINGS = 29,
        ENTRY_IID = 1,
        ENTRY_TEXT = 2,
+
+       SAMPLE_CPU = 1,
+       SAMPLE_PID = 2,
+       SAMPLE_TID = 3,
+       SAMPLE_CALLSTACK_IID = 4,
+       FRAME_FUNCTION_IID = 2,
+       FRAME_MAPPING_IID = 3,
+       FRAME_REL_PC = 4,
+       CALLSTACK_FRAME_IDS = 2,
+       MAPPING_PATH_IDS = 7,
 };
 
 enum { TYPE_SLICE_BEGIN = 1, TYPE_SLICE_END = 2, TYPE_INSTANT = 3, TYPE_COUNTER = 4 };
@@ -109,11 +132,19 @@ struct perfetto {
 	uint8_t functions[GS_DICT_MAX_ID];
 	uint8_t threads[GS_DICT_MAX_ID];
 	uint8_t processes[GS_DICT_MAX_ID];
-	bool loss_track, unknown_track, unknown_name;
+	bool loss_track, unknown_track, unknown_name, python_mapping;
 	struct gs_map counters; /* (process, name) -> 1, 2, ... */
 	struct gs_arg_names arg_names;
 	struct text_slot texts[TEXT_SLOTS];
-	uint64_t last_text_iid;
+	uint32_t scope_texts[GS_DICT_MAX_ID]; /* numbers of the same kind, by function */
+	uint32_t frame_texts[GS_DICT_MAX_ID]; /* and by frame */
+	uint32_t last_text_iid;
+};
+
+/* Where a call was made: numbers of texts, 0 none. */
+struct context {
+	unsigned scope_key, py_key;
+	uint32_t scope, py;
 };
 
 /* Each packet begins the same way: sequence 1, and it relies on what came before. */
@@ -370,6 +401,78 @@ static uint64_t need_text(struct perfetto *x, struct gs_pb *pb, const char *text
 	return slot->iid;
 }
 
+static struct context need_context(struct gs_export *e, struct gs_pb *pb,
+				   const struct gs_rec_call *c)
+{
+	uint32_t frame = gs_export_py_frame(e->dict, c), function = gs_call_scope(c);
+	struct perfetto *x = e->state;
+	const char *key = NULL, *name = gs_export_scope(e->dict, c, &key);
+	char label[GS_FLAME_LABEL_BYTES];
+	struct context context = {0};
+
+	if (name) { /* known to the dictionary, so its id is below GS_DICT_MAX_ID */
+		context.scope_key = need_arg_name(x, pb, key);
+		if (!x->scope_texts[function]) {
+			x->scope_texts[function] = ++x->last_text_iid;
+			intern(pb, INTERNED_ANNOTATION_STRINGS, x->last_text_iid, name);
+		}
+		context.scope = x->scope_texts[function];
+	}
+	if (gs_dict_frame(e->dict, frame)) {
+		context.py_key = need_arg_name(x, pb, "python");
+		if (!x->frame_texts[frame]) {
+			x->frame_texts[frame] = ++x->last_text_iid;
+			intern(pb, INTERNED_ANNOTATION_STRINGS, x->last_text_iid,
+			       gs_flame_frame_label(e->dict, frame, label));
+		}
+		context.py = x->frame_texts[frame];
+	}
+	return context;
+}
+
+static void annotate_context(struct gs_pb *pb, unsigned key, uint32_t text)
+{
+	uint8_t *m;
+
+	if (!key || !text)
+		return;
+	m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
+	gs_pb_uint(pb, ANNOTATION_NAME_IID, key);
+	gs_pb_uint(pb, ANNOTATION_STRING_IID, text);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+}
+
+/* What a user's probe read, by the names that the user gave. */
+static void annotate_values(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_values *v)
+{
+	for (uint32_t i = 0; i < v->n_values && i < GS_EXPORT_VALUES_MAX; i++) {
+		const struct gs_rec_value *a = &v->values[i];
+		uint8_t *m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
+
+		gs_pb_text(pb, ANNOTATION_NAME, gs_dict_string(e->dict, a->name_str),
+			   GS_PUT_MAX_SHORT);
+		switch (a->value_type) {
+		case GS_VALUE_I64:
+			gs_pb_int(pb, ANNOTATION_INT, (int64_t)a->value);
+			break;
+		case GS_VALUE_F64:
+			gs_pb_fixed64(pb, ANNOTATION_DOUBLE, a->value);
+			break;
+		case GS_VALUE_PTR:
+			gs_pb_uint(pb, ANNOTATION_POINTER, a->value);
+			break;
+		case GS_VALUE_STR:
+			gs_pb_text(pb, ANNOTATION_STRING,
+				   gs_dict_string(e->dict, (uint32_t)a->value), GS_PUT_MAX);
+			break;
+		default:
+			gs_pb_uint(pb, ANNOTATION_UINT, a->value);
+			break;
+		}
+		gs_pb_close(pb, m, GS_PB_SMALL);
+	}
+}
+
 static void annotate(struct gs_pb *pb, const struct gs_arg *a, unsigned name_iid, uint64_t text_iid)
 {
 	uint8_t *m = gs_pb_open(pb, EVENT_ANNOTATION, GS_PB_SMALL);
@@ -393,8 +496,10 @@ static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call
 	unsigned names[GS_EXPORT_ARG_MAX];
 	uint64_t texts[GS_EXPORT_ARG_MAX] = {0}, track, name;
 	struct perfetto *x = e->state;
+	struct context context;
 	struct gs_call_view v;
 	uint8_t *packet, *m;
+	bool instant;
 	size_t n;
 
 	/* What the slice refers to has to come before it. */
@@ -407,10 +512,12 @@ static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call
 		if (args[i].type == GS_ARG_TEXT)
 			texts[i] = need_text(x, pb, args[i].text);
 	}
+	context = need_context(e, pb, c);
+	instant = gs_export_is_instant(&v);
 
 	packet = packet_open(pb);
-	gs_pb_uint(pb, PACKET_TIMESTAMP, c->start_ns);
-	m = event_open(pb, TYPE_SLICE_BEGIN, track);
+	gs_pb_uint(pb, PACKET_TIMESTAMP, e->begin_ns);
+	m = event_open(pb, instant ? TYPE_INSTANT : TYPE_SLICE_BEGIN, track);
 	gs_pb_uint(pb, EVENT_NAME_IID, name);
 	gs_pb_uint(pb, EVENT_CATEGORY_IID,
 		   v.layer && v.layer < GS_LAYER_COUNT ? v.layer : CATEGORY_UNKNOWN);
@@ -418,14 +525,92 @@ static void call(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_call
 		gs_pb_uint(pb, EVENT_CATEGORY_IID, CATEGORY_ERROR);
 	for (size_t i = 0; i < n; i++)
 		annotate(pb, &args[i], names[i], texts[i]);
+	annotate_context(pb, context.scope_key, context.scope);
+	annotate_context(pb, context.py_key, context.py);
+	if (e->values)
+		annotate_values(e, pb, e->values);
+	if (e->arrow)
+		gs_pb_fixed64(pb, e->arrow == GS_ARROW_FROM ? EVENT_FLOW : EVENT_FLOW_END,
+			      gs_call_flow(c));
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
-	if (c->call_flags & GS_CALL_UNFINISHED)
+	if (instant || (c->call_flags & GS_CALL_UNFINISHED))
 		return;
 
 	packet = packet_open(pb);
 	gs_pb_uint(pb, PACKET_TIMESTAMP, c->start_ns + c->dur_ns);
 	m = event_open(pb, TYPE_SLICE_END, track);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+/* A line of Python code as a frame. Readers ask for a mapping and a place in it: all lines are of
+ * one that is called python, each at its number. */
+static void frame(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_frame *f)
+{
+	struct perfetto *x = e->state;
+	uint8_t *packet, *data, *m;
+	char text[1024];
+
+	if (f->frame_kind != GS_FRAME_PYTHON)
+		return;
+	gs_export_line_text(e->dict, f, text, sizeof(text));
+	packet = packet_open(pb);
+	data = gs_pb_open(pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
+	if (!x->python_mapping) {
+		entry(pb, INTERNED_MAPPING_PATHS, 1, "python");
+		m = gs_pb_open(pb, INTERNED_MAPPINGS, GS_PB_SMALL);
+		gs_pb_uint(pb, ENTRY_IID, 1);
+		gs_pb_uint(pb, MAPPING_PATH_IDS, 1);
+		gs_pb_close(pb, m, GS_PB_SMALL);
+	}
+	x->python_mapping = true;
+	entry(pb, INTERNED_FUNCTION_NAMES, f->id, text);
+	m = gs_pb_open(pb, INTERNED_FRAMES, GS_PB_SMALL);
+	gs_pb_uint(pb, ENTRY_IID, f->id);
+	gs_pb_uint(pb, FRAME_FUNCTION_IID, f->id);
+	gs_pb_uint(pb, FRAME_MAPPING_IID, 1);
+	gs_pb_uint(pb, FRAME_REL_PC, f->id);
+	gs_pb_close(pb, m, GS_PB_SMALL);
+	gs_pb_close(pb, data, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void stack(struct gs_pb *pb, const struct gs_rec_stack *s)
+{
+	uint8_t *packet, *data, *m;
+
+	if (s->stack_kind != GS_STACK_PYTHON || s->n_frames > GS_STACK_MAX)
+		return;
+	packet = packet_open(pb);
+	data = gs_pb_open(pb, PACKET_INTERNED_DATA, GS_PB_LARGE);
+	m = gs_pb_open(pb, INTERNED_CALLSTACKS, GS_PB_LARGE);
+	gs_pb_uint(pb, ENTRY_IID, s->id);
+	for (uint32_t i = s->n_frames; i-- > 0;) /* the outermost first */
+		gs_pb_uint(pb, CALLSTACK_FRAME_IDS, s->frames[i]);
+	gs_pb_close(pb, m, GS_PB_LARGE);
+	gs_pb_close(pb, data, GS_PB_LARGE);
+	packet_close(pb, packet);
+}
+
+static void sample(struct gs_export *e, struct gs_pb *pb, const struct gs_rec_sample *s)
+{
+	struct gs_call_view v = {.thread = gs_dict_thread(e->dict, s->thread)};
+	uint8_t *packet, *m;
+
+	if (v.thread)
+		v.process = gs_dict_process(e->dict, v.thread->process);
+	if (!v.process) /* Perfetto has no threads outside of a process */
+		return;
+	need_thread(e, pb, &v);
+	packet = packet_open(pb);
+	gs_pb_uint(pb, PACKET_TIMESTAMP, s->time_ns);
+	m = gs_pb_open(pb, PACKET_PERF_SAMPLE, GS_PB_LARGE);
+	gs_pb_uint(pb, SAMPLE_CPU, s->cpu);
+	gs_pb_uint(pb, SAMPLE_PID, v.process->pid);
+	gs_pb_uint(pb, SAMPLE_TID, v.thread->tid);
+	if (gs_dict_stack(e->dict, s->py_stack))
+		gs_pb_uint(pb, SAMPLE_CALLSTACK_IID, s->py_stack);
 	gs_pb_close(pb, m, GS_PB_LARGE);
 	packet_close(pb, packet);
 }
@@ -501,6 +686,15 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	case GS_REC_CALL:
 		call(e, &pb, (const void *)r);
 		break;
+	case GS_REC_FRAME:
+		frame(e, &pb, (const void *)r);
+		break;
+	case GS_REC_STACK:
+		stack(&pb, (const void *)r);
+		break;
+	case GS_REC_SAMPLE:
+		sample(e, &pb, (const void *)r);
+		break;
 	case GS_REC_COUNTER:
 		counter(e, &pb, (const void *)r);
 		break;
@@ -557,6 +751,7 @@ static void fini(void *state)
 
 const struct gs_writer gs_writer_perfetto = {
 	.suffix = ".pftrace",
+	.is_timeline = true,
 	.state_bytes = sizeof(struct perfetto),
 	.start = start,
 	.record = record,

@@ -7,6 +7,9 @@
  *   finished failed  0 or 1                  result       code returned, empty when it did not
  *   depth            traced calls open around it in its thread
  *   arguments_unread 1: some argument could not be read and shows as 0
+ *   operator python  the function of a layer above around it; the line of Python that made it
+ *   flow waited      shared by work and the call that waited for it; 1: this is that call
+ *   values           what a user's probe read, as a JSON object
  *   all others       the arguments as model/func.h names them; handles and addresses in hex
  */
 #include "export/export_int.h"
@@ -70,8 +73,7 @@ static uint8_t *start(struct gs_export *e GS_UNUSED, uint8_t *out)
 		*p++ = ',';
 		p = gs_put(p, columns[i].column);
 	}
-	*p++ = '\n';
-	return (uint8_t *)p;
+	return (uint8_t *)gs_put(p, ",operator,python,flow,waited,values\n");
 }
 
 static unsigned find_column(const char *arg)
@@ -212,6 +214,53 @@ static char *put_args(struct gs_export *e, char *p, const struct gs_call_view *v
 	return p;
 }
 
+/* As a JSON object: names and texts may hold anything. */
+static char *put_values(struct gs_export *e, char *p)
+{
+	const struct gs_rec_values *v = e->values;
+	char text[GS_EXPORT_VALUES_MAX * 2 * (GS_PUT_MAX_SHORT * 6 + 8)], *q = text;
+
+	if (!v || !v->n_values)
+		return p;
+	for (uint32_t i = 0; i < v->n_values && i < GS_EXPORT_VALUES_MAX; i++) {
+		const struct gs_rec_value *a = &v->values[i];
+
+		*q++ = i ? ',' : '{';
+		q = gs_put_json(q, gs_dict_string(e->dict, a->name_str), GS_PUT_MAX_SHORT);
+		*q++ = ':';
+		q = a->value_type == GS_VALUE_STR
+			    ? gs_put_json(q, gs_dict_string(e->dict, (uint32_t)a->value),
+					  GS_PUT_MAX_SHORT)
+			    : gs_put_value(q, a, true);
+	}
+	*q++ = '}';
+	*q = '\0';
+	return gs_put_csv(p, text, sizeof(text));
+}
+
+/* operator to values. */
+static char *put_context(struct gs_export *e, char *p, const struct gs_rec_call *c)
+{
+	uint32_t frame = gs_export_py_frame(e->dict, c);
+	char label[GS_FLAME_LABEL_BYTES];
+	const char *key, *scope = gs_export_scope(e->dict, c, &key);
+
+	*p++ = ',';
+	if (scope)
+		p = gs_put_csv(p, scope, GS_PUT_MAX);
+	*p++ = ',';
+	if (gs_dict_frame(e->dict, frame))
+		p = gs_put_csv(p, gs_flame_frame_label(e->dict, frame, label), GS_PUT_MAX);
+	*p++ = ',';
+	if (gs_call_flow(c))
+		p = gs_put_u64(p, gs_call_flow(c));
+	*p++ = ',';
+	if (gs_call_flow(c))
+		*p++ = c->call_flags & GS_CALL_WAITED ? '1' : '0';
+	*p++ = ',';
+	return put_values(e, p);
+}
+
 static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *out)
 {
 	struct gs_call_view v;
@@ -223,6 +272,7 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	p = put_who(e, p, &v);
 	p = put_how(p, &v);
 	p = put_args(e, p, &v);
+	p = put_context(e, p, v.call);
 	*p++ = '\n';
 	return (uint8_t *)p;
 }

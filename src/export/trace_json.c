@@ -11,6 +11,10 @@
  * A file that was cut is what those readers accept too: they take the missing end for granted.
  */
 #include "export/export_int.h"
+#include "export/export_line.h"
+#include "model/record_stack.h"
+
+#define LINE_BYTES 256 /* of one line of a stack: all of them fit into a record */
 
 struct json {
 	/* Announced already, by id. */
@@ -129,6 +133,48 @@ static char *need_thread(struct gs_export *e, char *p, const struct gs_call_view
 	return thread(e, p, v->thread, v->process);
 }
 
+static char *text_arg(char *p, const char *key, const char *text, bool first)
+{
+	if (!first)
+		*p++ = ',';
+	*p++ = '"';
+	return member(gs_put(p, key), "\":", text, GS_PUT_MAX);
+}
+
+/* Where the call was made. n: arguments before. */
+static char *put_context(struct gs_export *e, char *p, const struct gs_rec_call *c, size_t *n)
+{
+	uint32_t frame = gs_export_py_frame(e->dict, c);
+	const char *key = NULL, *name = gs_export_scope(e->dict, c, &key);
+	char label[GS_FLAME_LABEL_BYTES];
+
+	if (name)
+		p = text_arg(p, key, name, (*n)++ == 0);
+	if (gs_dict_frame(e->dict, frame))
+		p = text_arg(p, "python", gs_flame_frame_label(e->dict, frame, label), (*n)++ == 0);
+	return p;
+}
+
+/* What a user's probe read, and the end of the arguments. JSON has no infinity and no NaN. */
+static char *put_values(struct gs_export *e, char *p, size_t n)
+{
+	const struct gs_rec_values *v = e->values;
+
+	for (uint32_t i = 0; v && i < v->n_values && i < GS_EXPORT_VALUES_MAX; i++) {
+		const struct gs_rec_value *a = &v->values[i];
+		const char *text = a->value_type == GS_VALUE_STR
+					   ? gs_dict_string(e->dict, (uint32_t)a->value)
+					   : NULL;
+
+		if (n++)
+			*p++ = ',';
+		p = gs_put_json(p, gs_dict_string(e->dict, a->name_str), GS_PUT_MAX_SHORT);
+		*p++ = ':';
+		p = text ? gs_put_json(p, text, GS_PUT_MAX) : gs_put_value(p, a, true);
+	}
+	return gs_put(p, "}}");
+}
+
 static char *call_args(struct gs_export *e, char *p, const struct gs_call_view *v)
 {
 	struct gs_arg args[GS_EXPORT_ARG_MAX];
@@ -152,27 +198,87 @@ static char *call_args(struct gs_export *e, char *p, const struct gs_call_view *
 			p = gs_put_u64(p, args[i].value);
 		}
 	}
-	return gs_put(p, "}}");
+	return put_values(e, put_context(e, p, v->call, &n), n);
+}
+
+/* An arrow: "s" in the call that it comes from, "f" in the one that it goes to. */
+static char *arrow(struct gs_export *e, char *p, const struct gs_call_view *v)
+{
+	bool from = e->arrow == GS_ARROW_FROM;
+
+	p = gs_put(event(e->state, p),
+		   from ? "{\"ph\":\"s\",\"name\":\"waited for\",\"cat\":\"sync\",\"id\":"
+			: "{\"ph\":\"f\",\"bp\":\"e\",\"name\":\"waited for\",\"cat\":\"sync\","
+			  "\"id\":");
+	p = gs_put_u64(p, gs_call_flow(v->call));
+	p = gs_put_us(gs_put(p, ",\"ts\":"), e->begin_ns);
+	p = number(p, ",\"pid\":", v->process ? v->process->pid : 0);
+	p = number(p, ",\"tid\":", v->thread ? v->thread->tid : 0);
+	return gs_put(p, "}");
 }
 
 static char *call(struct gs_export *e, char *p, const struct gs_rec_call *c)
 {
-	bool open = c->call_flags & GS_CALL_UNFINISHED;
+	bool open = c->call_flags & GS_CALL_UNFINISHED, instant;
 	struct gs_call_view v;
 
 	gs_call_view(e->dict, c, &v);
 	p = need_thread(e, p, &v);
-	p = gs_put(event(e->state, p),
-		   open ? "{\"ph\":\"B\",\"name\":" : "{\"ph\":\"X\",\"name\":");
+	instant = gs_export_is_instant(&v);
+	p = gs_put(event(e->state, p), open      ? "{\"ph\":\"B\",\"name\":"
+				       : instant ? "{\"ph\":\"i\",\"s\":\"t\",\"name\":"
+						 : "{\"ph\":\"X\",\"name\":");
 	p = gs_put_json(p, v.function_name, GS_PUT_MAX);
 	p = gs_put(gs_put(p, ",\"cat\":\""), v.layer_name);
 	p = gs_put(p, c->failed ? ",error\",\"ts\":" : "\",\"ts\":");
-	p = gs_put_us(p, c->start_ns);
-	if (!open)
-		p = gs_put_us(gs_put(p, ",\"dur\":"), c->dur_ns);
+	p = gs_put_us(p, e->begin_ns);
+	if (!open && !instant)
+		p = gs_put_us(gs_put(p, ",\"dur\":"), c->start_ns + c->dur_ns - e->begin_ns);
 	p = number(p, ",\"pid\":", v.process ? v.process->pid : 0);
 	p = number(p, ",\"tid\":", v.thread ? v.thread->tid : 0);
-	return call_args(e, p, &v);
+	p = call_args(e, p, &v);
+	return e->arrow ? arrow(e, p, &v) : p;
+}
+
+/* A thread with its process, as a call's view has them. */
+static char *need_thread_of(struct gs_export *e, char *p, uint32_t id, struct gs_call_view *ret)
+{
+	*ret = (struct gs_call_view){.thread = gs_dict_thread(e->dict, id)};
+	if (ret->thread)
+		ret->process = gs_dict_process(e->dict, ret->thread->process);
+	return need_thread(e, p, ret);
+}
+
+/* An instant, named by the line that the thread was at, with the whole stack, the innermost first.
+ */
+static char *sample(struct gs_export *e, char *p, const struct gs_rec_sample *s)
+{
+	const struct gs_rec_stack *stack = gs_dict_stack(e->dict, s->py_stack);
+	const struct gs_rec_frame *line = gs_line_of_stack(e->dict, s->py_stack);
+	struct gs_call_view v;
+	char text[LINE_BYTES];
+
+	p = need_thread_of(e, p, s->thread, &v);
+	p = gs_put(event(e->state, p), "{\"ph\":\"i\",\"s\":\"t\",\"name\":");
+	if (line)
+		gs_export_line_text(e->dict, line, text, sizeof(text));
+	p = gs_put_json(p, line ? text : "no Python function", GS_PUT_MAX);
+	p = gs_put_us(gs_put(p, ",\"cat\":\"python-sample\",\"ts\":"), s->time_ns);
+	p = number(p, ",\"pid\":", v.process ? v.process->pid : 0);
+	p = number(p, ",\"tid\":", v.thread ? v.thread->tid : 0);
+	p = number(p, ",\"args\":{\"cpu\":", s->cpu);
+	p = number(p, ",\"period_ns\":", s->period_ns);
+	p = gs_put(p, ",\"stack\":[");
+	for (uint32_t i = 0; stack && i < stack->n_frames && i < GS_STACK_MAX; i++) {
+		const struct gs_rec_frame *f = gs_dict_frame(e->dict, stack->frames[i]);
+
+		if (i)
+			*p++ = ',';
+		if (f)
+			gs_export_line_text(e->dict, f, text, sizeof(text));
+		p = gs_put_json(p, f ? text : "?", GS_PUT_MAX);
+	}
+	return gs_put(p, "]}}");
 }
 
 static char *counter(struct gs_export *e, char *p, const struct gs_rec_counter *c)
@@ -215,6 +321,9 @@ static uint8_t *record(struct gs_export *e, const struct gs_record *r, uint8_t *
 	case GS_REC_CALL:
 		p = call(e, p, (const void *)r);
 		break;
+	case GS_REC_SAMPLE:
+		p = sample(e, p, (const void *)r);
+		break;
 	case GS_REC_COUNTER:
 		p = counter(e, p, (const void *)r);
 		break;
@@ -255,6 +364,7 @@ static uint8_t *finish(struct gs_export *e, uint8_t *out)
 
 const struct gs_writer gs_writer_json = {
 	.suffix = ".json",
+	.is_timeline = true,
 	.state_bytes = sizeof(struct json),
 	.start = start,
 	.record = record,

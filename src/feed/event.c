@@ -15,8 +15,8 @@ static void bad(struct gs_feed *f)
 	f->pending_loss[GS_LOSS_EVENT_BAD]++;
 }
 
-/* False: the event is malformed. */
-static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
+bool gs_feed_call(struct gs_feed *f, const struct gs_event_call *ev,
+		  const struct gs_event_values *values)
 {
 	const struct gs_func *func = gs_feed_function(f, ev->func);
 	struct gs_rec_call *c;
@@ -29,6 +29,8 @@ static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
 		f->pending_loss[GS_LOSS_NO_THREAD]++;
 		return true;
 	}
+	if (values && !gs_feed_put_values(f, values))
+		return false;
 	c = gs_feed_put(f, GS_REC_CALL, sizeof(*c), 0);
 	c->start_ns = ev->start_ns + (uint64_t)f->boot_minus_mono_ns;
 	c->dur_ns = ev->dur_ns;
@@ -49,22 +51,43 @@ static bool event_call(struct gs_feed *f, const struct gs_event_call *ev)
 	return true;
 }
 
+#define ANY_BYTES 0xffff /* its size is checked where it is read */
+
 void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 {
 	static const uint16_t kind_bytes[GS_EV_COUNT] = {
 		[GS_EV_CALL] = sizeof(struct gs_event_call),
 		[GS_EV_COMM] = sizeof(struct gs_event_comm),
 		[GS_EV_TASK] = sizeof(struct gs_event_task),
+		[GS_EV_STACK] = ANY_BYTES,
+		[GS_EV_SAMPLE] = sizeof(struct gs_event_sample),
+		[GS_EV_CODE] = ANY_BYTES,
 	};
 	bool good = false;
 
 	if (f->ended)
 		return;
+	if (ev->kind == GS_EV_VALUES) { /* of its own length each */
+		if (!gs_feed_values(f, ev))
+			bad(f);
+		gs_feed_settle(f);
+		return;
+	}
 	/* The kernel side is of the same build: other sizes than these are damage. */
-	if (ev->kind < GS_EV_COUNT && ev->bytes == kind_bytes[ev->kind]) {
+	if (ev->kind < GS_EV_COUNT &&
+	    (ev->bytes == kind_bytes[ev->kind] || kind_bytes[ev->kind] == ANY_BYTES)) {
 		switch (ev->kind) {
+		case GS_EV_STACK:
+			good = gs_feed_stack(f, (const void *)ev);
+			break;
+		case GS_EV_SAMPLE:
+			good = gs_feed_sample(f, (const void *)ev);
+			break;
+		case GS_EV_CODE:
+			good = gs_feed_code(f, (const void *)ev);
+			break;
 		case GS_EV_CALL:
-			good = event_call(f, (const void *)ev);
+			good = gs_feed_call(f, (const void *)ev, NULL);
 			break;
 		case GS_EV_COMM:
 			good = gs_feed_comm(f, (const void *)ev);
@@ -140,7 +163,7 @@ static bool grew(const struct gs_cell *before, const struct gs_cell *now)
 {
 	return now->calls >= before->calls && now->errors >= before->errors &&
 	       now->total_ns >= before->total_ns && now->bytes >= before->bytes &&
-	       now->inner >= before->inner;
+	       now->inner >= before->inner && now->skipped >= before->skipped;
 }
 
 void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struct gs_cell *before,
@@ -156,7 +179,8 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	n = hist_difference(before, now, buckets);
 	if (n == 0 && now->calls == before->calls && now->errors == before->errors &&
 	    now->total_ns == before->total_ns && now->bytes == before->bytes &&
-	    now->inner == before->inner && !use_changed(before, now))
+	    now->inner == before->inner && now->skipped == before->skipped &&
+	    !use_changed(before, now))
 		return;
 	func = gs_func_set_get(f->funcs, now->func);
 	if (!func || !thread->pid || !thread->tid || !grew(before, now)) {
@@ -170,6 +194,9 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	}
 	gs_feed_function(f, func->id);
 	put_use(f, id, before, now);
+	if (now->skipped != before->skipped)
+		gs_feed_loss(f, func->desc.layer, GS_LOSS_BUDGET, func->name,
+			     now->skipped - before->skipped);
 	if (n == 0 && now->calls == before->calls && now->inner == before->inner) {
 		gs_feed_settle(f);
 		return;

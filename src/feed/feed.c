@@ -62,6 +62,7 @@ int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed
 		return -ENOMEM;
 	f->place = options->place;
 	f->funcs = options->funcs;
+	f->users = options->users;
 	f->boot_minus_mono_ns = options->boot_minus_mono_ns;
 	f->batch = GS_BUF_INIT(GS_FEED_BATCH_BYTES + GS_FEED_SPARE_BYTES);
 	r = gs_buf_reserve(&f->batch, f->batch.max_bytes);
@@ -69,6 +70,8 @@ int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed
 		r = gs_feed_entities_init(f);
 	if (r == 0)
 		r = gs_feed_comms_init(f);
+	if (r == 0)
+		r = gs_feed_stacks_init(f);
 	if (r < 0) {
 		gs_feed_free(&f);
 		return r;
@@ -88,6 +91,7 @@ void gs_feed_free(struct gs_feed **feed)
 		return;
 	gs_feed_entities_fini(f);
 	gs_feed_comms_fini(f);
+	gs_feed_stacks_fini(f);
 	gs_buf_fini(&f->batch);
 	free(f);
 	*feed = NULL;
@@ -215,6 +219,21 @@ static void put_pending_losses(struct gs_feed *f)
 			gs_feed_put_loss(f, GS_LAYER_NONE, i, NULL, f->pending_loss[i]);
 		f->pending_loss[i] = 0;
 	}
+}
+
+void gs_feed_counter(struct gs_feed *f, const char *name, int64_t value)
+{
+	struct gs_rec_counter *c;
+	uint32_t name_str;
+
+	if (f->ended)
+		return;
+	name_str = gs_feed_intern(f, name);
+	c = gs_feed_put(f, GS_REC_COUNTER, sizeof(*c), 0);
+	c->name_str = name_str;
+	c->time_ns = gs_clock_boot_ns();
+	c->value = value;
+	gs_feed_settle(f);
 }
 
 void gs_feed_loss(struct gs_feed *f, unsigned layer, enum gs_loss cause, const char *detail,

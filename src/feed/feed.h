@@ -14,6 +14,7 @@
 #include "model/kernel_side.h"
 #include "model/func_set.h"
 #include "model/record.h"
+#include "model/user_set.h"
 #include "place/place.h"
 
 #define GS_FEED_MAX_SINKS 8
@@ -28,6 +29,7 @@ struct gs_feed_options {
 	int64_t boot_minus_mono_ns;
 	struct gs_place *place;          /* borrowed */
 	const struct gs_func_set *funcs; /* borrowed; NULL: the fixed table alone */
+	const struct gs_user_set *users; /* borrowed; NULL: no probes were described */
 };
 
 /* Starts a stream: the first batch holds its SESSION record. 0, -ENOMEM, or -EINVAL for options
@@ -63,6 +65,10 @@ void gs_feed_event(struct gs_feed *feed, const struct gs_event *event);
 void gs_feed_cell(struct gs_feed *feed, const struct gs_thread *thread,
 		  const struct gs_cell *before, const struct gs_cell *now);
 
+/* What the calls of a described probe in one thread have grown by: a STATS record, and, where a
+ * value is aggregated, an AGGREGATE behind it. */
+void gs_feed_user(struct gs_feed *feed, const struct gs_user_sum *sum);
+
 /* A call that is still open: sent as a CALL with GS_CALL_UNFINISHED, dur_ns its age. Arguments that
  * only its return tells, or that lie in memory of the process, are 0. */
 void gs_feed_open_call(struct gs_feed *feed, const struct gs_thread *thread,
@@ -73,6 +79,9 @@ void gs_feed_open_scope(struct gs_feed *feed, const struct gs_thread *thread, un
 			uint64_t now_mono_ns);
 
 /* count more were lost; detail may be NULL. */
+/* A value of the machine, now. */
+void gs_feed_counter(struct gs_feed *feed, const char *name, int64_t value);
+
 void gs_feed_loss(struct gs_feed *feed, unsigned layer, enum gs_loss cause, const char *detail,
 		  uint64_t count);
 

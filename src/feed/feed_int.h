@@ -1,7 +1,7 @@
 /*
  * Between the files of feed. feed.c has the batch and the sinks, entity.c the tables of strings,
- * processes and threads, comm.c that of communicators, event.c and open.c make records of events,
- * cells and open calls.
+ * processes and threads, comm.c that of communicators, stack.c those of code objects and frames;
+ * event.c and open.c make records of events, cells and open calls.
  *
  * All tables live as long as the feed and are bounded; their memory is had at the start or grows
  * while new entities turn up, never for an event of known ones.
@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "feed/feed.h"
 #include "model/func.h"
+#include "model/python.h"
 
 #define GS_FEED_BATCH_BYTES (256u << 10) /* a batch is handed over when it has this much */
 #define GS_FEED_SPARE_BYTES (64u << 10)  /* more than what one call of feed.h can add to it */
@@ -55,6 +56,7 @@ struct gs_feed_seen { /* a thread lately looked up */
 struct gs_feed {
 	struct gs_place *place;          /* borrowed */
 	const struct gs_func_set *funcs; /* borrowed, may be NULL */
+	const struct gs_user_set *users; /* likewise */
 	int64_t boot_minus_mono_ns;
 	bool delivered; /* a batch has left */
 	bool ended;
@@ -77,8 +79,9 @@ struct gs_feed {
 	uint32_t process_hand, thread_hand;          /* where the search for a slot goes on */
 	uint32_t last_process_id, last_thread_id;
 
-	struct gs_map comm_of_key; /* -> index */
-	struct gs_rec_comm *comms; /* owned; a ring: the oldest is overwritten */
+	struct gs_feed_stacks *stacks; /* owned; of stack.c */
+	struct gs_map comm_of_key;     /* -> index */
+	struct gs_rec_comm *comms;     /* owned; a ring: the oldest is overwritten */
 	uint32_t n_comms, comm_hand;
 };
 
@@ -118,10 +121,25 @@ static inline uint32_t gs_feed_thread(struct gs_feed *feed, uint32_t pid, uint32
 /* The id of a process of which a thread was just found. */
 uint32_t gs_feed_process_id(const struct gs_feed *feed, uint32_t pid);
 
-/* These two: false when the event is malformed. */
+/* These: false when the event is malformed. */
+bool gs_feed_code(struct gs_feed *feed, const struct gs_event_code *event);
+bool gs_feed_stack(struct gs_feed *feed, const struct gs_event_stack *event);
+bool gs_feed_sample(struct gs_feed *feed, const struct gs_event_sample *event);
+
+/* The record of a call; false when the event is malformed. values: what stands before it; NULL. */
+bool gs_feed_call(struct gs_feed *feed, const struct gs_event_call *event,
+		  const struct gs_event_values *values);
+
+/* A call with values. False when it is malformed. */
+bool gs_feed_values(struct gs_feed *feed, const struct gs_event *event);
+
+/* VALUES for the CALL that is put next. False when the event is malformed. */
+bool gs_feed_put_values(struct gs_feed *feed, const struct gs_event_values *event);
 bool gs_feed_task(struct gs_feed *feed, const struct gs_event_task *event);
 bool gs_feed_comm(struct gs_feed *feed, const struct gs_event_comm *event);
 
+int gs_feed_stacks_init(struct gs_feed *feed);
+void gs_feed_stacks_fini(struct gs_feed *feed);
 int gs_feed_comms_init(struct gs_feed *feed);
 void gs_feed_comms_fini(struct gs_feed *feed);
 

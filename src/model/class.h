@@ -28,6 +28,7 @@ enum gs_func_class { /* stored */
 		     GS_CLASS_GC = 19,     /* a garbage collection */
 		     GS_CLASS_GIL = 20,    /* a wait for the interpreter lock */
 		     GS_CLASS_PROBE = 21,  /* a probe that the user described */
+		     GS_CLASS_SITE = 22,   /* the same, of a place: passed, without a duration */
 		     GS_CLASS_COUNT
 };
 

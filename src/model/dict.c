@@ -14,9 +14,11 @@ struct table {
 struct gs_dict {
 	struct table strings; /* char * */
 	struct table processes, threads, functions;
+	struct table frames, stacks;    /* empty unless keeps_stacks */
 	struct table comms;             /* by order of arrival */
 	struct gs_map comm_idx;         /* hash of (process, handle) -> index into comms */
 	struct gs_rec_session *session; /* owned */
+	bool keeps_stacks;
 };
 
 struct gs_dict *gs_dict_new(void)
@@ -45,11 +47,18 @@ void gs_dict_free(struct gs_dict **dict)
 	table_fini(&d->processes);
 	table_fini(&d->threads);
 	table_fini(&d->functions);
+	table_fini(&d->frames);
+	table_fini(&d->stacks);
 	table_fini(&d->comms);
 	gs_map_fini(&d->comm_idx);
 	free(d->session);
 	free(d);
 	*dict = NULL;
+}
+
+void gs_dict_keep_stacks(struct gs_dict *d)
+{
+	d->keeps_stacks = true;
 }
 
 /* Put owned value into its slot; takes it over, also on failure. */
@@ -146,6 +155,16 @@ int gs_dict_apply(struct gs_dict *d, const struct gs_record *r)
 
 		return table_set(&d->functions, f->id, copy_of(f, sizeof(*f)));
 	}
+	case GS_REC_FRAME: {
+		const struct gs_rec_frame *f = (const void *)r;
+
+		return d->keeps_stacks ? table_set(&d->frames, f->id, copy_of(f, sizeof(*f))) : 0;
+	}
+	case GS_REC_STACK: {
+		const struct gs_rec_stack *s = (const void *)r;
+
+		return d->keeps_stacks ? table_set(&d->stacks, s->id, copy_of(s, r->bytes)) : 0;
+	}
 	case GS_REC_COMM:
 		return apply_comm(d, (const void *)r);
 	default:
@@ -180,6 +199,16 @@ const struct gs_rec_function *gs_dict_function(const struct gs_dict *d, uint32_t
 	return table_get(&d->functions, id);
 }
 
+const struct gs_rec_frame *gs_dict_frame(const struct gs_dict *d, uint32_t id)
+{
+	return table_get(&d->frames, id);
+}
+
+const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *d, uint32_t id)
+{
+	return table_get(&d->stacks, id);
+}
+
 const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *d, uint32_t process, uint64_t comm)
 {
 	const struct gs_rec_comm *c;
@@ -204,4 +233,9 @@ uint32_t gs_dict_max_thread(const struct gs_dict *d)
 uint32_t gs_dict_max_function(const struct gs_dict *d)
 {
 	return d->functions.n ? d->functions.n - 1 : 0;
+}
+
+uint32_t gs_dict_max_frame(const struct gs_dict *d)
+{
+	return d->frames.n ? d->frames.n - 1 : 0;
 }

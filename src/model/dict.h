@@ -7,6 +7,7 @@
 #define GS_MODEL_DICT_H
 
 #include "model/record.h"
+#include "model/record_stack.h"
 
 #define GS_DICT_MAX_ID (1u << 20) /* a larger id is refused: a file cannot ask for all memory */
 
@@ -14,6 +15,9 @@ struct gs_dict;
 
 struct gs_dict *gs_dict_new(void); /* NULL: no memory */
 void gs_dict_free(struct gs_dict **dict);
+
+/* From now on FRAME and STACK are taken in too: only those who show code have room for them. */
+void gs_dict_keep_stacks(struct gs_dict *dict);
 
 /* Take in SESSION, STRING, PROCESS, THREAD, FUNCTION and COMM; others are ignored. 0, -ENOMEM, or
  * -EINVAL for an id out of range. */
@@ -28,6 +32,9 @@ const struct gs_rec_process *gs_dict_process(const struct gs_dict *dict, uint32_
 const struct gs_rec_thread *gs_dict_thread(const struct gs_dict *dict, uint32_t id);
 const struct gs_rec_function *gs_dict_function(const struct gs_dict *dict, uint32_t id);
 
+const struct gs_rec_frame *gs_dict_frame(const struct gs_dict *dict, uint32_t id);
+const struct gs_rec_stack *gs_dict_stack(const struct gs_dict *dict, uint32_t id);
+
 /* The newest communicator with this handle in the process, or NULL. */
 const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *dict, uint32_t process, uint64_t comm);
 
@@ -35,5 +42,6 @@ const struct gs_rec_comm *gs_dict_comm(const struct gs_dict *dict, uint32_t proc
 uint32_t gs_dict_max_process(const struct gs_dict *dict);
 uint32_t gs_dict_max_thread(const struct gs_dict *dict);
 uint32_t gs_dict_max_function(const struct gs_dict *dict);
+uint32_t gs_dict_max_frame(const struct gs_dict *dict);
 
 #endif

@@ -275,6 +275,8 @@ const char *gs_error_name(unsigned layer, int32_t code)
 		return find(driver_codes, GS_ARRAY_LEN(driver_codes), code);
 	case GS_LAYER_NCCL:
 		return find(nccl_codes, GS_ARRAY_LEN(nccl_codes), code);
+	case GS_LAYER_TORCH: /* left by an exception: src/bpf/scope.bpf.h */
+		return code == 1 ? "exception" : NULL;
 	default:
 		return NULL;
 	}

@@ -37,7 +37,7 @@ enum gs_event_kind {
 	GS_EV_STACK = 4,       /* struct gs_event_stack */
 	GS_EV_SAMPLE = 5,      /* struct gs_event_sample */
 	GS_EV_CODE = 6,        /* a Python code object: src/bpf/python.bpf.h */
-	GS_EV_VALUES = 7,      /* what a user's probe read: src/bpf/user.bpf.c */
+	GS_EV_VALUES = 7,      /* a call and what a user's probe read: model/user_probe.h */
 	GS_EV_STACK_BYTES = 8, /* a copy of a native stack, to be unwound: src/bpf/native.bpf.h */
 	GS_EV_COUNT
 };
@@ -61,6 +61,8 @@ enum gs_call_flag {
 	GS_CALL_UNFINISHED = 2,  /* had not returned when tracing ended; dur_ns is its age then */
 	GS_CALL_ARGS_UNREAD = 4, /* an argument in memory could not be read: it is 0, or, where the
 				  * bytes of many copies are added up, lacks some of them */
+	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by span */
+	GS_CALL_INSTANT = 16,    /* a place that was passed, not a call: it has no duration */
 };
 
 struct gs_event {
@@ -227,7 +229,8 @@ enum gs_loss {
 	GS_LOSS_BLOCKS = 12,   /* user space: allocations that could not be followed */
 	GS_LOSS_STACK = 13,    /* stacks that could not be read, or found no room */
 	GS_LOSS_FRAME = 14,    /* user space: frames without a name */
-	GS_LOSS_BUDGET = 15,   /* calls not seen because --max-overhead took their probe away */
+	GS_LOSS_BUDGET = 15,   /* user space: calls only counted, for --max-overhead */
+	GS_LOSS_THINNED = 16,  /* for --max-overhead: in the summary, not in the trace */
 	GS_LOSS_COUNT
 };
 

@@ -31,8 +31,9 @@ struct gs_cell {
 	__u64 errors;
 	__u64 total_ns;
 	__u64 max_ns;
-	__u64 bytes; /* of calls that succeeded */
-	__u64 inner; /* driver calls that were part of a runtime call (counted there) */
+	__u64 bytes;   /* of calls that succeeded */
+	__u64 inner;   /* driver calls that were part of a runtime call (counted there) */
+	__u64 skipped; /* calls let pass because of the function's mode: only counted */
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
 	struct gs_use use;             /* of calls that were not sent as events */
@@ -85,7 +86,8 @@ struct gs_thread {
 	char comm[16];
 	__u32 scope_depth;
 	__u32 pad;
-	__u64 py_state; /* address of the interpreter's state of this thread; 0 not known */
+	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
+	__u64 py_retry_ns; /* when it is worth looking for it again */
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
 	struct gs_frame frame[GS_DEPTH_MAX];
 	struct gs_scope scope[GS_SCOPE_MAX];
@@ -188,7 +190,8 @@ struct gs_kernel_config {
 	__u8 py_stack_at;     /* enum gs_stack_at: when a Python stack is taken */
 	__u8 native_stack_at; /* likewise */
 	__u8 scopes;          /* 1: functions of the layers above are traced too */
-	__u8 pad[2];
+	__u8 modes;           /* 1: each function has a mode, struct gs_modes */
+	__u8 pad[1];
 	char comm[16];          /* GS_FILTER_COMM, padded with zeros */
 	__u64 slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
 	__u64 sample_period_ns; /* between two of the timer's samples on a processor; 0 none */
@@ -206,12 +209,28 @@ enum gs_stack_at { /* ored */
 		   GS_AT_SYNC = 64,
 };
 
+/* How a function is traced, from dear to cheap; set by user space during a run. */
+enum gs_mode {
+	GS_MODE_EVENTS = 0,    /* as the run asks for */
+	GS_MODE_AGGREGATE = 1, /* added up in the kernel, whatever the run asks for */
+	GS_MODE_SAMPLE = 2,    /* the same for one call of GS_MODE_SAMPLE_N; others are counted */
+	GS_MODE_COUNT = 3,     /* only counted */
+	GS_MODE_N
+};
+#define GS_MODE_SAMPLE_N 64 /* a power of two */
+
+struct gs_modes {
+	__u8 mode[GS_FUNC_MAX]; /* enum gs_mode, by function */
+};
+
 /* What both sides change during a run; one array element, mapped by user space. */
 struct gs_kernel_state {
 	__u32 stopped;    /* 1: the run is over, calls are let pass */
 	__u32 filter_gen; /* raised when the choice of processes changes: threads decide anew */
 	__u32 n_threads;  /* thread slots handed out so far, from 1 */
 	__u32 n_cells;    /* cells handed out so far, from 1 */
+	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */
+	__u32 pad;
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
 };
 

@@ -34,7 +34,7 @@ const char *gs_class_name(unsigned func_class)
 		"other",      "launch", "graph-launch", "alloc", "free",   "copy",
 		"memset",     "stream", "event",        "sync",  "device", "module",
 		"collective", "p2p",    "group",        "comm",  "query",  "operator",
-		"python",     "gc",     "gil",          "probe"};
+		"python",     "gc",     "gil",          "probe", "site"};
 
 	return word(w, GS_ARRAY_LEN(w), func_class);
 }
@@ -42,10 +42,10 @@ const char *gs_class_name(unsigned func_class)
 const char *gs_loss_name(unsigned cause)
 {
 	static const char *const w[GS_LOSS_COUNT] = {
-		"none",          "ring_full", "too_deep",    "no_thread",
-		"no_cell",       "unmatched", "short",       "late_attach",
-		"output_failed", "bad_event", "map_notices", "process_gone",
-		"blocks",        "stacks",    "frames",      "budget"};
+		"none",        "ring_full",    "too_deep",    "no_thread",     "no_cell",
+		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
+		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
+		"budget",      "thinned"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -72,7 +72,9 @@ const char *gs_loss_text(unsigned cause)
 				   "frees and memory counters are low)",
 		[GS_LOSS_STACK] = "stacks that could not be read or kept",
 		[GS_LOSS_FRAME] = "frames of stacks without a name",
-		[GS_LOSS_BUDGET] = "calls not seen: --max-overhead took their probes away",
+		[GS_LOSS_BUDGET] = "calls only counted, to keep --max-overhead",
+		[GS_LOSS_THINNED] = "calls missing from the trace, to keep --max-overhead (they "
+				    "are in the summary)",
 	};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
@@ -253,6 +255,8 @@ size_t gs_call_args(const struct gs_rec_call *c, unsigned layer, unsigned func_c
 			   ? nccl_args(c, func_class, args)
 			   : cuda_args(c, func_class, args);
 
+	if (layer == GS_LAYER_TORCH_MEM && func_class == GS_CLASS_ALLOC)
+		add(args, &n, "device", GS_ARG_U64, c->aux);
 	if (c->ret) {
 		const char *name = gs_error_name(layer, c->ret);
 

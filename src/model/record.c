@@ -32,6 +32,9 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_GPU_EVENT] = sizeof(struct gs_rec_gpu_event),
 	[GS_REC_HOST_SAMPLE] = sizeof(struct gs_rec_host_sample),
 	[GS_REC_HOST_PROCESS] = sizeof(struct gs_rec_host_process),
+	[GS_REC_AGGREGATE] = sizeof(struct gs_rec_aggregate),
+	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
+	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,
@@ -86,6 +89,11 @@ static bool tail_fits(const struct gs_record *r)
 		const struct gs_rec_values *v = (const void *)r;
 
 		return v->n_values <= (r->bytes - sizeof(*v)) / sizeof(v->values[0]);
+	}
+	if (r->kind == GS_REC_AGGREGATE) {
+		const struct gs_rec_aggregate *a = (const void *)r;
+
+		return a->n_buckets <= (r->bytes - sizeof(*a)) / sizeof(a->buckets[0]);
 	}
 	return true;
 }

@@ -41,6 +41,8 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_SAMPLE = 15,
 		      GS_REC_VALUES = 16,
 		      GS_REC_USE = 17,
+		      GS_REC_AGGREGATE = 18,
+		      GS_REC_ALLOCATOR = 19,
 		      /* of samples: model/gpu_record.h */
 		      GS_REC_GPU_INFO = 20,
 		      GS_REC_GPU_SAMPLE = 21,
@@ -48,6 +50,7 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_GPU_EVENT = 23,
 		      GS_REC_HOST_SAMPLE = 24,
 		      GS_REC_HOST_PROCESS = 25,
+		      GS_REC_LEAK = 26, /* of PyTorch's allocator: model/record_stack.h */
 		      GS_REC_COUNT
 };
 
@@ -255,6 +258,11 @@ struct gs_rec_counter {
 	uint32_t unit; /* enum gs_unit */
 	uint32_t pad;
 };
+
+/* Counters of the machine (process 0) that tell what tracing costs: what the busiest thread spent
+ * in probes since the last one, and what a call costs as the run began. */
+#define GS_COUNTER_COST  "tracing cost (millionths of the busiest thread's time)"
+#define GS_COUNTER_PRICE "tracing price of a call (ns)"
 
 /* Last of a stream that was closed in order. */
 struct gs_rec_end {

@@ -86,10 +86,58 @@ struct gs_rec_use {
 	uint64_t bytes;    /* of those that succeeded */
 };
 
+/* What the calls of a user's probe add up to in one thread, since the last such record of the same
+ * thread and function (min and max: so far); n_buckets of struct gs_rec_bucket behind it. */
+struct gs_rec_aggregate {
+	struct gs_record head;
+	uint32_t thread;
+	uint32_t function;
+	uint64_t time_ns;
+	uint16_t aggregate;  /* enum gs_user_aggregate, model/user_probe.h */
+	uint16_t is_signed;  /* of sum, min and max */
+	uint32_t value_str;  /* the name of the value; 0 none (a count) */
+	uint32_t value_type; /* enum gs_value_type */
+	uint32_t n_buckets;
+	uint64_t count;
+	uint64_t sum;
+	uint64_t min, max;
+	struct gs_rec_bucket buckets[];
+};
+
+/* PyTorch's caching allocator of one process and device, at the end. Of span. */
+struct gs_rec_allocator {
+	struct gs_record head;
+	uint32_t process; /* id */
+	int32_t device;   /* -1: of frees whose allocation was not seen */
+	uint64_t live_bytes;
+	uint64_t peak_bytes;
+	uint64_t total_bytes; /* of all allocations */
+	uint64_t allocations;
+	uint64_t frees;
+	uint64_t unknown_frees;  /* of blocks from before tracing */
+	uint64_t reserved_bytes; /* of the process, all devices: what CUDA calls have allocated and
+				  * not freed; 0 not known */
+	uint64_t peak_reserved_bytes;
+};
+
+/* Blocks of it that were never freed, by where they were allocated. Of span, at the end. */
+struct gs_rec_leak {
+	struct gs_record head;
+	uint32_t process;
+	int32_t device;
+	uint32_t scope;    /* function id, as in CALL; 0 none */
+	uint32_t py_stack; /* as in CALL */
+	uint64_t blocks;
+	uint64_t bytes;
+};
+
 _Static_assert(sizeof(struct gs_rec_frame) == 40, "frame");
 _Static_assert(sizeof(struct gs_rec_stack) == 24, "stack");
 _Static_assert(sizeof(struct gs_rec_sample) == 48, "sample");
 _Static_assert(sizeof(struct gs_rec_values) == 16, "values");
 _Static_assert(sizeof(struct gs_rec_use) == 80, "use");
+_Static_assert(sizeof(struct gs_rec_aggregate) == 72, "aggregate");
+_Static_assert(sizeof(struct gs_rec_allocator) == 80, "allocator");
+_Static_assert(sizeof(struct gs_rec_leak) == 40, "leak");
 
 #endif

@@ -50,6 +50,16 @@ struct gs_process_summary {
 	size_t n_threads;
 };
 
+/* What calls of CUDA and NCCL did under one function of a layer above them, the innermost around
+ * each. */
+struct gs_use_summary {
+	uint16_t layer;
+	const char *name;
+	uint64_t launches, copies, allocs, collectives, others;
+	uint64_t total_ns; /* of these calls, on the host */
+	uint64_t bytes;    /* of those that succeeded; frees count none */
+};
+
 /* A code that a function returned, and how often. */
 struct gs_error_count {
 	uint16_t layer;
@@ -94,6 +104,63 @@ struct gs_comm_summary {
 	uint64_t bytes;
 };
 
+/* A line of Python code: the samples that found it running, and the calls that came from it. Calls
+ * belong to the line that their stack is shown as. */
+struct gs_line_stats {
+	const char *file;
+	const char *function;
+	uint32_t line;                    /* 0 unknown */
+	uint64_t samples, sample_ns;      /* at the line itself */
+	uint64_t total_samples, total_ns; /* and in what it called */
+	uint64_t calls, launches, collectives, copies, allocs;
+	uint64_t bytes; /* of those that succeeded */
+	uint64_t call_ns;
+	uint64_t slow_ops, op_ns; /* operators of which a stack was taken for their length */
+};
+
+/* So many values from from to below to. */
+struct gs_hist_range {
+	uint64_t from, to, count;
+};
+
+/* What the calls of a described probe add up to in one process. */
+struct gs_aggregate_summary {
+	uint32_t pid;
+	uint16_t layer;
+	const char *comm;
+	const char *function;
+	uint16_t aggregate;  /* enum gs_user_aggregate, model/user_probe.h */
+	uint8_t is_signed;   /* of sum, min and max */
+	uint16_t value_type; /* enum gs_value_type */
+	const char *value;   /* its name; "" of a count; "duration" is in ns */
+	uint64_t count, sum, min, max;
+	uint64_t p50, p95, p99; /* off by GS_HIST_ERROR_PCT at most; 0 when there is no hist */
+	struct gs_hist_range *ranges; /* powers of two that are not empty */
+	size_t n_ranges;
+};
+
+/* PyTorch's caching allocator of a process and device. */
+struct gs_allocator_summary {
+	uint32_t pid;
+	const char *comm;
+	int32_t device;
+	uint64_t live_bytes, peak_bytes, total_bytes;
+	uint64_t allocations, frees;
+	uint64_t unknown_frees;  /* of blocks from before tracing, on any device */
+	uint64_t reserved_bytes; /* by the process from CUDA, all devices; 0 not known */
+	uint64_t peak_reserved_bytes;
+	uint64_t process_live_bytes; /* all devices, to compare with reserved_bytes */
+};
+
+/* Blocks of it that were never freed. */
+struct gs_leak_summary {
+	uint32_t pid;
+	int32_t device;
+	const char *site; /* the operator, Python function or probe around; "" none */
+	uint32_t py_stack;
+	uint64_t blocks, bytes;
+};
+
 struct gs_summary {
 	const char *command;
 	const char *host;
@@ -104,10 +171,15 @@ struct gs_summary {
 	int32_t exit_status; /* of the command; -1 there was none */
 	int64_t start_wall_ns;
 	uint64_t duration_ns;
+	/* What tracing cost, in millionths of the busiest thread's time: of the run, and at most in
+	 * half a second; and what a call cost. price_ns 0: all unknown. */
+	uint64_t cost_ppm, cost_worst_ppm, price_ns;
 	uint8_t complete; /* 0: the stream stopped without its END record (killed, torn file) */
 	struct gs_function_list functions;    /* over all processes */
 	struct gs_process_summary *processes; /* those that made calls, most time first */
 	size_t n_processes;
+	struct gs_use_summary *uses; /* most time first */
+	size_t n_uses;
 	struct gs_error_count *errors; /* most first */
 	size_t n_errors;
 	struct gs_attach_status *attached; /* status 0 */
@@ -120,6 +192,17 @@ struct gs_summary {
 	size_t n_open_calls;
 	struct gs_comm_summary *comms;
 	size_t n_comms;
+	uint8_t has_python; /* Python stacks were asked for, and something was seen */
+	struct gs_line_stats *python_lines; /* by time, most first */
+	size_t n_python_lines;
+	uint64_t python_bare_samples; /* of threads in no Python function */
+
+	struct gs_aggregate_summary *aggregates;
+	size_t n_aggregates;
+	struct gs_allocator_summary *allocators;
+	size_t n_allocators;
+	struct gs_leak_summary *leaks; /* most bytes first */
+	size_t n_leaks;
 
 	void **allocations; /* every block above; owned */
 	size_t n_allocations;

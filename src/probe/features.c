@@ -72,7 +72,7 @@ static bool link_type_known(unsigned attach_type)
 
 	if (prog < 0)
 		return false;
-	link = link_create_uprobe_multi(prog, attach_type, 0, "/", &offset, NULL, 1, 0);
+	link = link_create_uprobe_multi(prog, attach_type, 0, "/", &offset, NULL, NULL, 1, 0);
 	return link == -EBADF;
 }
 
@@ -85,6 +85,12 @@ static unsigned kernel_version(void)
 	if (uname(&u) != 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
 		return UINT_MAX;
 	return major << 8 | (minor < 255 ? minor : 255);
+}
+
+void gs_site_rules_here(struct gs_site_rules *rules)
+{
+	rules->long_nop_is_emulated = kernel_version() >= (6 << 8 | 16);
+	rules->nop5_is_call = kernel_version() >= (6 << 8 | 18);
 }
 
 int features_detect(unsigned avoid, struct features *f, struct gs_err *err)

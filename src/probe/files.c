@@ -112,8 +112,8 @@ static void add_user(struct file *f, pid_t pid)
 	f->unused_since_ns = 0;
 }
 
-static void tell_failure(struct gs_probe *probe, const char *path, const char *function,
-			 const char *reason, int status, uint32_t layer)
+void files_tell_failure(struct gs_probe *probe, const char *path, const char *function,
+			const char *reason, int status, uint32_t layer)
 {
 	struct gs_attach a = {.path = path,
 			      .function = function,
@@ -124,7 +124,7 @@ static void tell_failure(struct gs_probe *probe, const char *path, const char *f
 	probe->options.on_attach(probe->options.ctx, &a);
 }
 
-static const char *reason_of(int status)
+const char *files_reason_of(int status)
 {
 	switch (status) {
 	case -EOPNOTSUPP:
@@ -154,7 +154,8 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	done = links_attach(&f->links, &probe->kernel, &probe->features, family, file->open_path,
 			    f->only_pid, places, n, status);
 	if (done < 0) {
-		tell_failure(probe, file->path, NULL, reason_of(done), done, plan->layer);
+		files_tell_failure(probe, file->path, NULL, files_reason_of(done), done,
+				   plan->layer);
 		return 0;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -164,8 +165,9 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 				: gs_func_set_get(probe->options.funcs, places[i].func);
 
 		if (status[i] < 0)
-			tell_failure(probe, file->path, func ? func->name : "the C++ unwinder",
-				     reason_of(status[i]), status[i], func ? func->desc.layer : 0);
+			files_tell_failure(
+				probe, file->path, func ? func->name : "the C++ unwinder",
+				files_reason_of(status[i]), status[i], func ? func->desc.layer : 0);
 	}
 	return done;
 }
@@ -175,6 +177,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	GS_CLOSE int fd = open(seen->open_path, O_RDONLY | O_CLOEXEC);
 	struct gs_mapped_file held = *seen, *file = &held;
 	struct gs_err err = {{0}};
+	unsigned n_users;
 	GS_CLEANUP(plan_fini) struct plan plan = {0};
 	int r = fd < 0 ? -errno : 0;
 
@@ -189,13 +192,14 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 		 * by its name is worth a word. */
 		if (strstr(file->path, "libcuda") || strstr(file->path, "libnccl") ||
 		    strstr(file->path, "libtorch"))
-			tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
+			files_tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
 		return;
 	}
 	/* The unwinder's first: from the first probe on, exceptions need it. */
 	f->n_probes += (unsigned)attach_family(probe, f, file, &plan, FAMILY_UNWIND);
 	for (int family = 0; family < FAMILY_UNWIND; family++)
 		f->n_probes += (unsigned)attach_family(probe, f, file, &plan, family);
+	n_users = users_attach(probe, &f->links, file, f->only_pid);
 	if (f->n_probes) {
 		struct gs_attach a = {.path = file->path,
 				      .n_probes = f->n_probes,
@@ -205,6 +209,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 
 		probe->options.on_attach(probe->options.ctx, &a);
 	}
+	f->n_probes += n_users;
 }
 
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new)

@@ -31,6 +31,7 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 	if (!slot || slot >= GS_THREAD_MAX)
 		return;
 	if (cell->calls == before->calls && cell->inner == before->inner &&
+	    cell->skipped == before->skipped &&
 	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0)
 		return;
 	memcpy(&now, cell, sizeof(now));
@@ -124,7 +125,7 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 		hand_over_cell(probe, h, idx);
 		free_cell(probe, idx);
 	}
-	if (probe->selection.unwind)
+	if (probe->selection.unwind || probe->users)
 		release_dynamic_cells(probe, h, slot);
 	memset(t, 0, sizeof(*t));
 	bpf_map_update_elem(k->free_threads_fd, NULL, &slot, BPF_ANY);
@@ -138,6 +139,7 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
 
 	for (unsigned i = 1; i < n_cells; i++)
 		hand_over_cell(probe, h, i);
+	users_harvest(probe, h);
 	for (unsigned i = 1; i < n_threads; i++)
 		if (k->threads[i].ended)
 			release_thread(probe, h, i);

@@ -17,13 +17,22 @@
 /* The skeletons use the types of model/event.h without naming it. */
 #include "cuda.skel.h"
 #include "nccl.skel.h"
+#include "sample.skel.h"
 #include "task.skel.h"
 #include "torch.skel.h"
 #include "unwind.skel.h"
+#include "model/user_probe.h"
+#include "user.skel.h"
 
 static const char *const shared_maps[] = {
-	"gs_ring",  "gs_state", "gs_threads",      "gs_cells",  "gs_free_threads", "gs_free_cells",
-	"gs_procs", "gs_marks", "gs_marks_by_tid", "gs_cgroup", "gs_cell_of"};
+	"gs_ring",         "gs_state",      "gs_threads",   "gs_cells",
+	"gs_free_threads", "gs_free_cells", "gs_procs",     "gs_marks",
+	"gs_marks_by_tid", "gs_cgroup",     "gs_cell_of",   "gs_py_procs",
+	"gs_py_scratch",   "gs_py_codes",   "gs_stack_ids", "gs_modes"};
+
+/* Room for Python stacks: made small when none are asked for. */
+static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids",
+					  "gs_py_scratch"};
 
 /* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
 static void choose_programs(const struct features *f, struct bpf_program *session,
@@ -58,13 +67,25 @@ static void fill_descriptions(volatile struct gs_func_desc *desc)
 		*(struct gs_func_desc *)&desc[id] = gs_func_by_id(id)->desc;
 }
 
-static int prepare_maps(struct bpf_object *object, const struct features *f, uint32_t ring_bytes,
+static int prepare_maps(struct bpf_object *object, const struct features *f,
+			const struct gs_kernel_config *config, uint32_t ring_bytes,
 			struct bpf_object *owner)
 {
 	struct bpf_map *unused = bpf_object__find_map_by_name(
 		object, f->task_storage ? "gs_marks_by_tid" : "gs_marks");
 	struct bpf_map *ring = bpf_object__find_map_by_name(object, "gs_ring");
+	struct bpf_map *procs = bpf_object__find_map_by_name(object, "gs_procs");
 	int r = bpf_map__set_max_entries(ring, ring_bytes);
+
+	for (size_t i = 0; r == 0 && !config->py_stack_at && i < GS_ARRAY_LEN(python_maps); i++) {
+		struct bpf_map *map = bpf_object__find_map_by_name(object, python_maps[i]);
+
+		if (map)
+			r = bpf_map__set_max_entries(map, 1);
+	}
+	/* Before Linux 6.1 a timer's program may not use a map that allocates. */
+	if (r == 0 && config->sample_period_ns)
+		r = bpf_map__set_map_flags(procs, 0);
 
 	/* The storage map's type is unknown to kernels that lack it; it must not even be made. */
 	if (r == 0 && !f->task_storage)
@@ -92,7 +113,7 @@ static int load_cuda(struct kernel_side *k, const struct gs_kernel_config *confi
 	fill_descriptions(s->rodata->gs_desc);
 	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter,
 			s->progs.gs_cuda_leave);
-	r = prepare_maps(s->obj, f, ring_bytes, NULL);
+	r = prepare_maps(s->obj, f, config, ring_bytes, NULL);
 	if (r == 0)
 		r = gs_cuda_bpf__load(s);
 	k->session[FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
@@ -113,7 +134,7 @@ static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *confi
 	fill_descriptions(s->rodata->gs_desc);
 	choose_programs(f, s->progs.gs_nccl_session, s->progs.gs_nccl_enter,
 			s->progs.gs_nccl_leave);
-	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_nccl_bpf__load(s);
 	if (r < 0) {
@@ -138,7 +159,7 @@ static int load_torch(struct kernel_side *k, const struct gs_kernel_config *conf
 	k->torch = s;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	choose_site_program(f, s->progs.gs_torch_site);
-	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_torch_bpf__load(s);
 	k->enter[FAMILY_TORCH] = s->progs.gs_torch_site;
@@ -157,7 +178,7 @@ static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *con
 	k->unwind = s;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	choose_site_program(f, s->progs.gs_unwind_site);
-	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_unwind_bpf__load(s);
 	k->enter[FAMILY_UNWIND] = s->progs.gs_unwind_site;
@@ -201,7 +222,7 @@ static int load_task(struct kernel_side *k, const struct gs_kernel_config *confi
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	for (size_t i = 0; i < GS_ARRAY_LEN(progs); i++)
 		bpf_program__set_autoload(progs[i], true);
-	r = prepare_maps(s->obj, f, ring_bytes, k->cuda->obj);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_task_bpf__load(s);
 	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(progs); i++) {
@@ -211,6 +232,42 @@ static int load_task(struct kernel_side *k, const struct gs_kernel_config *confi
 	}
 	k->task = s;
 	return r;
+}
+
+static int load_sample(struct kernel_side *k, const struct gs_kernel_config *config,
+		       const struct features *f, uint32_t ring_bytes, struct gs_err *err)
+{
+	struct gs_sample_bpf *s = gs_sample_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->sample = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	bpf_program__set_autoload(s->progs.gs_sample, true);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_sample_bpf__load(s);
+	if (r < 0)
+		return gs_err_set(err, r, "the kernel refused the program that takes samples: %s",
+				  strerror(-r));
+	return sample_start(k, s->progs.gs_sample, config->sample_period_ns, err);
+}
+
+static int load_user(struct kernel_side *k, const struct gs_kernel_config *config,
+		     const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_user_bpf *s = gs_user_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->user = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_programs(f, s->progs.gs_user_session, s->progs.gs_user_enter,
+			s->progs.gs_user_leave);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	return r < 0 ? r : gs_user_bpf__load(s);
 }
 
 static void *map_shared(struct bpf_map *map, bool writable)
@@ -228,8 +285,10 @@ static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *
 	k->threads = map_shared(k->cuda->maps.gs_threads, true);
 	k->cells = map_shared(k->cuda->maps.gs_cells, true);
 	k->ring = ring_buffer__new(bpf_map__fd(k->cuda->maps.gs_ring), on_event, ctx, NULL);
-	if (!k->state || !k->threads || !k->cells || !k->ring)
+	k->modes = map_shared(k->cuda->maps.gs_modes, true);
+	if (!k->state || !k->threads || !k->cells || !k->modes || !k->ring)
 		return -errno;
+	k->py_procs_fd = bpf_map__fd(k->cuda->maps.gs_py_procs);
 	k->procs_fd = bpf_map__fd(k->cuda->maps.gs_procs);
 	k->cgroup_fd = bpf_map__fd(k->cuda->maps.gs_cgroup);
 	k->free_threads_fd = bpf_map__fd(k->cuda->maps.gs_free_threads);
@@ -263,7 +322,7 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	if (r < 0)
 		gs_log(1, "the kernel refused the NCCL programs (%s): NCCL is not traced",
 		       strerror(-r));
-	if (config->scopes) {
+	if (config->scopes && options->layers >> GS_LAYER_TORCH & 1) {
 		r = load_scopes(k, options->layers, config, f, ring_bytes, err);
 		if (r < 0)
 			return r;
@@ -272,10 +331,60 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused to follow processes: %s",
 				  strerror(-r));
+	if (config->sample_period_ns)
+		r = load_sample(k, config, f, ring_bytes, err);
+	if (r < 0)
+		return r;
+	if (gs_user_set_n(options->users)) {
+		r = load_user(k, config, f, ring_bytes);
+		if (r < 0)
+			return gs_err_set(err, r,
+					  "the kernel refused the program of described "
+					  "probes: %s",
+					  strerror(-r));
+	}
 	r = map_all(k, on_event, ctx);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot map the kernel's counters: %s", strerror(-r));
 	return 0;
+}
+
+static int drop_event(void *ctx, void *data, size_t bytes)
+{
+	return 0;
+}
+
+/* Maps of its own, and small ones: nothing of it is ever seen by the run. */
+int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
+		      const struct features *f)
+{
+	struct gs_cuda_bpf *s = gs_cuda_bpf__open();
+	int r;
+
+	*k = (struct kernel_side){0};
+	libbpf_set_print(quiet);
+	if (!s)
+		return -errno;
+	k->cuda = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	fill_descriptions(s->rodata->gs_desc);
+	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter,
+			s->progs.gs_cuda_leave);
+	r = prepare_maps(s->obj, f, config, 1u << 20, NULL);
+	if (r == 0)
+		r = bpf_map__set_max_entries(s->maps.gs_threads, 8);
+	if (r == 0)
+		r = bpf_map__set_max_entries(s->maps.gs_cells, 64);
+	if (r == 0)
+		r = gs_cuda_bpf__load(s);
+	k->session[FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
+	k->enter[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
+	k->leave[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
+	if (r == 0)
+		r = map_all(k, drop_event, NULL);
+	if (r < 0)
+		kernel_unload(k);
+	return r;
 }
 
 static void unmap(void *p, struct bpf_map *map)
@@ -289,12 +398,16 @@ void kernel_unload(struct kernel_side *k)
 {
 	if (!k->cuda)
 		return;
+	sample_stop(k);
 	ring_buffer__free(k->ring);
 	unmap(k->state, k->cuda->maps.gs_state);
 	unmap(k->threads, k->cuda->maps.gs_threads);
 	unmap(k->cells, k->cuda->maps.gs_cells);
+	unmap(k->modes, k->cuda->maps.gs_modes);
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
+	gs_sample_bpf__destroy(k->sample);
+	gs_user_bpf__destroy(k->user);
 	gs_task_bpf__destroy(k->task);
 	gs_unwind_bpf__destroy(k->unwind);
 	gs_torch_bpf__destroy(k->torch);

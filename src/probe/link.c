@@ -18,8 +18,8 @@
 #include "probe/probe_int.h"
 
 int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, const char *path,
-			     const unsigned long *offsets, const uint64_t *cookies, size_t n,
-			     pid_t pid)
+			     const unsigned long *offsets, const unsigned long *ref_ctrs,
+			     const uint64_t *cookies, size_t n, pid_t pid)
 {
 	struct {
 		uint32_t prog_fd, target_fd, attach_type, flags;
@@ -30,6 +30,7 @@ int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, 
 		.attach_type = attach_type,
 		.path = (uintptr_t)path,
 		.offsets = (uintptr_t)offsets,
+		.ref_ctr_offsets = (uintptr_t)ref_ctrs,
 		.cookies = (uintptr_t)cookies,
 		.cnt = (uint32_t)n,
 		.multi_flags = flags,
@@ -40,7 +41,7 @@ int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-static int keep(struct links *links, int fd)
+int links_keep(struct links *links, int fd)
 {
 	int *fds = realloc(links->fds, (links->n + 1) * sizeof(*fds));
 
@@ -75,14 +76,14 @@ static int attach_multi(struct links *links, const struct bpf_program *prog, uns
 		offsets[i] = places[i].file_off;
 		cookies[i] = places[i].func | places[i].cookie;
 	}
-	fd = link_create_uprobe_multi(bpf_program__fd(prog), type, flags, path, offsets, cookies, n,
-				      pid);
-	return fd < 0 ? fd : keep(links, fd);
+	fd = link_create_uprobe_multi(bpf_program__fd(prog), type, flags, path, offsets, NULL,
+				      cookies, n, pid);
+	return fd < 0 ? fd : links_keep(links, fd);
 }
 
 /* Number of the uprobe event source, and nothing else of sysfs: return probes are bit 0 of config
  * since the source exists (kernel/trace/trace_event_perf.c, 4.17). */
-static int uprobe_event_type(void)
+int link_uprobe_event_type(void)
 {
 	GS_FCLOSE FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
 	int type;
@@ -106,7 +107,7 @@ static int attach_single(struct links *links, const struct bpf_program *prog, bo
 		.config1 = (uintptr_t)path,
 		.config2 = place->file_off,
 	};
-	int type = uprobe_event_type(), link;
+	int type = link_uprobe_event_type(), link;
 	GS_CLOSE int event = -1;
 
 	if (type < 0)
@@ -117,7 +118,7 @@ static int attach_single(struct links *links, const struct bpf_program *prog, bo
 	if (event < 0)
 		return -errno;
 	link = bpf_link_create(bpf_program__fd(prog), event, BPF_PERF_EVENT, &opts);
-	return link < 0 ? link : keep(links, link);
+	return link < 0 ? link : links_keep(links, link);
 }
 
 /* All places at once, both ends of the call. Links made before a failure are closed again. */

@@ -12,9 +12,10 @@
 enum { ATTACH_UPROBE_MULTI = 48, ATTACH_UPROBE_SESSION = 57 };
 enum { UPROBE_MULTI_RETURN = 1 }; /* BPF_F_UPROBE_MULTI_RETURN */
 
-/* A link descriptor (close-on-exec), or a negative errno. cookies may be NULL. pid 0: all. */
+/* A link descriptor (close-on-exec), or a negative errno. cookies and ref_ctrs (offsets of the
+ * counters of static probes, 0 none) may be NULL. pid 0: all. */
 int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, const char *path,
-			     const unsigned long *offsets, const uint64_t *cookies, size_t n,
-			     pid_t pid);
+			     const unsigned long *offsets, const unsigned long *ref_ctrs,
+			     const uint64_t *cookies, size_t n, pid_t pid);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "model/func.h"
-#include "probe/exit.h"
+#include "code/exit.h"
 #include "probe/probe_int.h"
 
 static const char *const markers[] = {"cudaLaunchKernel", "cudaMalloc",    "cuLaunchKernel",
@@ -48,7 +48,7 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 			return r;
 	}
 	s->unwind = s->operators;
-	if (!s->n && (!s->operators || o->n_globs))
+	if (!s->n && (!s->operators || o->n_globs) && !gs_user_set_n(o->users))
 		return gs_err_set(
 			err, -ENOENT,
 			"no function matches%s%s%s: `gpuscope trace --list` shows all names",

@@ -103,10 +103,16 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 		r = target_fill_maps(probe, err);
 	if (r < 0)
 		return r;
+	if (o->modes)
+		memset(probe->kernel.modes->mode, o->default_mode,
+		       sizeof(probe->kernel.modes->mode));
 	probe->before = calloc(GS_CELL_MAX, sizeof(*probe->before));
 	probe->files = files_new();
 	if (!probe->before || !probe->files)
 		return -ENOMEM;
+	r = users_new(probe, &probe->users);
+	if (r < 0)
+		return r;
 	if (gs_watch_new(&probe->watch, &watch_err) < 0)
 		gs_log(1,
 		       "no notices of newly loaded libraries (%s): processes are looked at twice a "
@@ -167,6 +173,7 @@ void gs_probe_free(struct gs_probe **ref)
 		return;
 	gs_watch_free(&probe->watch);
 	files_free(&probe->files, &links);
+	users_free(&probe->users);
 	if (probe->features.multi || links.n == 0)
 		links_close(&links);
 	else
@@ -212,6 +219,19 @@ int gs_probe_follow(struct gs_probe *probe, pid_t pid)
 	return 0;
 }
 
+int gs_probe_python(struct gs_probe *probe, pid_t pid, const struct gs_py_proc *python)
+{
+	uint32_t key = (uint32_t)pid;
+
+	if (!python) {
+		bpf_map_delete_elem(probe->kernel.py_procs_fd, &key);
+		return 0;
+	}
+	if (bpf_map_update_elem(probe->kernel.py_procs_fd, &key, python, BPF_ANY) < 0)
+		return -errno;
+	return 0;
+}
+
 struct use {
 	struct gs_probe *probe;
 	pid_t pid;
@@ -249,6 +269,7 @@ int gs_probe_attach_candidates(struct gs_probe *probe, const char *command,
 {
 	struct use u = {probe, 0};
 
+	users_attach_paths(probe);
 	return gs_library_candidates(command, environment, use_candidate, &u);
 }
 
@@ -257,6 +278,7 @@ int gs_probe_attach_running(struct gs_probe *probe)
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
 
+	users_attach_paths(probe);
 	if (!proc)
 		return -errno;
 	while ((e = readdir(proc)) != NULL) {
@@ -282,6 +304,9 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 
 	switch (notice->kind) {
 	case GS_WATCH_MAP:
+		if (probe->options.py_stack_at && strstr(notice->path, "/libpython") &&
+		    target_may_match(probe, notice->pid))
+			probe->options.on_python(probe->options.ctx, notice->pid);
 		if (!target_may_match(probe, notice->pid) ||
 		    gs_library_resolve(notice->pid, notice->path, &file) < 0)
 			return;
@@ -299,6 +324,8 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 		 * links are on the file. Names are read at once: the process may not live long. */
 		if (target_may_match(probe, notice->pid))
 			probe->options.on_process(probe->options.ctx, notice->pid);
+		if (probe->options.py_stack_at && target_may_match(probe, notice->pid))
+			probe->options.on_python(probe->options.ctx, notice->pid);
 		return;
 	}
 }
@@ -309,6 +336,11 @@ void gs_probe_watch_poll(struct gs_probe *probe)
 		gs_watch_poll(probe->watch, on_notice, probe);
 	else
 		gs_probe_attach_running(probe);
+}
+
+void gs_probe_tell_missing(struct gs_probe *probe)
+{
+	users_tell_missing(probe);
 }
 
 void gs_probe_rescan(struct gs_probe *probe)
@@ -323,6 +355,12 @@ int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler
 	probe->n_polled = 0;
 	ring_buffer__consume(probe->kernel.ring);
 	return probe->n_polled;
+}
+
+void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode)
+{
+	if (func < GS_FUNC_MAX)
+		__atomic_store_n(&probe->kernel.modes->mode[func], (uint8_t)mode, __ATOMIC_RELAXED);
 }
 
 uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause)

@@ -21,6 +21,8 @@
 #include "model/attach.h"
 #include "model/func_set.h"
 #include "model/kernel_side.h"
+#include "model/python.h"
+#include "model/user_set.h"
 
 struct gs_probe;
 
@@ -33,7 +35,7 @@ enum gs_avoid { /* kernel features not to be used although they are there: for c
 };
 
 enum gs_op_set {
-	GS_OPS_DEFAULT = 0, /* all but those that only ask for properties of a tensor */
+	GS_OPS_DEFAULT = 0, /* all but those that start no work: properties, views, memory */
 	GS_OPS_ALL,
 	GS_OPS_EACGM, /* the 24 operators of eACGM, under its names */
 };
@@ -53,9 +55,19 @@ struct gs_probe_options {
 	const char *comm;   /* processes of this name; NULL any */
 	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
+	unsigned py_stack_at;      /* enum gs_stack_at, ored: when Python stacks are taken; events
+				    * only, but for GS_AT_SAMPLE */
+	uint64_t slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
+	uint64_t sample_period_ns; /* GS_AT_SAMPLE */
+
 	uint32_t layers;          /* bit 1 << enum gs_layer; 0: CUDA and NCCL */
 	const char *const *globs; /* functions by name; none: the default set */
 	size_t n_globs;
+	struct gs_user_set *users; /* borrowed, may be NULL: probes that the user described; rows
+				    * are added */
+
+	bool modes;                /* gs_probe_set_mode() will be used */
+	enum gs_mode default_mode; /* of all functions at the start, with modes */
 
 	/* Layers whose functions are found during the run: these get their ids here. Needed with
 	 * GS_LAYER_TORCH, else NULL; outlives the probe. */
@@ -71,6 +83,9 @@ struct gs_probe_options {
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
 	/* A process that may be a followed one was born, or runs a new program. */
 	void (*on_process)(void *ctx, pid_t pid);
+	/* With py_stack_at: a process that may be a followed one may have got an interpreter: it
+	 * runs a new program, was forked or has mapped a libpython. */
+	void (*on_python)(void *ctx, pid_t pid);
 	void *ctx;
 };
 
@@ -81,6 +96,8 @@ struct gs_probe_handler {
 		     const struct gs_cell *now);
 	void (*open_call)(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			  unsigned depth, uint64_t now_mono_ns);
+	/* What the calls of a user's probe in one thread have grown by. */
+	void (*user_cell)(void *ctx, const struct gs_user_sum *sum);
 	void (*open_scope)(void *ctx, const struct gs_thread *thread, unsigned depth,
 			   uint64_t now_mono_ns); /* thread->scope[depth] */
 	void *ctx;
@@ -102,10 +119,21 @@ const char *gs_probe_engine(const struct gs_probe *probe);
 unsigned gs_probe_n_files(const struct gs_probe *probe);
 unsigned gs_probe_n_probes(const struct gs_probe *probe);
 
+/* The operators that a command would find, without tracing anything: those of every library that it
+ * may load. by_default: they are in GS_OPS_DEFAULT. Names are lent; a name comes once for each
+ * library. Negative errno, of the walk (-ENOENT: no such command). */
+typedef void (*gs_operator_fn)(void *ctx, const char *name, bool by_default, const char *path);
+int gs_probe_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
+			    void *ctx);
+
 /* --- control thread --- */
 
 /* Follow one more process. */
 int gs_probe_follow(struct gs_probe *probe, pid_t pid);
+
+/* A process runs this interpreter: its Python stacks can be read from now on. NULL: it runs none.
+ */
+int gs_probe_python(struct gs_probe *probe, pid_t pid, const struct gs_py_proc *python);
 
 /* Attach to what a process has mapped. -ESRCH: no such process. */
 int gs_probe_attach_process(struct gs_probe *probe, pid_t pid);
@@ -122,6 +150,9 @@ int gs_probe_attach_running(struct gs_probe *probe);
 int gs_probe_watch_fd(const struct gs_probe *probe);
 void gs_probe_watch_poll(struct gs_probe *probe);
 
+/* Tell (on_attach) of each described probe that no file has had so far. To be called at the end. */
+void gs_probe_tell_missing(struct gs_probe *probe);
+
 /* To be called some times a second: follows members that joined a cgroup of an old (v1) hierarchy,
  * and takes probes off files that no process has used for half a minute. */
 void gs_probe_rescan(struct gs_probe *probe);
@@ -137,6 +168,9 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *han
 /* The run is over: no further call is accounted for; the rest of the ring, the cells and the calls
  * that are still open are handed over. */
 void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *handler);
+
+/* Trace the function so from its next call on; any thread. Needs gs_probe_options.modes. */
+void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode);
 
 /* Total of a loss so far, as the kernel side counted it, or (GS_LOSS_MAPS) the watch. */
 uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause);

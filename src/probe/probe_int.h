@@ -7,7 +7,7 @@
 #include "elf/elf.h"
 #include "elf/library.h"
 #include "probe/probe.h"
-#include "probe/site.h"
+#include "code/site.h"
 #include "probe/watch.h"
 
 /* --- features.c: what this kernel and user can --- */
@@ -33,23 +33,38 @@ struct kernel_side {
 	struct gs_task_bpf *task;     /* owned; NULL when the kernel refused it */
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
+	struct gs_sample_bpf *sample; /* owned; NULL unless samples are asked for */
+	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
+	int n_timers;
+	struct gs_user_bpf *user; /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
 	/* By family; those that the way of attaching does not use are NULL. Without session and
 	 * leave: only entries are caught. */
 	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
 	/* borrowed from cuda */
-	int procs_fd, cgroup_fd, free_threads_fd, free_cells_fd, cell_of_fd;
+	int procs_fd, py_procs_fd, cgroup_fd, free_threads_fd, free_cells_fd, cell_of_fd;
 	struct ring_buffer *ring; /* owned */
 	/* Shared with the kernel side. */
 	struct gs_kernel_state *state;
 	struct gs_thread *threads;
 	struct gs_cell *cells;
+	struct gs_modes *modes;
 };
 
 int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 		const struct gs_kernel_config *config, const struct features *features,
 		ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
 void kernel_unload(struct kernel_side *k);
+
+/* --- sample.c: the timer --- */
+
+int sample_start(struct kernel_side *k, struct bpf_program *program, uint64_t period_ns,
+		 struct gs_err *err);
+void sample_stop(struct kernel_side *k);
+
+/* The programs for calls alone, for price.c. Negative errno: nothing is left. */
+int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
+		      const struct features *features);
 
 /* --- link.c: one function at a place, in the kernel --- */
 
@@ -72,6 +87,12 @@ int links_attach(struct links *links, const struct kernel_side *k, const struct 
 		 enum family family, const char *path, pid_t pid, const struct place *places,
 		 size_t n, int *status);
 void links_close(struct links *links);
+
+/* Add a link's descriptor; 0 or -ENOMEM (it is closed then). */
+int links_keep(struct links *links, int fd);
+
+/* Number of the uprobe event source, or -EOPNOTSUPP. */
+int link_uprobe_event_type(void);
 
 /* --- plan.c: which functions of a file, and where in them --- */
 
@@ -131,6 +152,36 @@ int torch_plan(struct plan *plan, const struct plan_context *context, struct gs_
 
 /* --- files.c: files with probes, and who uses them --- */
 
+/* --- user.c: probes that the user described --- */
+
+struct users; /* which files had which, and what their calls added up to */
+
+/* *ret_users NULL: there are none. */
+int users_new(struct gs_probe *probe, struct users **ret_users);
+void users_free(struct users **users);
+
+/* Attach what a file has of the described probes; links are added. How many were placed. */
+unsigned users_attach(struct gs_probe *probe, struct links *links,
+		      const struct gs_mapped_file *file, pid_t only_pid);
+
+void users_attach_paths(struct gs_probe *probe); /* to files named by their path */
+void users_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler);
+void users_tell_missing(struct gs_probe *probe);
+
+/* --- user_link.c: their links --- */
+
+struct user_place {
+	uint64_t file_off;
+	uint64_t ref_ctr_off; /* 0: none */
+	uint32_t row;         /* the cookie */
+	bool has_return;
+};
+
+/* As links_attach(). */
+unsigned user_links_attach(struct links *links, const struct kernel_side *k,
+			   const struct features *features, const char *path, pid_t pid,
+			   const struct user_place *places, size_t n, int *status);
+
 struct file_table; /* by identity (and pid, where links are made by process) */
 
 struct gs_probe {
@@ -144,6 +195,7 @@ struct gs_probe {
 	struct selection selection;
 	struct kernel_side kernel;
 	struct file_table *files;
+	struct users *users;                    /* NULL: none */
 	struct gs_watch *watch;                 /* NULL: not available */
 	struct gs_cell *before;                 /* owned: cells as handed over last */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
@@ -158,6 +210,9 @@ void files_free(struct file_table **files, struct links *ret_links);
 /* A process has this file mapped: attach when it is of interest and new. ret_new: probes were
  * placed now. */
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new);
+const char *files_reason_of(int status);
+void files_tell_failure(struct gs_probe *probe, const char *path, const char *function,
+			const char *reason, int status, uint32_t layer);
 void files_process_gone(struct gs_probe *probe, pid_t pid);
 void files_sweep(struct gs_probe *probe);
 unsigned files_count(const struct file_table *files, unsigned *ret_n_probes);

@@ -50,7 +50,11 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.events = o->events,
 		.follow = o->follow,
 		.task_storage = probe->features.task_storage,
-		.scopes = probe->selection.unwind,
+		.scopes = probe->selection.unwind || gs_user_set_n(o->users),
+		.py_stack_at = (uint8_t)o->py_stack_at,
+		.slow_scope_ns = o->slow_scope_ns,
+		.sample_period_ns = o->py_stack_at & GS_AT_SAMPLE ? o->sample_period_ns : 0,
+		.modes = o->modes,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;

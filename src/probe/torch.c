@@ -18,8 +18,8 @@
 
 #define MAX_OPERATORS (GS_FUNC_MAX - GS_FUNC_FIXED)
 
-/* More single links than these take the kernel minutes to remove (0.1 s each). */
-#define MAX_SINGLE_LINKS 64
+/* Each takes a handful of single links, and each of these takes the kernel 0.1 s to remove. */
+#define MAX_SINGLE_OPERATORS 32
 
 struct operator
 {
@@ -27,7 +27,8 @@ struct operator
 	char part[GS_TORCH_NAME_BYTES]; /* "add_Tensor"; of a span: its name */
 	char name[GS_TORCH_NAME_BYTES]; /* "add.Tensor"; "" not known yet */
 	bool is_span;
-	bool exact; /* the name is a whole schema's, not the end of a longer one's */
+	bool is_node; /* a span of which a backward pass has one for each of its nodes */
+	bool exact;   /* the name is a whole schema's, not the end of a longer one's */
 };
 
 struct operators {
@@ -81,6 +82,7 @@ static int take_symbol(void *ctx, const char *name, const struct gs_elf_symbol *
 	*op = (struct operator){.symbol = *symbol, .is_span = span != NULL};
 	if (span) {
 		snprintf(op->name, sizeof(op->name), "%s", span);
+		op->is_node = strcmp(span, "autograd::evaluate_function") == 0;
 		o->n++;
 		return 0;
 	}
@@ -131,6 +133,11 @@ static void name_rest(struct operators *o, const char *path)
 	gs_log(1, "%s: %zu operators, %u of them without a schema", path, o->n, n);
 }
 
+static void full_name(const struct operator* op, char out[GS_TORCH_NAME_BYTES + 8])
+{
+	snprintf(out, GS_TORCH_NAME_BYTES + 8, "%s%s", op->is_span ? "" : "aten::", op->name);
+}
+
 static bool is_chosen(const struct gs_probe_options *o, const struct operator* op,
 		      const char *full_name, const char **ret_name)
 {
@@ -148,15 +155,14 @@ static bool is_chosen(const struct gs_probe_options *o, const struct operator* o
 		*ret_name = op->is_span ? NULL : gs_torch_eacgm_name(op->name);
 		return *ret_name != NULL;
 	default:
-		return op->is_span || !gs_torch_is_trivial(op->name);
+		return op->is_span ? !op->is_node : !gs_torch_is_trivial(op->name);
 	}
 }
 
 static int add_chosen(struct plan *plan, const struct plan_context *c, const struct operators *o)
 {
-	unsigned room =
-		c->features->multi || c->features->session ? MAX_OPERATORS : MAX_SINGLE_LINKS;
-	size_t n_refused = 0;
+	unsigned room = c->features->multi ? MAX_OPERATORS : MAX_SINGLE_OPERATORS;
+	size_t n_refused = 0, before = plan->n;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < o->n; i++) {
@@ -165,7 +171,7 @@ static int add_chosen(struct plan *plan, const struct plan_context *c, const str
 		const char *name;
 		uint16_t id;
 
-		snprintf(full, sizeof(full), "%s%s", op->is_span ? "" : "aten::", op->name);
+		full_name(op, full);
 		if (!is_chosen(c->options, op, full, &name))
 			continue;
 		if (!room) {
@@ -179,12 +185,21 @@ static int add_chosen(struct plan *plan, const struct plan_context *c, const str
 			r = plan_add_scope(plan, c, &op->symbol, name, FAMILY_TORCH, GS_LAYER_TORCH,
 					   id);
 	}
+	if (r == 0 && plan->n == before && !n_refused) {
+		struct gs_attach a = {.path = c->path,
+				      .function = "operators",
+				      .reason = "no operator is chosen by these names",
+				      .status = -ENOENT,
+				      .layer = GS_LAYER_TORCH};
+
+		c->options->on_attach(c->options->ctx, &a);
+	}
 	if (n_refused) {
 		struct gs_attach a = {
 			.path = c->path,
 			.function = "operators",
 			.reason = "this kernel has no links for many functions (Linux 6.6), and so "
-				  "many single ones take minutes to remove: the first 64 are "
+				  "many single ones take minutes to remove: the first 32 are "
 				  "traced; choose yours with --op, or --op-set eacgm",
 			.status = -E2BIG,
 			.layer = GS_LAYER_TORCH};
@@ -194,21 +209,60 @@ static int add_chosen(struct plan *plan, const struct plan_context *c, const str
 	return r;
 }
 
+/* Empty when the file defines none. */
+static int read_operators(struct gs_elf *elf, const char *path, struct operators *o,
+			  struct gs_err *err)
+{
+	int r = 0;
+
+	if (!gs_elf_defines(elf, "_ZN2at13globalContextEv") &&
+	    !gs_elf_defines(elf, "_ZN5torch8autograd6Engine18get_default_engineEv"))
+		return 0;
+	r = gs_elf_each_symbol(elf, "_ZN", take_symbol, o, err);
+	if (r == 0 && o->n)
+		r = gs_elf_each_text(elf, ") -> ", take_text, o, err);
+	if (r == 0 && o->n)
+		name_rest(o, path);
+	return r;
+}
+
 int torch_plan(struct plan *plan, const struct plan_context *c, struct gs_err *err)
 {
 	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
-	int r = 0;
+	int r = read_operators(c->elf, c->path, &o, err);
 
-	if (!gs_elf_defines(c->elf, "_ZN2at13globalContextEv") &&
-	    !gs_elf_defines(c->elf, "_ZN5torch8autograd6Engine18get_default_engineEv"))
+	return r == 0 && o.n ? add_chosen(plan, c, &o) : r;
+}
+
+struct listing {
+	gs_operator_fn fn;
+	void *ctx;
+};
+
+static int list_file(void *ctx, const struct gs_mapped_file *file)
+{
+	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
+	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
+	const struct gs_probe_options defaults = {.op_set = GS_OPS_DEFAULT};
+	const struct listing *l = ctx;
+
+	if (gs_elf_open(file->open_path, &elf, NULL) < 0 ||
+	    read_operators(elf, file->path, &o, NULL) < 0)
 		return 0;
-	r = gs_elf_each_symbol(c->elf, "_ZN", take_symbol, &o, err);
+	for (size_t i = 0; i < o.n; i++) {
+		char full[GS_TORCH_NAME_BYTES + 8];
+		const char *name;
 
-	if (r < 0 || o.n == 0)
-		return r;
-	r = gs_elf_each_text(c->elf, ") -> ", take_text, &o, err);
-	if (r < 0)
-		return r;
-	name_rest(&o, c->path);
-	return add_chosen(plan, c, &o);
+		full_name(&o.items[i], full);
+		l->fn(l->ctx, full, is_chosen(&defaults, &o.items[i], full, &name), file->path);
+	}
+	return 0;
+}
+
+int gs_probe_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
+			    void *ctx)
+{
+	struct listing l = {fn, ctx};
+
+	return gs_library_candidates(command, environment, list_file, &l);
 }

@@ -27,8 +27,8 @@ const char *gs_torch_span(const char *symbol);
 /* eACGM's name of an operator ("add.Tensor" without namespace); NULL: not one of its 24. */
 const char *gs_torch_eacgm_name(const char *op);
 
-/* True for operators that only ask for properties of a tensor or wrap it anew: many, short, and no
- * work. */
+/* True for operators that start no work of their own: they ask for properties of a tensor, look at
+ * its memory in another way, or get memory. They are most of all calls, and short. */
 bool gs_torch_is_trivial(const char *op);
 
 /* A glob against "aten::add.Tensor", "add.Tensor", "aten::add" and "add"; op as above. For a span

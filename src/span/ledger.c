@@ -92,6 +92,12 @@ static int grow(struct ledger *l)
 	return 0;
 }
 
+static void see_peak(struct ledger_process *p, enum space space)
+{
+	if (p->live_bytes[space] > p->peak_bytes[space])
+		p->peak_bytes[space] = p->live_bytes[space];
+}
+
 int ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t pointer,
 	       uint64_t bytes)
 {
@@ -104,6 +110,7 @@ int ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t po
 	if (b->pointer) {
 		p->live_bytes[space] += bytes - b->bytes;
 		b->bytes = bytes;
+		see_peak(p, space);
 		return 0;
 	}
 	if (l->n_used >= GS_SPAN_MAX_BLOCKS)
@@ -116,6 +123,7 @@ int ledger_put(struct ledger *l, uint32_t process, enum space space, uint64_t po
 	*b = (struct block){pointer, bytes, process, space};
 	l->n_used++;
 	p->live_bytes[space] += bytes;
+	see_peak(p, space);
 	return 0;
 }
 

@@ -24,6 +24,7 @@ struct block {
 
 struct ledger_process {
 	uint64_t live_bytes[SPACE_COUNT];
+	uint64_t peak_bytes[SPACE_COUNT];
 	uint64_t told_ns[SPACE_COUNT]; /* time of the last counter */
 	/* The newest block of physical memory (cuMemCreate): ncclMemAlloc() makes one inside. */
 	uint64_t physical;

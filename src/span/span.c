@@ -12,6 +12,7 @@
 #include "span/span.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -19,9 +20,12 @@
 #include "model/func.h"
 #include "span/comm.h"
 #include "span/ledger.h"
+#include "span/sync.h"
+#include "span/torch_memory.h"
 
-#define MAX_FUNCTIONS 4096 /* ids beyond have no meaning here */
-#define FIRST_NAMES   ((1u << 16) - 2)
+#define MAX_FUNCTIONS (2 * GS_FUNC_MAX)                 /* ids beyond have no meaning here */
+#define N_NAMES       (SPACE_COUNT + TORCH_MAX_DEVICES) /* strings of our own */
+#define FIRST_NAMES   ((1u << 16) - N_NAMES)
 
 enum meaning {
 	MEANS_UNKNOWN = 0, /* not looked at, or not announced yet */
@@ -33,7 +37,12 @@ enum meaning {
 	MEANS_FREE_DEVICE,
 	MEANS_FREE_HOST,
 	MEANS_COMM_END,
+	MEANS_TORCH_ALLOC,
+	MEANS_TORCH_FREE,
+	MEANS_SYNC, /* and the kind, twice; one more: a thread's own default stream */
 };
+
+_Static_assert(MEANS_SYNC + 2 * SYNC_COUNT < 256, "a meaning is a byte");
 
 struct gs_span {
 	struct gs_sink sink;
@@ -41,14 +50,17 @@ struct gs_span {
 	struct gs_dict *dict; /* owned */
 	struct ledger ledger;
 	struct comms comms;
+	struct syncs syncs;
+	struct torch_memory torch;
 	uint64_t n_untracked;
 	uint64_t now_ns;   /* newest end of a call */
 	struct gs_buf out; /* the changed batch */
 	struct gs_buf extra;
 	size_t copied_bytes;            /* of the batch in hand, already in out */
 	bool failed;                    /* no memory for out: the batch goes on unchanged */
-	uint32_t names;                 /* string id of the first of SPACE_COUNT names */
+	uint32_t names;                 /* string id of the first of N_NAMES names */
 	bool named;                     /* they were announced */
+	uint32_t devices_named;         /* likewise, by bit: the counters of PyTorch's devices */
 	uint8_t meaning[MAX_FUNCTIONS]; /* enum meaning, by function id */
 };
 
@@ -71,6 +83,7 @@ int gs_span_new(const struct gs_sink *next, struct gs_span **ret_span)
 	s->extra = GS_BUF_INIT(SIZE_MAX / 2);
 	s->names = FIRST_NAMES;
 	comms_init(&s->comms);
+	torch_memory_init(&s->torch);
 	*ret_span = s;
 	return 0;
 }
@@ -82,7 +95,9 @@ void gs_span_free(struct gs_span **span)
 	if (!s)
 		return;
 	ledger_fini(&s->ledger);
+	torch_memory_fini(&s->torch);
 	comms_fini(&s->comms);
+	syncs_fini(&s->syncs);
 	gs_buf_fini(&s->out);
 	gs_buf_fini(&s->extra);
 	gs_dict_free(&s->dict);
@@ -128,12 +143,29 @@ static bool announce_names(struct gs_span *s)
 
 	if (s->named)
 		return true;
-	if (s->names + SPACE_COUNT > GS_DICT_MAX_ID)
+	if (s->names + N_NAMES > GS_DICT_MAX_ID)
 		return false;
 	for (uint32_t i = 0; i < SPACE_COUNT; i++)
 		if (gs_record_put_string(&s->out, s->names + i, texts[i], strlen(texts[i])) < 0)
 			return false;
 	s->named = true;
+	return true;
+}
+
+/* The name of a device's counter. */
+static bool announce_device(struct gs_span *s, uint32_t device)
+{
+	char text[sizeof(GS_SPAN_TORCH_COUNTER) + 8];
+	int n;
+
+	if (s->devices_named >> device & 1)
+		return true;
+	if (s->names + N_NAMES > GS_DICT_MAX_ID)
+		return false;
+	n = snprintf(text, sizeof(text), GS_SPAN_TORCH_COUNTER "%u", device);
+	if (gs_record_put_string(&s->out, s->names + SPACE_COUNT + device, text, (size_t)n) < 0)
+		return false;
+	s->devices_named |= 1u << device;
 	return true;
 }
 
@@ -143,8 +175,9 @@ static void make_way(struct gs_span *s, uint32_t id)
 	if (id >= GS_DICT_MAX_ID || id < s->names)
 		return;
 	while (s->names <= id)
-		s->names = (s->names + SPACE_COUNT) * 2 - SPACE_COUNT;
+		s->names = (s->names + N_NAMES) * 2 - N_NAMES;
 	s->named = false;
+	s->devices_named = 0;
 }
 
 /* Say the present value. out must hold all of the batch up to here. */
@@ -175,10 +208,18 @@ static enum meaning find_meaning(const struct gs_span *s, uint32_t function)
 {
 	const struct gs_rec_function *f = gs_dict_function(s->dict, function);
 	const char *name = f ? gs_dict_string(s->dict, f->name_str) : "";
+	enum sync_kind sync;
 	bool host;
 
 	if (!*name)
 		return MEANS_UNKNOWN;
+	if (f->layer == GS_LAYER_TORCH_MEM)
+		return f->func_class == GS_CLASS_ALLOC  ? MEANS_TORCH_ALLOC
+		       : f->func_class == GS_CLASS_FREE ? MEANS_TORCH_FREE
+							: MEANS_NOTHING;
+	sync = sync_kind_of(f->layer, f->func_class, name);
+	if (sync != SYNC_NONE)
+		return MEANS_SYNC + 2 * sync + sync_is_per_thread(name);
 	/* Every one that pins host memory says so, and no other does: cudaMallocHost,
 	 * cudaHostAlloc, cudaHostRegister, cuMemAllocHost_v2, cuMemHostAlloc, cuMemHostUnregister
 	 * ... */
@@ -240,6 +281,60 @@ static void take_free(struct gs_span *s, const struct gs_batch *batch, size_t en
 	put_counter(s, process, space, c->start_ns + c->dur_ns);
 }
 
+static void take_sync(struct gs_span *s, const struct gs_batch *batch, size_t end, uint32_t process,
+		      const struct gs_rec_call *c, unsigned kind)
+{
+	bool waited = false;
+	uint64_t flow = syncs_take(&s->syncs, process, c, kind / 2, kind % 2, &waited);
+	struct gs_rec_call *copy;
+
+	if (!flow || !gs_call_is_v2(c) || !copy_until(s, batch, end))
+		return;
+	copy = last_copied(s, &c->head);
+	copy->flow = flow;
+	if (waited)
+		copy->call_flags |= GS_CALL_WAITED;
+}
+
+/* Of PyTorch's allocator: the counter of its device, and the bytes of a free. */
+static void take_torch(struct gs_span *s, const struct gs_batch *batch, size_t end,
+		       uint32_t process, const struct gs_rec_call *c, bool is_free)
+{
+	struct torch_device *d;
+	struct gs_rec_counter *r;
+	uint64_t bytes = 0;
+
+	if (is_free)
+		d = torch_memory_free(&s->torch, process, c, &bytes);
+	else
+		d = torch_memory_alloc(&s->torch, process, c, &s->n_untracked);
+	if (!d || d->device < 0 || d->device >= TORCH_MAX_DEVICES || !copy_until(s, batch, end))
+		return;
+	if (is_free)
+		((struct gs_rec_call *)last_copied(s, &c->head))->bytes = bytes;
+	if (!announce_device(s, (uint32_t)d->device))
+		return;
+	r = gs_record_put(&s->out, GS_REC_COUNTER, sizeof(*r), 0);
+	if (!r)
+		return;
+	if (c->start_ns > d->told_ns)
+		d->told_ns = c->start_ns;
+	r->process = process;
+	r->name_str = s->names + SPACE_COUNT + (uint32_t)d->device;
+	r->time_ns = d->told_ns;
+	r->value = (int64_t)d->live_bytes;
+	r->unit = GS_UNIT_BYTES;
+}
+
+/* What is left at the end, before END. */
+static void finish_torch(struct gs_span *s, const struct gs_batch *batch, size_t begin)
+{
+	if (!s->torch.n_devices || !copy_until(s, batch, begin))
+		return;
+	if (torch_memory_finish(&s->torch, &s->ledger, &s->out) < 0)
+		s->failed = true;
+}
+
 /* A call that may mean something; end is where it ends in the batch. */
 static __attribute__((noinline)) void take_call(struct gs_span *s, const struct gs_batch *batch,
 						size_t end, const struct gs_rec_call *c)
@@ -255,11 +350,19 @@ static __attribute__((noinline)) void take_call(struct gs_span *s, const struct 
 	t = gs_dict_thread(s->dict, c->thread);
 	if (!t)
 		return;
+	if (meaning >= MEANS_SYNC) {
+		take_sync(s, batch, end, t->process, c, meaning - MEANS_SYNC);
+		return;
+	}
 	switch (meaning) {
 	case MEANS_FREE_DEVICE:
 	case MEANS_FREE_HOST:
 		take_free(s, batch, end, t->process, c,
 			  meaning == MEANS_FREE_HOST ? SPACE_HOST : SPACE_DEVICE);
+		break;
+	case MEANS_TORCH_ALLOC:
+	case MEANS_TORCH_FREE:
+		take_torch(s, batch, end, t->process, c, meaning == MEANS_TORCH_FREE);
 		break;
 	case MEANS_COMM_END:
 		comms_end(&s->comms, t->process, c->arg[0]);
@@ -293,12 +396,16 @@ static void take_comm(struct gs_span *s, const struct gs_batch *batch, size_t en
 static void take_process(struct gs_span *s, const struct gs_batch *batch, size_t end,
 			 const struct gs_rec_process *r)
 {
+	const struct gs_rec_process *before = gs_dict_process(s->dict, r->id);
 	const struct ledger_process *p;
 	uint64_t was[SPACE_COUNT];
 
-	if (!gs_dict_process(s->dict, r->id))
+	/* Or its names were not known at first. */
+	if (!before || (!before->exe_str && !before->cmdline_str))
 		return;
 	comms_end_process(&s->comms, r->id);
+	syncs_drop(&s->syncs, r->id);
+	torch_memory_drop(&s->torch, r->id);
 	p = ledger_find_process(&s->ledger, r->id);
 	if (!p)
 		return;
@@ -327,6 +434,9 @@ static __attribute__((noinline)) void take_other(struct gs_span *s, const struct
 			s->meaning[f->id] = MEANS_UNKNOWN;
 		break;
 	}
+	case GS_REC_END:
+		finish_torch(s, batch, end - r->bytes);
+		break;
 	case GS_REC_COMM:
 		take_comm(s, batch, end, (const void *)r);
 		return; /* the dictionary's own communicators are not asked for */
@@ -362,7 +472,9 @@ static int span_push(void *ctx, const struct gs_batch *batch)
 	if (!s->out.bytes && !s->failed)
 		return s->next.push(s->next.ctx, batch);
 	if (s->failed || !copy_until(s, batch, batch->bytes)) {
-		s->named = false; /* the names may have been in what is not sent */
+		/* The names may have been in what is not sent. */
+		s->named = false;
+		s->devices_named = 0;
 		return s->next.push(s->next.ctx, batch);
 	}
 	changed = (struct gs_batch){s->out.data, s->out.bytes};

@@ -1,7 +1,8 @@
 /*
  * What only a run of calls can tell: the bytes behind a freed pointer, the live memory of a
- * process, rank and size of a communicator that was split or shrunk. Takes records and passes all
- * of them on, in order, completed (bytes of a free, a communicator) and joined by COUNTER and COMM
+ * process, which call waited for which launch, rank and size of a communicator that was split or
+ * shrunk. Takes records and passes all of them on, in order, completed (bytes of a free, flow of
+ * launches and waits, a communicator) and joined by COUNTER and COMM
  * records of its own. One thread.
  *
  * push returns what next returns. The engine itself never fails: what it has no memory for, it
@@ -24,6 +25,7 @@
 
 #define GS_SPAN_DEVICE_COUNTER "CUDA device memory allocated"
 #define GS_SPAN_HOST_COUNTER   "CUDA pinned host memory"
+#define GS_SPAN_TORCH_COUNTER  "PyTorch memory of device " /* and its number */
 
 struct gs_span;
 

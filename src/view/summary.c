@@ -338,6 +338,49 @@ static int add_calls(struct build *b)
 	return table_list(b, b->all, &s->functions);
 }
 
+static int compare_uses(const void *a, const void *b)
+{
+	const struct gs_use_summary *x = a, *y = b;
+	int r = compare_u64_down(x->total_ns, y->total_ns);
+
+	return r ? r : strcmp(x->name, y->name);
+}
+
+static uint64_t use_calls(const struct view_use *u)
+{
+	return u->launches + u->copies + u->allocs + u->collectives + u->others;
+}
+
+static int add_uses(struct build *b)
+{
+	struct gs_summary *s = b->s;
+	size_t n = 0;
+
+	for (uint32_t f = 0; f < GS_VIEW_MAX_FUNCTIONS; f++)
+		n += use_calls(&b->v->funcs[f].use) != 0;
+	if (summary_array(b, n, sizeof(*s->uses), &s->uses) < 0)
+		return -ENOMEM;
+	for (uint32_t f = 0; n && f < GS_VIEW_MAX_FUNCTIONS; f++) {
+		const struct view_use *u = &b->v->funcs[f].use;
+		uint32_t id = known_function(b->v, f);
+
+		if (use_calls(u))
+			s->uses[s->n_uses++] =
+				(struct gs_use_summary){.layer = function_layer(b, id),
+							.name = function_name(b, id),
+							.launches = u->launches,
+							.copies = u->copies,
+							.allocs = u->allocs,
+							.collectives = u->collectives,
+							.others = u->others,
+							.total_ns = u->total_ns,
+							.bytes = u->bytes};
+	}
+	if (n)
+		qsort(s->uses, n, sizeof(*s->uses), compare_uses);
+	return 0;
+}
+
 static int compare_errors(const void *a, const void *b)
 {
 	const struct gs_error_count *x = a, *y = b;
@@ -523,6 +566,11 @@ static void add_session(struct build *b)
 	s->end_reason = text_of(b, b->v->ended ? b->v->end.reason_str : 0);
 	s->exit_status = b->v->ended ? b->v->end.exit_status : -1;
 	s->complete = b->v->ended;
+	s->price_ns = b->v->price_ns;
+	if (b->v->cost_last_ns > b->v->cost_first_ns)
+		s->cost_ppm = (uint64_t)(b->v->cost_sum /
+					 (double)(b->v->cost_last_ns - b->v->cost_first_ns));
+	s->cost_worst_ppm = b->v->cost_worst_ppm;
 	if (!rec)
 		return;
 	s->mode = rec->mode;
@@ -544,8 +592,9 @@ int gs_view_summary(struct gs_view *v, struct gs_summary **ret_summary)
 	if (!b->s || !b->all || !b->process || !b->thread)
 		return -ENOMEM;
 	add_session(b);
-	if (add_calls(b) < 0 || add_errors(b) < 0 || add_attached(b) < 0 || add_lost(b) < 0 ||
-	    add_open_calls(b) < 0 || add_comms(b) < 0)
+	if (add_calls(b) < 0 || add_uses(b) < 0 || add_errors(b) < 0 || add_attached(b) < 0 ||
+	    add_lost(b) < 0 || add_open_calls(b) < 0 || add_comms(b) < 0 ||
+	    gs_view_lines(v, b->s) < 0 || gs_view_add_probed(v, b->s) < 0)
 		return -ENOMEM;
 	*ret_summary = gs_take(b->s);
 	return 0;

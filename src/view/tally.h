@@ -14,6 +14,7 @@
 #include "base/map.h"
 #include "model/dict.h"
 #include "model/func.h"
+#include "model/record_stack.h"
 #include "view/view.h"
 
 struct acc {
@@ -44,8 +45,14 @@ enum func_kind {
 	FUNC_COMM_END, /* arg[0] is one that ceases to be */
 };
 
+struct view_use {
+	uint64_t launches, copies, allocs, collectives, others;
+	uint64_t total_ns, bytes;
+};
+
 struct view_func {
 	enum func_kind kind;
+	struct view_use use; /* of CUDA and NCCL, by calls under it */
 	uint64_t calls;
 	struct err_count *errs; /* owned; n_errs used, room at powers of two */
 	uint32_t n_errs;
@@ -84,6 +91,13 @@ struct array {
 	size_t n_room;
 };
 
+/* Of a described probe, by process. */
+struct view_aggregate {
+	uint32_t process, function;
+	struct gs_rec_aggregate sum; /* its head, thread and buckets unused */
+	uint64_t *hist;              /* owned; GS_HIST_N_BUCKETS */
+};
+
 struct gs_view {
 	struct gs_sink sink;
 	struct gs_dict *dict;        /* owned */
@@ -91,20 +105,45 @@ struct gs_view {
 	uint32_t n_threads;
 	struct acc *accs; /* owned; [0] is never used */
 	uint32_t n_accs, n_accs_room;
-	struct array comms;     /* struct view_comm */
-	struct gs_map comm_idx; /* comm_key() -> index into comms, the newest */
-	struct array lost;      /* struct view_lost */
-	struct array attached;  /* struct gs_rec_attach */
-	struct array open;      /* struct view_open */
-	uint64_t n_left_out;    /* records that had no place */
+	struct array comms;      /* struct view_comm */
+	struct gs_map comm_idx;  /* comm_key() -> index into comms, the newest */
+	struct array lost;       /* struct view_lost */
+	struct array attached;   /* struct gs_rec_attach */
+	struct array open;       /* struct view_open */
+	struct array aggregates; /* struct view_aggregate */
+	struct array allocators; /* struct gs_rec_allocator */
+	struct array leaks;      /* struct gs_rec_leak */
+	uint64_t n_left_out;     /* records that had no place */
 	uint64_t n_lost_calls;
+	/* What tracing cost: GS_COUNTER_COST, times the time since the one before. */
+	double cost_sum;
+	uint64_t cost_first_ns, cost_last_ns, cost_worst_ppm, price_ns;
 	uint64_t last_ns;
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
+	struct view_lines *lines;                      /* owned; of line.c, NULL until needed */
 	struct view_func funcs[GS_VIEW_MAX_FUNCTIONS]; /* by id */
 };
 
+/* Room for one more of item_bytes; returns it zeroed, or NULL at max or without memory. */
+void *gs_view_grow(struct array *a, size_t item_bytes, size_t max);
+
+/* --- probed.c: AGGREGATE, ALLOCATOR and LEAK --- */
+
+int gs_view_take_aggregate(struct gs_view *v, const struct gs_rec_aggregate *record);
+void gs_view_probed_fini(struct gs_view *v);
+
+/* 0 or -ENOMEM. */
+int gs_view_add_probed(struct gs_view *v, struct gs_summary *summary);
+
 /* Add one of a view, or a sum that is not empty, to a sum; 0 or -ENOMEM. */
 int gs_view_acc_add(struct acc *sum, const struct acc *more);
+
+/* --- line.c: 0 or -ENOMEM --- */
+
+int gs_view_line_sample(struct gs_view *view, const struct gs_rec_sample *sample);
+int gs_view_line_call(struct gs_view *view, const struct gs_rec_call *call); /* with a stack */
+int gs_view_lines(struct gs_view *view, struct gs_summary *summary);
+void gs_view_lines_free(struct gs_view *view);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/record_stack.h"
 #include "view/tally.h"
 
 static int view_push(void *ctx, const struct gs_batch *batch);
@@ -24,6 +25,7 @@ int gs_view_new(struct gs_view **ret_view)
 		gs_view_free(&v);
 		return -ENOMEM;
 	}
+	gs_dict_keep_stacks(v->dict);
 	v->sink = (struct gs_sink){.push = view_push, .ctx = v};
 	v->comm_idx = GS_MAP_INIT(GS_VIEW_MAX_COMMS);
 	v->funcs[0].kind = FUNC_PLAIN;
@@ -50,7 +52,9 @@ void gs_view_free(struct gs_view **view)
 	free(v->lost.items);
 	free(v->attached.items);
 	free(v->open.items);
+	gs_view_probed_fini(v);
 	gs_map_fini(&v->comm_idx);
+	gs_view_lines_free(v);
 	gs_dict_free(&v->dict);
 	free(v);
 	*view = NULL;
@@ -61,8 +65,7 @@ const struct gs_sink *gs_view_sink(struct gs_view *v)
 	return &v->sink;
 }
 
-/* Room for one more of item_bytes; returns it zeroed, or NULL at max or without memory. */
-static void *grow(struct array *a, size_t item_bytes, size_t max)
+void *gs_view_grow(struct array *a, size_t item_bytes, size_t max)
 {
 	void *item;
 
@@ -228,7 +231,7 @@ static struct view_comm *find_comm(struct gs_view *v, uint32_t process, uint64_t
 
 static struct view_comm *add_comm(struct gs_view *v, uint32_t process, uint64_t comm)
 {
-	struct view_comm *c = grow(&v->comms, sizeof(*c), GS_VIEW_MAX_COMMS);
+	struct view_comm *c = gs_view_grow(&v->comms, sizeof(*c), GS_VIEW_MAX_COMMS);
 
 	if (!c || gs_map_put(&v->comm_idx, comm_key(process, comm), v->comms.n - 1) < 0) {
 		v->comms.n -= c != NULL;
@@ -299,6 +302,55 @@ static enum func_kind func_kind(const struct gs_view *v, uint32_t function)
 	return FUNC_PLAIN;
 }
 
+/* The same sorts as the kernel side's (use_add() in src/bpf/cell.bpf.h). */
+static __attribute__((noinline)) void take_scope(struct gs_view *v, const struct gs_rec_call *call)
+{
+	const struct gs_rec_function *f = gs_dict_function(v->dict, call->function);
+	struct view_use *u = &func_of(v, call->scope)->use;
+
+	if (!f || (f->layer != GS_LAYER_CUDA_RUNTIME && f->layer != GS_LAYER_CUDA_DRIVER &&
+		   f->layer != GS_LAYER_NCCL))
+		return;
+	switch (f->func_class) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+		u->launches++;
+		break;
+	case GS_CLASS_COPY:
+	case GS_CLASS_MEMSET:
+		u->copies++;
+		break;
+	case GS_CLASS_ALLOC:
+		u->allocs++;
+		break;
+	case GS_CLASS_COLLECTIVE:
+	case GS_CLASS_P2P:
+		u->collectives++;
+		break;
+	default:
+		u->others++;
+	}
+	u->total_ns += call->dur_ns;
+	/* Bytes of frees are found out later, and only in a whole trace. */
+	if (!call->failed && f->func_class != GS_CLASS_FREE)
+		u->bytes += call->bytes;
+}
+
+static void take_use(struct gs_view *v, const struct gs_rec_use *r)
+{
+	struct view_use *u = &func_of(v, r->function)->use;
+
+	u->launches += r->launches;
+	u->copies += r->copies;
+	u->allocs += r->allocs;
+	u->collectives += r->collectives;
+	u->others += r->others;
+	u->total_ns += r->total_ns;
+	u->bytes += r->bytes;
+	if (r->time_ns > v->last_ns)
+		v->last_ns = r->time_ns;
+}
+
 /* A call that is not FUNC_PLAIN. */
 static __attribute__((noinline)) void take_special(struct gs_view *v, struct view_func *f,
 						   const struct gs_rec_call *call)
@@ -334,7 +386,7 @@ static __attribute__((noinline)) void take_special(struct gs_view *v, struct vie
 
 static void take_open_call(struct gs_view *v, const struct gs_rec_call *call)
 {
-	struct view_open *o = grow(&v->open, sizeof(*o), GS_VIEW_MAX_OPEN);
+	struct view_open *o = gs_view_grow(&v->open, sizeof(*o), GS_VIEW_MAX_OPEN);
 
 	if (!o) {
 		v->n_left_out++;
@@ -375,7 +427,9 @@ static inline int take_call(struct gs_view *v, const struct gs_rec_call *call)
 	}
 	if (f->kind != FUNC_PLAIN)
 		take_special(v, f, call);
-	return 0;
+	if (gs_call_scope(call))
+		take_scope(v, call);
+	return gs_call_py_stack(call) ? gs_view_line_call(v, call) : 0;
 }
 
 static int take_stats(struct gs_view *v, const struct gs_rec_stats *s)
@@ -438,7 +492,7 @@ static bool add_lost(struct gs_view *v, unsigned layer, unsigned cause, uint32_t
 			return true;
 		}
 	}
-	l = grow(&v->lost, sizeof(*l), max);
+	l = gs_view_grow(&v->lost, sizeof(*l), max);
 	if (l)
 		*l = (struct view_lost){(uint16_t)layer, (uint16_t)cause, detail_str, count};
 	return l != NULL;
@@ -476,6 +530,26 @@ static int take_entity(struct gs_view *v, const struct gs_record *r)
 	return ret == -ENOMEM ? ret : 0;
 }
 
+static void take_cost(struct gs_view *v, const struct gs_rec_counter *c)
+{
+	const char *name = gs_dict_string(v->dict, c->name_str);
+
+	if (c->value < 0)
+		return;
+	if (strcmp(name, GS_COUNTER_PRICE) == 0)
+		v->price_ns = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_COST) != 0)
+		return;
+	if (!v->cost_first_ns)
+		v->cost_first_ns = c->time_ns;
+	else if (c->time_ns > v->cost_last_ns)
+		v->cost_sum += (double)c->value * (double)(c->time_ns - v->cost_last_ns);
+	/* A moment at the end says nothing of the program. */
+	if (c->time_ns - v->cost_last_ns >= 50000000 && (uint64_t)c->value > v->cost_worst_ppm)
+		v->cost_worst_ppm = (uint64_t)c->value;
+	v->cost_last_ns = c->time_ns;
+}
+
 static int take_other(struct gs_view *v, const struct gs_record *r)
 {
 	switch (r->kind) {
@@ -483,7 +557,8 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 		take_loss(v, (const void *)r);
 		return 0;
 	case GS_REC_ATTACH: {
-		struct gs_rec_attach *a = grow(&v->attached, sizeof(*a), GS_VIEW_MAX_ATTACHED);
+		struct gs_rec_attach *a =
+			gs_view_grow(&v->attached, sizeof(*a), GS_VIEW_MAX_ATTACHED);
 
 		if (a)
 			memcpy(a, r, sizeof(*a));
@@ -491,6 +566,11 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 			v->n_left_out++;
 		return 0;
 	}
+	case GS_REC_USE:
+		take_use(v, (const void *)r);
+		return 0;
+	case GS_REC_SAMPLE:
+		return gs_view_line_sample(v, (const void *)r);
 	case GS_REC_COMM:
 		take_comm(v, (const void *)r);
 		return 0;
@@ -499,6 +579,29 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 
 		if (c->time_ns > v->last_ns)
 			v->last_ns = c->time_ns;
+		if (!c->process)
+			take_cost(v, c);
+		return 0;
+	}
+	case GS_REC_AGGREGATE:
+		return gs_view_take_aggregate(v, (const void *)r);
+	case GS_REC_ALLOCATOR: {
+		void *a = gs_view_grow(&v->allocators, sizeof(struct gs_rec_allocator),
+				       GS_VIEW_MAX_COMMS);
+
+		if (a)
+			memcpy(a, r, sizeof(struct gs_rec_allocator));
+		else
+			v->n_left_out++;
+		return 0;
+	}
+	case GS_REC_LEAK: {
+		void *l = gs_view_grow(&v->leaks, sizeof(struct gs_rec_leak), GS_VIEW_MAX_COMMS);
+
+		if (l)
+			memcpy(l, r, sizeof(struct gs_rec_leak));
+		else
+			v->n_left_out++;
 		return 0;
 	}
 	case GS_REC_END:

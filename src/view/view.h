@@ -33,6 +33,11 @@ const struct gs_sink *gs_view_sink(struct gs_view *view);
 /* Everything so far; *ret_summary is the caller's to free. 0 or -ENOMEM. */
 int gs_view_summary(struct gs_view *view, struct gs_summary **ret_summary);
 
+/* Files whose lines are passed over when a Python stack is shown as one line: patterns of
+ * fnmatch(3) instead of the usual ones (the standard library, installed packages); n 0: none. Once,
+ * before the first summary. 0 or -ENOMEM. */
+int gs_view_set_line_filter(struct gs_view *view, const char *const *globs, size_t n);
+
 /* For a live line: calls so far of a layer (0: all), and calls lost to the trace so far. Calls left
  * out because --min-duration asked so are not lost. */
 uint64_t gs_view_calls(const struct gs_view *view, unsigned layer);

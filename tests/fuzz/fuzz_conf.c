@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cmd/agent.h"
+#include "agent/agent.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -17,6 +17,21 @@ static const char *const names[] = {"main",       "f",          "ab", "cudaMallo
 
 #define N_NAMES (sizeof(names) / sizeof(names[0]))
 
+static int on_function(void *ctx, const char *name, const struct gs_elf_symbol *symbol)
+{
+	if (strlen(name) > 4095 || symbol->file_off >= *(size_t *)ctx)
+		abort();
+	return 0;
+}
+
+static int on_text(void *ctx, const char *text)
+{
+	(void)ctx;
+	if (strlen(text) > 4095 || !strstr(text, "a"))
+		abort();
+	return 0;
+}
+
 static void check_symbols(const struct gs_elf_symbol *symbols, size_t bytes)
 {
 	for (size_t i = 0; i < N_NAMES; i++) {
@@ -38,6 +53,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		abort();
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (gs_elf_open(path, &elf, &err) == 0) {
+		gs_elf_each_symbol(elf, "", on_function, &bytes, &err);
+		gs_elf_each_text(elf, "a", on_text, NULL, &err);
 		(void)gs_elf_defines(elf, "cudaMalloc");
 		if (gs_elf_find(elf, names, N_NAMES, false, symbols, &err) == 0)
 			check_symbols(symbols, bytes);

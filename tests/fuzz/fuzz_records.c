@@ -1,5 +1,6 @@
 /*
- * Records as a damaged or hostile file may hold them, through span into view and its summary.
+ * Records as a damaged or hostile file may hold them, through span into view and its summary, and
+ * into a flame graph.
  * They come in two batches and then all again.
  */
 #include <stdint.h>
@@ -7,9 +8,40 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "flame/flame.h"
 #include "replay_main.h"
 #include "span/span.h"
 #include "view/view.h"
+
+static void through_flame(const uint8_t *data, size_t bytes, enum gs_flame_by by)
+{
+	GS_CLEANUP(gs_dict_free) struct gs_dict *dict = gs_dict_new();
+	GS_CLEANUP(gs_flame_free) struct gs_flame *flame = NULL;
+	struct gs_batch b = {data, bytes};
+	const struct gs_flame_node *nodes;
+	char label[GS_FLAME_LABEL_BYTES];
+	uint64_t sum = 0;
+	uint32_t n;
+
+	if (!dict || gs_flame_new(dict, by, &flame) < 0)
+		abort();
+	gs_dict_keep_stacks(dict);
+	for (unsigned round = 0; round < 2; round++)
+		gs_records_for_each (&b, r)
+			if (gs_dict_apply(dict, r) == 0 && gs_flame_record(flame, r) < 0)
+				abort();
+	if (gs_flame_finish(flame) < 0)
+		abort();
+	nodes = gs_flame_nodes(flame, &n);
+	for (uint32_t i = 0; i < n; i++) {
+		sum += nodes[i].self;
+		if (strlen(gs_flame_label(flame, i, label)) >= sizeof(label) ||
+		    (i && nodes[i].parent >= i))
+			abort();
+	}
+	if (sum != nodes[0].total)
+		abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -38,5 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	}
 	if (gs_view_summary(view, &summary) < 0)
 		abort();
+	for (unsigned by = GS_FLAME_AUTO; by < GS_FLAME_BY_COUNT; by++)
+		through_flame(copy, bytes, by);
 	return 0;
 }

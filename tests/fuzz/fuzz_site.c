@@ -1,12 +1,14 @@
 /*
  * Any bytes as a function: byte 0 the rules (two bits) and whether a size is known, byte 1 the
- * size, the rest the code. Aborts where the answer breaks a promise of probe/site.h.
+ * size, the rest the code. Aborts where the answer breaks a promise of code/site.h.
  */
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/site.h"
+#include "code/exit.h"
+#include "code/site.h"
 #include "replay_main.h"
 
 #define REQUIRE(cond)                                                                              \
@@ -14,6 +16,21 @@
 		if (!(cond))                                                                       \
 			abort();                                                                   \
 	} while (0)
+
+static void check_exits(const uint8_t *code, size_t bytes)
+{
+	struct gs_exit exits[8];
+	int n = gs_exits_x86_64(code, bytes, exits, 8);
+
+	REQUIRE(n == -EILSEQ || n == -E2BIG || (n > 0 && n <= 8));
+	for (int i = 0; i < n; i++) {
+		REQUIRE(exits[i].offset_bytes < bytes);
+		REQUIRE(exits[i].when_taken || exits[i].when_not_taken);
+		REQUIRE(exits[i].condition < 16);
+		for (int j = 0; j < i; j++)
+			REQUIRE(exits[i].offset_bytes != exits[j].offset_bytes);
+	}
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
@@ -46,6 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 					      code_bytes - site.offset_bytes, 0, &rules);
 		REQUIRE(again.kind == GS_SITE_EMULATED || rules.nop5_is_call);
 	}
+	check_exits(code, code_bytes);
 	free(code);
 	return 0;
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "export/export.h"
+#include "render/summary.h"
 #include "text/text.h"
 #include "model/record.h"
 #include "replay_main.h"

@@ -270,7 +270,7 @@ static int make_site(const char *site)
 		"mkdir -p '%s' && cd '%s' && mkdir -p nvidia/cuda_runtime/lib "
 		"nvidia/nccl/lib torch/lib cupy.libs other && "
 		"touch nvidia/cuda_runtime/lib/libcudart.so.12 nvidia/nccl/lib/libnccl.so.2 "
-		"torch/lib/libtorch_cuda.so torch/lib/libtorch_cpu.so "
+		"torch/lib/libtorch_cuda.so torch/lib/libtorch_cpu.so torch/lib/libtorch_python.so "
 		"cupy.libs/libcudart-0a1b.so.12 other/libcudart.so.9",
 		site, site);
 }
@@ -281,7 +281,8 @@ static void assert_site(const struct visits *v, const char *site)
 	assert_visited(v, shop_path("%s/nvidia/nccl/lib/libnccl.so.2", site));
 	assert_visited(v, shop_path("%s/torch/lib/libtorch_cuda.so", site));
 	assert_visited(v, shop_path("%s/cupy.libs/libcudart-0a1b.so.12", site));
-	assert_not_visited(v, shop_path("%s/torch/lib/libtorch_cpu.so", site));
+	assert_visited(v, shop_path("%s/torch/lib/libtorch_cpu.so", site));
+	assert_not_visited(v, shop_path("%s/torch/lib/libtorch_python.so", site));
 	assert_not_visited(v, shop_path("%s/other/libcudart.so.9", site));
 }
 

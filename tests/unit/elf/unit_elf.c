@@ -307,6 +307,94 @@ static void streams_big_tables(void **state)
 
 /* ---- the rest ---- */
 
+struct visited {
+	const char *prefix;
+	size_t n;
+	bool seen[3];
+};
+
+static const char *const exported[] = {"pre_one", "pre_two", "other"};
+
+static int on_symbol(void *ctx, const char *name, const struct gs_elf_symbol *symbol)
+{
+	struct visited *v = ctx;
+
+	assert_int_equal(strncmp(name, v->prefix, strlen(v->prefix)), 0);
+	assert_true(symbol->found && symbol->dynamic && symbol->size_bytes);
+	for (size_t i = 0; i < GS_ARRAY_LEN(exported); i++)
+		v->seen[i] |= strcmp(name, exported[i]) == 0;
+	v->n++;
+	return 0;
+}
+
+static int stop(void *ctx, const char *name, const struct gs_elf_symbol *symbol)
+{
+	return ++*(int *)ctx == 2 ? 42 : 0;
+}
+
+static int on_text(void *ctx, const char *text)
+{
+	char *all = ctx;
+
+	strcat(strcat(all, text), "|");
+	return 0;
+}
+
+static void visits_all_of_a_library(void **state)
+{
+	struct visited pre = {.prefix = "pre_"}, all = {.prefix = ""};
+	struct gs_elf *elf = NULL;
+	char texts[512] = "";
+	int n = 0;
+
+	shop_write_text("each.c",
+			"int pre_one(void) { return 1; } int pre_two(void) { return 2; }\n"
+			"int other(void) { return 3; } static int pre_hidden(void) { return 4; }\n"
+			"int pre_data = 5; int (*const p)(void) = pre_hidden;\n"
+			"const char *const t[] = {\"a -> b\", \"none\", \"xa -> c\"};\n");
+	assert_true(shop_run("cc -fPIC -shared each.c -o each.so"));
+	assert_int_equal(gs_elf_open(shop_path("each.so"), &elf, NULL), 0);
+	assert_int_equal(gs_elf_each_symbol(elf, "pre_", on_symbol, &pre, NULL), 0);
+	assert_int_equal(pre.n, 2);
+	assert_true(pre.seen[0] && pre.seen[1]);
+	assert_int_equal(gs_elf_each_symbol(elf, "", on_symbol, &all, NULL), 0);
+	assert_true(all.n >= 3 && all.seen[0] && all.seen[1] && all.seen[2]);
+	assert_int_equal(gs_elf_each_symbol(elf, "", stop, &n, NULL), 42);
+	assert_int_equal(gs_elf_each_text(elf, " -> ", on_text, texts, NULL), 0);
+	assert_non_null(strstr(texts, "a -> b|"));
+	assert_non_null(strstr(texts, "xa -> c|"));
+	assert_null(strstr(texts, "none"));
+	gs_elf_close(&elf);
+}
+
+/* More names, and a longer constant section, than a window holds. */
+static void visits_all_of_a_big_library(void **state)
+{
+	struct visited v = {.prefix = "big_"};
+	struct gs_elf *elf = NULL;
+	FILE *f = fopen(shop_path("each_big.s"), "we");
+	char texts[64] = "";
+
+	assert_non_null(f);
+	for (int i = 0; i < 30000; i++)
+		fprintf(f,
+			".globl big_function_with_a_rather_long_name_%d\n"
+			".type big_function_with_a_rather_long_name_%d,@function\n"
+			"big_function_with_a_rather_long_name_%d: ret\n"
+			".size big_function_with_a_rather_long_name_%d, 1\n",
+			i, i, i, i);
+	fprintf(f, ".section .rodata\n.zero 262140\n.asciz \"over -> the edge\"\n.zero 600000\n"
+		   ".asciz \"far -> away\"\n");
+	fclose(f);
+	assert_true(shop_run("cc -shared -nostdlib each_big.s -o each_big.so"));
+	assert_int_equal(gs_elf_open(shop_path("each_big.so"), &elf, NULL), 0);
+	assert_int_equal(gs_elf_each_symbol(elf, "big_", on_symbol, &v, NULL), 0);
+	assert_int_equal(v.n, 30000);
+	assert_int_equal(gs_elf_each_text(elf, " -> ", on_text, texts, NULL), 0);
+	assert_string_equal(texts, "over -> the edge|far -> away|");
+	gs_elf_close(&elf);
+}
+
 static void reads_bytes(void **state)
 {
 	size_t bytes;
@@ -451,6 +539,8 @@ int main(void)
 		cmocka_unit_test(takes_versions_off_names),
 		cmocka_unit_test(wants_executable_code),
 		cmocka_unit_test(streams_big_tables),
+		cmocka_unit_test(visits_all_of_a_library),
+		cmocka_unit_test(visits_all_of_a_big_library),
 		cmocka_unit_test(reads_bytes),
 		cmocka_unit_test(tells_the_build_id),
 		cmocka_unit_test(passes_over_other_notes),

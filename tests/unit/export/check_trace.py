@@ -82,7 +82,12 @@ def fields(b):
     out, i = {}, 0
     while i < len(b):
         tag, i = varint(b, i)
-        need(tag & 7 in (0, 2), 'pftrace: wire type %d' % (tag & 7))
+        need(tag & 7 in (0, 1, 2), 'pftrace: wire type %d' % (tag & 7))
+        if tag & 7 == 1:
+            need(i + 8 <= len(b), 'pftrace: a number past the end')
+            out.setdefault(tag >> 3, []).append(int.from_bytes(b[i:i + 8], 'little'))
+            i += 8
+            continue
         v, i = varint(b, i)
         if tag & 7 == 2:
             need(i + v <= len(b), 'pftrace: a length past the end')

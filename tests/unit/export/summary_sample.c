@@ -144,12 +144,49 @@ static struct gs_open_call open_calls[] = {
 	{4243, 4243, GS_LAYER_CUDA_RUNTIME, "\033[2J~", "cudaDeviceSynchronize", 3400 * MS, 0},
 };
 
+static struct gs_line_stats lines[] = {
+	{
+		.file = "/home/u/model.py",
+		.function = "Block.forward",
+		.line = 61,
+		.samples = 120,
+		.sample_ns = 1212121200,
+		.total_samples = 300,
+		.total_ns = 3030303000,
+		.calls = 90,
+		.launches = 80,
+		.copies = 4,
+		.allocs = 6,
+		.bytes = 1 << 20,
+		.call_ns = 450000,
+	},
+	{
+		.file = "/home/u/a very long path to a file, "
+			"\"quoted\"/\xe4\xb8\xad\xe6\x96\x87.py",
+		.function = "caf\xc3\xa9.<locals>.<lambda>",
+		.line = 7,
+		.calls = 2,
+		.collectives = 2,
+		.bytes = 4096,
+		.call_ns = 1234,
+		.slow_ops = 3,
+		.op_ns = 9000000,
+	},
+	{.file = "<string>", .function = "", .line = 0, .total_samples = 1, .total_ns = 10101010},
+};
+
 static struct gs_comm_summary comms[] = {
 	{4242, 0, 2, 0x7f12ab34cd00, 0xfedcba9876543210, 0, "ncclCommInitRankConfig", 602,
 	 406159999488},
 	{4243, 1, 2, 0x7fe0ab34cd00, 0xfedcba9876543210, 0, "ncclCommInitRankConfig", 602,
 	 406159999488},
 	{4243, -1, -1, 0x7fe0ab350000, 0, 0x7fe0ab34cd00, "ncclCommSplit", 1, 4096},
+};
+
+static struct gs_use_summary uses[] = {
+	{GS_LAYER_TORCH, "aten::addmm", 41630, 0, 12, 0, 3, 630 * MS, 4096},
+	{GS_LAYER_TORCH, "aten::copy_", 0, 5120, 0, 0, 0, 384 * MS, 13207650304},
+	{GS_LAYER_TORCH, "autograd::evaluate_function", 0, 0, 0, 1204, 0, 66 * MS, 812319998976},
 };
 
 struct gs_summary sample_full(void)
@@ -178,8 +215,14 @@ struct gs_summary sample_full(void)
 		.n_lost = GS_ARRAY_LEN(lost),
 		.open_calls = open_calls,
 		.n_open_calls = GS_ARRAY_LEN(open_calls),
+		.uses = uses,
+		.n_uses = GS_ARRAY_LEN(uses),
 		.comms = comms,
 		.n_comms = GS_ARRAY_LEN(comms),
+		.has_python = 1,
+		.python_lines = lines,
+		.n_python_lines = GS_ARRAY_LEN(lines),
+		.python_bare_samples = 17,
 	};
 }
 
@@ -194,6 +237,7 @@ struct gs_summary sample_single(void)
 	s.mode = GS_SESSION_SUMMARY;
 	s.n_errors = s.n_attach_failures = s.n_lost = s.n_open_calls = 0;
 	s.n_comms = 1;
+	s.n_uses = 0;
 	return s;
 }
 

@@ -62,7 +62,7 @@ GS_UNUSED static struct gs_buf read_all(const char *path)
 /* One field of a message. */
 struct field {
 	unsigned number, wire;
-	uint64_t value;      /* varint */
+	uint64_t value;      /* varint, fixed64 */
 	const uint8_t *data; /* length-delimited */
 	size_t bytes;
 };
@@ -84,7 +84,13 @@ GS_UNUSED static struct field take_field(const uint8_t **p, const uint8_t *end)
 	uint64_t tag = take_varint(p, end);
 	struct field f = {.number = (unsigned)(tag >> 3), .wire = tag & 7};
 
-	assert_true(f.wire == 0 || f.wire == 2);
+	assert_true(f.wire == 0 || f.wire == 1 || f.wire == 2);
+	if (f.wire == 1) {
+		assert_true(end - *p >= 8);
+		memcpy(&f.value, *p, 8);
+		*p += 8;
+		return f;
+	}
 	f.value = take_varint(p, end);
 	if (f.wire == 2) {
 		assert_true(f.value <= (uint64_t)(end - *p));

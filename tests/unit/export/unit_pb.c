@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "export/pb.h"
+#include "text/pb.h"
 
 static uint8_t memory[65536];
 

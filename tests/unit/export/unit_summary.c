@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "export/export.h"
+#include "render/summary.h"
 #include "model/func.h"
 #include "model/record.h"
 #include "summary_sample.h"

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "export/export.h"
+#include "render/summary.h"
 #include "text/text.h"
 #include "summary_sample.h"
 

@@ -408,6 +408,7 @@ static void no_allocation_per_call(void **state)
 
 		assert_int_equal(gs_export_open(test_path(suffixes[i]), NULL, &e, NULL), 0);
 		assert_int_equal(push(e, &h), 0);
+		assert_int_equal(push(e, &c), 0); /* once for each thread */
 		before = n_allocations;
 		assert_true(before > 0);
 		for (int k = 0; k < 20; k++)

@@ -98,6 +98,7 @@ static inline void feed_take(struct fixture *x)
 	gs_feed_flush(x->feed);
 	gs_dict_free(&x->dict);
 	x->dict = gs_dict_new();
+	gs_dict_keep_stacks(x->dict);
 	x->all = (struct gs_batch){x->capture.stream.data, x->capture.stream.bytes};
 	while ((r = gs_record_next(&x->all, &offset))) {
 		const struct gs_rec_thread *t = (const void *)r;

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "model/record_stack.h"
 #include "base/clock.h"
 #include "feed_test.h"
 
@@ -147,12 +148,34 @@ static void malformed_events_are_counted(void **state)
 	assert_int_equal(feed_count(x, GS_REC_CALL), 1);
 }
 
+static void open_scopes(void **state)
+{
+	struct fixture *x = *state;
+	struct gs_thread thread = {.pid = 3, .tid = 4, .comm = "worker", .scope_depth = 2};
+	const struct gs_rec_call *c;
+
+	thread.scope[0] = (struct gs_scope){.start_ns = 100, .func = func_id("cudaMalloc")};
+	thread.scope[1] = (struct gs_scope){.start_ns = 150, .func = func_id("cudaFree")};
+	gs_feed_open_scope(x->feed, &thread, 0, 400);
+	gs_feed_open_scope(x->feed, &thread, 1, 400);
+	feed_take(x);
+	c = feed_record(x, GS_REC_CALL, 0);
+	assert_int_equal(c->call_flags, GS_CALL_UNFINISHED);
+	assert_int_equal(c->dur_ns, 300);
+	assert_int_equal(c->scope, 0);
+	c = feed_record(x, GS_REC_CALL, 1);
+	assert_int_equal(c->dur_ns, 250);
+	assert_int_equal(c->depth, 1);
+	assert_int_equal(c->scope, func_id("cudaMalloc"));
+}
+
 static void cells_are_differences(void **state)
 {
 	struct fixture *x = *state;
 	const struct gs_thread thread = {.pid = 3, .tid = 4, .comm = "worker"};
 	struct gs_cell zero = {0}, a = {0}, b;
 	const struct gs_rec_stats *s;
+	const struct gs_rec_use *use;
 	uint64_t before_ns = gs_clock_boot_ns();
 
 	a = (struct gs_cell){.thread_slot = 2,
@@ -167,8 +190,16 @@ static void cells_are_differences(void **state)
 			     .err_count = {3, 2}};
 	a.hist[0] = 1;
 	a.hist[100] = 99;
+	a.use = (struct gs_use){.launches = 3, .others = 4, .total_ns = 70, .bytes = 5};
 	gs_feed_cell(x->feed, &thread, &zero, &a);
 	feed_take(x);
+	use = feed_record(x, GS_REC_USE, 0);
+	assert_int_equal(use->function, a.func);
+	assert_int_equal(use->launches, 3);
+	assert_int_equal(use->copies, 0);
+	assert_int_equal(use->others, 4);
+	assert_int_equal(use->total_ns, 70);
+	assert_int_equal(use->bytes, 5);
 	s = feed_record(x, GS_REC_STATS, 0);
 	assert_int_equal(s->function, a.func);
 	assert_int_equal(gs_dict_thread(x->dict, s->thread)->tid, 4);
@@ -458,6 +489,7 @@ int main(void)
 		FEED_TEST(a_call_is_copied),
 		FEED_TEST(what_is_a_failure),
 		FEED_TEST(malformed_events_are_counted),
+		FEED_TEST(open_scopes),
 		FEED_TEST(cells_are_differences),
 		FEED_TEST(cells_that_wrap_rest_or_lie),
 		FEED_TEST(a_full_histogram_fits),

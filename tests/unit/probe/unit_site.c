@@ -1,6 +1,6 @@
 /* The choice of a site from bytes alone; unit_site_attach.c asks the kernel about the same. The
  * source is included for the decoder. */
-#include "probe/site.c"
+#include "code/site.c"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "probe/site.h"
+#include "code/site.h"
 
 #define N_CALLS 1000
 

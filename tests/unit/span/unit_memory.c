@@ -345,7 +345,10 @@ static void passes_all_on(void **state)
 			  ((const struct gs_rec_string *)b)->id > 60000));
 		assert_int_equal(a->kind, b->kind);
 		assert_int_equal(a->bytes, b->bytes);
-		if (a->kind != GS_REC_CALL || call->function != FREE_DEV)
+		/* A launch is the work of a stream: unit_sync.c. */
+		if (a->kind == GS_REC_CALL && call->function == LAUNCH)
+			assert_memory_equal(a, b, offsetof(struct gs_rec_call, flow));
+		else if (a->kind != GS_REC_CALL || call->function != FREE_DEV)
 			assert_memory_equal(a, b, a->bytes);
 	}
 	assert_int_equal(out, c.got.bytes);
@@ -358,7 +361,6 @@ static void unchanged_batches_are_not_copied(void **state)
 	SPAN *span = collect_span(&c);
 
 	put_world(&s);
-	put_call(&s, 1, LAUNCH, 1, 1);
 	put_mem(&s, 1, FREE_DEV, 5, 0x1000, 0);
 	push(span, &s);
 	assert_ptr_equal(c.last_data, s.buf.data);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "model/hist.h"
+#include "model/record_stack.h"
 #include "unit/view/records.h"
 #include "view/view.h"
 
@@ -296,10 +297,86 @@ static void calls_and_stats_agree(void **state)
 	}
 }
 
+/* Calls under operators, once with their scope in each and once as USE: the same table. */
+static void by_operator_agrees(void **state)
+{
+	static const struct {
+		unsigned layer, func_class;
+		bool counts_bytes;
+	} kinds[] = {{GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, true},
+		     {GS_LAYER_CUDA_DRIVER, GS_CLASS_GRAPH_LAUNCH, true},
+		     {GS_LAYER_CUDA_RUNTIME, GS_CLASS_COPY, true},
+		     {GS_LAYER_CUDA_DRIVER, GS_CLASS_MEMSET, true},
+		     {GS_LAYER_CUDA_RUNTIME, GS_CLASS_ALLOC, true},
+		     {GS_LAYER_NCCL, GS_CLASS_COLLECTIVE, true},
+		     {GS_LAYER_NCCL, GS_CLASS_P2P, true},
+		     {GS_LAYER_CUDA_RUNTIME, GS_CLASS_FREE, false},
+		     {GS_LAYER_CUDA_RUNTIME, GS_CLASS_SYNC, true}};
+	STREAM s = STREAM_INIT;
+	struct gs_rec_use *u;
+
+	for (int as_use = 0; as_use < 2; as_use++) {
+		VIEW *v = NULL;
+		SUMMARY *sum = NULL;
+		uint64_t ns = 0, bytes = 0;
+
+		assert_int_equal(gs_view_new(&v), 0);
+		put_process(&s, 1, 1001, "p");
+		put_thread(&s, 1, 1, 1001, "t");
+		put_function(&s, 700, GS_LAYER_TORCH, GS_CLASS_OPERATOR, "aten::mm");
+		put_function(&s, 701, GS_LAYER_TORCH, GS_CLASS_OPERATOR, "aten::linear");
+		for (uint32_t k = 0; k < GS_ARRAY_LEN(kinds); k++)
+			put_function(&s, 1 + k, kinds[k].layer, kinds[k].func_class, "f");
+		for (uint32_t k = 0; k < GS_ARRAY_LEN(kinds); k++) {
+			for (uint32_t n = 0; n < k + 2; n++) {
+				struct gs_rec_call *c;
+
+				ns += 100 + n;
+				bytes += kinds[k].counts_bytes && n ? 10 + k : 0;
+				if (as_use)
+					continue;
+				c = put_call(&s, 1, 1 + k, 1000, 100 + n);
+				c->scope = 700;
+				c->bytes = 10 + k;
+				c->failed = n == 0;
+				c->ret = n == 0;
+			}
+		}
+		/* An operator inside another is none of its calls. */
+		if (!as_use)
+			put_call(&s, 1, 700, 1000, 5)->scope = 701;
+		for (int half = 0; half < 2 && as_use; half++) {
+			u = put_record(&s, GS_REC_USE, sizeof(*u), 0);
+			u->thread = 1;
+			u->function = 700;
+			u->launches = half ? 2 : 3;
+			u->copies = half ? 4 : 5;
+			u->allocs = half ? 6 : 0;
+			u->collectives = half ? 8 : 7;
+			u->others = half ? 10 : 9;
+			u->total_ns = half ? ns - 7 : 7;
+			u->bytes = half ? bytes : 0;
+		}
+		assert_int_equal(stream_push(&s, gs_view_sink(v)), 0);
+		assert_int_equal(gs_view_summary(v, &sum), 0);
+		assert_int_equal(sum->n_uses, 1);
+		assert_string_equal(sum->uses[0].name, "aten::mm");
+		assert_int_equal(sum->uses[0].layer, GS_LAYER_TORCH);
+		assert_int_equal(sum->uses[0].launches, 5);
+		assert_int_equal(sum->uses[0].copies, 9);
+		assert_int_equal(sum->uses[0].allocs, 6);
+		assert_int_equal(sum->uses[0].collectives, 15);
+		assert_int_equal(sum->uses[0].others, 19);
+		assert_int_equal(sum->uses[0].total_ns, ns);
+		assert_int_equal(sum->uses[0].bytes, bytes);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(totals_are_exact),
+		cmocka_unit_test(by_operator_agrees),
 		cmocka_unit_test(calls_and_stats_agree),
 	};
 

@@ -1,0 +1,500 @@
+/*
+ * gpuscope agent: reads the GPUs of this node for as long as it runs and serves what it read. This
+ * file is the loop and its signals:
+ *
+ *   SIGHUP   read the configuration again (a bad one is told and the old one stays)
+ *   SIGUSR1  let go of the driver, so that a GPU can be reset or divided; SIGUSR2 take it up again
+ *   SIGTERM, SIGINT  end
+ */
+#include <argp.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "agent/agent.h"
+#include "cmd/cmd.h"
+
+#define CONF_PATH "/etc/gpuscope/agent.yaml"
+
+enum { OPT_PRINT = 256, OPT_CHECK, OPT_LISTEN, OPT_COMPAT, OPT_INTERVAL, OPT_FOREGROUND };
+
+struct agent_options {
+	const char *path; /* NULL: CONF_PATH when it is there */
+	bool print, check;
+	const char *listen, *compat, *interval; /* win over the file; NULL: not given */
+};
+
+struct agent {
+	const struct agent_options *options;
+	struct agent_state state;
+	struct gs_gpu *gpu;
+	struct gs_http *http;
+	int signal_fd;
+	bool ending, released;
+	bool told_start;
+	uint32_t told_state; /* of the driver */
+	uint64_t watchdog_ns, watchdog_next_ns;
+};
+
+/* --- configuration --- */
+
+static int apply_option(const char *section, const char *key, const char *value,
+			struct agent_conf *conf, struct gs_err *err)
+{
+	char text[512];
+
+	/* The same parser as for the file, over one line of YAML. */
+	struct agent_conf parsed;
+	int r;
+
+	snprintf(text, sizeof(text), "{%s: {%s: \"%s\"}}", section, key, value);
+	r = strpbrk(value, "\"\\\n") ? -EINVAL
+				     : gs_conf_parse(&agent_conf_schema, "options", text,
+						     strlen(text), &parsed, err);
+	if (r < 0)
+		return r == -ENOMEM
+			       ? r
+			       : gs_err_set(err, -EINVAL, "--%s does not take \"%s\"", key, value);
+	if (strcmp(key, "listen") == 0)
+		memcpy(conf->http.listen, parsed.http.listen, sizeof(conf->http.listen));
+	else if (strcmp(key, "compat") == 0)
+		conf->metrics.names = parsed.metrics.names;
+	else
+		conf->sampling.interval_ns = parsed.sampling.interval_ns;
+	return 0;
+}
+
+/* The configuration as it is to be used. */
+static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf, struct gs_err *err)
+{
+	struct agent_conf conf;
+	int r = 0;
+
+	if (o->path || access(CONF_PATH, F_OK) == 0)
+		r = gs_conf_load(&agent_conf_schema, o->path ? o->path : CONF_PATH, &conf, err);
+	else
+		gs_conf_defaults(&agent_conf_schema, &conf);
+	if (r == 0 && o->listen)
+		r = apply_option("http", "listen", o->listen, &conf, err);
+	if (r == 0 && o->compat)
+		r = apply_option("metrics", "compat", o->compat, &conf, err);
+	if (r == 0 && o->interval)
+		r = apply_option("sampling", "interval", o->interval, &conf, err);
+	if (r < 0)
+		return r;
+	agent_conf_resolve(&conf);
+	if (!conf.metrics.hostname[0])
+		(void)gethostname(conf.metrics.hostname, sizeof(conf.metrics.hostname) - 1);
+	*ret_conf = conf;
+	return 0;
+}
+
+static struct gs_http_options http_options(struct agent_conf *c, struct agent_state *state)
+{
+	return (struct gs_http_options){
+		.size = sizeof(struct gs_http_options),
+		.listen = c->http.listen,
+		.tls_cert = c->http.tls_cert,
+		.tls_key = c->http.tls_key,
+		.tls_client_ca = c->http.tls_client_ca,
+		.token_file = c->http.token_file,
+		.basic_file = c->http.basic_auth_file,
+		.max_connections = (unsigned)c->http.max_connections,
+		.timeout_ns = c->http.timeout_ns,
+		.routes = agent_routes,
+		.n_routes = agent_n_routes,
+		.ctx = state,
+	};
+}
+
+static int open_gpu(struct agent *a, const struct agent_conf *c, struct gs_gpu **ret_gpu,
+		    struct gs_err *err)
+{
+	struct gs_gpu_options o = {
+		.size = sizeof(o),
+		.nvml_path = c->gpu.library[0] ? c->gpu.library : NULL,
+		.hang_ns = c->gpu.hang_ns,
+		.accounting = c->gpu.accounting,
+		/* The schedule tells when health is read; the room must not find it too early. */
+		.slow_ns = c->group[AGENT_HEALTH].interval_ns * 3 / 4,
+	};
+
+	for (int i = 0; i < AGENT_GROUPS; i++)
+		if (c->group[i].enabled)
+			o.groups |= agent_group_bit[i];
+	o.groups |= c->sampling.events ? GS_GPU_READ_EVENTS : 0;
+	if (!o.groups) /* 0 would be all */
+		o.groups = GS_GPU_READ_BASIC;
+	return gs_gpu_open(&o, ret_gpu, err);
+}
+
+/* What the GPU room was opened with; another value needs it opened again. */
+static bool same_gpu_options(const struct agent_conf *a, const struct agent_conf *b)
+{
+	bool same = strcmp(a->gpu.library, b->gpu.library) == 0 &&
+		    a->gpu.hang_ns == b->gpu.hang_ns && a->gpu.accounting == b->gpu.accounting &&
+		    a->sampling.events == b->sampling.events &&
+		    a->group[AGENT_HEALTH].interval_ns == b->group[AGENT_HEALTH].interval_ns;
+
+	for (int i = 0; i < AGENT_GROUPS; i++)
+		same &= a->group[i].enabled == b->group[i].enabled;
+	return same;
+}
+
+static int reload(struct agent *a, struct gs_err *err)
+{
+	struct gs_gpu *gpu = NULL;
+	struct gs_http_options o;
+	struct agent_conf conf;
+	int r = read_conf(a->options, &conf, err);
+
+	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
+		r = open_gpu(a, &conf, &gpu, err);
+	if (r == 0) {
+		o = http_options(&conf, &a->state);
+		r = gs_http_reload(a->http, &o, err);
+	}
+	if (r < 0) {
+		gs_gpu_close(&gpu);
+		return r;
+	}
+	if (gpu) {
+		gs_gpu_close(&a->gpu);
+		a->gpu = gpu;
+		/* Who let go of the driver has not asked for it back. */
+		if (a->released)
+			gs_gpu_release(a->gpu);
+	}
+	pthread_mutex_lock(&a->state.lock);
+	if (gpu) /* a group that is off now shall not keep its last reading for ever */
+		gs_gpu_snapshot_free(&a->state.latest);
+	a->state.conf = conf;
+	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
+	pthread_mutex_unlock(&a->state.lock);
+	return 0;
+}
+
+/* --- messages --- */
+
+static void where_text(const struct agent *a, char *out, size_t bytes)
+{
+	const struct agent_conf *c = &a->state.conf;
+	bool tls = c->http.tls_cert[0], token = c->http.token_file[0],
+	     basic = c->http.basic_auth_file[0];
+
+	snprintf(out, bytes, "http%s://%s/metrics (%s, %s)", tls ? "s" : "",
+		 gs_http_address(a->http),
+		 !tls                       ? "no TLS"
+		 : c->http.tls_client_ca[0] ? "TLS with client certificates"
+					    : "TLS",
+		 token && basic ? "token or password"
+		 : token        ? "token"
+		 : basic        ? "password"
+				: "no authorization");
+}
+
+/* One line at the start, and one whenever the driver's state changes. */
+static void tell(struct agent *a, const struct gs_gpu_snapshot *s)
+{
+	char where[400], interval[GS_FMT_BYTES];
+
+	if (!a->told_start) {
+		where_text(a, where, sizeof(where));
+		gs_say("agent: %u GPUs, read every %s, served at %s%s%s", s->n_gpus,
+		       gs_fmt_ns(interval, a->state.conf.sampling.interval_ns), where,
+		       s->state == GS_GPU_STATE_OK ? "" : "; ",
+		       s->state == GS_GPU_STATE_OK ? ""
+		       : s->state_text[0]          ? s->state_text
+						   : gs_gpu_state_name(s->state));
+	} else if (s->state != a->told_state) {
+		gs_say("agent: GPUs: %s%s%s, %u GPUs", gs_gpu_state_name(s->state),
+		       s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
+	}
+	for (uint32_t i = 0; i < s->n_events; i++)
+		if (s->event[i].xid)
+			gs_say("agent: XID %u on %s: %s", s->event[i].xid, s->event[i].pci_bus_id,
+			       s->event[i].text);
+	a->told_start = true;
+	a->told_state = s->state;
+}
+
+/* --- the loop --- */
+
+static void handle_reload(struct agent *a)
+{
+	struct gs_err err = {{0}};
+	char text[96], where[400];
+	int r;
+
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
+		 (unsigned long long)gs_clock_mono_ns() / 1000);
+	notify_send(text);
+	r = reload(a, &err);
+	pthread_mutex_lock(&a->state.lock);
+	a->state.last_reload_ok = r == 0;
+	a->state.reloads_ok += r == 0;
+	a->state.reloads_failed += r < 0;
+	pthread_mutex_unlock(&a->state.lock);
+	where_text(a, where, sizeof(where));
+	if (r < 0)
+		gs_say("agent: the old configuration stays in use: %s", gs_err_text(&err, r));
+	else
+		gs_say("agent: configuration read again; served at %s", where);
+	notify_send("READY=1");
+}
+
+static void handle_signals(struct agent *a)
+{
+	struct signalfd_siginfo si;
+
+	while (read(a->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		switch (si.ssi_signo) {
+		case SIGHUP:
+			handle_reload(a);
+			break;
+		case SIGUSR1:
+			gs_gpu_release(a->gpu);
+			a->released = true;
+			gs_say("agent: the driver is let go; SIGUSR2 takes it up again");
+			break;
+		case SIGUSR2:
+			gs_gpu_resume(a->gpu);
+			a->released = false;
+			gs_say("agent: the driver is taken up again");
+			break;
+		default:
+			a->ending = true;
+		}
+	}
+}
+
+/* Read the groups that are due. */
+static int sample(struct agent *a)
+{
+	struct gs_gpu_snapshot *s = NULL;
+	unsigned groups;
+	int r;
+
+	pthread_mutex_lock(&a->state.lock);
+	groups = agent_schedule_take(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
+	pthread_mutex_unlock(&a->state.lock);
+	if (!groups)
+		return 0;
+	r = gs_gpu_read_groups(a->gpu, groups, &s);
+	if (r < 0)
+		return r;
+	tell(a, s);
+	agent_state_put(&a->state, &s, groups);
+	return 0;
+}
+
+static void feed_watchdog(struct agent *a, uint64_t now)
+{
+	if (!a->watchdog_ns || now < a->watchdog_next_ns)
+		return;
+	/* An agent whose server is stuck is as good as dead: let systemd see it. */
+	if (gs_http_answers(a->http))
+		notify_send("WATCHDOG=1");
+	a->watchdog_next_ns = now + a->watchdog_ns;
+}
+
+static int loop(struct agent *a)
+{
+	bool ready = false;
+	int r = 0;
+
+	while (!a->ending && r == 0) {
+		struct pollfd fd = {a->signal_fd, POLLIN, 0};
+		uint64_t now = gs_clock_mono_ns();
+		uint64_t next = agent_schedule_next(&a->state.schedule, &a->state.conf);
+		struct timespec wait;
+
+		if (a->watchdog_ns && a->watchdog_next_ns < next)
+			next = a->watchdog_next_ns;
+		if (next > now + 3600000000000ULL)
+			next = now + 3600000000000ULL;
+		wait.tv_sec = next > now ? (time_t)((next - now) / 1000000000) : 0;
+		wait.tv_nsec = next > now ? (long)((next - now) % 1000000000) : 0;
+		if (ppoll(&fd, 1, &wait, NULL) > 0)
+			handle_signals(a);
+		if (a->ending)
+			break;
+		r = sample(a);
+		if (r < 0)
+			gs_say("agent: cannot read the GPUs: %s", strerror(-r));
+		if (!ready && r == 0)
+			notify_send("READY=1");
+		ready = true;
+		feed_watchdog(a, gs_clock_mono_ns());
+	}
+	return r;
+}
+
+static int start(struct agent *a, struct gs_err *err)
+{
+	struct gs_http_options o = http_options(&a->state.conf, &a->state);
+	sigset_t set;
+	int r;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	/* Before the threads start, so that all have them blocked. */
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (a->signal_fd < 0)
+		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
+	r = gs_http_start(&o, &a->http, err);
+	if (r == 0)
+		r = open_gpu(a, &a->state.conf, &a->gpu, err);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&a->state.lock);
+	a->state.http = a->http;
+	agent_schedule_init(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
+	pthread_mutex_unlock(&a->state.lock);
+	a->watchdog_ns = notify_watchdog_ns();
+	a->watchdog_next_ns = gs_clock_mono_ns() + a->watchdog_ns;
+	return 0;
+}
+
+static int run(const struct agent_options *o, const struct agent_conf *conf)
+{
+	struct agent a = {.options = o, .signal_fd = -1};
+	struct gs_err err = {{0}};
+	int r = agent_state_init(&a.state, conf);
+
+	if (r < 0) {
+		gs_say("agent: %s", strerror(-r));
+		return GS_EXIT_FAILED;
+	}
+	r = start(&a, &err);
+	if (r < 0)
+		gs_say("agent: %s", gs_err_text(&err, r));
+	else
+		r = loop(&a);
+	notify_send("STOPPING=1");
+	gs_http_stop(&a.http);
+	gs_gpu_close(&a.gpu);
+	gs_close_p(&a.signal_fd);
+	agent_state_fini(&a.state);
+	return r < 0 ? gs_exit_status_of(r) : GS_EXIT_DONE;
+}
+
+static int print_defaults(void)
+{
+	struct gs_buf out = GS_BUF_INIT(1 << 20);
+	int r = gs_conf_print(&agent_conf_schema, &out);
+
+	if (r == 0 && (fwrite(out.data, 1, out.bytes, stdout) != out.bytes || fflush(stdout) != 0))
+		r = -errno;
+	gs_buf_fini(&out);
+	if (r < 0)
+		gs_say("agent: cannot print: %s", strerror(-r));
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
+/* --- options --- */
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct agent_options *o = state->input;
+
+	switch (key) {
+	case 'c':
+		o->path = arg;
+		return 0;
+	case OPT_PRINT:
+		o->print = true;
+		return 0;
+	case OPT_CHECK:
+		o->check = true;
+		return 0;
+	case OPT_LISTEN:
+		o->listen = arg;
+		return 0;
+	case OPT_COMPAT:
+		o->compat = arg;
+		return 0;
+	case OPT_INTERVAL:
+		o->interval = arg;
+		return 0;
+	case OPT_FOREGROUND:
+		return 0; /* it always is */
+	case 'v':
+		gs_log_set_level(gs_log_level() + 1);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "what is \"%s\"?", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int gs_cmd_agent(int argc, char **argv)
+{
+	static const struct argp_option option_table[] = {
+		{"config", 'c', "FILE", 0, "configuration (default " CONF_PATH ", if it is there)",
+		 0},
+		{"check-config", OPT_CHECK, NULL, 0, "only check the configuration", 0},
+		{"print-config", OPT_PRINT, NULL, 0, "print the default configuration, commented",
+		 0},
+		{"listen", OPT_LISTEN, "HOST:PORT", 0, "instead of http.listen", 0},
+		{"compat", OPT_COMPAT, "NAMES", 0,
+		 "names of metrics: native, dcgm, dcgm-new; instead of metrics.compat", 0},
+		{"interval", OPT_INTERVAL, "TIME", 0,
+		 "between two samples, 100ms to 1h; instead of sampling.interval", 0},
+		{"foreground", OPT_FOREGROUND, NULL, 0,
+		 "stay in the foreground, which it always does", 0},
+		{"verbose", 'v', NULL, 0, "tell what is done; -vv more", 0},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = option_table,
+		.parser = parse,
+		.help_filter = gs_cmd_help_filter,
+		.doc = "Reads the GPUs of this node and serves what it reads to Prometheus.\v"
+		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "
+		       "reset a "
+		       "GPU), SIGUSR2 takes it up again.\n\n"
+		       "Exit status: 0 ended by SIGTERM or SIGINT, 1 failed, 2 wrong usage or "
+		       "configuration, 3 not permitted.",
+	};
+	struct agent_options o = {0};
+	struct gs_err err = {{0}};
+	struct agent_conf conf;
+	int r;
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
+		return GS_EXIT_USAGE;
+	if (o.print)
+		return print_defaults();
+	r = read_conf(&o, &conf, &err);
+	if (r < 0) {
+		gs_say("agent: %s", gs_err_text(&err, r));
+		return r == -EINVAL ? GS_EXIT_USAGE : gs_exit_status_of(r);
+	}
+	if (o.check) {
+		struct gs_http_options ho = http_options(&conf, NULL);
+
+		r = gs_http_check(&ho, &err);
+		if (r < 0) {
+			gs_say("agent: %s", gs_err_text(&err, r));
+			return GS_EXIT_USAGE;
+		}
+		printf("%s: ok\n", o.path ? o.path : CONF_PATH);
+		return GS_EXIT_DONE;
+	}
+	return run(&o, &conf);
+}

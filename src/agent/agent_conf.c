@@ -1,0 +1,271 @@
+/* The agent's configuration: tables, of which src/base/conf makes the parser and the default file.
+ */
+#include <string.h>
+
+#include "agent/agent.h"
+
+#define MS 1000000LL
+#define S  (1000 * MS)
+#define H  (3600 * S)
+
+#define SHORTEST_NS (100 * MS) /* NVML's own values do not change more often */
+
+const char *const agent_group_name[AGENT_GROUPS] = {"basic", "processes", "gpm", "links", "health"};
+const unsigned agent_group_bit[AGENT_GROUPS] = {GS_GPU_READ_BASIC, GS_GPU_READ_PROCESSES,
+						GS_GPU_READ_GPM, GS_GPU_READ_LINKS,
+						GS_GPU_READ_HEALTH};
+
+static const char *const names_choices[] = {"native", "dcgm", "dcgm-new", NULL};
+
+#define AT(section, field) offsetof(__typeof__(((struct agent_conf *)0)->section), field)
+
+static const struct gs_conf_key sampling_keys[] = {
+	{.name = "interval",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(sampling, interval_ns),
+	 .preset = "1s",
+	 .comment = "How often a group of values is read that has no interval of its own.",
+	 .min = SHORTEST_NS,
+	 .max = H},
+	{.name = "events",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(sampling, events),
+	 .preset = "true",
+	 .comment = "Watch for XID errors, in the driver and in the kernel's log."},
+};
+
+#define GROUP_KEYS(variable, preset_interval)                                                      \
+	static const struct gs_conf_key variable[] = {                                             \
+		{.name = "enabled",                                                                \
+		 .kind = GS_CONF_BOOL,                                                             \
+		 .offset = offsetof(struct agent_group_conf, enabled),                             \
+		 .preset = "true",                                                                 \
+		 .comment = "A group that is off is not read."},                                   \
+		{.name = "interval",                                                               \
+		 .kind = GS_CONF_DURATION,                                                         \
+		 .offset = offsetof(struct agent_group_conf, interval_ns),                         \
+		 .preset = preset_interval,                                                        \
+		 .comment = "How often it is read; 0: as sampling.interval.",                      \
+		 .max = H},                                                                        \
+		{.name = "max_interval",                                                           \
+		 .kind = GS_CONF_DURATION,                                                         \
+		 .offset = offsetof(struct agent_group_conf, max_interval_ns),                     \
+		 .preset = "0",                                                                    \
+		 .comment = "As long as no value changes by the threshold the interval doubles "   \
+			    "up to "                                                               \
+			    "this;\nthe first change brings it back. 0: it never grows.",          \
+		 .max = H},                                                                        \
+		{.name = "threshold",                                                              \
+		 .kind = GS_CONF_RATIO,                                                            \
+		 .offset = offsetof(struct agent_group_conf, threshold_ratio),                     \
+		 .preset = "1%",                                                                   \
+		 .comment =                                                                        \
+			 "The change of a value, relative to what it was, that counts as one."},   \
+	}
+
+GROUP_KEYS(group_keys, "0");
+GROUP_KEYS(links_keys, "5s");
+GROUP_KEYS(health_keys, "30s");
+
+static const struct gs_conf_key gpu_keys[] = {
+	{.name = "library",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(gpu, library),
+	 .preset = "",
+	 .comment = "Path of libnvidia-ml.so.1; empty: where the system finds it.",
+	 .bytes = sizeof(((struct agent_conf *)0)->gpu.library)},
+	{.name = "hang",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(gpu, hang_ns),
+	 .preset = "5s",
+	 .comment = "A call of the driver that lasts longer is given up; values are then missing.",
+	 .min = 100 * MS,
+	 .max = 60 * S},
+	{.name = "accounting",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(gpu, accounting),
+	 .preset = "false",
+	 .comment = "Ask the driver for processes that came and went between two samples."},
+};
+
+static const struct gs_conf_key http_keys[] = {
+	{.name = "listen",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(http, listen),
+	 .preset = "127.0.0.1:14780",
+	 .comment = "HOST:PORT, [IPv6]:PORT, or *:PORT for all addresses. Without TLS and a token "
+		    "leave "
+		    "it on\nthe loopback: who can connect sees names of processes and users.",
+	 .bytes = sizeof(((struct agent_conf *)0)->http.listen),
+	 .valid = gs_http_listen_valid,
+	 .expects = "an address as 127.0.0.1:14780, [::1]:14780 or *:14780"},
+	{.name = "tls_cert",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(http, tls_cert),
+	 .preset = "",
+	 .comment =
+		 "Certificate (with its chain) and key in PEM; both or none. Read again on reload.",
+	 .bytes = 256},
+	{.name = "tls_key",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(http, tls_key),
+	 .preset = "",
+	 .comment = "",
+	 .bytes = 256},
+	{.name = "tls_client_ca",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(http, tls_client_ca),
+	 .preset = "",
+	 .comment = "Only clients with a certificate signed by one of these may connect.",
+	 .bytes = 256},
+	{.name = "token_file",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(http, token_file),
+	 .preset = "",
+	 .comment = "A file with bearer tokens, one on each line. /healthz and /readyz need none.",
+	 .bytes = 256},
+	{.name = "basic_auth_file",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(http, basic_auth_file),
+	 .preset = "",
+	 .comment = "A file with USER:PASSWORD on each line. Neither file may be readable by "
+		    "everyone.",
+	 .bytes = 256},
+	{.name = "max_connections",
+	 .kind = GS_CONF_NUMBER,
+	 .offset = AT(http, max_connections),
+	 .preset = "64",
+	 .comment = "At this many, idle ones are closed for new ones, then new ones are refused.",
+	 .min = 1,
+	 .max = 4096},
+	{.name = "timeout",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(http, timeout_ns),
+	 .preset = "10s",
+	 .comment = "For a client to send its request, and to take the answer.",
+	 .min = 100 * MS,
+	 .max = 300 * S},
+};
+
+static const struct gs_conf_key metrics_keys[] = {
+	{.name = "compat",
+	 .kind = GS_CONF_CHOICE,
+	 .offset = AT(metrics, names),
+	 .preset = "native",
+	 .comment = "Names, labels and units of GPU metrics: gpuscope's own, those of "
+		    "dcgm-exporter up to "
+		    "4.8\n(%, MiB, mJ, MHz), or those of DCGM 4.7 and newer in base units. With "
+		    "the last "
+		    "two,\ndashboards made for dcgm-exporter work.",
+	 .choices = names_choices},
+	{.name = "processes",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(metrics, processes),
+	 .preset = "true",
+	 .comment = "Series for each process on a GPU (native names only)."},
+	{.name = "max_processes",
+	 .kind = GS_CONF_NUMBER,
+	 .offset = AT(metrics, max_processes),
+	 .preset = "128",
+	 .comment = "At most so many processes in one scrape, those with most memory; the rest is "
+		    "counted in\ngpuscope_agent_processes_dropped_total.",
+	 .min = 0,
+	 .max = 10000},
+	{.name = "links",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(metrics, links),
+	 .preset = "false",
+	 .comment = "Series for each NVLink beside their sums (native names only)."},
+	{.name = "timestamps",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(metrics, timestamps),
+	 .preset = "false",
+	 .comment =
+		 "Give each line the time at which its GPU was read. Prometheus then cannot tell "
+		 "that a series\nended; gpuscope_gpu_sample_timestamp_seconds is there in any "
+		 "case."},
+	{.name = "hostname",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(metrics, hostname),
+	 .preset = "",
+	 .comment = "The label Hostname of the dcgm names; empty: that of the machine.",
+	 .bytes = 256},
+};
+
+#define SECTION(name_, comment_, field, table)                                                     \
+	{                                                                                          \
+		.name = name_, .comment = comment_, .offset = offsetof(struct agent_conf, field),  \
+		.keys = table, .n_keys = GS_ARRAY_LEN(table)                                       \
+	}
+
+static const struct gs_conf_section sections[] = {
+	SECTION("sampling", "When values are read.", sampling, sampling_keys),
+	SECTION("sampling.basic",
+		"Utilisation, memory, temperature, power, energy, clocks, throttling.",
+		group[AGENT_BASIC], group_keys),
+	SECTION("sampling.processes", "Processes on each GPU.", group[AGENT_PROCESSES], group_keys),
+	SECTION("sampling.gpm", "SM, tensor, DRAM activity and the like (Hopper and newer).",
+		group[AGENT_GPM], group_keys),
+	SECTION("sampling.links", "NVLink.", group[AGENT_LINKS], links_keys),
+	SECTION("sampling.health", "ECC, row remaps, PCIe link, limits.", group[AGENT_HEALTH],
+		health_keys),
+	SECTION("gpu", "", gpu, gpu_keys),
+	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
+	SECTION("metrics", "What is served.", metrics, metrics_keys),
+};
+
+static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
+{
+	const struct agent_conf *c = whole;
+	char key[64];
+
+	for (int i = 0; i < AGENT_GROUPS; i++) {
+		const struct agent_group_conf *g = &c->group[i];
+		uint64_t interval_ns = g->interval_ns ? g->interval_ns : c->sampling.interval_ns;
+
+		snprintf(key, sizeof(key), "sampling.%s.interval", agent_group_name[i]);
+		if (g->interval_ns && g->interval_ns < SHORTEST_NS)
+			return gs_conf_refuse(where, key, err,
+					      "interval takes 0 or at least 100ms");
+		snprintf(key, sizeof(key), "sampling.%s.max_interval", agent_group_name[i]);
+		if (g->max_interval_ns && g->max_interval_ns < interval_ns)
+			return gs_conf_refuse(where, key, err,
+					      "max_interval is shorter than the interval of the "
+					      "group");
+	}
+	if (c->http.tls_cert[0] && !c->http.tls_key[0])
+		return gs_conf_refuse(where, "http.tls_cert", err,
+				      "tls_cert without tls_key: TLS needs both");
+	if (c->http.tls_key[0] && !c->http.tls_cert[0])
+		return gs_conf_refuse(where, "http.tls_key", err,
+				      "tls_key without tls_cert: TLS needs both");
+	if (c->http.tls_client_ca[0] && !c->http.tls_cert[0])
+		return gs_conf_refuse(
+			where, "http.tls_client_ca", err,
+			"tls_client_ca without tls_cert and tls_key: there is no TLS");
+	return 0;
+}
+
+const struct gs_conf_schema agent_conf_schema = {
+	.comment =
+		"gpuscope agent: /etc/gpuscope/agent.yaml. Every key is shown with its default; "
+		"what "
+		"is not\ngiven is as here. `gpuscope agent --check-config` checks a file; after a "
+		"change:\n`systemctl reload gpuscope-agent` (SIGHUP).",
+	.bytes = sizeof(struct agent_conf),
+	.sections = sections,
+	.n_sections = GS_ARRAY_LEN(sections),
+	.check = check,
+};
+
+void agent_conf_resolve(struct agent_conf *c)
+{
+	for (int i = 0; i < AGENT_GROUPS; i++) {
+		struct agent_group_conf *g = &c->group[i];
+
+		if (!g->interval_ns)
+			g->interval_ns = c->sampling.interval_ns;
+		if (g->max_interval_ns < g->interval_ns)
+			g->max_interval_ns = g->interval_ns;
+	}
+}

@@ -1,0 +1,238 @@
+/* What the agent serves: /metrics, /healthz, /readyz. Handlers run on the HTTP server's thread. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/clock.h"
+#include "agent/agent.h"
+
+/* Longest that the sampling loop may be silent beyond its own pace: a hung call and then some. */
+static uint64_t patience_ns(const struct agent_state *s)
+{
+	uint64_t slowest = s->conf.sampling.interval_ns;
+
+	for (int i = 0; i < AGENT_GROUPS; i++)
+		if (s->conf.group[i].enabled && s->schedule.group[i].interval_ns < slowest)
+			slowest = s->schedule.group[i].interval_ns;
+	return 3 * slowest + 2 * s->conf.gpu.hang_ns;
+}
+
+static double resident_bytes(void)
+{
+	GS_CLOSE int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+	char text[128];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	unsigned long long size, resident;
+
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	if (sscanf(text, "%llu %llu", &size, &resident) != 2)
+		return -1;
+	return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, const char *unit,
+		double value, const char *help)
+{
+	gs_prom_family(p, name, kind, unit, help);
+	gs_prom_line(p, "", NULL, 0, value, 0);
+}
+
+static void by(struct gs_prom *p, const char *label, const char *label_value, double value)
+{
+	struct gs_prom_label l = {label, label_value};
+
+	gs_prom_line(p, "", &l, 1, value, 0);
+}
+
+static void own_process(struct gs_prom *p, const struct agent_state *s)
+{
+	struct gs_prom_label version = {"version", GS_VERSION};
+	double resident = resident_bytes();
+	struct rusage u;
+
+	gs_prom_family(p, "gpuscope_agent_build", GS_PROM_INFO, "", "Version; always 1.");
+	gs_prom_line(p, "", &version, 1, 1, 0);
+	one(p, "gpuscope_agent_start_time_seconds", GS_PROM_GAUGE, "seconds",
+	    (double)(s->started_wall_ns / 1000000) / 1e3,
+	    "When the agent started, in seconds since 1970.");
+	if (getrusage(RUSAGE_SELF, &u) == 0)
+		one(p, "gpuscope_agent_cpu_seconds", GS_PROM_COUNTER, "seconds",
+		    (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+			    (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
+		    "Processor time used by the agent.");
+	if (resident >= 0)
+		one(p, "gpuscope_agent_resident_memory_bytes", GS_PROM_GAUGE, "bytes", resident,
+		    "Memory of the agent that is in RAM.");
+	gs_prom_family(p, "gpuscope_agent_config_reloads", GS_PROM_COUNTER, "",
+		       "Reloads of the configuration, by what came of them.");
+	by(p, "result", "ok", (double)s->reloads_ok);
+	by(p, "result", "failed", (double)s->reloads_failed);
+	one(p, "gpuscope_agent_config_last_reload_successful", GS_PROM_GAUGE, "", s->last_reload_ok,
+	    "0 when the last reload failed and the configuration before it is "
+	    "in use.");
+}
+
+static void own_sampling(struct gs_prom *p, const struct agent_state *s)
+{
+	one(p, "gpuscope_agent_samples", GS_PROM_COUNTER, "", (double)s->samples,
+	    "Readings of the GPUs.");
+	gs_prom_family(p, "gpuscope_agent_group_reads", GS_PROM_COUNTER, "",
+		       "Readings, by group of values.");
+	for (int i = 0; i < AGENT_GROUPS; i++)
+		by(p, "group", agent_group_name[i], (double)s->schedule.group[i].reads);
+	gs_prom_family(p, "gpuscope_agent_group_interval_seconds", GS_PROM_GAUGE, "seconds",
+		       "Time between two readings of a group as of now; absent when it is off.");
+	for (int i = 0; i < AGENT_GROUPS; i++)
+		if (s->conf.group[i].enabled)
+			by(p, "group", agent_group_name[i],
+			   (double)s->schedule.group[i].interval_ns / 1e9);
+	gs_prom_family(p, "gpuscope_agent_group_read_timestamp_seconds", GS_PROM_GAUGE, "seconds",
+		       "When a group was read last, in seconds since 1970.");
+	for (int i = 0; i < AGENT_GROUPS; i++)
+		if (s->schedule.group[i].read_ns)
+			by(p, "group", agent_group_name[i],
+			   ((double)gs_clock_wall_ns() -
+			    (double)(gs_clock_mono_ns() - s->schedule.group[i].read_ns)) /
+				   1e9);
+	gs_prom_family(
+		p, "gpuscope_agent_samples_missed", GS_PROM_COUNTER, "",
+		"Readings that did not take place: late, because the agent or the machine was "
+		"too slow; driver, because a call of the driver hung.");
+	by(p, "cause", "late", (double)s->schedule.missed);
+	by(p, "cause", "driver", s->latest ? (double)s->latest->missed_samples : 0);
+	one(p, "gpuscope_agent_sample_lag_seconds", GS_PROM_GAUGE, "seconds",
+	    (double)s->schedule.lag_ns / 1e9, "How late the last reading began.");
+	if (s->sampled_ns)
+		one(p, "gpuscope_agent_sample_duration_seconds", GS_PROM_GAUGE, "seconds",
+		    (double)s->sample_ns / 1e9, "How long the last reading took.");
+	gs_prom_family(
+		p, "gpuscope_agent_errors", GS_PROM_COUNTER, "",
+		"What went wrong, by cause: driver_call, a call that failed; no_gpu, a reading "
+		"that found none.");
+	by(p, "cause", "driver_call", s->latest ? (double)s->latest->failed_calls : 0);
+	by(p, "cause", "no_gpu", (double)s->empty_samples);
+	gs_prom_family(p, "gpuscope_agent_events_lost", GS_PROM_COUNTER, "",
+		       "XID errors that could not be counted, by why.");
+	by(p, "cause", "overrun", s->latest ? (double)s->latest->lost_events : 0);
+	by(p, "cause", "too_many_codes", (double)s->xids_dropped);
+}
+
+static void own_http(struct gs_prom *p, const struct agent_state *s)
+{
+	static const char *const classes[GS_HTTP_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
+	struct gs_http_stats h = {0};
+
+	if (s->http)
+		gs_http_stats(s->http, &h);
+	one(p, "gpuscope_agent_scrapes", GS_PROM_COUNTER, "", (double)s->scrapes,
+	    "Scrapes before this one.");
+	if (s->scrapes)
+		one(p, "gpuscope_agent_scrape_duration_seconds", GS_PROM_GAUGE, "seconds",
+		    (double)s->scrape_ns / 1e9, "Time to write the answer of the scrape before.");
+	one(p, "gpuscope_agent_processes_dropped", GS_PROM_COUNTER, "",
+	    (double)s->processes_dropped,
+	    "Processes left out of scrapes for metrics.max_processes.");
+	gs_prom_family(p, "gpuscope_agent_http_requests", GS_PROM_COUNTER, "",
+		       "Answers, by class of status.");
+	for (int i = 1; i < GS_HTTP_CLASSES; i++)
+		by(p, "status", classes[i], (double)h.requests[i]);
+	one(p, "gpuscope_agent_http_open_connections", GS_PROM_GAUGE, "", (double)h.open,
+	    "Connections that are open.");
+	gs_prom_family(p, "gpuscope_agent_http_connections_ended", GS_PROM_COUNTER, "",
+		       "Connections that were ended for a reason.");
+	by(p, "reason", "too_many", (double)h.refused);
+	by(p, "reason", "too_slow", (double)h.timed_out);
+	by(p, "reason", "tls_handshake", (double)h.tls_failures);
+}
+
+static void serve_metrics(void *ctx, const struct gs_http_request *request,
+			  struct gs_http_reply *reply)
+{
+	struct agent_state *s = ctx;
+	uint64_t began = gs_clock_mono_ns();
+	bool open = gs_prom_accepts_openmetrics(gs_http_header(request, "accept"));
+	struct gs_prom_gpu_options o = {.size = sizeof(o)};
+	unsigned dropped = 0;
+	struct gs_prom p;
+
+	gs_prom_init(&p, &reply->body, open);
+	pthread_mutex_lock(&s->lock);
+	o.names = (enum gs_prom_names)s->conf.metrics.names;
+	o.hostname = s->conf.metrics.hostname;
+	o.links = s->conf.metrics.links;
+	o.processes = s->conf.metrics.processes;
+	o.max_processes = (unsigned)s->conf.metrics.max_processes;
+	o.timestamps = s->conf.metrics.timestamps;
+	own_process(&p, s);
+	own_sampling(&p, s);
+	own_http(&p, s);
+	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
+	s->processes_dropped += dropped;
+	s->scrapes++;
+	s->scrape_ns = gs_clock_mono_ns() - began;
+	pthread_mutex_unlock(&s->lock);
+	reply->type = open ? GS_PROM_TYPE_OPENMETRICS : GS_PROM_TYPE_TEXT;
+	if (gs_prom_end(&p) < 0) {
+		reply->status = 500;
+		reply->type = "text/plain; charset=utf-8";
+		gs_buf_reset(&reply->body);
+		(void)gs_buf_puts(&reply->body, "no memory for the metrics\n");
+	}
+}
+
+/* Whether the sampling loop goes round. The caller holds the lock. */
+static bool is_alive(const struct agent_state *s, uint64_t now)
+{
+	uint64_t since = s->sampled_ns ? s->sampled_ns : now;
+
+	return now - since <= patience_ns(s);
+}
+
+static void serve_health(void *ctx, const struct gs_http_request *request,
+			 struct gs_http_reply *reply)
+{
+	struct agent_state *s = ctx;
+	uint64_t now = gs_clock_mono_ns();
+
+	pthread_mutex_lock(&s->lock);
+	if (is_alive(s, now)) {
+		(void)gs_buf_puts(&reply->body, "ok\n");
+	} else {
+		reply->status = 503;
+		(void)gs_buf_printf(&reply->body, "no reading for %.1f s\n",
+				    (double)(now - s->sampled_ns) / 1e9);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void serve_ready(void *ctx, const struct gs_http_request *request,
+			struct gs_http_reply *reply)
+{
+	struct agent_state *s = ctx;
+	uint64_t now = gs_clock_mono_ns();
+
+	pthread_mutex_lock(&s->lock);
+	if (!s->latest)
+		(void)gs_buf_puts(&reply->body, "not ready: the GPUs were not read yet\n");
+	else if (s->latest->state != GS_GPU_STATE_OK)
+		(void)gs_buf_printf(&reply->body, "not ready: %s%s%s\n",
+				    gs_gpu_state_name(s->latest->state),
+				    s->latest->state_text[0] ? ": " : "", s->latest->state_text);
+	else if (!is_alive(s, now))
+		(void)gs_buf_printf(&reply->body, "not ready: no reading for %.1f s\n",
+				    (double)(now - s->sampled_ns) / 1e9);
+	else
+		(void)gs_buf_printf(&reply->body, "ready: %u GPUs, read %.1f s ago\n",
+				    s->latest->n_gpus, (double)(now - s->sampled_ns) / 1e9);
+	reply->status = reply->body.bytes && reply->body.data[0] == 'r' ? 200 : 503;
+	pthread_mutex_unlock(&s->lock);
+}
+
+const struct gs_http_route agent_routes[] = {
+	{"/metrics", GS_HTTP_GET, false, serve_metrics},
+	{"/healthz", GS_HTTP_GET, true, serve_health},
+	{"/readyz", GS_HTTP_GET, true, serve_ready},
+};
+const size_t agent_n_routes = GS_ARRAY_LEN(agent_routes);

@@ -1,0 +1,178 @@
+/*
+ * When which group of values is due. Each has its own interval; while nothing in it changes the
+ * interval doubles up to a limit, and the first change brings it back. Groups that are not due are
+ * not read at all. Turns stay on the grid of the start: a late one does not shift those behind it,
+ * and one that did not take place is counted.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "agent/agent.h"
+
+#define TOGETHER_NS 5000000 /* groups due within 5 ms are read in one turn */
+
+void agent_schedule_init(struct agent_schedule *s, const struct agent_conf *conf, uint64_t now_ns)
+{
+	for (int i = 0; i < AGENT_GROUPS; i++) {
+		s->group[i].next_ns = now_ns;
+		s->group[i].interval_ns = conf->group[i].interval_ns;
+	}
+	s->events_next_ns = now_ns;
+}
+
+uint64_t agent_schedule_next(const struct agent_schedule *s, const struct agent_conf *conf)
+{
+	uint64_t next = conf->sampling.events ? s->events_next_ns : UINT64_MAX;
+
+	for (int i = 0; i < AGENT_GROUPS; i++)
+		if (conf->group[i].enabled && s->group[i].next_ns < next)
+			next = s->group[i].next_ns;
+	return next;
+}
+
+/* Turns that are over without having taken place; *next_ns moves behind now. */
+static uint64_t advance(uint64_t *next_ns, uint64_t interval_ns, uint64_t now_ns)
+{
+	uint64_t skipped = 0;
+
+	if (now_ns > *next_ns)
+		skipped = (now_ns - *next_ns) / interval_ns;
+	*next_ns += (skipped + 1) * interval_ns;
+	return skipped;
+}
+
+unsigned agent_schedule_take(struct agent_schedule *s, const struct agent_conf *conf,
+			     uint64_t now_ns)
+{
+	uint64_t due = agent_schedule_next(s, conf), missed = 0, skipped;
+	unsigned groups = 0;
+
+	if (due > now_ns)
+		return 0;
+	s->lag_ns = now_ns - due;
+	for (int i = 0; i < AGENT_GROUPS; i++) {
+		if (!conf->group[i].enabled || s->group[i].next_ns > now_ns + TOGETHER_NS)
+			continue;
+		groups |= agent_group_bit[i];
+		s->group[i].reads++;
+		s->group[i].read_ns = now_ns;
+		skipped = advance(&s->group[i].next_ns, s->group[i].interval_ns, now_ns);
+		if (skipped > missed)
+			missed = skipped;
+	}
+	if (conf->sampling.events && s->events_next_ns <= now_ns + TOGETHER_NS) {
+		groups |= GS_GPU_READ_EVENTS;
+		(void)advance(&s->events_next_ns, conf->sampling.interval_ns, now_ns);
+	}
+	s->missed += missed;
+	return groups;
+}
+
+enum agent_group agent_group_of(enum gs_gpu_field field)
+{
+	switch (field) {
+	case GS_GPU_BAR1_TOTAL:
+	case GS_GPU_BAR1_USED:
+	case GS_GPU_TEMP_SLOWDOWN ... GS_GPU_TEMP_MEM_MAX:
+	case GS_GPU_POWER_LIMIT ... GS_GPU_POWER_LIMIT_MAX:
+	case GS_GPU_CLOCK_SM_MAX:
+	case GS_GPU_CLOCK_MEM_MAX:
+	case GS_GPU_PCIE_GEN ... GS_GPU_PCIE_WIDTH_MAX:
+	case GS_GPU_PCIE_REPLAYS:
+	case GS_GPU_ECC_CORRECTED ... GS_GPU_RECOVERY_ACTION:
+		return AGENT_HEALTH;
+	case GS_GPU_NVLINK_TX ... GS_GPU_NVLINK_ACTIVE:
+	case GS_GPU_NVLINK_TX_BPS:
+	case GS_GPU_NVLINK_RX_BPS:
+		return AGENT_LINKS;
+	case GS_GPU_GR_ACTIVE ... GS_GPU_DRAM_ACTIVE:
+		return AGENT_GPM;
+	default:
+		return AGENT_BASIC;
+	}
+}
+
+static bool differs(double before, double now, double threshold)
+{
+	/* Beside 0 every change is endless: a millionth is taken for the least that counts. */
+	return fabs(now - before) >= threshold * (fabs(before) + 1e-6) && now != before;
+}
+
+static bool gpu_changed(const struct gs_gpu_sample *a, const struct gs_gpu_sample *b,
+			enum agent_group group, double threshold)
+{
+	if (a->lost != b->lost)
+		return true;
+	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++) {
+		const struct gs_gpu_field_info *info = gs_gpu_field_info(f);
+
+		if (agent_group_of(f) != group)
+			continue;
+		if (gs_gpu_has(a, f) != gs_gpu_has(b, f))
+			return true;
+		if (!gs_gpu_has(b, f))
+			continue;
+		/* Sums of energy, time and bytes always grow; a count of errors that grows is news.
+		 */
+		if (info->counter ? info->unit == GS_UNIT_OF_NONE && a->value[f] != b->value[f]
+				  : differs(a->value[f], b->value[f], threshold))
+			return true;
+	}
+	return false;
+}
+
+static bool processes_changed(const struct gs_gpu_snapshot *a, const struct gs_gpu_snapshot *b,
+			      double threshold)
+{
+	if (a->n_processes != b->n_processes)
+		return true;
+	/* Both are sorted by GPU and memory: another order is a change of memory. */
+	for (uint32_t i = 0; i < b->n_processes; i++) {
+		const struct gs_gpu_process *x = &a->process[i], *y = &b->process[i];
+
+		if (x->pid != y->pid || x->gpu != y->gpu ||
+		    differs((double)x->used_bytes, (double)y->used_bytes, threshold) ||
+		    differs(x->sm_ratio, y->sm_ratio, threshold))
+			return true;
+	}
+	return false;
+}
+
+bool agent_group_changed(const struct gs_gpu_snapshot *a, const struct gs_gpu_snapshot *b,
+			 enum agent_group group, double threshold)
+{
+	if (!a || a->n_gpus != b->n_gpus || a->state != b->state)
+		return true;
+	if (group == AGENT_PROCESSES)
+		return processes_changed(a, b, threshold);
+	for (uint32_t i = 0; i < b->n_gpus; i++)
+		if (strcmp(a->info[i].uuid, b->info[i].uuid) != 0 ||
+		    gpu_changed(&a->sample[i], &b->sample[i], group, threshold))
+			return true;
+	return false;
+}
+
+void agent_schedule_adapt(struct agent_schedule *s, const struct agent_conf *conf, unsigned groups,
+			  const struct gs_gpu_snapshot *before, const struct gs_gpu_snapshot *now,
+			  uint64_t now_ns)
+{
+	for (int i = 0; i < AGENT_GROUPS; i++) {
+		const struct agent_group_conf *g = &conf->group[i];
+		uint64_t interval = s->group[i].interval_ns, wanted;
+
+		if (!(groups & agent_group_bit[i]) || g->max_interval_ns <= g->interval_ns)
+			continue;
+		if (agent_group_changed(before, now, i, g->threshold_ratio))
+			wanted = g->interval_ns;
+		else
+			wanted = interval * 2 < g->max_interval_ns ? interval * 2
+								   : g->max_interval_ns;
+		if (wanted == interval)
+			continue;
+		/* The turn after this one is already set by the old interval. */
+		s->group[i].next_ns += wanted - interval; /* wraps when it shrinks, as it should */
+		if (s->group[i].next_ns <= now_ns)
+			s->group[i].next_ns = now_ns + wanted;
+		s->group[i].interval_ns = wanted;
+	}
+}

@@ -1,0 +1,352 @@
+/*
+ * gpuscope probes: the functions and static probes of files, of what a process has mapped, or of
+ * what a command would load; what a probe on each would cost; and a probe file of them.
+ */
+#include <argp.h>
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "cmd/cmd.h"
+#include "elf/elf.h"
+#include "elf/library.h"
+#include "elf/usdt.h"
+#include "code/site.h"
+
+enum { OPT_MATCH = 256, OPT_GENERATE, OPT_USDT, OPT_FORMAT };
+
+#define MAX_TARGETS 64
+
+struct probes {
+	const char *targets[MAX_TARGETS];
+	size_t n_targets;
+	const char *match, *generate;
+	bool only_usdt, json;
+
+	struct gs_site_rules rules;
+	FILE *out; /* of --generate; owned */
+	const char *path;
+	struct gs_elf *elf;
+	struct gs_map seen; /* places of functions of this file already told */
+	bool heading;       /* of this file was printed */
+	uint64_t n_listed, n_written, n_files;
+	int first_error;
+};
+
+static const struct argp_option option_table[] = {
+	{"match", OPT_MATCH, "GLOB", 0, "only these functions or PROVIDER:NAMEs, such as 'cu*'", 1},
+	{"usdt", OPT_USDT, NULL, 0, "only static probes", 1},
+	{"generate", OPT_GENERATE, "FILE", 0,
+	 "write what is listed into a probe file, for gpuscope trace --probes", 1},
+	{"format", OPT_FORMAT, "FORMAT", 0, "of the list: table, json", 1},
+	{0},
+};
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct probes *p = state->input;
+
+	switch (key) {
+	case OPT_MATCH:
+		p->match = arg;
+		return 0;
+	case OPT_GENERATE:
+		p->generate = arg;
+		return 0;
+	case OPT_USDT:
+		p->only_usdt = true;
+		return 0;
+	case OPT_FORMAT:
+		p->json = strcmp(arg, "json") == 0;
+		if (!p->json && strcmp(arg, "table") != 0)
+			argp_error(state, "--format takes table or json");
+		return 0;
+	case ARGP_KEY_ARG:
+		if (p->n_targets == MAX_TARGETS)
+			argp_error(state, "at most %d files", MAX_TARGETS);
+		p->targets[p->n_targets++] = arg;
+		return 0;
+	case ARGP_KEY_NO_ARGS:
+		argp_error(state, "of which file, process or command?");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* In double quotes, as JSON and YAML both read it. */
+static void put_quoted(FILE *out, const char *text)
+{
+	putc('"', out);
+	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			fprintf(out, "\\%c", *c);
+		else if (*c < 0x20 || *c == 0x7f)
+			fprintf(out, "\\u%04x", *c);
+		else
+			putc(*c, out);
+	}
+	putc('"', out);
+}
+
+static void put_heading(struct probes *p)
+{
+	if (!p->heading && !p->json)
+		printf("%s%s\n", p->n_listed ? "\n" : "", p->path);
+	p->heading = true;
+}
+
+static const char *kind_word(enum gs_site_kind kind)
+{
+	switch (kind) {
+	case GS_SITE_EMULATED:
+		return "cheap";
+	case GS_SITE_MOVED:
+		return "moved";
+	case GS_SITE_STEPPED:
+		return "single-stepped";
+	default:
+		return "refused";
+	}
+}
+
+static void list_function(struct probes *p, const struct gs_elf_function *f,
+			  const struct gs_site *site)
+{
+	const char *why = site->reason ? site->reason : "";
+
+	if (p->json) {
+		printf("%s\n{\"path\":", p->n_listed ? "," : "");
+		put_quoted(stdout, p->path);
+		fputs(",\"function\":", stdout);
+		put_quoted(stdout, f->name);
+		printf(",\"offset\":%" PRIu64 ",\"bytes\":%" PRIu64
+		       ",\"exported\":%s,\"probe\":\"%s\"",
+		       f->file_off, f->size_bytes, f->dynamic ? "true" : "false",
+		       kind_word(site->kind));
+		if (*why)
+			fputs(",\"reason\":", stdout), put_quoted(stdout, why);
+		putchar('}');
+	} else {
+		put_heading(p);
+		printf("  %-14s %8" PRIu64 " B  %s%s%s%s\n", kind_word(site->kind), f->size_bytes,
+		       f->name, *why ? "   (" : "", why, *why ? ")" : "");
+	}
+	p->n_listed++;
+}
+
+static int on_function(void *ctx, const struct gs_elf_function *f)
+{
+	struct probes *p = ctx;
+	uint64_t key = f->file_off ^ gs_hash_bytes(f->name, strlen(f->name)), ignored;
+	struct gs_site site = {.kind = GS_SITE_REFUSED,
+			       .reason = "an indirect function: which code runs is chosen when the "
+					 "program starts"};
+	uint8_t code[64];
+	long n;
+
+	if (p->match && fnmatch(p->match, f->name, 0) != 0)
+		return 0;
+	if (gs_map_get(&p->seen, key, &ignored) || gs_map_put(&p->seen, key, 1) < 0)
+		return 0;
+	if (!f->indirect) {
+		n = gs_elf_read(p->elf, f->file_off, code, sizeof(code));
+		site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, f->size_bytes, &p->rules);
+	}
+	list_function(p, f, &site);
+	if (!p->out)
+		return 0;
+	fprintf(p->out, "  %s{lib: ", site.kind == GS_SITE_REFUSED ? "# cannot be probed: " : "- ");
+	put_quoted(p->out, p->path);
+	fputs(", function: ", p->out);
+	put_quoted(p->out, f->name);
+	fputs("}\n", p->out);
+	p->n_written += site.kind != GS_SITE_REFUSED;
+	return 0;
+}
+
+static int on_site(void *ctx, const struct gs_usdt_site *s)
+{
+	struct probes *p = ctx;
+	uint64_t key, ignored;
+	char name[512];
+	bool is_new;
+
+	snprintf(name, sizeof(name), "%s:%s", s->provider, s->name);
+	if (p->match && fnmatch(p->match, name, 0) != 0)
+		return 0;
+	key = gs_hash_bytes(name, strlen(name));
+	is_new = !gs_map_get(&p->seen, key, &ignored) && gs_map_put(&p->seen, key, 1) == 0;
+	if (p->json) {
+		printf("%s\n{\"path\":", p->n_listed ? "," : "");
+		put_quoted(stdout, p->path);
+		fputs(",\"usdt\":", stdout);
+		put_quoted(stdout, name);
+		printf(",\"offset\":%" PRIu64 ",\"semaphore\":%s,\"readable_arguments\":%u,"
+		       "\"arguments\":",
+		       s->file_off, s->ref_ctr_off ? "true" : "false", s->n_args);
+		put_quoted(stdout, s->arguments);
+		putchar('}');
+	} else {
+		put_heading(p);
+		printf("  %-14s %8s    %s%s%s%s%s%s%s\n", "static probe", "", name,
+		       *s->arguments ? "   " : "", s->arguments,
+		       s->ref_ctr_off ? "   (with a semaphore)" : "",
+		       s->bad_arg ? "   (one is " : "", s->bad_arg ? s->bad_arg : "",
+		       s->bad_arg ? ")" : "");
+	}
+	p->n_listed++;
+	if (p->out && is_new) {
+		fputs("  - {lib: ", p->out);
+		put_quoted(p->out, p->path);
+		fputs(", usdt: ", p->out);
+		put_quoted(p->out, name);
+		fputs("}\n", p->out);
+		p->n_written++;
+	}
+	return 0;
+}
+
+static void failed(struct probes *p, const struct gs_err *err, int r)
+{
+	gs_say("%s", gs_err_text(err, r));
+	if (!p->first_error)
+		p->first_error = r;
+}
+
+static void list_file(struct probes *p, const char *open_path, const char *path)
+{
+	struct gs_err err = {{0}};
+	int r = gs_elf_open(open_path, &p->elf, &err);
+
+	p->path = path;
+	p->heading = false;
+	p->seen = GS_MAP_INIT(1u << 22);
+	if (r == 0 && !p->only_usdt)
+		r = gs_elf_functions(p->elf, on_function, p, &err);
+	if (r == 0)
+		r = gs_elf_usdt(p->elf, on_site, p, &err);
+	if (r < 0)
+		failed(p, &err, r);
+	else
+		p->n_files++;
+	gs_map_fini(&p->seen);
+	gs_elf_close(&p->elf);
+}
+
+static int on_file(void *ctx, const struct gs_mapped_file *file)
+{
+	if (!file->is_guess)
+		list_file(ctx, file->open_path, file->path);
+	return 0;
+}
+
+static bool is_number(const char *text)
+{
+	for (const char *c = text; *c; c++)
+		if (!isdigit((unsigned char)*c))
+			return false;
+	return *text != '\0';
+}
+
+/* A process by its number, a file by its path, or a command with what it loads. */
+static void list_target(struct probes *p, const char *target)
+{
+	struct gs_err err = {{0}};
+	char real[4096];
+	int r;
+
+	if (is_number(target)) {
+		r = gs_library_scan_process(atoi(target), on_file, p);
+		if (r < 0)
+			failed(p, &err,
+			       gs_err_set(&err, r, "process %s: %s", target,
+					  r == -ESRCH ? "there is none of this number"
+						      : strerror(-r)));
+	} else if (strchr(target, '/') || access(target, R_OK) == 0) {
+		/* As the kernel names it: that is what a probe file has to say. */
+		list_file(p, target, realpath(target, real) ? real : target);
+	} else {
+		r = gs_library_candidates(target, environ, on_file, p);
+		if (r < 0)
+			failed(p, &err,
+			       gs_err_set(&err, r, "%s: no such file, process or command", target));
+	}
+}
+
+/* 0 or an exit status, said. */
+static int finish(struct probes *p)
+{
+	if (p->json)
+		puts("\n]");
+	if (p->out) {
+		bool bad = ferror(p->out) != 0;
+
+		bad |= fclose(p->out) != 0;
+		p->out = NULL;
+		if (bad) {
+			gs_say("cannot write %s: %s", p->generate, strerror(errno));
+			return GS_EXIT_FAILED;
+		}
+		gs_say("%s: %" PRIu64 " probes; gpuscope trace --probes %s -- COMMAND", p->generate,
+		       p->n_written, p->generate);
+	}
+	if (fflush(stdout) != 0) {
+		gs_say("cannot write the list: %s", strerror(errno));
+		return GS_EXIT_FAILED;
+	}
+	if (p->first_error)
+		return gs_exit_status_of(p->first_error);
+	if (!p->n_listed) {
+		gs_say("nothing %s%s in %" PRIu64 " file%s", p->match ? "matches " : "to probe",
+		       p->match ? p->match : "", p->n_files, p->n_files == 1 ? "" : "s");
+		return GS_EXIT_FAILED;
+	}
+	return GS_EXIT_DONE;
+}
+
+int gs_cmd_probes(int argc, char **argv)
+{
+	static const struct argp argp = {
+		.options = option_table,
+		.parser = parse,
+		.help_filter = gs_cmd_help_filter,
+		.args_doc = "LIBRARY...|PID|COMMAND",
+		.doc = "Lists functions and static probes (USDT) that can be traced, and what a "
+		       "probe on "
+		       "each costs: cheap; moved, some bytes in, where it is cheap; "
+		       "single-stepped, ten "
+		       "times as dear; refused.\v"
+		       "Examples:\n"
+		       "  gpuscope probes libfoo.so --match 'foo_*' --generate foo.yaml\n"
+		       "  gpuscope probes --usdt python3\n\n"
+		       "Exit status: 0 done, 1 failed or nothing found, 2 wrong usage, 3 not "
+		       "permitted.",
+	};
+	struct probes p = {0};
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
+		return GS_EXIT_USAGE;
+	gs_site_rules_here(&p.rules);
+	if (p.generate) {
+		p.out = fopen(p.generate, "we");
+		if (!p.out) {
+			gs_say("cannot write %s: %s", p.generate, strerror(errno));
+			return GS_EXIT_FAILED;
+		}
+		fputs("# A probe file: `man gpuscope-probes` tells what each probe may also have "
+		      "(args,\n# filter, aggregate, name, return).\nprobes:\n",
+		      p.out);
+	}
+	if (p.json)
+		putchar('[');
+	for (size_t i = 0; i < p.n_targets; i++)
+		list_target(&p, p.targets[i]);
+	return finish(&p);
+}

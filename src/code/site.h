@@ -1,0 +1,45 @@
+/*
+ * Where inside a function a breakpoint is cheap and safe. The kernel emulates some instructions
+ * under a breakpoint (about 0.5 us) and single-steps all others, which costs about 10 us in a
+ * virtual machine. Where the first instruction is not one of these, but one follows on the straight
+ * line before anything that a probe reads has changed (argument registers, stack pointer, the
+ * stack), the probe is put there instead. doc/overhead.md has the measurements.
+ */
+#ifndef GS_CODE_SITE_H
+#define GS_CODE_SITE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum gs_site_kind {
+	GS_SITE_EMULATED = 1, /* at the first byte, emulated */
+	GS_SITE_MOVED = 2,    /* some bytes in, emulated */
+	GS_SITE_STEPPED = 3,  /* at the first byte, single-stepped: correct, but slow */
+	GS_SITE_REFUSED = 4,  /* must not be probed */
+};
+
+struct gs_site {
+	enum gs_site_kind kind;
+	unsigned offset_bytes; /* to add to the function's first byte; 0 unless MOVED */
+	const char *reason;    /* static text: of STEPPED and REFUSED, why; else NULL */
+};
+
+struct gs_site_rules {
+	/* The kernel turns a five-byte nop under a probe into a call, which pushes a word below the
+	 * stack pointer (since Linux 6.18): harmless before the function has stored anything there.
+	 */
+	uint8_t nop5_is_call;
+	/* Nops of two to eight bytes are emulated (since Linux 6.16); before, they were
+	 * single-stepped or refused. nop5_is_call implies it. */
+	uint8_t long_nop_is_emulated;
+};
+
+/* What the running kernel does. */
+void gs_site_rules_here(struct gs_site_rules *ret_rules);
+
+/* Decide for the x86-64 function that begins with code (bytes of it can be read, 64 are enough).
+ * function_bytes is its size by the symbol table, 0 unknown: no site is chosen behind its end. */
+struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t function_bytes,
+				     const struct gs_site_rules *rules);
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * The two sources of a flame graph. Samples are added up by what they name (a thread, a function,
+ * two stacks) and enter the tree at the end, when all stacks are known; calls enter it as the
+ * outermost of them return.
+ */
+#include "flame/flame_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "model/func.h"
+
+static const char *const by_names[GS_FLAME_BY_COUNT] = {"auto",     "samples", "time",
+							"launches", "bytes",   "memory"};
+
+const char *gs_flame_by_name(enum gs_flame_by by)
+{
+	return (unsigned)by < GS_FLAME_BY_COUNT ? by_names[by] : "unknown";
+}
+
+int gs_flame_by_parse(const char *name, enum gs_flame_by *ret_by)
+{
+	for (unsigned i = 0; i < GS_FLAME_BY_COUNT; i++) {
+		if (strcmp(name, by_names[i]) == 0) {
+			*ret_by = i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+void gs_flame_free(struct gs_flame **flame)
+{
+	struct gs_flame *f = *flame;
+
+	if (!f)
+		return;
+	forest_free(&f->forest);
+	tree_fini(&f->tree);
+	free(f->samples);
+	free(f->slots);
+	free(f);
+	*flame = NULL;
+}
+
+int gs_flame_new(const struct gs_dict *dict, enum gs_flame_by by, struct gs_flame **ret_flame)
+{
+	GS_CLEANUP(gs_flame_free) struct gs_flame *f = calloc(1, sizeof(*f));
+	int r;
+
+	if (!f)
+		return -ENOMEM;
+	f->by = by;
+	r = tree_init(&f->tree, dict);
+	if (r == 0 && by != GS_FLAME_SAMPLES)
+		r = forest_new(&f->tree, by == GS_FLAME_AUTO ? GS_FLAME_TIME : by, &f->forest);
+	if (r == 0)
+		*ret_flame = gs_take(f);
+	return r;
+}
+
+static int grow_samples(struct gs_flame *f)
+{
+	uint32_t capacity = f->capacity ? 2 * f->capacity : 1024, mask = 2 * capacity - 1;
+	struct sample *samples;
+	uint32_t *slots;
+
+	slots = calloc(2 * (size_t)capacity, sizeof(*slots));
+	samples = slots ? realloc(f->samples, capacity * sizeof(*samples)) : NULL;
+	if (!samples) {
+		free(slots);
+		return -ENOMEM;
+	}
+	free(f->slots);
+	f->samples = samples;
+	f->slots = slots;
+	f->capacity = capacity;
+	f->n_slots = mask + 1;
+	for (uint32_t i = 0; i < f->n_samples; i++) {
+		uint64_t h = gs_hash_bytes(&samples[i].key, sizeof(samples[i].key));
+
+		while (slots[h & mask])
+			h++;
+		slots[h & mask] = i + 1;
+	}
+	return 0;
+}
+
+static int take_sample(struct gs_flame *f, const struct gs_rec_sample *s)
+{
+	struct sample_key key = {s->thread, s->scope, s->py_stack, s->native_stack};
+	uint64_t h = gs_hash_bytes(&key, sizeof(key));
+	uint32_t i;
+
+	if (f->n_samples == f->capacity && f->capacity < GS_FLAME_MAX_NODES) {
+		int r = grow_samples(f);
+
+		if (r < 0)
+			return r;
+	}
+	while ((i = f->slots[h & (f->n_slots - 1)]) != 0) {
+		if (memcmp(&f->samples[i - 1].key, &key, sizeof(key)) == 0) {
+			f->samples[i - 1].weight_ns += s->period_ns;
+			return 0;
+		}
+		h++;
+	}
+	if (f->n_samples == f->capacity) { /* too many different ones: the thread alone */
+		if (s->scope || s->py_stack || s->native_stack) {
+			struct gs_rec_sample plain = *s;
+
+			f->samples_coarse_ns += s->period_ns;
+			plain.scope = plain.py_stack = plain.native_stack = 0;
+			return take_sample(f, &plain);
+		}
+		f->samples[0].weight_ns += s->period_ns;
+		return 0;
+	}
+	f->samples[f->n_samples] = (struct sample){key, s->period_ns};
+	f->slots[h & (f->n_slots - 1)] = ++f->n_samples;
+	return 0;
+}
+
+int gs_flame_record(struct gs_flame *f, const struct gs_record *r)
+{
+	if (r->kind == GS_REC_CALL && f->forest)
+		return forest_call(f->forest, (const void *)r);
+	if (r->kind == GS_REC_SAMPLE && (f->by == GS_FLAME_AUTO || f->by == GS_FLAME_SAMPLES))
+		return take_sample(f, (const void *)r);
+	return 0;
+}
+
+static int enter_sample(struct gs_flame *f, const struct sample *s)
+{
+	struct tree_at at = {0};
+	int r = tree_thread(&f->tree, s->key.thread, &at.node);
+
+	if (r == -ENOBUFS)
+		at.full = true;
+	else if (r < 0)
+		return r;
+	r = tree_push_python(&f->tree, &at, s->key.py_stack);
+	if (r == 0 && s->key.scope)
+		r = tree_push_function(&f->tree, &at, s->key.scope);
+	if (r == 0)
+		r = tree_push_native(&f->tree, &at, s->key.native_stack, 0);
+	if (r == 0)
+		tree_add(&f->tree, &at, s->weight_ns);
+	return r;
+}
+
+/* Samples are what is asked for: calls are forgotten. */
+static int enter_samples(struct gs_flame *f)
+{
+	const struct gs_dict *dict = f->tree.dict;
+	int r;
+
+	tree_fini(&f->tree);
+	r = tree_init(&f->tree, dict);
+	for (uint32_t i = 0; r == 0 && i < f->n_samples; i++)
+		r = enter_sample(f, &f->samples[i]);
+	f->tree.coarse += f->samples_coarse_ns;
+	return r;
+}
+
+int gs_flame_finish(struct gs_flame *f)
+{
+	int r;
+
+	if (f->by == GS_FLAME_AUTO)
+		f->by = f->n_samples ? GS_FLAME_SAMPLES : GS_FLAME_TIME;
+	r = f->by == GS_FLAME_SAMPLES ? enter_samples(f) : forest_finish(f->forest);
+	return r < 0 ? r : tree_finish(&f->tree);
+}
+
+enum gs_flame_by gs_flame_shown(const struct gs_flame *f)
+{
+	return f->by;
+}
+
+const struct gs_flame_node *gs_flame_nodes(const struct gs_flame *f, uint32_t *ret_n)
+{
+	*ret_n = f->tree.n_nodes;
+	return f->tree.nodes;
+}
+
+uint64_t gs_flame_coarse(const struct gs_flame *f)
+{
+	return f->tree.coarse;
+}

@@ -1,0 +1,85 @@
+/*
+ * What the kernel side is told of a Python interpreter, and what it tells of a code object that it
+ * meets. Compiled by the BPF compiler and by the host's, like model/event.h.
+ */
+#ifndef GS_MODEL_PYTHON_H
+#define GS_MODEL_PYTHON_H
+
+#include "model/event.h"
+
+#define GS_PY_NONE        0xffff /* an offset that this version does not have */
+#define GS_PY_FRAME_BYTES 128    /* a frame is read in one piece of at most this */
+#define GS_PY_STATE_BYTES 512    /* a thread state likewise */
+
+/* How the place in a code object is written in a frame. */
+enum gs_py_at {
+	GS_PY_AT_BYTES = 0,   /* an int: bytes from the first instruction (3.8, 3.9) */
+	GS_PY_AT_UNITS = 1,   /* an int: instructions of two bytes (3.10) */
+	GS_PY_AT_POINTER = 2, /* the address of the instruction (3.11 on) */
+};
+
+/* Where an interpreter keeps what a stack is read from: the address of its _PyRuntime, and offsets
+ * into its structures. */
+struct gs_py_proc {
+	__u64 runtime;
+	__u32 runtime_interp; /* first interpreter */
+	__u32 interp_next;
+	__u32 interp_threads; /* first thread state */
+	__u16 version;        /* 0x030c is 3.12 */
+	__u16 state_bytes;    /* of a thread state, as far as it is read */
+	__u16 state_prev, state_next, state_interp, state_thread_id;
+	__u16 state_frame;  /* the innermost frame; or: */
+	__u16 cframe_frame; /* state_frame points to a struct that has it here */
+	__u16 frame_bytes;
+	__u16 frame_code, frame_previous, frame_at;
+	__u16 frame_owner;   /* one byte; 3 and more: a frame of C code, passed over */
+	__u16 frame_tlbc;    /* free-threaded 3.14: which copy of the code runs */
+	__u16 code_tlbc;     /* and where the copies are */
+	__u16 at_kind;       /* enum gs_py_at */
+	__u16 code_filename; /* the name, the qualified name (3.11 on) and the line table follow */
+	__u16 code_first_line;
+	__u16 code_begin;   /* the first instruction (GS_PY_AT_POINTER) */
+	__u16 text_length;  /* of a str: its characters, */
+	__u16 text_state;   /* its flags, */
+	__u16 text_ascii;   /* its characters when all are ASCII, */
+	__u16 text_compact; /* and when not */
+	__u16 text_shift;   /* of the flags: to the kind, followed by compact and ascii */
+	__u16 bytes_length; /* of a bytes object */
+	__u16 bytes_data;
+};
+_Static_assert(sizeof(struct gs_py_proc) == 72, "gs_py_proc");
+
+#define GS_PY_FILE_BYTES  512
+#define GS_PY_NAME_BYTES  256
+#define GS_PY_TABLE_BYTES 2048 /* of a line table in one event */
+#define GS_PY_TABLE_MAX   (64 * GS_PY_TABLE_BYTES)
+
+struct gs_py_text {
+	__u64 address;    /* of the characters, in the process */
+	__u32 length;     /* characters */
+	__u16 char_bytes; /* 1 (Latin-1), 2 or 4; 0: could not be read */
+	__u16 n_bytes;    /* how many of them the event has */
+};
+
+/* A code object that was not seen before in its process, or is not the one that was at its address.
+ * It comes before the stack that has it. A line table that is longer than one event holds comes in
+ * pieces: events that are alike but for table_off and table. */
+struct gs_event_code {
+	struct gs_event head;
+	__u64 time_ns;
+	__u64 code;
+	__u32 pid;
+	__u32 tid;
+	__u16 version;
+	__u16 table_n_bytes; /* of the line table, which follow */
+	__s32 first_line;
+	__u64 table_off;   /* where in the table these are */
+	__u64 table_bytes; /* of the whole line table */
+	struct gs_py_text file, name;
+	__u8 file_text[GS_PY_FILE_BYTES];
+	__u8 name_text[GS_PY_NAME_BYTES];
+	__u8 table[];
+};
+_Static_assert(sizeof(struct gs_event_code) == 56 + 32 + 768, "gs_event_code");
+
+#endif

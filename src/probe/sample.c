@@ -1,0 +1,63 @@
+/* The timer's events: one on each processor, which run the program of bpf/sample.bpf.c. */
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "probe/probe_int.h"
+
+static int open_timer(int cpu, uint64_t period_ns)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_CPU_CLOCK,
+		.sample_period = period_ns,
+	};
+
+	return (int)syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+int sample_start(struct kernel_side *k, struct bpf_program *program, uint64_t period_ns,
+		 struct gs_err *err)
+{
+	int n_cpus = libbpf_num_possible_cpus(), n = 0, r = 0;
+
+	if (n_cpus < 0)
+		return n_cpus;
+	k->timers = calloc((size_t)n_cpus, sizeof(*k->timers));
+	if (!k->timers)
+		return -ENOMEM;
+	k->n_timers = n_cpus;
+	for (int cpu = 0; cpu < n_cpus; cpu++) {
+		int fd = open_timer(cpu, period_ns);
+
+		if (fd < 0) {
+			if (errno != ENODEV) /* a processor that is switched off */
+				r = -errno;
+			continue;
+		}
+		k->timers[cpu] = bpf_program__attach_perf_event(program, fd);
+		if (k->timers[cpu]) {
+			n++;
+		} else {
+			r = -errno;
+			close(fd);
+		}
+	}
+	gs_log(1, "sampling: a timer on %d processors", n);
+	return n ? 0
+		 : gs_err_set(err, r ? r : -ENODEV, "the kernel has no timer for samples: %s",
+			      strerror(r ? -r : ENODEV));
+}
+
+void sample_stop(struct kernel_side *k)
+{
+	for (int i = 0; k->timers && i < k->n_timers; i++)
+		bpf_link__destroy(k->timers[i]);
+	free(k->timers);
+	k->timers = NULL;
+}

@@ -1,0 +1,534 @@
+/*
+ * Probes that the user described: which of them a file has, and what was added up for them. One
+ * that names no files is looked for in all of them by its dynamic symbol, and in the executable by
+ * any.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "elf/elf.h"
+#include "elf/usdt_row.h"
+#include "model/func.h"
+#include "probe/probe_int.h"
+
+#include "user.skel.h"
+
+struct row_kept { /* of a described probe at a place of a file, for the next process with it */
+	struct gs_file_id id;
+	uint64_t file_off;
+	size_t spec;
+};
+
+struct cell_seen {
+	struct gs_user_cell_key key;
+	struct gs_user_cell before;
+};
+
+struct users {
+	const struct gs_user_set *set; /* borrowed */
+	unsigned matched[GS_USER_SPEC_MAX];
+	bool told[GS_USER_SPEC_MAX];           /* that it cannot be placed, and why */
+	struct row_kept kept[GS_USER_ROW_MAX]; /* by row */
+	struct gs_map row_of;                  /* hash of a row_kept -> row */
+	struct gs_user_row rows[GS_USER_ROW_MAX];
+	struct cell_seen **cells; /* owned, and each */
+	size_t n_cells;
+	struct gs_map cell_of; /* hash of the key -> index */
+	bool paths_done;
+};
+
+int users_new(struct gs_probe *probe, struct users **ret_users)
+{
+	struct users *u;
+
+	if (!gs_user_set_n(probe->options.users))
+		return 0;
+	u = calloc(1, sizeof(*u));
+	if (!u)
+		return -ENOMEM;
+	u->cells = calloc(GS_USER_CELL_MAX * 2, sizeof(struct cell_seen *));
+	u->row_of = GS_MAP_INIT(GS_USER_ROW_MAX);
+	u->cell_of = GS_MAP_INIT(GS_USER_CELL_MAX * 2);
+	u->set = probe->options.users;
+	*ret_users = u;
+	return u->cells ? 0 : -ENOMEM;
+}
+
+void users_free(struct users **users)
+{
+	struct users *u = *users;
+
+	if (!u)
+		return;
+	for (size_t i = 0; u->cells && i < u->n_cells; i++)
+		free(u->cells[i]);
+	free(u->cells);
+	gs_map_fini(&u->row_of);
+	gs_map_fini(&u->cell_of);
+	free(u);
+	*users = NULL;
+}
+
+/* --- what a file has --- */
+
+struct match {
+	struct user_place place;
+	size_t spec;
+	uint16_t func;
+	char *name; /* owned: for failures */
+};
+
+struct search {
+	struct gs_probe *probe;
+	struct users *users;
+	struct gs_elf *elf;
+	const struct gs_mapped_file *file;
+	bool wanted[GS_USER_SPEC_MAX]; /* functions that may be in this file */
+	unsigned n_found[GS_USER_SPEC_MAX];
+	struct match *matches; /* owned */
+	size_t n, room;
+	unsigned n_moved, n_stepped;
+	int r; /* first error */
+};
+
+static void tell(struct search *s, const char *function, const char *reason, int status)
+{
+	files_tell_failure(s->probe, s->file->path, function, reason, status, GS_LAYER_USER);
+}
+
+static bool library_matches(const char *library, const struct gs_mapped_file *file)
+{
+	const char *slash = strrchr(file->path, '/'), *base = slash ? slash + 1 : file->path;
+	char real[PATH_MAX];
+
+	if (!library)
+		return true;
+	if (strcmp(library, "exe") == 0)
+		return file->is_exe;
+	if (!strchr(library, '/'))
+		return fnmatch(library, base, 0) == 0;
+	if (fnmatch(library, file->path, 0) == 0)
+		return true;
+	return realpath(library, real) && strcmp(real, file->path) == 0;
+}
+
+static uint64_t hash_of_row(const struct row_kept *k)
+{
+	return gs_hash_bytes(k, sizeof(*k));
+}
+
+/* The row for this place, an old one or a new one. */
+static int row_for(struct search *s, size_t spec_idx, uint64_t file_off, uint16_t func,
+		   const struct gs_usdt_site *site, const char *name)
+{
+	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
+	struct row_kept kept = {.id = s->file->id, .file_off = file_off, .spec = spec_idx};
+	struct gs_user_name names[GS_USER_VALUE_MAX];
+	struct users *u = s->users;
+	struct gs_user_row row;
+	char why[200];
+	const char *wrong;
+	uint64_t old;
+	int id, fd = bpf_map__fd(s->probe->kernel.user->maps.gs_user_rows);
+
+	if (gs_map_get(&u->row_of, hash_of_row(&kept), &old) &&
+	    memcmp(&u->kept[old], &kept, sizeof(kept)) == 0)
+		return (int)old;
+	wrong = gs_usdt_row(spec, site, &row, names, why, sizeof(why));
+	if (wrong) {
+		tell(s, name, wrong, -EINVAL);
+		return -EINVAL;
+	}
+	id = gs_user_set_row(s->probe->options.users, names, row.n_values);
+	if (id < 0)
+		return id;
+	row.func = func;
+	row.layer = (uint8_t)spec->layer;
+	u->rows[id] = row;
+	u->kept[id] = kept;
+	if (bpf_map_update_elem(fd, &id, &row, BPF_ANY) < 0)
+		return -errno;
+	(void)gs_map_put(&u->row_of, hash_of_row(&kept), (uint64_t)id);
+	return id;
+}
+
+static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint64_t file_off,
+		     const struct gs_usdt_site *site)
+{
+	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
+	const char *name = spec->name ? spec->name : symbol;
+	struct match *m;
+	uint16_t func;
+	int r;
+
+	if (s->n == s->room) {
+		size_t room = s->room ? s->room * 2 : 64;
+
+		m = realloc(s->matches, room * sizeof(*m));
+		if (!m)
+			return -ENOMEM;
+		s->matches = m;
+		s->room = room;
+	}
+	r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class, name, &func);
+	if (r == 0)
+		r = row_for(s, spec_idx, file_off, func, site, symbol);
+	if (r == -EINVAL) /* told */
+		return 0;
+	if (r < 0) {
+		if (!s->users->told[spec_idx])
+			tell(s, symbol,
+			     r == -ENOBUFS ? "more functions than can be traced at one time: a "
+					     "narrower pattern is needed"
+					   : strerror(-r),
+			     r);
+		s->users->told[spec_idx] = true;
+		return 0;
+	}
+	m = &s->matches[s->n];
+	*m = (struct match){.place = {.file_off = file_off,
+				      .ref_ctr_off = site ? site->ref_ctr_off : 0,
+				      .row = (uint32_t)r,
+				      .has_return = spec->row.flags & GS_USER_RETURN},
+			    .spec = spec_idx,
+			    .func = func,
+			    .name = strdup(symbol)};
+	if (!m->name)
+		return -ENOMEM;
+	s->n++;
+	return 0;
+}
+
+static bool has_match(const struct search *s, size_t spec, uint64_t from, uint64_t off)
+{
+	/* The place may be some bytes in. */
+	for (size_t i = 0; i < s->n; i++)
+		if (s->matches[i].spec == spec &&
+		    (s->matches[i].place.file_off == off || s->matches[i].place.file_off == from))
+			return true;
+	return false;
+}
+
+static int place_function(struct search *s, size_t spec, const struct gs_elf_function *f)
+{
+	const struct gs_user_spec *described = gs_user_set_spec(s->users->set, spec);
+	const struct features *features = &s->probe->features;
+	struct gs_site_rules rules = {.nop5_is_call = features->nop5_is_call,
+				      .long_nop_is_emulated = features->long_nop_is_emulated};
+	uint64_t off = f->file_off;
+	struct gs_site site;
+	uint8_t code[64];
+	long n;
+
+	if (f->indirect) {
+		tell(s, f->name,
+		     "an indirect function: which code runs is chosen when the program starts",
+		     -EOPNOTSUPP);
+		return 0;
+	}
+	if (described->row.flags & GS_USER_RETURN && !described->return_given &&
+	    strncmp(f->name, "_Z", 2) == 0) {
+		tell(s, f->name,
+		     "a C++ function: to see its return would end a program that throws through it "
+		     "(return: false sees its calls; return: true is for those that do not throw)",
+		     -EOPNOTSUPP);
+		return 0;
+	}
+	n = gs_elf_read(s->elf, f->file_off, code, sizeof(code));
+	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, f->size_bytes, &rules);
+	if (site.kind == GS_SITE_REFUSED) {
+		tell(s, f->name, site.reason, -EOPNOTSUPP);
+		return 0;
+	}
+	if (site.kind == GS_SITE_MOVED && !(s->probe->options.avoid & GS_AVOID_MOVED_SITES))
+		off += site.offset_bytes;
+	if (has_match(s, spec, f->file_off, off))
+		return 0;
+	s->n_moved += off != f->file_off;
+	s->n_stepped += off == f->file_off && site.kind != GS_SITE_EMULATED;
+	s->n_found[spec]++;
+	return add_match(s, spec, f->name, off, NULL);
+}
+
+static int on_function(void *ctx, const struct gs_elf_function *f)
+{
+	struct search *s = ctx;
+	size_t n = gs_user_set_n(s->users->set);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
+		int r;
+
+		if (!s->wanted[i])
+			continue;
+		if (strcmp(spec->function, f->name) != 0 &&
+		    (!spec->library || fnmatch(spec->function, f->name, 0) != 0))
+			continue;
+		r = place_function(s, i, f);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int on_site(void *ctx, const struct gs_usdt_site *site)
+{
+	static const uint8_t nop5[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
+	struct search *s = ctx;
+	uint8_t code[sizeof(nop5)];
+	char name[300];
+
+	snprintf(name, sizeof(name), "%s:%s", site->provider, site->name);
+	for (size_t i = 0; i < gs_user_set_n(s->users->set); i++) {
+		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
+		int r;
+
+		if (!spec->probe || !library_matches(spec->library, s->file) ||
+		    fnmatch(spec->provider, site->provider, 0) != 0 ||
+		    fnmatch(spec->probe, site->name, 0) != 0)
+			continue;
+		s->n_found[i]++;
+		if (s->probe->features.nop5_is_call &&
+		    gs_elf_read(s->elf, site->file_off, code, sizeof(code)) == sizeof(code) &&
+		    memcmp(code, nop5, sizeof(code)) == 0) {
+			tell(s, name,
+			     "a five-byte nop: this kernel turns it into a call, which may "
+			     "overwrite "
+			     "what the function keeps below its stack pointer",
+			     -EOPNOTSUPP);
+			continue;
+		}
+		r = add_match(s, i, name, site->file_off, site);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Which descriptions to look for in the file's functions. */
+static bool choose(struct search *s)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < gs_user_set_n(s->users->set); i++) {
+		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
+
+		if (!spec->function || !library_matches(spec->library, s->file))
+			continue;
+		if (!spec->library && !s->file->is_exe && !gs_elf_defines(s->elf, spec->function))
+			continue;
+		s->wanted[i] = any = true;
+	}
+	return any;
+}
+
+/* Descriptions that name this file and have nothing in it; several functions of one name. */
+static void tell_found(struct search *s, char *remark, size_t bytes)
+{
+	remark[0] = '\0';
+	for (size_t i = 0; i < gs_user_set_n(s->users->set); i++) {
+		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
+
+		s->users->matched[i] += s->n_found[i];
+		if (s->wanted[i] && !s->n_found[i] && spec->library && !s->users->told[i]) {
+			tell(s, spec->function, "it has no function of this name", -ENOENT);
+			s->users->told[i] = true;
+		}
+		if (s->wanted[i] && s->n_found[i] > 1 && !strpbrk(spec->function, "*?["))
+			snprintf(remark, bytes, "%u functions are named %s: all are probed",
+				 s->n_found[i], spec->function);
+	}
+}
+
+/* Links for all that was found; how many were placed. */
+static unsigned link_matches(struct search *s, struct links *links, pid_t only_pid)
+{
+	GS_FREE struct user_place *places = calloc(s->n + 1, sizeof(*places));
+	GS_FREE int *status = calloc(s->n + 1, sizeof(*status));
+	unsigned done;
+
+	if (!places || !status)
+		return 0;
+	for (size_t i = 0; i < s->n; i++)
+		places[i] = s->matches[i].place;
+	done = user_links_attach(links, &s->probe->kernel, &s->probe->features, s->file->open_path,
+				 only_pid, places, s->n, status);
+	for (size_t i = 0; i < s->n; i++)
+		if (status[i] < 0)
+			tell(s, s->matches[i].name, files_reason_of(status[i]), status[i]);
+	return done;
+}
+
+static unsigned attach_found(struct search *s, struct links *links, pid_t only_pid)
+{
+	struct gs_attach a = {.path = s->file->path, .layer = GS_LAYER_USER};
+	char remark[300];
+
+	tell_found(s, remark, sizeof(remark));
+	if (!s->n)
+		return 0;
+	a.n_probes = link_matches(s, links, only_pid);
+	a.n_moved = s->n_moved;
+	a.n_stepped = s->n_stepped;
+	a.reason = *remark ? remark : NULL;
+	if (a.n_probes)
+		s->probe->options.on_attach(s->probe->options.ctx, &a);
+	return a.n_probes;
+}
+
+unsigned users_attach(struct gs_probe *probe, struct links *links,
+		      const struct gs_mapped_file *file, pid_t only_pid)
+{
+	struct search *s;
+	unsigned done = 0;
+	struct gs_err err;
+	int r;
+
+	if (!probe->users)
+		return 0;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return 0;
+	s->probe = probe;
+	s->users = probe->users;
+	s->file = file;
+	r = gs_elf_open(file->open_path, &s->elf, &err);
+	if (r == 0) {
+		if (choose(s))
+			r = gs_elf_functions(s->elf, on_function, s, &err);
+		if (r == 0)
+			r = gs_elf_usdt(s->elf, on_site, s, &err);
+		if (r < 0)
+			tell(s, NULL, gs_err_text(&err, r), r);
+		done = attach_found(s, links, only_pid);
+	}
+	gs_elf_close(&s->elf);
+	for (size_t i = 0; i < s->n; i++)
+		free(s->matches[i].name);
+	free(s->matches);
+	free(s);
+	return done;
+}
+
+void users_attach_paths(struct gs_probe *probe)
+{
+	struct users *u = probe->users;
+
+	if (!u || u->paths_done)
+		return;
+	u->paths_done = true;
+	if (probe->by_process) /* their links are made when the process is seen to use them */
+		return;
+	for (size_t i = 0; i < gs_user_set_n(u->set); i++) {
+		const char *path = gs_user_set_spec(u->set, i)->library;
+		struct gs_mapped_file file;
+		bool is_new;
+
+		/* What our own mount namespace has under this name; a container's file is found
+		 * when it is mapped. */
+		if (path && *path == '/' && !strpbrk(path, "*?[") &&
+		    gs_library_resolve(getpid(), path, &file) == 0)
+			files_use(probe, 0, &file, &is_new);
+	}
+}
+
+void users_tell_missing(struct gs_probe *probe)
+{
+	struct users *u = probe->users;
+
+	for (size_t i = 0; u && i < gs_user_set_n(u->set); i++) {
+		const struct gs_user_spec *spec = gs_user_set_spec(u->set, i);
+		char name[300], reason[400];
+		struct gs_attach a = {.path = spec->library ? spec->library : "any file",
+				      .function = name,
+				      .reason = reason,
+				      .status = -ENOENT,
+				      .layer = spec->layer};
+
+		if (u->matched[i] || u->told[i])
+			continue;
+		if (spec->probe)
+			snprintf(name, sizeof(name), "%s:%s", spec->provider, spec->probe);
+		else
+			snprintf(name, sizeof(name), "%s", spec->function);
+		snprintf(reason, sizeof(reason),
+			 spec->library && strcmp(spec->library, "exe") != 0
+				 ? "no traced process used a file %s%.0s with it"
+				 : "no file that traced processes used has it%.0s%.0s",
+			 spec->library ? spec->library : "", "");
+		u->told[i] = true;
+		probe->options.on_attach(probe->options.ctx, &a);
+	}
+}
+
+static struct cell_seen *cell_seen(struct users *u, const struct gs_user_cell_key *key)
+{
+	uint64_t hash = gs_hash_bytes(key, sizeof(*key)), i;
+	struct cell_seen *c;
+
+	if (gs_map_get(&u->cell_of, hash, &i) && memcmp(&u->cells[i]->key, key, sizeof(*key)) == 0)
+		return u->cells[i];
+	if (u->n_cells == (size_t)GS_USER_CELL_MAX * 2)
+		return NULL;
+	c = calloc(1, sizeof(*c));
+	if (!c || gs_map_put(&u->cell_of, hash, u->n_cells) < 0) {
+		free(c);
+		return NULL;
+	}
+	c->key = *key;
+	u->cells[u->n_cells++] = c;
+	return c;
+}
+
+static void hand_over(struct gs_probe *probe, const struct gs_probe_handler *h,
+		      const struct gs_user_cell_key *key, const struct gs_user_cell *now)
+{
+	struct users *u = probe->users;
+	struct cell_seen *seen = cell_seen(u, key);
+	struct gs_user_sum sum = {.pid = key->pid, .tid = key->tid, .func = (uint16_t)key->func};
+	unsigned n;
+
+	if (!seen || now->calls == seen->before.calls)
+		return;
+	if (key->row && key->row < GS_USER_ROW_MAX) {
+		const struct gs_user_row *row = &u->rows[key->row];
+		const struct gs_user_name *names = gs_user_set_names(u->set, key->row, &n);
+
+		sum.aggregate = row->aggregate;
+		if (names && row->aggregate_value < n) {
+			sum.value = &names[row->aggregate_value];
+			sum.is_signed = row->values[row->aggregate_value].is_signed;
+		}
+	}
+	sum.before = &seen->before;
+	sum.now = now;
+	h->user_cell(h->ctx, &sum);
+	seen->before = *now;
+}
+
+void users_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
+{
+	struct gs_user_cell_key key, *last = NULL, next;
+	struct gs_user_cell now;
+	int fd;
+
+	if (!probe->users)
+		return;
+	fd = bpf_map__fd(probe->kernel.user->maps.gs_user_cells);
+	for (unsigned i = 0; i < GS_USER_CELL_MAX; i++) {
+		if (bpf_map_get_next_key(fd, last, &next) < 0)
+			break;
+		key = next;
+		last = &key;
+		if (bpf_map_lookup_elem(fd, &key, &now) == 0)
+			hand_over(probe, h, &key, &now);
+	}
+}

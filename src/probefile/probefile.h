@@ -1,0 +1,20 @@
+/*
+ * Probe files: YAML (or JSON) that describes functions and static probes to be traced, made into
+ * struct gs_user_spec. `man gpuscope-probes` has the format. Also takes the attach lists of eACGM,
+ * as they are: a list of {name, exe_path: [...], exe_sym: [...]}.
+ */
+#ifndef GS_PROBEFILE_PROBEFILE_H
+#define GS_PROBEFILE_PROBEFILE_H
+
+#include "base/err.h"
+#include "model/user_set.h"
+
+/* Add what the file describes to set. 0, -EINVAL with "FILE:LINE:COLUMN: what is wrong", or another
+ * negative errno with a text. Probes before the wrong one have been added. */
+int gs_probefile_read(const char *path, struct gs_user_set *set, struct gs_err *err);
+
+/* The same of a text; path is for error texts alone. */
+int gs_probefile_parse(const char *text, size_t bytes, const char *path, struct gs_user_set *set,
+		       struct gs_err *err);
+
+#endif

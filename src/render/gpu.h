@@ -1,0 +1,50 @@
+/*
+ * GPUs as text: one snapshot for people (tables, scrolling lines) or for programs (JSON, CSV,
+ * YAML), under gpuscope's names or under those of tools that came before.
+ */
+#ifndef GS_RENDER_GPU_H
+#define GS_RENDER_GPU_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "render/summary.h"
+#include "model/gpu.h"
+
+enum gs_gpu_view {
+	GS_GPU_VIEW_ALL = 0,    /* devices, processes and events, as far as the format has room */
+	GS_GPU_VIEW_DMON = 1,   /* a line for each GPU, as `nvidia-smi dmon` (table only) */
+	GS_GPU_VIEW_PMON = 2,   /* a line for each process, as `nvidia-smi pmon` (table only) */
+	GS_GPU_VIEW_EACGM = 3,  /* the fields of eACGM's GPUSampler and NVMLSampler */
+	GS_GPU_VIEW_GSWARM = 4, /* the fields of gswarm's GPUMetric */
+};
+
+enum gs_gpu_part { /* ored; CSV takes one */
+		   GS_GPU_PART_DEVICES = 1,
+		   GS_GPU_PART_PROCESSES = 2,
+};
+
+struct gs_gpu_style {
+	size_t size; /* of this struct */
+	enum gs_summary_format format;
+	enum gs_gpu_view view;
+	unsigned parts;    /* enum gs_gpu_part; 0: all */
+	unsigned width;    /* columns of the terminal, 0: no limit */
+	bool color;        /* ANSI colours in tables */
+	bool head;         /* names of columns first: CSV, scrolling lines */
+	bool stream;       /* one of several: YAML gets its "---" */
+	const int *fields; /* enum gs_gpu_field, n_fields; none: a choice for the table, else all */
+	unsigned n_fields;
+	const char *dmon; /* letters of column groups, of "pucvmet" */
+	/* The snapshot before, for what is told of the time in between; NULL: none. */
+	const struct gs_gpu_snapshot *before;
+};
+
+/* 0, or a negative errno of writing to out. */
+int gs_gpu_write(FILE *out, const struct gs_gpu_snapshot *snapshot,
+		 const struct gs_gpu_style *style);
+
+/* The names of --fields with what they mean. */
+int gs_gpu_write_fields(FILE *out);
+
+#endif

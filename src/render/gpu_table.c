@@ -1,0 +1,181 @@
+/* A snapshot of GPUs for people: a table of GPUs, one of processes, what happened, what is wrong.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fmt.h"
+#include "base/mem.h"
+#include "render/gpu_int.h"
+
+static const int usual_fields[] = {
+	GS_GPU_UTIL,          GS_GPU_MEM_USED,    GS_GPU_MEM_TOTAL,   GS_GPU_TEMP_GPU,
+	GS_GPU_POWER,         GS_GPU_POWER_LIMIT, GS_GPU_CLOCK_SM,    GS_GPU_SM_ACTIVE,
+	GS_GPU_PIPE_TENSOR,   GS_GPU_DRAM_ACTIVE, GS_GPU_PCIE_RX_BPS, GS_GPU_PCIE_TX_BPS,
+	GS_GPU_NVLINK_RX_BPS,
+};
+
+const char *gs_gpu_value_text(char out[32], const struct gs_gpu_sample *s, unsigned field)
+{
+	double v = s->value[field];
+	char n[GS_FMT_BYTES];
+
+	if (!gs_gpu_has(s, field))
+		return "-";
+	switch (gs_gpu_field_info(field)->unit) {
+	case GS_UNIT_OF_RATIO:
+		snprintf(out, 32, v > 0 && v < 0.095 ? "%.1f%%" : "%.0f%%", v * 100);
+		break;
+	case GS_UNIT_OF_BYTES:
+		snprintf(out, 32, "%s", gs_fmt_bytes(n, (uint64_t)v));
+		break;
+	case GS_UNIT_OF_BPS:
+		snprintf(out, 32, "%s/s", gs_fmt_bytes(n, (uint64_t)v));
+		break;
+	case GS_UNIT_OF_CELSIUS:
+		snprintf(out, 32, "%.0f C", v);
+		break;
+	case GS_UNIT_OF_WATTS:
+		snprintf(out, 32, "%.0f W", v);
+		break;
+	case GS_UNIT_OF_JOULES:
+		snprintf(out, 32, v < 1e6 ? "%.1f kJ" : "%.1f MJ", v < 1e6 ? v / 1e3 : v / 1e6);
+		break;
+	case GS_UNIT_OF_HERTZ:
+		snprintf(out, 32, "%.0f MHz", v / 1e6);
+		break;
+	case GS_UNIT_OF_SECONDS:
+		snprintf(out, 32, "%.1f s", v);
+		break;
+	case GS_UNIT_OF_NONE:
+		if (field == GS_GPU_THROTTLE_REASONS)
+			snprintf(out, 32, "0x%llx", (unsigned long long)v);
+		else
+			snprintf(out, 32, "%.0f", v);
+	}
+	return out;
+}
+
+static enum gs_ink ink_of(const struct gs_gpu_sample *s, unsigned field)
+{
+	if (!gs_gpu_has(s, field))
+		return GS_INK_DIM;
+	if (field == GS_GPU_TEMP_GPU && gs_gpu_has(s, GS_GPU_TEMP_SLOWDOWN) &&
+	    s->value[field] >= s->value[GS_GPU_TEMP_SLOWDOWN] - 5)
+		return GS_INK_RED;
+	return GS_INK_PLAIN;
+}
+
+static void put_gpus(struct gs_grid *g, const struct gs_gpu_snapshot *s, const int *fields,
+		     unsigned n)
+{
+	gs_grid_right(g, GS_INK_BOLD, "gpu");
+	for (unsigned i = 0; i < n; i++)
+		gs_grid_right(g, GS_INK_BOLD, gs_gpu_field_info((unsigned)fields[i])->title);
+	gs_grid_rest(g, GS_INK_BOLD, "name", GS_CUT_END);
+	for (unsigned i = 0; i < s->n_gpus; i++) {
+		const struct gs_gpu_info *info = &s->info[i];
+		const struct gs_gpu_sample *v = &s->sample[i];
+		char text[32], name[160];
+
+		if (info->is_mig)
+			snprintf(text, sizeof(text), "%u.%d", info->index, info->gpu_instance);
+		else
+			snprintf(text, sizeof(text), "%u", info->index);
+		gs_grid_right(g, GS_INK_BOLD, text);
+		for (unsigned j = 0; j < n; j++)
+			gs_grid_right(g, v->lost ? GS_INK_DIM : ink_of(v, (unsigned)fields[j]),
+				      gs_gpu_value_text(text, v, (unsigned)fields[j]));
+		snprintf(name, sizeof(name), "%s%s%s%s", info->name, info->is_mig ? " part " : "",
+			 info->mig_profile, v->lost ? " (lost: values are the last known)" : "");
+		gs_grid_rest(g, v->lost ? GS_INK_RED : GS_INK_PLAIN, name, GS_CUT_END);
+	}
+}
+
+static const char *percent(char out[32], double ratio)
+{
+	if (ratio < 0)
+		return "-";
+	snprintf(out, 32, "%.0f%%", ratio * 100);
+	return out;
+}
+
+static void put_processes(struct gs_grid *g, const struct gs_gpu_snapshot *s)
+{
+	static const char *const heads[] = {"gpu", "pid",    "user", "type", "mem",
+					    "sm",  "memctl", "enc",  "dec"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(heads); i++)
+		gs_grid_right(g, GS_INK_BOLD, heads[i]);
+	gs_grid_rest(g, GS_INK_BOLD, "command", GS_CUT_END);
+	for (unsigned i = 0; i < s->n_processes; i++) {
+		const struct gs_gpu_process *p = &s->process[i];
+		const struct gs_gpu_info *info = &s->info[p->gpu];
+		char text[32], n[GS_FMT_BYTES], command[320];
+
+		if (info->is_mig)
+			snprintf(text, sizeof(text), "%u.%d", info->index, info->gpu_instance);
+		else
+			snprintf(text, sizeof(text), "%u", info->index);
+		gs_grid_right(g, GS_INK_BOLD, text);
+		snprintf(text, sizeof(text), "%u", p->pid);
+		gs_grid_right(g, GS_INK_PLAIN, text);
+		gs_grid_right(g, GS_INK_PLAIN, p->user[0] ? p->user : "-");
+		snprintf(text, sizeof(text), "%s%s%s", p->kind & GS_GPU_PROCESS_MPS ? "M" : "",
+			 p->kind & GS_GPU_PROCESS_COMPUTE ? "C" : "",
+			 p->kind & GS_GPU_PROCESS_GRAPHICS ? "G" : "");
+		gs_grid_right(g, GS_INK_PLAIN, text);
+		gs_grid_right(g, GS_INK_PLAIN,
+			      p->used_bytes < 0 ? "-" : gs_fmt_bytes(n, (uint64_t)p->used_bytes));
+		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->sm_ratio));
+		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->mem_ratio));
+		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->enc_ratio));
+		gs_grid_right(g, GS_INK_PLAIN, percent(text, p->dec_ratio));
+		snprintf(command, sizeof(command), "%s%s%s",
+			 p->ended  ? "(ended) "
+			 : p->gone ? "(not in /proc: another pid namespace, or just ended) "
+				   : "",
+			 p->cmdline[0] ? p->cmdline : p->comm,
+			 p->container[0] ? " [container]" : "");
+		gs_grid_rest(g, p->gone ? GS_INK_DIM : GS_INK_PLAIN, command, GS_CUT_END);
+	}
+}
+
+void gs_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
+		  const struct gs_gpu_style *style)
+{
+	const int *fields = style->n_fields ? style->fields : usual_fields;
+	unsigned n = style->n_fields ? style->n_fields : GS_ARRAY_LEN(usual_fields);
+	unsigned parts = style->parts ? style->parts : GS_GPU_PART_DEVICES | GS_GPU_PART_PROCESSES;
+	char text[320];
+
+	if (parts & GS_GPU_PART_DEVICES && s->n_gpus) {
+		struct gs_grid g = {.page = page, .measuring = true};
+
+		put_gpus(&g, s, fields, n < GS_GRID_MAX - 2 ? n : GS_GRID_MAX - 2);
+		g.measuring = false;
+		put_gpus(&g, s, fields, n < GS_GRID_MAX - 2 ? n : GS_GRID_MAX - 2);
+	}
+	if (parts & GS_GPU_PART_PROCESSES && s->n_processes) {
+		struct gs_grid g = {.page = page, .measuring = true};
+
+		if (parts & GS_GPU_PART_DEVICES)
+			gs_page_line(page);
+		put_processes(&g, s);
+		gs_grid_fit(&g, 2, 24);
+		put_processes(&g, s);
+	} else if (parts & GS_GPU_PART_PROCESSES && s->n_gpus) {
+		if (parts & GS_GPU_PART_DEVICES)
+			gs_page_line(page);
+		gs_page_rest(page, GS_INK_DIM, "no process on these GPUs", GS_CUT_END);
+		gs_page_line(page);
+	}
+	for (unsigned i = 0; i < s->n_events; i++) {
+		snprintf(text, sizeof(text), "%s: XID %u: %s", s->event[i].pci_bus_id,
+			 s->event[i].xid, s->event[i].text);
+		gs_page_rest(page, GS_INK_RED, text, GS_CUT_END);
+		gs_page_line(page);
+	}
+	if (s->state != GS_GPU_STATE_OK) {
+		gs_page_words(page, GS_INK_WARN, s->state_text);
+	}
+}

@@ -1,0 +1,28 @@
+/* Among the files that render a summary: one renderer by format. */
+#ifndef GS_RENDER_SUMMARY_INT_H
+#define GS_RENDER_SUMMARY_INT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "text/doc.h"
+#include "render/summary.h"
+#include "text/pen.h"
+#include "model/summary.h"
+
+/* The whole summary as one map. */
+void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *summary);
+
+void gs_summary_table(struct gs_pen *pen, const struct gs_summary *summary,
+		      const struct gs_summary_style *style);
+void gs_summary_csv(struct gs_pen *pen, const struct gs_summary *summary,
+		    const struct gs_summary_style *style);
+
+/* A text of the summary, "" instead of NULL. */
+static inline const char *gs_text_of(const char *text)
+{
+	return text ? text : "";
+}
+
+#endif

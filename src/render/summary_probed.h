@@ -1,0 +1,12 @@
+/* The parts of a summary that tell of described probes and of PyTorch's allocator; nothing where
+ * there were none. */
+#ifndef GS_RENDER_SUMMARY_PROBED_H
+#define GS_RENDER_SUMMARY_PROBED_H
+
+#include "render/summary_int.h"
+#include "text/page.h"
+
+void gs_summary_probed_table(struct gs_page *page, const struct gs_summary *summary, bool all);
+void gs_summary_probed_doc(struct gs_doc *doc, const struct gs_summary *summary);
+
+#endif

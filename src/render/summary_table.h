@@ -1,0 +1,16 @@
+/* The two halves of the table: summary_table.c and, for its end, summary_attention.c. */
+#ifndef GS_RENDER_SUMMARY_TABLE_H
+#define GS_RENDER_SUMMARY_TABLE_H
+
+#include <stdbool.h>
+
+#include "text/page.h"
+#include "render/summary_int.h"
+
+/* Communicators, open calls, errors, losses, what was attached to. Lists are cut unless all. */
+void gs_summary_attention(struct gs_page *page, const struct gs_summary *summary, bool all);
+
+/* The lines of Python code, where there are any; n_top 0: all. */
+void gs_summary_lines(struct gs_page *page, const struct gs_summary *summary, unsigned n_top);
+
+#endif

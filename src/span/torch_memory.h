@@ -1,0 +1,59 @@
+/*
+ * PyTorch's caching allocator: its live blocks, and sums by process and device. Inside the room
+ * only. It hands out parts of what it got from CUDA (the ledger's blocks): both together tell how
+ * much of that lies idle.
+ */
+#ifndef GS_SPAN_TORCH_MEMORY_H
+#define GS_SPAN_TORCH_MEMORY_H
+
+#include "base/map.h"
+#include "model/record.h"
+#include "span/ledger.h"
+
+#define TORCH_MAX_DEVICES 16   /* with a counter track */
+#define TORCH_MAX_SITES   1024 /* of blocks never freed, told apart */
+
+struct torch_block {
+	uint64_t pointer;
+	uint64_t bytes;
+	uint32_t device_idx; /* into devices */
+	uint32_t scope;
+	uint32_t py_stack;
+	uint32_t next_free; /* of free ones: the next, plus 1 */
+};
+
+struct torch_device {
+	uint32_t process;
+	int32_t device;
+	uint64_t live_bytes, peak_bytes, total_bytes;
+	uint64_t allocations, frees, unknown_frees;
+	uint64_t told_ns; /* of the last counter */
+};
+
+struct torch_memory {
+	struct gs_map index;                        /* of process and pointer -> block */
+	struct torch_block *blocks;                 /* owned */
+	uint32_t n_blocks, room_blocks, first_free; /* first_free: plus 1 */
+	struct torch_device *devices;               /* owned */
+	uint32_t n_devices, room_devices;
+};
+
+void torch_memory_init(struct torch_memory *m);
+void torch_memory_fini(struct torch_memory *m);
+
+/* Enter a block. NULL without memory, or when there are too many (*n_untracked counts). */
+struct torch_device *torch_memory_alloc(struct torch_memory *m, uint32_t process,
+					const struct gs_rec_call *call, uint64_t *n_untracked);
+
+/* Take a block out; NULL when it is not known. */
+struct torch_device *torch_memory_free(struct torch_memory *m, uint32_t process,
+				       const struct gs_rec_call *call, uint64_t *ret_bytes);
+
+/* The process runs another program: its blocks are gone, and were not leaked. */
+void torch_memory_drop(struct torch_memory *m, uint32_t process);
+
+/* Append ALLOCATOR and LEAK records. 0 or a negative errno. */
+int torch_memory_finish(const struct torch_memory *m, const struct ledger *ledger,
+			struct gs_buf *out);
+
+#endif

@@ -1,0 +1,276 @@
+/*
+ * The interpreter of a process: its executable, or a mapped libpython, has the variable
+ * _PyRuntime (or, where that name was stripped, a section .PyRuntime). The version is told by the
+ * variable itself from 3.13 on, by Py_Version from 3.11 on, and before by which functions of the
+ * documented interface there are. File names say nothing: "python3", "app", "libpython3.so".
+ */
+#include "stack/python.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "elf/elf.h"
+#include "elf/library.h"
+#include "elf/object.h"
+
+#define FILES_MAX 4096
+
+struct python_file {         /* by identity */
+	uint64_t runtime;    /* address in the file; 0: no interpreter */
+	uint64_t version_at; /* of Py_Version; 0 none */
+	uint16_t version;    /* by its functions; 0: older than 3.8 or unknown */
+	bool is_old;         /* an interpreter from before _PyRuntime */
+	int error;           /* of reading it */
+};
+
+struct gs_pythons {
+	struct gs_map by_id; /* hash of dev and ino -> index */
+	struct python_file files[FILES_MAX];
+	size_t n_files;
+};
+
+/* A line of /proc/PID/maps that is executable and of a file. */
+struct mapping {
+	uint64_t start, end, off, ino;
+	char path[4096];
+};
+
+struct gs_pythons *gs_pythons_new(void)
+{
+	struct gs_pythons *p = calloc(1, sizeof(*p));
+
+	if (p)
+		p->by_id = GS_MAP_INIT(FILES_MAX);
+	return p;
+}
+
+void gs_pythons_free(struct gs_pythons **ref)
+{
+	if (!*ref)
+		return;
+	gs_map_fini(&(*ref)->by_id);
+	free(*ref);
+	*ref = NULL;
+}
+
+int gs_python_peek(pid_t pid, uint64_t address, void *to, size_t bytes)
+{
+	struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)address, bytes};
+	ssize_t n = process_vm_readv(pid, &local, 1, &remote, 1, 0);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == bytes ? 0 : -EFAULT;
+}
+
+static void elf_close_p(struct gs_elf **elf)
+{
+	gs_elf_close(elf);
+}
+
+static uint16_t version_by_functions(struct gs_elf *elf)
+{
+	/* Each came with the version (Doc/data/stable_abi.dat, Doc/c-api). */
+	static const struct {
+		const char *name;
+		uint16_t version;
+	} since[] = {
+		{"PyIter_Send", 0x030a},
+		{"PyFrame_GetBack", 0x0309},
+		{"PyConfig_InitPythonConfig", 0x0308},
+	};
+	const char *names[GS_ARRAY_LEN(since)];
+	struct gs_elf_symbol symbols[GS_ARRAY_LEN(since)];
+	struct gs_err err = {{0}};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(since); i++)
+		names[i] = since[i].name;
+	if (gs_elf_find(elf, names, GS_ARRAY_LEN(since), true, symbols, &err) < 0)
+		return 0;
+	for (size_t i = 0; i < GS_ARRAY_LEN(since); i++)
+		if (symbols[i].found)
+			return since[i].version;
+	return 0;
+}
+
+static struct python_file read_file(const char *path)
+{
+	static const char *const names[] = {"_PyRuntime", "Py_Version"};
+	GS_CLEANUP(elf_close_p) struct gs_elf *elf = NULL;
+	struct python_file f = {0};
+	uint64_t vaddr[2] = {0};
+	struct gs_err err = {{0}};
+
+	f.error = gs_elf_open(path, &elf, &err);
+	if (f.error < 0)
+		return f;
+	f.error = gs_elf_objects(elf, names, GS_ARRAY_LEN(names), vaddr);
+	if (f.error == -EFBIG) /* no interpreter is so big */
+		f.error = 0;
+	f.runtime = vaddr[0];
+	f.version_at = vaddr[1];
+	if (!f.runtime && gs_elf_section(elf, ".PyRuntime", &f.runtime) < 0)
+		f.runtime = 0;
+	f.is_old = !f.runtime && gs_elf_defines(elf, "Py_Initialize");
+	if (f.runtime && !f.version_at)
+		f.version = version_by_functions(elf);
+	return f;
+}
+
+static int bias_of(const char *path, const struct mapping *m, uint64_t *ret_bias)
+{
+	GS_CLEANUP(elf_close_p) struct gs_elf *elf = NULL;
+	struct gs_err err = {{0}};
+	int r = gs_elf_open(path, &elf, &err);
+
+	return r < 0 ? r : gs_elf_bias(elf, m->start, m->off, ret_bias);
+}
+
+/* A path that opens the mapped file from here, whatever root its process has: the mapping itself
+ * where this user may follow it, else its name. */
+static int open_path_of(pid_t pid, const struct mapping *m, struct gs_mapped_file *ret_where)
+{
+	struct stat st;
+
+	snprintf(ret_where->open_path, sizeof(ret_where->open_path), "/proc/%d/map_files/%llx-%llx",
+		 (int)pid, (unsigned long long)m->start, (unsigned long long)m->end);
+	if (stat(ret_where->open_path, &st) == 0) {
+		ret_where->id.dev = st.st_dev;
+		ret_where->id.ino = st.st_ino;
+		return 0;
+	}
+	return gs_library_resolve(pid, m->path, ret_where);
+}
+
+/* What the file of a mapping is; NULL: no memory, or gone. */
+static const struct python_file *file_of(struct gs_pythons *p, pid_t pid, const struct mapping *m,
+					 struct gs_mapped_file *ret_where)
+{
+	uint64_t idx, key, id[3];
+
+	if (open_path_of(pid, m, ret_where) < 0)
+		return NULL;
+	id[0] = ret_where->id.dev;
+	id[1] = ret_where->id.ino;
+	id[2] = m->ino; /* two ids of one hash: once in 2^64 */
+	key = gs_hash_bytes(id, sizeof(id));
+	if (gs_map_get(&p->by_id, key, &idx))
+		return &p->files[idx];
+	if (p->n_files == FILES_MAX) {
+		gs_map_fini(&p->by_id);
+		p->by_id = GS_MAP_INIT(FILES_MAX);
+		p->n_files = 0;
+	}
+	idx = p->n_files;
+	p->files[idx] = read_file(ret_where->open_path);
+	if (gs_map_put(&p->by_id, key, idx) < 0)
+		return NULL;
+	p->n_files++;
+	return &p->files[idx];
+}
+
+/* Offsets and address, from the process that has the file mapped. */
+static int read_process(pid_t pid, const struct python_file *f, uint64_t bias,
+			struct gs_py_proc *ret, struct gs_err *err)
+{
+	uint8_t head[GS_PY_DEBUG_BYTES];
+	uint64_t version = 0;
+	int r = gs_python_peek(pid, f->runtime + bias, head, sizeof(head));
+
+	if (r < 0)
+		return r == -ESRCH ? r : -EAGAIN;
+	r = gs_python_layout_debug(head, sizeof(head), ret);
+	if (r == -ENOENT) {
+		if (f->version_at &&
+		    gs_python_peek(pid, f->version_at + bias, &version, sizeof(version)) < 0)
+			return -EAGAIN;
+		version = f->version_at ? version >> 16 : f->version;
+		r = gs_python_layout((uint16_t)version, ret);
+	} else {
+		memcpy(&version, head + 8, sizeof(version));
+		version >>= 16;
+	}
+	if (r < 0) {
+		if (version > 0x0300 && version < 0x0400)
+			return gs_err_set(err, r,
+					  "process %d runs Python 3.%u, whose stacks cannot be "
+					  "read (3.8 to 3.14 can, but for pre-releases)",
+					  (int)pid, (unsigned)version & 0xff);
+		return gs_err_set(err, r,
+				  "process %d runs a Python whose version is not known (3.8 to "
+				  "3.14 can be read)",
+				  (int)pid);
+	}
+	ret->runtime = f->runtime + bias;
+	return 0;
+}
+
+static bool parse_mapping(const char *line, struct mapping *m)
+{
+	unsigned long long start, end, off, ino;
+	char perms[5];
+	int at = 0;
+
+	if (sscanf(line, "%llx-%llx %4s %llx %*x:%*x %llu %n", &start, &end, perms, &off, &ino,
+		   &at) != 5 ||
+	    !at || perms[2] != 'x' || line[at] != '/')
+		return false;
+	m->start = start;
+	m->end = end;
+	m->off = off;
+	m->ino = ino;
+	snprintf(m->path, sizeof(m->path), "%s", line + at);
+	m->path[strcspn(m->path, "\n")] = 0;
+	return true;
+}
+
+/* The program itself (the first file mapped executable) and libraries of that name. */
+static bool may_be_python(const struct mapping *m, unsigned nth)
+{
+	const char *slash = strrchr(m->path, '/');
+
+	return nth == 0 || (slash && strncmp(slash + 1, "libpython", 9) == 0);
+}
+
+int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, struct gs_err *err)
+{
+	GS_FCLOSE FILE *maps = NULL;
+	struct mapping m;
+	char name[32], line[4200];
+	unsigned nth = 0;
+	int r = -ENOENT;
+
+	snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
+	maps = fopen(name, "re");
+	if (!maps)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while (fgets(line, sizeof(line), maps)) {
+		const struct python_file *f;
+		struct gs_mapped_file where;
+		uint64_t bias;
+
+		if (!parse_mapping(line, &m) || !may_be_python(&m, nth++))
+			continue;
+		f = file_of(p, pid, &m, &where);
+		if (f && f->is_old)
+			r = gs_err_set(err, -ENOTSUP,
+				       "process %d runs a Python older than 3.7, whose stacks "
+				       "cannot be read (3.8 to 3.14 can)",
+				       (int)pid);
+		if (!f || f->error < 0 || !f->runtime)
+			continue;
+		r = bias_of(where.open_path, &m, &bias);
+		if (r == 0)
+			r = read_process(pid, f, bias, ret, err);
+		if (r == 0)
+			return 0;
+	}
+	/* A program that is just being started has only its loader mapped yet, or not even that. */
+	return r == -ENOENT && nth == 0 ? -EAGAIN : r;
+}

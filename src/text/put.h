@@ -1,0 +1,36 @@
+/*
+ * Numbers and texts into memory that the caller has made sure is large enough: a trace file is made
+ * of millions of them. What is no UTF-8 becomes U+FFFD.
+ */
+#ifndef GS_TEXT_PUT_H
+#define GS_TEXT_PUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define GS_PUT_MAX       4096 /* bytes used of a text; at most six times that are written */
+#define GS_PUT_MAX_SHORT 128  /* of a text in the end of a file */
+
+/* Texts and numbers; each writes at p, without a terminator, and returns where it ended. */
+char *gs_put_u64(char *p, uint64_t v);
+char *gs_put_i64(char *p, int64_t v);
+char *gs_put_hex(char *p, uint64_t v);                          /* "0x7f00" */
+char *gs_put_us(char *p, uint64_t ns);                          /* "12.345": microseconds */
+char *gs_put_dim3(char *p, uint32_t x, uint32_t y, uint32_t z); /* "128,2,1" */
+char *gs_put_utf8(char *p, const char *text, size_t max_bytes); /* U+FFFD for what is not */
+char *gs_put_json(char *p, const char *text, size_t max_bytes); /* the same, quoted and escaped */
+char *gs_put_csv(char *p, const char *text, size_t max_bytes);  /* the same, quoted if needed */
+char *gs_put_xml(char *p, const char *text, size_t max_bytes);  /* the same, as content or value */
+
+/* A text of this program's own, as it is. */
+static inline char *gs_put(char *p, const char *text)
+{
+	size_t n = strlen(text);
+
+	memcpy(p, text, n);
+	return p + n;
+}
+
+#endif

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""Python stacks of real interpreters, compared frame by frame with what Python itself tells."""
+
+import collections
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import harness
+from harness import Skip, case, main, wait_until
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TARGET = os.path.join(HERE, 'python_target.py')
+ALL = ['plain', 'recursion', 'generators', 'coroutines', 'callbacks', 'exceptions', 'unicode_names', 'made_and_freed',
+       'long_function', 'threads', 'many_threads', 'forks']  # fmt: skip
+FRAMES_MAX = 128
+
+
+def interpreters():
+    """{version: program} of what is installed: the system's, pyenv's, conda's."""
+    found = {}
+    places = [shutil.which('python3'), *glob.glob('/usr/bin/python3.*'), *glob.glob('/opt/conda/bin/python3'),
+              *glob.glob(os.path.expanduser('~/.pyenv/versions/3.*/bin/python3')),
+              *os.environ.get('GPUSCOPE_TEST_PYTHONS', '').split(':')]  # fmt: skip
+    for program in places:
+        if not program or 'config' in program or not os.access(program, os.X_OK):
+            continue
+        done = subprocess.run([program, '-c', 'import sys, ctypes; print("%d.%d" % sys.version_info[:2], sys.executable)'],
+                              capture_output=True, text=True)  # fmt: skip
+        if done.returncode == 0:
+            version, path = done.stdout.split()
+            if (3, 8) <= tuple(map(int, version.split('.'))) <= (3, 14):
+                found.setdefault((version, os.path.realpath(path)), path)
+    return {version + ' ' + real: path for (version, real), path in sorted(found.items())}
+
+
+class Trace:
+    """Calls and samples of a .gst file, their stacks as [file, function, line]."""
+
+    def __init__(self, path):
+        done = subprocess.run([sys.executable, os.path.join(HERE, '..', 'gst.py'), path], capture_output=True, text=True,
+                              check=True)  # fmt: skip
+        text, frames, self.stacks, self.calls, self.samples, self.lost = {0: ''}, {}, {}, [], [], collections.Counter()
+        self.threads, self.processes, self.flags = {}, {}, {}
+        for line in done.stdout.splitlines():
+            r = json.loads(line)
+            kind = r['kind']
+            if kind == 'STRING':
+                text[r['id']] = r['text']
+            elif kind == 'FRAME':
+                frames[r['id']] = [text[r['file_str']], text[r['function_str']], r['line']]
+            elif kind == 'STACK':
+                self.stacks[r['id']] = [frames[f] for f in r['frames']]
+                self.flags[r['id']] = r['stack_flags']
+            elif kind == 'CALL':
+                self.calls.append(r)
+            elif kind == 'SAMPLE':
+                self.samples.append(r)
+            elif kind == 'THREAD':
+                self.threads[r['id']] = r
+            elif kind == 'PROCESS':
+                self.processes[r['id']] = r
+            elif kind == 'LOSS':
+                self.lost[r['cause']] += r['count']
+
+    def stack(self, record):
+        return self.stacks.get(record['py_stack'])
+
+
+def told(base):
+    lines = []
+    for path in glob.glob(base + '.[0-9]*'):
+        lines += [json.loads(x) for x in harness.read_text(path).splitlines()]
+    return lines
+
+
+def cut(text, longest):
+    """As a name is stored: at most so many bytes."""
+    return text.encode()[:longest].decode(errors='ignore')
+
+
+def compare(t, what, wanted, trace, may_lack=0):
+    """Each mark has its cudaMalloc, and that has the stack that Python told."""
+    calls = {c['bytes']: c for c in trace.calls}
+    missing = 0
+    for w in wanted:
+        call = calls.get(w['number'])
+        if not call:
+            t.fail(f'{what}: no call of mark {w["number"]}')
+            continue
+        got = trace.stack(call)
+        if got is None:
+            missing += 1
+            continue
+        stack = [[file, cut(name, 4000), line] for file, name, line in w['stack']]
+        # The mark's own frame is above those told.
+        t.equal(f'{what}: mark {w["number"]} is in', [got[0][1], os.path.basename(got[0][0])], ['mark', 'python_target.py'])
+        rest = got[1:]
+        if rest != stack[:FRAMES_MAX - 1]:
+            for i, (a, b) in enumerate(zip(rest, stack)):
+                if a != b:
+                    t.fail(f'{what}: mark {w["number"]}, frame {i + 1}: {str(a)[:300]}, not {str(b)[:300]}')
+                    break
+            else:
+                t.fail(f'{what}: mark {w["number"]}: {len(rest)} frames, not {min(len(stack), FRAMES_MAX - 1)}')
+        t.equal(f'{what}: mark {w["number"]} cut', trace.flags[call['py_stack']] & 1, int(len(stack) >= FRAMES_MAX))
+    if missing > may_lack:
+        t.fail(f'{what}: {missing} of {len(wanted)} calls have no stack')
+    return missing
+
+
+def run(t, program, cases, env=None, options=('--python-at', 'alloc'), before=()):
+    base = t.path('told')
+    env = {'LD_LIBRARY_PATH': harness.fake, **(env or {})}
+    done = t.trace(*options, '-o', 'trace.gst', command=[*before, program, TARGET, base, *cases], env=env)
+    return done, told(base), Trace('trace.gst')
+
+
+def each_version():
+    for name, program in interpreters().items():
+
+        def one(t, program=program):
+            done, wanted, trace = run(t, program, ALL)
+            t.true('marks', len(wanted) > 500, len(wanted))
+            compare(t, program, wanted, trace)
+            t.equal('stacks lost', [done.lost('stacks'), done.lost('frames')], [0, 0])
+            t.note(f'{len(wanted)} stacks of {len(trace.stacks)} kinds are the same')
+
+        case(f'every frame is the one that Python tells: {name}', timeout=120)(one)
+
+
+each_version()
+
+
+def newest():
+    return list(interpreters().values())[-1]
+
+
+@case('multiprocessing: fork, spawn, forkserver', timeout=120)
+def pools(t):
+    for name, program in interpreters().items():
+        for path in glob.glob(t.path('told.*')):
+            os.unlink(path)
+        done, wanted, trace = run(t, program, ['pools'])
+        t.equal(f'{name}: marks', len(wanted), 12)
+        compare(t, name, wanted, trace)
+
+
+@case('exec: one version after another in one process', timeout=120)
+def executes(t):
+    programs = list(interpreters().values())
+    for first, second in zip(programs, programs[1:] + programs[:1]):
+        for path in glob.glob(t.path('told.*')):
+            os.unlink(path)
+        done, wanted, trace = run(t, first, ['executes'], env={'PYTHON_TARGET_OTHER': second})
+        t.equal(f'{first} {second}: marks', len(wanted), 2)
+        compare(t, f'{first}, then {second}', wanted, trace)
+
+
+@case('several interpreters of different versions at once', timeout=120)
+def others(t):
+    programs = list(interpreters().values())
+    if len(programs) < 2:
+        raise Skip('only one Python is installed here')
+    done, wanted, trace = run(t, programs[0], ['others'], env={'PYTHON_TARGET_OTHERS': ':'.join(programs)})
+    t.equal('processes', len({w['pid'] for w in wanted}), len(programs) + 1)
+    compare(t, 'all', wanted, trace)
+
+
+BUSY = """
+import sys, time
+def hot(n):
+    s = 0
+    for i in range(n):
+        s += i * i
+    return s
+def warm(n):
+    return hot(n)
+end = time.process_time() + float(sys.argv[1])
+while time.process_time() < end:
+    warm(5000)
+"""
+
+
+def samples_of(t, program, *options, seconds='1.0', hz='200'):
+    with open('busy.py', 'w') as f:
+        f.write(BUSY)
+    done = t.trace('--python-hz', hz, *options, '-o', 'busy.gst', command=[program, 'busy.py', seconds])
+    return done, Trace('busy.gst')
+
+
+@case('samples: their number is the time on a processor, their lines are the busy ones', timeout=120)
+def sampling(t):
+    for name, program in interpreters().items():
+        done, trace = samples_of(t, program)
+        seconds = sum(s['period_ns'] for s in trace.samples) / 1e9
+        t.true(f'{name}: seconds sampled', 0.85 < seconds < 4, seconds)
+        stacks = [trace.stack(s) or [] for s in trace.samples]
+        hot = [s for s in stacks if s and s[0][1] == 'hot' and s[0][2] in (4, 5, 6, 7)]
+        t.true(f'{name}: samples in hot()', len(hot) > 0.5 * len(stacks), f'{len(hot)} of {len(stacks)}')
+        for s in hot:
+            if [f[1] for f in s] != ['hot', 'warm', '<module>'] or s[1][2] != 9 or s[2][2] != 12:
+                t.fail(f'{name}: {s}')
+                break
+
+
+@case('samples of a process that runs already, and of short ones', timeout=60)
+def sampling_more(t):
+    program = newest()
+    with open('busy.py', 'w') as f:
+        f.write(BUSY)
+    busy = subprocess.Popen([program, 'busy.py', '5'])
+    wait_until(lambda: 'python' in harness.read_text(f'/proc/{busy.pid}/maps'), what='start')
+    t.trace('--python-hz', '200', '--duration', '1', '-p', str(busy.pid), '-o', 'running.gst')
+    busy.kill()
+    busy.wait()
+    trace = Trace('running.gst')
+    t.true('samples of a running process', any((trace.stack(s) or [['', '', 0]])[0][1] == 'hot' for s in trace.samples))
+    short = 'for i in range(3000000): pass'
+    t.trace('--python-hz', '500', '-o', 'short.gst', command=['sh', '-c', f'for i in 1 2 3; do {program} -c "{short}"; done'])
+    trace = Trace('short.gst')
+    named = {trace.threads[s['thread']]['process'] for s in trace.samples
+             if (trace.stack(s) or [['', '', 0]])[-1] == ['<string>', '<module>', 1]}  # fmt: skip
+    t.equal('short processes with named samples', len(named), 3)
+
+
+@case('the summary by Python line', timeout=60)
+def by_line(t):
+    program = newest()
+    base = t.path('told')
+    done = t.trace('--python-at', 'alloc', '--python-hz', '99', command=[program, TARGET, base, 'plain', 'threads'],
+                   env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
+    marks = told(base)
+    lines = {(x['function'], x['line']): x for x in done.summary['python_lines']}
+    mine = [x for k, x in lines.items() if k[0] == 'mark' and x['allocs']]
+    t.equal('lines of cudaMalloc', len(mine), 1)
+    t.equal('allocations of the line', mine[0]['allocs'], len(marks))
+    t.equal('bytes of the line', mine[0]['bytes'], sum(m['number'] for m in marks))
+    row = done.function('cudaMalloc')
+    t.equal('host time of the line', mine[0]['call_ns'], row['total_ns'])
+    done = t.trace('--python-at', 'alloc', '--python-filter', '*/python_target.py', command=[program, TARGET, base, 'plain'],
+                   env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
+    t.true('a file that is passed over', not any(x['allocs'] and x['file'].endswith('/python_target.py') and x['function'] == 'plain'
+                                                for x in done.summary['python_lines']), done.summary['python_lines'])  # fmt: skip
+    text = t.tool('trace', '-q', '--python-at', 'alloc', '--', program, TARGET, base, 'plain',
+                  env={'LD_LIBRARY_PATH': harness.fake}).err  # fmt: skip
+    t.match('table', r'(?s)by Python line.*python_target\.py:\d+ +mark', text)
+
+
+STEPS = '''
+import torch
+a = torch.ones(64, 64)
+def multiply(x):
+    return torch.mm(x, x)
+for i in range(20):
+    b = multiply(a)
+    c = a.relu()
+'''
+
+
+@case('slow operators know their line', timeout=120)
+def slow_operators(t):
+    done = subprocess.run(['/usr/bin/python3', '-c', 'import torch'], capture_output=True)
+    if done.returncode:
+        raise Skip('PyTorch is not installed here (python3-torch)')
+    with open('steps.py', 'w') as f:
+        f.write(STEPS)
+    run = t.trace('--layer', 'torch', '--op', 'mm,relu', '--python-at', 'slow-op=1ns', '-o', 'slow.gst',
+                  command=['/usr/bin/python3', 'steps.py'])  # fmt: skip
+    trace = Trace('slow.gst')
+    places = collections.Counter(tuple((os.path.basename(a), b, n) for a, b, n in trace.stack(c) or []) for c in trace.calls)
+    t.equal('stacks', dict(places), {(('steps.py', 'multiply', 5), ('steps.py', '<module>', 7)): 20,
+                                     (('steps.py', '<module>', 8),): 20})  # fmt: skip
+    lines = {x['line']: x['slow_operators'] for x in run.summary['python_lines'] if x['slow_operators']}
+    t.equal('slow operators by line', lines, {5: 20, 8: 20})
+
+
+@case('an interpreter that cannot be read is named, the rest goes on', timeout=60)
+def unreadable(t):
+    old = glob.glob(os.path.expanduser('~/.pyenv/versions/3.[67].*/bin/python3'))
+    if not old:
+        raise Skip('no Python older than 3.8 is installed here')
+    done = t.trace('--python-hz', '99', '--', 'sh', '-c', f'{old[-1]} -c "import time; time.sleep(0.3)"', status=None)
+    t.true('it says so', any('Python' in (a['reason'] or '') for a in done.summary['attach_failures']), done.summary['attach_failures'])
+
+
+@case('wrong words for stacks are told in a line', needs=None)
+def usage(t):
+    for args in (['--python-hz', '0'], ['--python-hz', 'x'], ['--python-hz', '20000'], ['--python-at', 'lunch'],
+                 ['--python-at', 'slow-op=x'], ['--python-at', 'launch', '--summary-only'], ['--python-filter', '']):  # fmt: skip
+        run = t.tool('trace', *args, '--', 'true', status=2)
+        t.equal('lines', len(run.err.strip().splitlines()), 1)
+
+
+if __name__ == '__main__':
+    main()

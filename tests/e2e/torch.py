@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Operators of PyTorch: with the real library (Debian's, on the CPU) each one is counted as
+PyTorch's own profiler counts it, and what throws goes on throwing; with the stand-in each call of
+CUDA and NCCL is told to the operator that asked for it."""
+
+import collections
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import harness
+from harness import Skip, case, main, read_text, wait_until
+
+PYTHON = '/usr/bin/python3'
+LAYERS = '--layer=cuda,nccl,torch'
+
+# Model and steps of the twin runs: one counts by torch.profiler, the other is traced.
+MODEL = '''
+import json, sys, threading, torch
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.LayerNorm(32), torch.nn.GELU(),
+                          torch.nn.Linear(32, 16), torch.nn.ReLU(), torch.nn.Dropout(0.1))
+layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+conv = torch.nn.Sequential(torch.nn.Conv1d(6, 6, 3, padding=1), torch.nn.BatchNorm1d(6))
+best = torch.optim.Adam([*net.parameters(), *layer.parameters(), *conv.parameters()], lr=0.01)
+x, y = torch.randn(8, 6, 16), torch.randn(8, 6, 16)
+
+def step():
+    best.zero_grad(set_to_none=True)
+    loss = torch.nn.functional.mse_loss(conv(net(layer(x))), y)
+    loss.backward()
+    best.step()
+    return float(loss)
+'''
+PROFILED = MODEL + '''
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    for _ in range(int(sys.argv[1])):
+        step()
+counts = {}
+for e in profile.profiler.kineto_results.events():
+    counts[e.name()] = counts.get(e.name(), 0) + 1
+print(json.dumps(counts))
+'''
+TRACED = MODEL + '''
+for _ in range(int(sys.argv[1])):
+    step()
+'''
+
+
+def script(t, text):
+    t.n_files += 1
+    path = t.path(f'script{t.n_files}.py')
+    with open(path, 'w') as f:
+        f.write(textwrap.dedent(text))
+    return path
+
+
+def need_torch():
+    if subprocess.run([PYTHON, '-c', 'import torch'], capture_output=True).returncode != 0:
+        raise Skip(f'{PYTHON} has no torch (package python3-torch)')
+
+
+def operators(run):
+    """{name without overload: calls}"""
+    counts = collections.Counter()
+    for f in run.summary['functions']:
+        if f['layer'] == 'torch':
+            counts[f['name'].split('.')[0]] += f['calls']
+    return counts
+
+
+def row(run, name, layer='torch'):
+    rows = [f for f in run.summary['functions'] if f['name'] == name and f['layer'] == layer]
+    return (rows[0]['calls'], rows[0]['errors']) if rows else (0, 0)
+
+
+def uses(run):
+    keys = 'launches', 'copies', 'allocs', 'collectives', 'other_calls', 'bytes'
+    return {u['name']: [u[k] for k in keys] for u in run.summary['by_operator']}
+
+
+@case('as many of each operator as torch.profiler counts, forward and backward', timeout=240)
+def profiler(t):
+    need_torch()
+    n = 12
+    done = subprocess.run([PYTHON, script(t, PROFILED), str(n)], capture_output=True, text=True, check=True)
+    wanted = {k: v for k, v in json.loads(done.stdout.splitlines()[-1]).items() if k.startswith('aten::')}
+    traced = script(t, TRACED)
+    for mode in [], ['-o', t.path('trace.gst')]:
+        # What comes before the first step is the same in both.
+        runs = [t.trace('--layer=torch', '--op-set=all', *mode, command=[PYTHON, traced, str(k)]) for k in (0, n)]
+        before, after = map(operators, runs)
+        got = {k: after[k] - before[k] for k in after if k.startswith('aten::') and after[k] > before[k]}
+        # These are not told to profilers (c10/core, observed operators).
+        for name in ('aten::size', 'aten::is_leaf', 'aten::output_nr', 'aten::_version', 'aten::is_complex',
+                     'aten::stride', 'aten::is_floating_point', 'aten::dim'):
+            wanted.pop(name, None)
+            got.pop(name, None)
+        t.true('the profiler saw operators', len(wanted) > 40 and sum(wanted.values()) > 1000, wanted)
+        t.equal(f'operators {mode}', {k: v for k, v in got.items() if wanted.get(k) != v},
+                {k: v for k, v in wanted.items() if got.get(k) != v})
+        t.equal('passes', after['autograd::execute'], n)
+        t.equal('errors', [f for f in runs[1].summary['functions'] if f['errors']], [])
+        for run in runs:
+            t.nothing_lost(run)
+            t.equal('operators without a probe', run.summary['attach_failures'], [])
+
+
+@case('every operator of the library has a probe, and its name is one that PyTorch knows', timeout=120)
+def names(t):
+    need_torch()
+    known = subprocess.run([PYTHON, script(t, '''
+        import torch
+        for s in torch._C._jit_get_all_schemas():
+            print(s.name + ('.' + s.overload_name if s.overload_name else ''))
+    ''')], capture_output=True, text=True, check=True).stdout.split()
+    run = t.trace('-vv', '--layer=torch', '--op-set=all', command=[PYTHON, '-c', 'import torch'])
+    seen = {w for line in run.err.splitlines() if ' at 0x' in line for w in line.split() if w.startswith('aten::')}
+    t.true('operators', len(seen) > 2000, len(seen))
+    unknown = sorted(seen - set(known))
+    # Of a few the library has code, but registers no schema.
+    t.true('names that PyTorch does not know', len(unknown) <= 2, unknown)
+    t.note(f'{len(seen)} operators, not known to PyTorch: {unknown}')
+
+
+THROWS = '''
+import sys, threading, torch
+torch.set_num_threads(1)
+a, b = torch.randn(2, 3), torch.randn(2, 3)
+caught = []
+
+def work(n):
+    for _ in range(n):
+        try:
+            torch.mm(a, b)          # shapes
+        except RuntimeError:
+            caught.append(1)
+        try:
+            torch.nn.functional.linear(a, b.t())
+        except RuntimeError:
+            caught.append(2)
+        torch.mm(a, b.t())
+
+class Fails(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+    @staticmethod
+    def backward(ctx, g):
+        raise ValueError('no gradient')
+
+threads = [threading.Thread(target=work, args=(100,)) for _ in range(3)]
+for t in threads: t.start()
+for t in threads: t.join()
+for _ in range(10):
+    try:
+        Fails.apply(torch.ones(3, requires_grad=True)).sum().backward()
+    except ValueError:
+        caught.append(3)
+print([caught.count(k) for k in (1, 2, 3)])
+'''
+
+
+@case('exceptions pass operators: they are caught where they were, and end the operators they left')
+def exceptions(t):
+    need_torch()
+    path = script(t, THROWS)
+    for mode in [], ['-o', t.path('trace.gst')]:
+        run = t.trace('--layer=torch', *mode, command=[PYTHON, path])
+        t.match('caught', r'\[300, 300, 10\]', run.out)
+        t.equal(f'mm {mode}', row(run, 'aten::mm'), (900, 600))  # linear calls it
+        t.equal('linear', row(run, 'aten::linear'), (300, 300))
+        t.equal('passes', row(run, 'autograd::execute'), (10, 10))
+        t.nothing_lost(run)
+
+
+@case('operators of forked children, each process for itself')
+def forks(t):
+    need_torch()
+    path = script(t, '''
+        import os, torch
+        torch.set_num_threads(1)
+        a = torch.ones(2, 2)
+        for n in (7, 11, 13):
+            pid = os.fork()
+            if pid == 0:
+                for _ in range(n):
+                    torch.mm(a, a)
+                os._exit(0)
+            os.waitpid(pid, 0)
+        torch.mm(a, a)
+    ''')
+    run = t.trace('--op=mm', command=[PYTHON, path])
+    got = sorted(f['calls'] for p in run.summary['processes'] for f in p['functions'] if f['name'] == 'aten::mm')
+    t.equal('mm by process', got, [1, 7, 11, 13])
+
+
+@case('operators of a process that runs already')
+def running(t):
+    need_torch()
+    flag, path = t.path('go'), script(t, '''
+        import os, sys, time, torch
+        torch.set_num_threads(1)
+        a = torch.ones(2, 2)
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.01)
+        for _ in range(23):
+            torch.mm(a, a)
+    ''')
+    proc = subprocess.Popen([PYTHON, path, flag])
+    wait_until(lambda: 'libtorch_cpu' in read_text(f'/proc/{proc.pid}/maps'), 30, 'torch loaded')
+    live = t.start_trace('--op=aten::mm', '-p', str(proc.pid))
+    live.wait_err('libtorch_cpu.*probes')
+    with open(flag, 'w'):
+        pass
+    run = live.finish()
+    proc.wait()
+    t.equal('mm', row(run, 'aten::mm'), (23, 0))
+
+
+def step_counts(n):
+    """What fake_torch does in n steps (tests/fake/app_torch.c): calls, and what they asked for."""
+    jumps = n // 10
+    calls = {
+        'aten::linear': 2 * n, 'aten::addmm': 2 * n, 'aten::add.Tensor': 6 * n, 'aten::_foreach_add_.List': n,
+        'aten::add_.Tensor': 4 * n, 'aten::copy_': n, 'aten::native_layer_norm_backward': 5 * n,
+        'autograd::execute': n + jumps, 'aten::cos': n, 'aten::size.int': 7 * n, 'aten::all_reduce': n,
+        'aten::recurse': 7 * n,
+    }  # fmt: skip
+    asked = {
+        'aten::addmm': [4 * n, 0, 2 * n, 0, 2 * n, 8192 * n], 'aten::add.Tensor': [8 * n, 0, 0, 0, 0, 0],
+        'aten::add_.Tensor': [4 * n, 0, 0, 0, 0, 0], 'aten::copy_': [0, 2 * n, 0, 0, 0, 2048 * n],
+        'aten::native_layer_norm_backward': [5 * n, 0, 0, 0, 0, 0], 'aten::recurse': [n, 0, 0, 0, 0, 0],
+        'aten::all_reduce': [0, 0, 0, 2 * n, 1, 2048 * n],
+    }  # fmt: skip
+    return calls, asked
+
+
+@case('each call of CUDA and NCCL is told to the innermost operator, as events and as sums')
+def attribution(t):
+    n, threads = 50, 4
+    calls, asked = step_counts(n * threads)
+    calls['aten::all_reduce'] += 1  # makes the communicator
+    app = t.app(str(n), str(threads), name='fake_torch')
+    modes = {'sums': [], 'events': ['-o', t.path('a.gst')], 'short ones as sums': ['-o', t.path('b.gst'),
+             '--min-duration=2us'], 'multi': ['--avoid', 'session'], 'hash': ['--avoid', 'task-storage']}  # fmt: skip
+    for mode, options in modes.items():
+        run = t.trace(LAYERS, '--op-set=all', *options, command=app)
+        got = {f['name']: f['calls'] for f in run.summary['functions'] if f['layer'] == 'torch'}
+        t.equal(f'{mode}: calls', got, calls)
+        t.equal(f'{mode}: asked for', uses(run), asked)
+        # Those that a longjmp left.
+        t.equal(f'{mode}: unmatched', run.lost('unmatched'), n // 10 * threads)
+        t.equal(f'{mode}: launches', run.calls('cudaLaunchKernel'), 22 * n * threads + n * threads)
+    again = t.tool('report', '--format=json', t.path('a.gst'), status=0)
+    t.equal('report', {u['name']: u['launches'] for u in json.loads(again.out)['by_operator']},
+            {k: v[0] for k, v in asked.items()})
+
+
+@case('operators are chosen by name, overload, pattern and set')
+def selection(t):
+    app = t.app('10', '1', name='fake_torch')
+
+    def chosen(*options):
+        run = t.trace(*options, command=app)
+        return sorted(f['name'] for f in run.summary['functions'] if f['layer'] == 'torch')
+
+    t.equal('by name', chosen('--op=add'), ['aten::add.Tensor'])
+    t.equal('by overload', chosen('--op=aten::add_.Tensor'), ['aten::add_.Tensor'])
+    t.equal('by patterns', chosen('--op=_foreach_*,aten::co*'), ['aten::_foreach_add_.List', 'aten::copy_', 'aten::cos'])
+    t.true('size is left out', 'aten::size.int' not in chosen('--layer=torch'))
+    t.true('and is in all', 'aten::size.int' in chosen('--op-set=all'))
+    t.equal('eacgm', chosen('--op-set=eacgm'), ['TorchAdd', 'TorchLinear'])
+    run = t.trace('--op=add', command=app)
+    t.equal('CUDA is traced beside', run.calls('cudaLaunchKernel'), 230)
+    run = t.trace('--layer=cuda', command=app)
+    t.equal('no operator unless asked', [f for f in run.summary['functions'] if f['layer'] == 'torch'], [])
+    t.equal('nor attribution', run.summary['by_operator'], [])
+    listed = t.tool('trace', '--list', '--layer=torch', '--', app[0], status=0).out.splitlines()
+    t.equal('listed', sorted(line.split(None, 3)[2] for line in listed), sorted([*step_counts(1)[0], 'aten::no_schema']))
+    t.equal('not by default', [line.split()[2] for line in listed if 'only by' in line], ['aten::size.int'])
+    for wrong in ['--op-set=some'], ['--op', '']:
+        t.tool('trace', *wrong, '--', 'true', status=2)
+    run = t.trace('--layer=torch', '--op=nothing_like_it', command=app, status=None)
+    t.match('nothing chosen', 'no operator is chosen', str(run.summary['attach_failures']))
+
+
+@case('operators that are open at the end are told')
+def unfinished(t):
+    need_torch()
+    path = script(t, '''
+        import os, signal, torch
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        class Waits(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+            @staticmethod
+            def backward(ctx, g):
+                print('waiting', flush=True)
+                signal.pause()
+        Waits.apply(torch.ones(3, requires_grad=True)).sum().backward()
+    ''')
+    live = t.start_trace('--op-set=all', command=[PYTHON, path])
+    wait_until(lambda: 'waiting' in live.out_text(), 60, 'the backward pass')
+    live.interrupt()
+    live.wait_err('once more')
+    live.interrupt()
+    run = live.finish()
+    t.true('open', {'autograd::execute', 'autograd::evaluate_function'} <=
+           {c['function'] for c in run.summary['open_calls']}, run.summary['open_calls'])  # fmt: skip
+    for p in run.summary['processes']:
+        os.kill(p['pid'], 9)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,40 @@
+/* Static probes: the input is a file with notes, and also the text of arguments. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "elf/usdt.h"
+#include "replay_main.h"
+
+static int on_site(void *ctx, const struct gs_usdt_site *site)
+{
+	if (site->file_off >= *(size_t *)ctx || site->n_args > GS_USDT_ARG_MAX)
+		abort();
+	return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct gs_usdt_arg args[GS_USDT_ARG_MAX];
+	char *text = malloc(bytes + 1), path[64];
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	struct gs_elf *elf = NULL;
+	struct gs_err err;
+	const char *bad;
+
+	if (!text || fd < 0 || write(fd, data, bytes) != (ssize_t)bytes)
+		abort();
+	memcpy(text, data, bytes);
+	text[bytes] = '\0';
+	if (gs_usdt_parse_args(text, args, &bad) > GS_USDT_ARG_MAX)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (gs_elf_open(path, &elf, &err) == 0)
+		(void)gs_elf_usdt(elf, on_site, &bytes, &err);
+	gs_elf_close(&elf);
+	close(fd);
+	free(text);
+	return 0;
+}

@@ -1,0 +1,205 @@
+/* Lines of Python code: which line a stack is shown as, and what is counted for it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/record_stack.h"
+#include "records.h"
+#include "view/view.h"
+
+static void put_frame(struct stream *s, uint32_t id, const char *file, const char *function,
+		      uint32_t line)
+{
+	uint32_t file_str = put_text(s, file), function_str = put_text(s, function);
+	struct gs_rec_frame *f = put_record(s, GS_REC_FRAME, sizeof(*f), 0);
+
+	f->id = id;
+	f->frame_kind = GS_FRAME_PYTHON;
+	f->file_str = file_str;
+	f->function_str = function_str;
+	f->line = line;
+}
+
+static void put_stack(struct stream *s, uint32_t id, unsigned n, const uint32_t *frames)
+{
+	struct gs_rec_stack *r = put_record(s, GS_REC_STACK, sizeof(*r), n * sizeof(*frames));
+
+	r->id = id;
+	r->process = 1;
+	r->stack_kind = GS_STACK_PYTHON;
+	r->n_frames = n;
+	memcpy(r->frames, frames, n * sizeof(*frames));
+}
+
+static void put_sample(struct stream *s, uint32_t stack)
+{
+	struct gs_rec_sample *r = put_record(s, GS_REC_SAMPLE, sizeof(*r), 0);
+
+	r->thread = 1;
+	r->period_ns = 10;
+	r->py_stack = stack;
+}
+
+static void put_head(struct stream *s)
+{
+	put_process(s, 1, 100, "python");
+	put_thread(s, 1, 1, 100, "python");
+	put_function(s, 1, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel");
+	put_function(s, 2, GS_LAYER_NCCL, GS_CLASS_COLLECTIVE, "ncclAllReduce");
+	put_function(s, 3, GS_LAYER_TORCH, GS_CLASS_OPERATOR, "aten::mm");
+	put_frame(s, 1, "/usr/lib/python3/dist-packages/torch/nn/linear.py", "forward", 9);
+	put_frame(s, 2, "/home/u/model.py", "step", 20);
+	put_frame(s, 3, "/home/u/train.py", "<module>", 30);
+	put_stack(s, 1, 3, (uint32_t[]){1, 2, 3});
+	put_stack(s, 2, 1, (uint32_t[]){1});
+	/* Recursion: a line counts once. */
+	put_stack(s, 3, 4, (uint32_t[]){2, 2, 2, 3});
+}
+
+static const struct gs_line_stats *line_of(const struct gs_summary *s, uint32_t line)
+{
+	for (size_t i = 0; i < s->n_python_lines; i++)
+		if (s->python_lines[i].line == line)
+			return &s->python_lines[i];
+	return NULL;
+}
+
+static void put_all(struct stream *s)
+{
+	struct gs_rec_call *c;
+
+	put_head(s);
+	for (int i = 0; i < 5; i++)
+		put_sample(s, 1);
+	put_sample(s, 3);
+	put_sample(s, 2);
+	put_sample(s, 0);
+	put_sample(s, 1000);
+	c = put_call(s, 1, 1, 5, 100);
+	c->py_stack = 1;
+	c = put_call(s, 1, 2, 5, 50);
+	c->py_stack = 3;
+	c->bytes = 4096;
+	c = put_call(s, 1, 1, 5, 7);
+	c = put_call(s, 1, 3, 5, 1000);
+	c->py_stack = 1;
+}
+
+static void usual_lines(void **state)
+{
+	struct gs_summary *summary = NULL;
+	struct gs_view *view = NULL;
+	const struct gs_line_stats *l;
+	STREAM s = STREAM_INIT;
+
+	assert_int_equal(gs_view_new(&view), 0);
+	put_all(&s);
+	assert_int_equal(stream_push(&s, gs_view_sink(view)), 0);
+	assert_int_equal(gs_view_summary(view, &summary), 0);
+	assert_int_equal(summary->has_python, 1);
+	assert_int_equal(summary->n_python_lines, 3);
+	assert_int_equal(summary->python_bare_samples, 2);
+	l = line_of(summary, 20);
+	assert_string_equal(l->file, "/home/u/model.py");
+	assert_int_equal(l->samples, 6);
+	assert_int_equal(l->sample_ns, 60);
+	assert_int_equal(l->total_samples, 6);
+	assert_int_equal(l->launches, 1);
+	assert_int_equal(l->collectives, 1);
+	assert_int_equal(l->calls, 2);
+	assert_int_equal(l->call_ns, 150);
+	assert_int_equal(l->bytes, 4096);
+	assert_int_equal(l->slow_ops, 1);
+	assert_int_equal(l->op_ns, 1000);
+	l = line_of(summary, 30);
+	assert_int_equal(l->samples, 0);
+	assert_int_equal(l->total_samples, 6);
+	/* A stack of nothing but a library. */
+	l = line_of(summary, 9);
+	assert_int_equal(l->samples, 1);
+	assert_int_equal(l->total_samples, 1);
+	gs_summary_free(&summary);
+	gs_view_free(&view);
+}
+
+static void other_filters(void **state)
+{
+	static const char *const globs[] = {"*/model.py"};
+
+	for (int none = 0; none < 2; none++) {
+		struct gs_summary *summary = NULL;
+		struct gs_view *view = NULL;
+		STREAM s = STREAM_INIT;
+
+		assert_int_equal(gs_view_new(&view), 0);
+		assert_int_equal(gs_view_set_line_filter(view, globs, !none), 0);
+		put_all(&s);
+		assert_int_equal(stream_push(&s, gs_view_sink(view)), 0);
+		assert_int_equal(gs_view_summary(view, &summary), 0);
+		/* Stack 1 begins with line 9; stack 3 is shown as 30, or as 20. */
+		assert_int_equal(line_of(summary, 9)->launches, 1);
+		assert_int_equal(line_of(summary, none ? 20 : 30)->collectives, 1);
+		if (!none)
+			assert_null(line_of(summary, 20));
+		gs_summary_free(&summary);
+		gs_view_free(&view);
+	}
+}
+
+static void stack_that_comes_late(void **state)
+{
+	struct gs_summary *summary = NULL;
+	struct gs_view *view = NULL;
+	STREAM s = STREAM_INIT;
+
+	assert_int_equal(gs_view_new(&view), 0);
+	put_head(&s);
+	put_sample(&s, 50);
+	put_stack(&s, 50, 1, (uint32_t[]){3});
+	assert_int_equal(stream_push(&s, gs_view_sink(view)), 0);
+	assert_int_equal(gs_view_summary(view, &summary), 0);
+	assert_int_equal(line_of(summary, 30)->samples, 1);
+	gs_summary_free(&summary);
+	gs_view_free(&view);
+}
+
+static void numbers_out_of_range(void **state)
+{
+	struct gs_summary *summary = NULL;
+	struct gs_view *view = NULL;
+	STREAM s = STREAM_INIT;
+
+	assert_int_equal(gs_view_new(&view), 0);
+	put_head(&s);
+	put_stack(&s, 60, 3, (uint32_t[]){0, 4000000000u, 777});
+	put_sample(&s, 60);
+	put_sample(&s, 4000000000u);
+	assert_int_equal(stream_push(&s, gs_view_sink(view)), 0);
+	assert_int_equal(gs_view_summary(view, &summary), 0);
+	assert_int_equal(summary->n_python_lines, 0);
+	assert_int_equal(summary->python_bare_samples, 2);
+	gs_summary_free(&summary);
+	/* Without any stack there is no such part. */
+	gs_view_free(&view);
+	assert_int_equal(gs_view_new(&view), 0);
+	assert_int_equal(gs_view_summary(view, &summary), 0);
+	assert_int_equal(summary->has_python, 0);
+	gs_summary_free(&summary);
+	gs_view_free(&view);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(usual_lines),
+		cmocka_unit_test(other_filters),
+		cmocka_unit_test(stack_that_comes_late),
+		cmocka_unit_test(numbers_out_of_range),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
