@@ -114,7 +114,7 @@ void gs_advise(const struct gs_rules *rules, const struct gs_figures *f, struct 
 
 		if (gs_expr_value(rule->condition, f) != 1)
 			continue;
-		a->rule = rule->name;
+		snprintf(a->rule, sizeof(a->rule), "%s", rule->name);
 		/* They were looked at when they were added. */
 		gs_template(rule->fact, f, a->fact, sizeof(a->fact), NULL);
 		gs_template(rule->cause, f, a->cause, sizeof(a->cause), NULL);
