@@ -44,7 +44,7 @@ struct job_measure {
 	struct job_who *who;
 	struct job_gpu *gpu;
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
-	char why_no_kernel[128];
+	char why_no_kernel[256];
 	struct member member[GS_HOST_WORK_GROUPS];
 	size_t n_members;
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
@@ -424,7 +424,7 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 			snprintf(out, bytes, "%s", job_gpu_source(m->gpu));
 			break;
 		default:
-			snprintf(out, bytes, "unknown without probes: %.110s", m->why_no_kernel);
+			snprintf(out, bytes, "unknown without probes: %s", m->why_no_kernel);
 			break;
 		}
 	}

@@ -41,7 +41,7 @@ struct gs_job_session {
 	bool ebpf, slurm, live;
 	char filter[32];
 	/* How each family was learned, or why it was not: "procfs, ...". */
-	char source[GS_JOB_KNOWS_COUNT][160];
+	char source[GS_JOB_KNOWS_COUNT][320];
 	uint64_t failed_reads;
 	char loss[256];             /* what was lost, in words; "" nothing */
 	struct gs_job_report *jobs; /* owned */

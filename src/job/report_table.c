@@ -198,7 +198,7 @@ static void put_figures(struct gs_page *page, const struct gs_job_report *job)
 
 static void put_sources(struct gs_page *page, const struct gs_job_session *s)
 {
-	char line[256];
+	char line[400];
 
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++) {
 		snprintf(line, sizeof(line), "%s: %s", gs_job_family_key(i), s->source[i]);
