@@ -6,13 +6,13 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "probefile", "code", "journal", "span", "stack", "view", "flame"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "work", "probefile", "code", "journal", "span", "stack", "view", "flame"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h", "model/python.h",
-            "model/user_probe.h"},
+            "model/user_probe.h", "model/work.h", "model/work_side.h"},
     "feed": BELOW | {"feed", "place", "stack"},
     "text": {"base", "text"},
     "export": BELOW | {"text", "flame", "export"},
@@ -21,9 +21,10 @@ ALLOWED = {
     "http": BELOW | {"http"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
+    "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
     "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "cmd"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
@@ -31,7 +32,7 @@ ALLOWED["probe"] |= {"code", "elf"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
-LARGE = {"model": 6000}  # tables of names and layouts, and next to no logic
+LARGE = {"model": 6000, "cmd": 8000, "bpf": 6500}  # tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -44,8 +45,8 @@ def check(path):
         name = match.group(1)
         target = name.split("/")[0]
         if "/" not in name:
-            # Generated: skeletons belong to probe, the page's parts to export. A room of the kernel side names its own headers plainly.
-            if (name.endswith(".skel.h") and room == "probe") or (room == "bpf" and name.endswith(".bpf.h")) or (
+            # Generated: skeletons belong to probe and work, the page's parts to export. A room of the kernel side names its own headers plainly.
+            if (name.endswith(".skel.h") and room in ("probe", "work")) or (room == "bpf" and name.endswith(".bpf.h")) or (
                     room == "export" and name in ("flame_css.h", "flame_js.h")):
                 continue
             yield f"{path.relative_to(SRC.parent)}:{number}: name the room: \"{room}/{name}\"?"

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 #include <yaml.h>
@@ -158,6 +159,109 @@ static int remember(const struct walk *w, const char *path, const yaml_node_t *n
 	return 0;
 }
 
+/* One cell: the key of a small mapping. */
+static int walk_cell(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *name,
+		     const yaml_node_t *value, struct gs_conf_cell *row)
+{
+	const char *written = (const char *)name->data.scalar.value, *content;
+	char text[512], expected[320];
+	int i = 0;
+
+	if (name->type != YAML_SCALAR_NODE)
+		return fail_node(w, name, "a key is a plain word");
+	while (key->choices[i] && strcmp(key->choices[i], written) != 0)
+		i++;
+	if (!key->choices[i]) {
+		snprintf(text, sizeof(text), "unknown key \"%.60s\": %s takes %s", written,
+			 key->name, gs_conf_expects(key, expected, sizeof(expected)));
+		return fail_node(w, name, text);
+	}
+	snprintf(text, sizeof(text), "%s takes a text of at most %zu bytes", written,
+		 sizeof(row->text) - 1);
+	if (value->type != YAML_SCALAR_NODE)
+		return fail_node(w, value, text);
+	content = (const char *)value->data.scalar.value;
+	if (value->data.scalar.length >= sizeof(row->text) ||
+	    strlen(content) != value->data.scalar.length)
+		return fail_node(w, value, text);
+	if (row[i].line) {
+		snprintf(text, sizeof(text), "%s is given twice in one entry", key->choices[i]);
+		return fail_node(w, name, text);
+	}
+	row[i].line = (uint32_t)value->start_mark.line + 1;
+	row[i].column = (uint32_t)value->start_mark.column + 1;
+	memcpy(row[i].text, content, value->data.scalar.length + 1);
+	return 0;
+}
+
+/* One small mapping; title: the key that it is the value of, NULL in a list. */
+static int walk_row(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *title,
+		    const yaml_node_t *value, struct gs_conf_rows *rows)
+{
+	struct gs_conf_cell *row = rows->cell[rows->n];
+	char text[400], expected[320];
+
+	if (rows->n == GS_CONF_ROWS_MAX)
+		return fail_node(w, value, "more than 64 entries");
+	memset(row, 0, sizeof(rows->cell[0]));
+	if (title) {
+		if (title->type != YAML_SCALAR_NODE ||
+		    title->data.scalar.length >= sizeof(row[0].text))
+			return fail_node(w, title, "a key is a plain word");
+		row[0].line = (uint32_t)title->start_mark.line + 1;
+		row[0].column = (uint32_t)title->start_mark.column + 1;
+		snprintf(row[0].text, sizeof(row[0].text), "%s",
+			 (const char *)title->data.scalar.value);
+	}
+	if (value->type != YAML_MAPPING_NODE) {
+		snprintf(text, sizeof(text), "%s takes %s", key->name,
+			 gs_conf_expects(key, expected, sizeof(expected)));
+		return fail_node(w, value, text);
+	}
+	for (yaml_node_pair_t *p = value->data.mapping.pairs.start;
+	     p < value->data.mapping.pairs.top; p++) {
+		int r = walk_cell(w, key, yaml_document_get_node(w->document, p->key),
+				  yaml_document_get_node(w->document, p->value), row);
+
+		if (r < 0)
+			return r;
+	}
+	if (!row[0].text[0]) {
+		snprintf(text, sizeof(text), "an entry of %s without %s", key->name,
+			 key->choices[0]);
+		return fail_node(w, value, text);
+	}
+	rows->n++;
+	return 0;
+}
+
+static int walk_rows(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *value,
+		     struct gs_conf_rows *rows)
+{
+	char text[400], expected[320];
+	int r = 0;
+
+	rows->n = 0;
+	if (value->type == YAML_SEQUENCE_NODE) {
+		for (yaml_node_item_t *i = value->data.sequence.items.start;
+		     r == 0 && i < value->data.sequence.items.top; i++)
+			r = walk_row(w, key, NULL, yaml_document_get_node(w->document, *i), rows);
+		return r;
+	}
+	if (value->type == YAML_MAPPING_NODE) {
+		for (yaml_node_pair_t *p = value->data.mapping.pairs.start;
+		     r == 0 && p < value->data.mapping.pairs.top; p++)
+			r = walk_row(w, key, yaml_document_get_node(w->document, p->key),
+				     yaml_document_get_node(w->document, p->value), rows);
+		return r;
+	}
+	if (value->data.scalar.length == 0)
+		return 0;
+	snprintf(text, sizeof(text), "%s takes %s, not a single value", key->name,
+		 gs_conf_expects(key, expected, sizeof(expected)));
+	return fail_node(w, value, text);
+}
+
 static int walk_value(const struct walk *w, const struct gs_conf_section *section,
 		      const struct gs_conf_key *key, const yaml_node_t *value)
 {
@@ -165,6 +269,13 @@ static int walk_value(const struct walk *w, const struct gs_conf_section *sectio
 	struct gs_err why = {{0}};
 	int r;
 
+	if (key->kind == GS_CONF_FOREIGN) {
+		*(uint32_t *)(w->conf + section->offset + key->offset) =
+			(uint32_t)value->start_mark.line + 1;
+		return 0;
+	}
+	if (key->kind == GS_CONF_ROWS)
+		return walk_rows(w, key, value, (void *)(w->conf + section->offset + key->offset));
 	if (value->type != YAML_SCALAR_NODE) {
 		snprintf(text, sizeof(text), "%s takes %s, not a %s", key->name,
 			 gs_conf_expects(key, expected, sizeof(expected)),
@@ -361,6 +472,18 @@ int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs
 	return fail_at(where, line, column, err, "%s", text);
 }
 
+int gs_conf_refuse_at(const struct gs_conf_where *where, size_t line, size_t column,
+		      struct gs_err *err, const char *fmt, ...)
+{
+	char text[640];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return fail_at(where, line, column, err, "%s", text);
+}
+
 void gs_conf_defaults(const struct gs_conf_schema *schema, void *ret_conf)
 {
 	memset(ret_conf, 0, schema->bytes);
@@ -369,8 +492,17 @@ void gs_conf_defaults(const struct gs_conf_schema *schema, void *ret_conf)
 
 		for (size_t k = 0; k < s->n_keys; k++) {
 			const char *preset = s->keys[k].preset;
-			int r = gs_conf_set(&s->keys[k], preset, strlen(preset),
-					    (char *)ret_conf + s->offset, NULL);
+			int r;
+
+			/* Nothing, and 0 is that already; or not set. */
+			if (s->keys[k].kind == GS_CONF_ROWS || s->keys[k].kind == GS_CONF_FOREIGN)
+				continue;
+			if (s->keys[k].kind == GS_CONF_REAL && !*preset) {
+				*(double *)((char *)ret_conf + s->offset + s->keys[k].offset) = NAN;
+				continue;
+			}
+			r = gs_conf_set(&s->keys[k], preset, strlen(preset),
+					(char *)ret_conf + s->offset, NULL);
 
 			assert(r == 0);
 			(void)r;
@@ -412,15 +544,31 @@ static int print_key(struct gs_buf *out, unsigned indent, const struct gs_conf_k
 	/* A preset is plain YAML unless it is empty or text. */
 	const char *quote = key->kind == GS_CONF_TEXT ? "\"" : "";
 	char expected[512];
-	int r = told ? 0 : print_comment(out, indent, key->comment);
+	int r;
 
-	if (r == 0 && !told && key->kind != GS_CONF_TEXT && key->kind != GS_CONF_BOOL)
+	/* Other names of what is told already, or of others. */
+	if (key->kind == GS_CONF_FOREIGN || (key->kind == GS_CONF_REAL && !*key->preset))
+		return 0;
+	r = told ? 0 : print_comment(out, indent, key->comment);
+
+	if (r == 0 && !told && key->kind != GS_CONF_TEXT && key->kind != GS_CONF_BOOL &&
+	    key->kind != GS_CONF_ROWS)
 		r = gs_buf_printf(out, "%*s# (%s)\n", (int)indent, "",
 				  gs_conf_expects(key, expected, sizeof(expected)));
 	if (r == 0)
 		r = gs_buf_printf(out, "%*s%s: %s%s%s\n", (int)indent, "", key->name, quote,
-				  key->preset, quote);
+				  key->kind == GS_CONF_ROWS ? "[]" : key->preset, quote);
 	return r;
+}
+
+/* Whether the section has a key that the default file shows. */
+static bool prints(const struct gs_conf_section *s)
+{
+	for (size_t k = 0; k < s->n_keys; k++)
+		if (s->keys[k].kind != GS_CONF_FOREIGN &&
+		    !(s->keys[k].kind == GS_CONF_REAL && !*s->keys[k].preset))
+			return true;
+	return false;
 }
 
 int gs_conf_print(const struct gs_conf_schema *schema, struct gs_buf *out)
@@ -434,6 +582,8 @@ int gs_conf_print(const struct gs_conf_schema *schema, struct gs_buf *out)
 		int top = dot ? (int)(dot - s->name) : (int)strlen(s->name);
 		unsigned indent = dot ? 2 : 0;
 
+		if (!prints(s))
+			continue;
 		r = gs_buf_puts(out, "\n");
 		/* A mapping in a mapping whose outer one is not a section of its own. */
 		if (r == 0 && dot && strncmp(open, s->name, (size_t)top + 1) != 0 &&

@@ -26,6 +26,25 @@ enum gs_conf_kind {
 	GS_CONF_RATIO = 4,    /* double, 0 to 1, also as "5%" */
 	GS_CONF_TEXT = 5,     /* char[bytes], terminated */
 	GS_CONF_CHOICE = 6,   /* int, an index into choices */
+	GS_CONF_REAL = 7,     /* double, from min to max; the preset "" is "not set", NAN */
+	GS_CONF_ROWS = 8,     /* struct gs_conf_rows: a list of small mappings */
+	GS_CONF_FOREIGN = 9,  /* uint32_t: known, of another program: the line where it stands (0:
+			       * it does not), whatever its value is */
+};
+
+#define GS_CONF_ROWS_MAX    64
+#define GS_CONF_COLUMNS_MAX 8
+
+struct gs_conf_cell {
+	uint32_t line, column; /* from 1; 0: not given */
+	char text[256];
+};
+
+/* Mappings with the keys of columns; each an entry of a list, or the value of a key that is the
+ * first column's. */
+struct gs_conf_rows {
+	uint32_t n;
+	struct gs_conf_cell cell[GS_CONF_ROWS_MAX][GS_CONF_COLUMNS_MAX];
 };
 
 struct gs_conf_key {
@@ -34,9 +53,9 @@ struct gs_conf_key {
 	size_t offset;                   /* in the section's struct */
 	const char *preset;              /* the default, as one writes it in the file */
 	const char *comment;             /* lines of at most 90 columns, without "# " */
-	int64_t min, max;                /* of NUMBER and DURATION (ns) */
+	int64_t min, max;                /* of NUMBER, DURATION (ns) and REAL */
 	size_t bytes;                    /* of TEXT */
-	const char *const *choices;      /* of CHOICE, ends with NULL */
+	const char *const *choices;      /* of CHOICE, or columns of ROWS; ends with NULL */
 	bool (*valid)(const char *text); /* of TEXT; NULL: any. The empty text is "not set" */
 	const char *expects;             /* of TEXT with valid: "ADDRESS:PORT, ..." */
 };
@@ -76,6 +95,10 @@ int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *re
  * stands when it is not given). Returns -EINVAL. */
 int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs_err *err,
 		   const char *fmt, ...) GS_PRINTF(4, 5);
+
+/* The same at a place of the file, as cells of rows tell it. */
+int gs_conf_refuse_at(const struct gs_conf_where *where, size_t line, size_t column,
+		      struct gs_err *err, const char *fmt, ...) GS_PRINTF(5, 6);
 
 /* The commented default file. Parsing it gives gs_conf_defaults(). */
 int gs_conf_print(const struct gs_conf_schema *schema, struct gs_buf *out);

@@ -62,6 +62,16 @@ const char *gs_conf_expects(const struct gs_conf_key *key, char *out, size_t byt
 			n += (size_t)snprintf(out + n, bytes - n, "%s %s", i ? "," : "",
 					      key->choices[i]);
 		return out;
+	case GS_CONF_REAL:
+		snprintf(out, bytes, "a number from %lld to %lld", (long long)key->min,
+			 (long long)key->max);
+		return out;
+	case GS_CONF_ROWS:
+		n = (size_t)snprintf(out, bytes, "a list of entries with");
+		for (int i = 0; key->choices[i] && n < bytes; i++)
+			n += (size_t)snprintf(out + n, bytes - n, "%s %s", i ? "," : "",
+					      key->choices[i]);
+		return out;
 	default:
 		return "nothing";
 	}
@@ -129,6 +139,21 @@ static int parse_ratio(const char *text, double *ret_value)
 	return 0;
 }
 
+static int parse_real(const struct gs_conf_key *key, const char *text, double *ret_value)
+{
+	char *end;
+	double d;
+
+	/* No "inf", "nan" or "0x10". */
+	if (!*text || strspn(text, "0123456789.eE+-") != strlen(text))
+		return -EINVAL;
+	d = strtod(text, &end);
+	if (*end || !isfinite(d) || d < (double)key->min || d > (double)key->max)
+		return -EINVAL;
+	*ret_value = d;
+	return 0;
+}
+
 static int set_text(const struct gs_conf_key *key, const char *text, size_t bytes, char *value)
 {
 	if (bytes >= key->bytes || (bytes && key->valid && !key->valid(text)))
@@ -152,6 +177,8 @@ static int set_value(const struct gs_conf_key *key, const char *text, size_t byt
 		return parse_duration(key, text, (uint64_t *)value);
 	case GS_CONF_RATIO:
 		return parse_ratio(text, (double *)value);
+	case GS_CONF_REAL:
+		return parse_real(key, text, (double *)value);
 	case GS_CONF_TEXT:
 		return set_text(key, text, bytes, value);
 	case GS_CONF_CHOICE:

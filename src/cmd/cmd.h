@@ -29,8 +29,12 @@ int gs_cmd_trace(int argc, char **argv);
 int gs_cmd_report(int argc, char **argv);
 int gs_cmd_top(int argc, char **argv);
 int gs_cmd_agent(int argc, char **argv);
+int gs_cmd_job(int argc, char **argv);
 int gs_cmd_gpu(int argc, char **argv);
 int gs_cmd_probes(int argc, char **argv);
+
+/* Compare reports of jobs; NULL: stdout, by the suffix of output. An exit status. */
+int gs_cmd_compare(char **paths, size_t n, const char *output, const char *format);
 
 /* "gpuscope: ..." on stderr, one line. */
 void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);

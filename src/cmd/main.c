@@ -14,6 +14,7 @@ static const struct gs_command commands[] = {
 	 gs_cmd_report},
 	{"gpu", "values of every GPU and of the processes on it, once or again and again",
 	 gs_cmd_gpu},
+	{"job", "jobs: what they wait for, how well they use the machine, and advice", gs_cmd_job},
 	{"top", "GPUs, their processes and the machine on a full screen, live or recorded",
 	 gs_cmd_top},
 	{"agent", "the daemon of a node: samples of its GPUs, served to Prometheus", gs_cmd_agent},

@@ -9,15 +9,35 @@
 #include "text/text.h"
 #include "model/gpu_record.h"
 
-enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP, OPT_FLAME };
+enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP, OPT_FLAME, OPT_COMPARE };
+
+#define COMPARE_MAX 4096
 
 struct report_options {
 	const char *path;
 	const char *output; /* NULL: only the summary */
+	bool compare;
+	char *reports[COMPARE_MAX]; /* of --compare; borrowed from argv */
+	size_t n_reports;
+	const char *format_name;
 	enum gs_flame_by flame_by;
 	enum gs_summary_format format;
 	struct gs_summary_style style;
 };
+
+/* What goes with one file of calls and with reports of jobs differs. */
+static void check_together(struct report_options *o, struct argp_state *state)
+{
+	if (o->compare)
+		return;
+	if (o->n_reports > 1)
+		argp_error(state, "one file at a time (--compare takes reports of jobs)");
+	o->path = o->reports[0];
+	if (o->output && !gs_export_knows(o->output))
+		argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
+	if (o->format_name && gs_summary_format_parse(o->format_name, &o->format) < 0)
+		argp_error(state, "--format takes table, json, csv or yaml");
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -28,8 +48,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case 'o':
 		o->output = arg;
-		if (!gs_export_knows(arg))
-			argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
 		return 0;
 	case OPT_FLAME:
 		if (gs_flame_by_parse(arg, &o->flame_by) < 0)
@@ -37,8 +55,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 					  "auto");
 		return 0;
 	case OPT_FORMAT:
-		if (gs_summary_format_parse(arg, &o->format) < 0)
-			argp_error(state, "--format takes table, json, csv or yaml");
+		o->format_name = arg;
+		return 0;
+	case OPT_COMPARE:
+		o->compare = true;
 		return 0;
 	case OPT_THREADS:
 		o->style.threads = true;
@@ -50,12 +70,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->style.n_top = (unsigned)n;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (o->path)
-			argp_error(state, "one file at a time");
-		o->path = arg;
+		if (o->n_reports == COMPARE_MAX)
+			argp_error(state, "at most %d files", COMPARE_MAX);
+		o->reports[o->n_reports++] = arg;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which .gst file?");
+		argp_error(state, o->compare ? "which reports?" : "which .gst file?");
+		return 0;
+	case ARGP_KEY_END:
+		check_together(o, state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -190,19 +213,23 @@ int gs_cmd_report(int argc, char **argv)
 		{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 0},
 		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)",
 		 0},
+		{"compare", OPT_COMPARE, NULL, 0,
+		 "compare reports of jobs (`gpuscope job -o FILE.json`, ebpf-hpc-monitor's JSON); "
+		 "table, json, yaml or html",
+		 0},
 		{0},
 	};
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
 		.help_filter = gs_cmd_help_filter,
-		.args_doc = "FILE.gst",
+		.args_doc = "FILE.gst\n--compare REPORT.json...",
 		.doc = "Prints the summary of a recorded file, as `gpuscope trace` printed it.\v"
 		       "Exit status: 0 done (also when a torn or damaged file could be read in "
 		       "part, "
 		       "which is told), 1 failed, 2 wrong usage.",
 	};
-	struct report_options o = {.style = {.size = sizeof(o.style), .n_top = 20}};
+	static struct report_options o = {.style = {.size = sizeof(o.style), .n_top = 20}};
 	struct gs_export_options eo = {.size = sizeof(eo)};
 	struct gs_journal_reader *reader = NULL;
 	struct gs_export *export = NULL;
@@ -212,6 +239,8 @@ int gs_cmd_report(int argc, char **argv)
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return GS_EXIT_USAGE;
+	if (o.compare)
+		return gs_cmd_compare(o.reports, o.n_reports, o.output, o.format_name);
 	r = gs_journal_open(o.path, &reader, &err);
 	eo.flame_by = o.flame_by;
 	if (r == 0 && o.output)

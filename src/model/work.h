@@ -3,74 +3,148 @@
  * all threads, ended ones included. Read two of them and take the difference. Compiled by the BPF
  * compiler too.
  *
- * Every ns of a thread between its start and its end is in exactly one of the time counters, so
- * they sum to (threads x wall time); the state it is in at the moment of reading is added by the
- * reader of the kernel's maps.
+ * Every ns of a thread between its start (or the moment from which it was followed) and its end is
+ * in exactly one of the time counters, so they sum to (threads x wall time).
  */
 #ifndef GS_MODEL_WORK_H
 #define GS_MODEL_WORK_H
 
 #ifndef __bpf__
+#include <stddef.h>
+#include <stdint.h>
 #include <linux/types.h>
 #endif
 
-#define GS_WORK_SYSCALLS  1024 /* numbers told apart; larger ones are one */
-#define GS_WORK_LOG2      40   /* buckets: 2^i .. 2^(i+1) ns */
-#define GS_WORK_IO_KINDS  8
-#define GS_WORK_NET_PEERS 256 /* by process group */
+#define GS_WORK_LOG2     40 /* buckets: 2^i .. 2^(i+1) ns, the last takes all above */
+#define GS_WORK_IO_KINDS 8
 
-enum gs_work_time { /* where the time of its threads went */
-		    GS_TIME_CPU = 0,
-		    GS_TIME_RUNQUEUE = 1, /* could run, but other tasks did */
-		    GS_TIME_DISK = 2,     /* uninterruptible, or waiting for a page or block */
-		    GS_TIME_NETWORK =
-			    3, /* in a call on a socket, poll and epoll on sockets among them */
-		    GS_TIME_LOCK = 4, /* futex */
-		    GS_TIME_GPU =
-			    5, /* in a call into the GPU's driver (ioctl, poll of its files) */
-		    GS_TIME_SLEEP = 6, /* asked to: nanosleep and timers */
-		    GS_TIME_PIPE = 7,  /* pipes, ttys, eventfd, waiting for children */
-		    GS_TIME_OTHER = 8,
-		    GS_TIME_COUNT
+/* Where the time of its threads went. */
+enum gs_work_time {
+	GS_TIME_CPU = 0,
+	/* could run, but other tasks did */
+	GS_TIME_RUNQUEUE = 1,
+	/* uninterruptible, or waiting for a page or block */
+	GS_TIME_DISK = 2,
+	/* in a call on a socket; poll and epoll with sockets among theirs */
+	GS_TIME_NETWORK = 3,
+	/* futex, System V semaphores, the lock of its memory map */
+	GS_TIME_LOCK = 4,
+	/* in a call into the GPU's driver (ioctl, poll of its files) */
+	GS_TIME_GPU = 5,
+	/* asked to: nanosleep, timers, pause, poll of nothing */
+	GS_TIME_SLEEP = 6,
+	/* pipes, ttys, eventfd, waiting for children */
+	GS_TIME_PIPE = 7,
+	GS_TIME_OTHER = 8,
+	GS_TIME_COUNT
 };
 
-enum gs_work_io {                    /* kinds of files; bytes as returned, not as asked for */
-		  GS_IO_FILE = 0,    /* regular, on a disk */
-		  GS_IO_NETFILE = 1, /* regular, on a network or cluster file system */
-		  GS_IO_TMPFS = 2,
-		  GS_IO_PIPE = 3,
-		  GS_IO_SOCKET = 4,
-		  GS_IO_DEVICE = 5,
-		  GS_IO_TTY = 6,
-		  GS_IO_OTHER = 7,
+/* Kinds of files; bytes as returned, not as asked for. */
+enum gs_work_io {
+	GS_IO_FILE = 0,    /* regular, on a disk */
+	GS_IO_NETFILE = 1, /* regular, on a network, cluster or FUSE file system */
+	GS_IO_TMPFS = 2,
+	GS_IO_PIPE = 3,
+	GS_IO_SOCKET = 4,
+	GS_IO_DEVICE = 5,
+	GS_IO_TTY = 6,
+	GS_IO_OTHER = 7, /* proc, sys, eventfd and the like */
 };
 
 struct gs_work_io_count {
 	__u64 reads, writes;
 	__u64 read_bytes, write_bytes;
 	__u64 errors;
-	__u64 total_ns;
+	__u64 total_ns; /* of the calls that returned */
 };
 
 struct gs_work { /* one process or cgroup */
 	__u64 time_ns[GS_TIME_COUNT];
 	__u64 switches_voluntary, switches_forced, migrations;
-	__u64 threads_started, threads_ended;
+	__u64 threads_started, threads_ended; /* started: those alive when following began too */
 	__u64 syscalls, syscall_errors, syscall_ns;
 	struct gs_work_io_count io[GS_WORK_IO_KINDS];
 	__u64 disk_reads, disk_writes; /* requests that reached a block device */
 	__u64 disk_read_bytes,
 		disk_write_bytes; /* so far as they can be told from whom they come */
 	__u64 disk_ns;            /* their time at the device, summed */
-	__u64 net_sent_bytes, net_received_bytes;
+	__u64 net_sent_bytes, net_received_bytes; /* of sockets that leave the program's host or
+						     may: not of unix sockets and netlink */
 	__u64 net_connects, net_accepts, net_retransmits;
 	__u64 faults_minor, faults_major;
 	__u64 oom_kills;
 };
+
+/* Families of probes. */
+enum gs_work_family {
+	GS_WORK_SCHED = 1,   /* time by state, switches, migrations, page faults, OOM kills */
+	GS_WORK_SYSCALL = 2, /* system calls by number, io_uring operations */
+	GS_WORK_IO = 4,      /* bytes by kind of file and mount, block devices */
+	GS_WORK_NET = 8,     /* bytes of sockets, connections, retransmits, peers */
+	GS_WORK_ALL = 15,
+};
+
+/* Which table a system call's number belongs to. */
+enum gs_work_abi {
+	GS_WORK_ABI_64 = 0,
+	GS_WORK_ABI_32 = 1, /* a 32-bit program, or int 0x80 */
+	GS_WORK_ABI_X32 = 2,
+	GS_WORK_ABI_URING = 3, /* an operation of io_uring: its opcode */
+};
+
+#define GS_WORK_CALL(abi, nr) ((__u32)(abi) << 16 | ((__u32)(nr)&0xffff))
+#define GS_WORK_CALL_ABI(id)  ((id) >> 16)
+#define GS_WORK_CALL_NR(id)   ((id)&0xffff)
 
 struct gs_work_syscall { /* one call of one process or cgroup */
 	__u64 calls, errors, total_ns, max_ns;
 	__u32 hist[GS_WORK_LOG2];
 };
 
+struct gs_work_disk { /* one block device */
+	__u64 reads, writes, read_bytes, write_bytes, errors;
+	__u64 total_ns, max_ns; /* from the driver's start on a request to its end */
+	__u32 hist[GS_WORK_LOG2];
+};
+
+struct gs_work_mount { /* one mounted file system (its device number) */
+	struct gs_work_io_count io;
+};
+
+struct gs_work_peer { /* one peer: the address, and the port when we connected to it */
+	__u64 sent_bytes, received_bytes;
+	__u64 sends, receives;
+	__u64 connects, accepts, failed_connects, retransmits;
+	__u64 connect_ns, connect_max_ns;    /* from SYN to established, successful ones */
+	__u64 rtt_ns, rtt_max_ns, rtt_count; /* TCP's smoothed round trip, at each send */
+};
+
+#ifndef __bpf__
+
+/* "cpu", "runqueue", ...; "file", "netfile", ...; NULL for other numbers. */
+const char *gs_work_time_name(unsigned time);
+const char *gs_work_io_name(unsigned io);
+
+/* The bare name of a GS_WORK_CALL() in its numbering; NULL when no table has it. */
+const char *gs_work_call_word(uint32_t id);
+
+/* The name of a GS_WORK_CALL(): "read", "read (32-bit)", "io_uring:READV"; a number that no table
+ * has becomes "syscall_600". Returns buf. */
+const char *gs_work_call_name(uint32_t id, char *buf, size_t bytes);
+
+/* a += b; the largest of max_ns. */
+void gs_work_add(struct gs_work *a, const struct gs_work *b);
+void gs_work_syscall_add(struct gs_work_syscall *a, const struct gs_work_syscall *b);
+void gs_work_disk_add(struct gs_work_disk *a, const struct gs_work_disk *b);
+void gs_work_peer_add(struct gs_work_peer *a, const struct gs_work_peer *b);
+void gs_work_io_add(struct gs_work_io_count *a, const struct gs_work_io_count *b);
+
+/* The sum of the time counters: threads x wall. */
+uint64_t gs_work_wall_ns(const struct gs_work *w);
+
+/* Bytes of regular files that reads returned and no request to a device brought: the page cache's
+ * share. 0 when read-ahead brought more than was read. */
+uint64_t gs_work_cached_bytes(const struct gs_work *w);
+
+#endif
 #endif

@@ -75,7 +75,7 @@ static const struct {
 	 "{memory_used_bytes:bytes} of {memory_allocated_bytes:bytes} of memory were used.",
 	 "Was it asked for as a precaution?", "--mem={memory_used_bytes*1.2:mem}",
 	 "The job waits less in the queue."},
-	{"memory-short", "memory_usage >= 90",
+	{"memory-short", "memory_usage >= 90 && memory_allocated_bytes > 0",
 	 "{memory_usage:1} % of the memory that was asked for was used.",
 	 "Will a slightly larger input be killed (out of memory)?",
 	 "--mem={memory_allocated_bytes*1.3:mem}", "No loss of the run."},
@@ -114,7 +114,7 @@ void gs_advise(const struct gs_rules *rules, const struct gs_figures *f, struct 
 
 		if (gs_expr_value(rule->condition, f) != 1)
 			continue;
-		a->rule = rule->name;
+		snprintf(a->rule, sizeof(a->rule), "%s", rule->name);
 		/* They were looked at when they were added. */
 		gs_template(rule->fact, f, a->fact, sizeof(a->fact), NULL);
 		gs_template(rule->cause, f, a->cause, sizeof(a->cause), NULL);

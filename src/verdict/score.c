@@ -99,7 +99,7 @@ void gs_score(const struct gs_figures *f, struct gs_verdict *v)
 		part(v, "GPUs never used", -30 * share(100 * idle / f->v[GS_FIGURE_N_GPUS]), -30,
 		     "%.0f of %.0f", idle, f->v[GS_FIGURE_N_GPUS]);
 	take(v, "ranks out of step", f->v[GS_FIGURE_IMBALANCE], 15, "slower than the mean");
-	if (memory < 50)
+	if (memory < 50 && f->v[GS_FIGURE_MEMORY_ALLOCATED] > 0)
 		part(v, "memory asked for", -10 * (1 - memory / 50), -10, "%.1f %% of it used",
 		     memory);
 	for (size_t i = 0; i < v->n_parts; i++)

@@ -32,7 +32,10 @@
 	X(WRITE_BPS, "write_bytes_per_second", "Bytes written to files.")                          \
 	X(IO_SIZE, "io_bytes_per_operation", "Mean size of reads and writes of files.")            \
 	X(NET_BPS, "net_bytes_per_second", "Bytes sent and received.")                             \
-	X(MEMORY, "memory_usage", "Highest memory used, percent of what was allocated.")           \
+	X(NET_OPS, "net_operations", "Calls that sent or received, in all.")                       \
+	X(MEMORY, "memory_usage",                                                                  \
+	  "Highest memory used, percent of what was allocated,"                                    \
+	  " of the machine's where nothing was.")                                                  \
 	X(MEMORY_USED, "memory_used_bytes", "Highest memory used.")                                \
 	X(MEMORY_ALLOCATED, "memory_allocated_bytes", "Memory that was asked for.")                \
 	X(FAULTS_MAJOR, "major_faults_per_second", "Page faults that waited for a disk.")          \
@@ -77,10 +80,10 @@ struct gs_verdict_part {
 };
 
 struct gs_advice {
-	const char *rule; /* name of the rule */
-	char fact[256];   /* with the number */
-	char cause[256];  /* likely cause */
-	char next[256];   /* exact directive to use next time */
+	char rule[64];   /* name of the rule */
+	char fact[256];  /* with the number */
+	char cause[256]; /* likely cause */
+	char next[256];  /* exact directive to use next time */
 	char benefit[160];
 };
 

@@ -149,7 +149,10 @@ static void the_score_has_both_ends(void **state)
 	/* Each wait and waste takes some away. */
 	assert_true(score(JOB(CPU(80), IO(50))) == 70);
 	assert_true(score(JOB(CPU(80), IO(0), {GS_FIGURE_FORCED, 1000})) == 75);
-	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 25})) == 75);
+	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 25},
+			      {GS_FIGURE_MEMORY_ALLOCATED, 100})) == 75);
+	/* Of the machine's memory, of which nothing was asked for. */
+	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 25})) == 80);
 	assert_true(score(JOB(CPU(80), {GS_FIGURE_MEMORY, 60})) == 80);
 	assert_true(score(JOB(CPU(50), {GS_FIGURE_N_GPUS, 2}, {GS_FIGURE_GPUS_IDLE, 1}, GPU(50))) ==
 		    37.5 + 25 - 15);

@@ -1,0 +1,309 @@
+/*
+ * System calls and operations of io_uring: counts, errors, times, and the bytes that they returned.
+ * The entry notes the time only; all the rest is read at the exit from the saved registers.
+ */
+#ifndef GS_BPF_WORK_CALL_H
+#define GS_BPF_WORK_CALL_H
+
+#include "work_net.bpf.h"
+#include "work_wait.bpf.h"
+
+#define IS_ERROR(r) ((unsigned long)(r) >= -4095UL) /* include/linux/err.h */
+
+static __always_inline void count_call(__u32 cell, long result, __u64 took, bool timed)
+{
+	struct gs_work_cell *c = cell_get(cell);
+
+	if (!c || !cell)
+		return;
+	add(c->call.calls, 1);
+	if (IS_ERROR(result))
+		add(c->call.errors, 1);
+	if (!timed)
+		return;
+	add(c->call.total_ns, took);
+	__sync_fetch_and_add(&c->call.hist[bucket(took)], 1);
+	if (took > c->call.max_ns)
+		c->call.max_ns = took;
+}
+
+static __always_inline __u32 call_cell(__u32 slot, __u32 id)
+{
+	return cell_find(IN_TABLE(slot, GS_TABLE_CALL), id, 0, 0);
+}
+
+static __always_inline __u32 call_cell_of(struct work_mark *m, __u32 id)
+{
+	__u32 i = id & (GS_CALL_CACHE - 1);
+
+	/* Id 0 (read) in an empty place has cell 0, which no row has. */
+	if (m->call_id[i] != id || !m->call_cell[i]) {
+		m->call_cell[i] = call_cell(m->slot, id);
+		m->call_id[i] = id;
+	}
+	return m->call_cell[i];
+}
+
+static __always_inline void add_io(struct gs_work_io_count *io, bool write, long result, __u64 took)
+{
+	if (write)
+		add(io->writes, 1);
+	else
+		add(io->reads, 1);
+	add(io->total_ns, took);
+	if (IS_ERROR(result))
+		add(io->errors, 1);
+	else if (write)
+		add(io->write_bytes, result);
+	else
+		add(io->read_bytes, result);
+}
+
+static __always_inline __u32 mount_cell(__u32 slot, const struct file_look *l)
+{
+	return cell_find(IN_TABLE(slot, GS_TABLE_MOUNT), l->dev, l->io, 0);
+}
+
+/* One transfer on a file that was looked at, with the rows of its mount and of its peer. */
+static __always_inline void count_io(struct gs_work_slot *s, struct file_look *l, __u32 mount,
+				     __u32 peer, bool write, long result, __u64 took)
+{
+	struct gs_work_cell *c;
+
+	if (want(GS_WORK_IO) && l->io < GS_WORK_IO_KINDS) {
+		add_io(&s->work.io[l->io], write, result, took);
+		c = cell_get(mount);
+		if (c && mount)
+			add_io(&c->mount.io, write, result, took);
+	}
+	if (want(GS_WORK_NET) && l->sk && !IS_ERROR(result))
+		count_net(s, l, peer, write, result);
+}
+
+GS_ALONE int count_fd(__u32 fd, __u32 write, long result, __u64 took)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	__u64 file = file_of_fd(bpf_get_current_task(), fd);
+	struct work_mark *m = mark_of(p);
+	struct gs_work_slot *s = m ? slot_get(m->slot) : NULL;
+
+	if (!m || !s || !file)
+		return 0;
+	if (look_at_file(&m->look, file)) {
+		m->mount_cell =
+			m->look.on_fs && want(GS_WORK_IO) ? mount_cell(m->slot, &m->look) : 0;
+		m->peer_cell = 0;
+	}
+	/* Asked again while there is none: a UDP socket gets its peer late. */
+	if (m->look.sk && !m->peer_cell && want(GS_WORK_NET))
+		m->peer_cell = peer_of_used(m->look.sk, m->slot, m->look.tcp);
+	count_io(s, &m->look, m->mount_cell, m->peer_cell, write, result, took);
+	return 0;
+}
+
+/* Bytes of the messages that recvmmsg and sendmmsg handled: struct mmsghdr ends with its length,
+ * at byte 56 of 64, or 28 of 32 in a 32-bit program (include/linux/socket.h). */
+GS_ALONE long sum_messages(__u64 at, long n, __u32 small)
+{
+	__u32 each = small ? 32 : 64, off = small ? 28 : 56, bytes = 0;
+	long sum = 0;
+
+	for (int i = 0; i < 1024 && i < n; i++) { /* UIO_MAXIOV */
+		if (bpf_probe_read_user(&bytes, sizeof(bytes), (void *)(at + i * each + off)))
+			break;
+		sum += bytes;
+	}
+	return sum;
+}
+
+static __noinline int count_op(struct work_mark *m, struct call *c, __u8 op, long result,
+			       __u64 took)
+{
+	struct gs_work_slot *s;
+	struct file_look l = {};
+	__u64 file;
+
+	switch (op) {
+	case GS_OP_READ:
+	case GS_OP_WRITE:
+		return count_fd(c->arg[0], op == GS_OP_WRITE, result, took);
+	case GS_OP_READ_MANY:
+	case GS_OP_WRITE_MANY:
+		if (result > 0)
+			result = sum_messages(c->arg[1], result,
+					      GS_WORK_CALL_ABI(c->id) == GS_WORK_ABI_32);
+		return count_fd(c->arg[0], op == GS_OP_WRITE_MANY, result, took);
+	case GS_OP_SENDFILE:
+		count_fd(c->arg[1], false, result, 0);
+		return count_fd(c->arg[0], true, result, took);
+	case GS_OP_COPY:
+		count_fd(c->arg[0], false, result, 0);
+		return count_fd(c->arg[2], true, result, took);
+	case GS_OP_ACCEPT:
+		s = slot_get(m->slot);
+		file = IS_ERROR(result) ? 0 : file_of_fd(bpf_get_current_task(), result);
+		if (!s || !file || !want(GS_WORK_NET))
+			return 0;
+		look_at_file(&l, file);
+		count_accept(s, m->slot, &l);
+	}
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int gs_work_sys_enter(__u64 *ctx)
+{
+	struct work_mark *m = mark_of(bpf_get_current_task_btf());
+
+	if (m)
+		m->enter_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp_btf/sys_exit")
+int gs_work_sys_exit(__u64 *ctx)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct work_mark *m = mark_of(p);
+	struct pt_regs *regs = (void *)ctx[0];
+	const volatile struct gs_work_call_desc *d;
+	long result = (long)ctx[1];
+	__u64 took = 0;
+	struct call c;
+
+	if (!m)
+		return 0;
+	if (m->newborn) {
+		m->newborn = 0;
+		return 0;
+	}
+	if (gs_work_config.call_times)
+		took = bpf_ktime_get_ns() - m->enter_ns;
+	call_read(&c, p, regs);
+	/* The return from a signal handler puts back the registers of before: no number. 15 and
+	 * 173 are rt_sigreturn (asm/unistd_64.h, unistd_32.h). */
+	if ((long)regs->orig_ax < 0)
+		c.id = GS_WORK_CALL_ABI(c.id) == GS_WORK_ABI_32 ? GS_WORK_CALL(GS_WORK_ABI_32, 173)
+								: GS_WORK_CALL(GS_WORK_ABI_64, 15);
+	if (want(GS_WORK_SYSCALL))
+		count_call(call_cell_of(m, c.id), result, took, gs_work_config.call_times);
+	if (!want(GS_WORK_IO | GS_WORK_NET))
+		return 0;
+	d = call_desc(c.id);
+	if (d && d->op != GS_OP_NONE)
+		count_op(m, &c, d->op, result, took);
+	return 0;
+}
+
+/* ---- io_uring ---- */
+
+/* Opcodes: enum io_uring_op of linux/io_uring.h, fixed. */
+static __always_inline __u8 uring_op(__u8 opcode)
+{
+	switch (opcode) {
+	case 1:  /* READV */
+	case 4:  /* READ_FIXED */
+	case 10: /* RECVMSG */
+	case 22: /* READ */
+	case 27: /* RECV */
+		return GS_OP_READ;
+	case 2:  /* WRITEV */
+	case 5:  /* WRITE_FIXED */
+	case 9:  /* SENDMSG */
+	case 23: /* WRITE */
+	case 26: /* SEND */
+		return GS_OP_WRITE;
+	}
+	return GS_OP_NONE;
+}
+
+static __always_inline __u8 uring_wait_of(__u8 opcode)
+{
+	switch (opcode) {
+	case 1:
+	case 2:
+	case 3:
+	case 4:
+	case 5: /* reads, writes, fsync */
+	case 22:
+	case 23:
+		return GS_TIME_DISK;
+	case 6: /* POLL_ADD */
+	case 9:
+	case 10:
+	case 13:
+	case 16:
+	case 26:
+	case 27: /* messages, accept, connect */
+		return GS_TIME_NETWORK;
+	case 11: /* TIMEOUT */
+		return GS_TIME_SLEEP;
+	}
+	return GS_TIME_OTHER;
+}
+
+SEC("?tp_btf/io_uring_submit_req")
+int gs_work_uring_submit(__u64 *ctx)
+{
+	struct io_kiocb *req = (void *)ctx[0];
+	struct work_mark *m = mark_of(bpf_get_current_task_btf());
+	struct op_mark op = {};
+	__u64 key = (__u64)req;
+
+	if (!m)
+		return 0;
+	op.slot = m->slot;
+	op.opcode = req->opcode;
+	op.submit_ns = bpf_ktime_get_ns();
+	m->uring_wait = uring_wait_of(op.opcode);
+	if (bpf_map_update_elem(&gs_work_ops, &key, &op, BPF_ANY))
+		work_lose(GS_WORK_LOST_REQUEST);
+	return 0;
+}
+
+static __always_inline void count_uring_file(const struct op_mark *op, struct io_kiocb *req,
+					     int result, __u64 took)
+{
+	struct gs_work_slot *s = slot_get(op->slot);
+	__u64 file = (__u64)BPF_CORE_READ(req, file);
+	__u8 what = uring_op(op->opcode);
+	struct file_look l = {};
+	__u32 mount = 0, peer = 0;
+
+	if (!s || !file || what == GS_OP_NONE || !want(GS_WORK_IO | GS_WORK_NET))
+		return;
+	look_at_file(&l, file);
+	if (l.on_fs && want(GS_WORK_IO))
+		mount = mount_cell(op->slot, &l);
+	if (l.sk && want(GS_WORK_NET))
+		peer = peer_of_used(l.sk, op->slot, l.tcp);
+	count_io(s, &l, mount, peer, what == GS_OP_WRITE, result, took);
+}
+
+SEC("?tp_btf/io_uring_complete")
+int gs_work_uring_complete(__u64 *ctx)
+{
+	struct io_uring_cqe_head cqe = {};
+	__u64 key = ctx[1], took;
+	struct op_mark *op = bpf_map_lookup_elem(&gs_work_ops, &key), copy;
+
+	if (!op)
+		return 0;
+	copy = *op;
+	if (gs_work_config.uring_cqe) {
+		bpf_probe_read_kernel(&cqe, sizeof(cqe), (void *)ctx[2]);
+	} else {
+		cqe.res = (int)ctx[3];
+		cqe.flags = (__u32)ctx[4];
+	}
+	took = bpf_ktime_get_ns() - copy.submit_ns;
+	if (!(cqe.flags & 2)) /* IORING_CQE_F_MORE: another completion of this one follows */
+		bpf_map_delete_elem(&gs_work_ops, &key);
+	if (want(GS_WORK_SYSCALL))
+		count_call(call_cell(copy.slot, GS_WORK_CALL(GS_WORK_ABI_URING, copy.opcode)),
+			   cqe.res, took, true);
+	count_uring_file(&copy, (struct io_kiocb *)key, cqe.res, took);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,186 @@
+/*
+ * Maps of the work probes, the mark that a followed thread carries, and the way to its slot and
+ * cells. Hot paths only look into the thread's own storage and into arrays; the hash tables are
+ * asked when a thread meets something for the first time.
+ */
+#ifndef GS_BPF_WORK_MAPS_H
+#define GS_BPF_WORK_MAPS_H
+
+#include "work_kernel.bpf.h"
+#include "model/hist.h"
+#include "model/work_side.h"
+
+const volatile struct gs_work_config gs_work_config;
+
+#define GS_CALL_CACHE 8 /* system calls whose cell a thread remembers; a power of two */
+#define STATE_NONE    0xff
+
+struct file_look { /* what is known of an open file */
+	__u64 file, inode;
+	__u64 sk; /* of a socket that is not local, else 0 */
+	__u32 dev;
+	__u8 io;    /* enum gs_work_io */
+	__u8 wait;  /* enum gs_work_time: what waiting for it is */
+	__u8 on_fs; /* regular or a folder: has a row of mounts */
+	__u8 tcp;
+};
+
+struct work_mark {
+	__u32 slot;
+	__u8 state;      /* enum gs_work_time, or STATE_NONE: ended */
+	__u8 uring_wait; /* enum gs_work_time: of the last operation put into a ring */
+	__u8 newborn;    /* its first return from the kernel is not from a call of its own */
+	__u8 pad;
+	__u64 enter_ns;
+	__u64 faults_minor, faults_major; /* of the task, when they were counted last */
+	struct file_look look;            /* of the last file */
+	__u32 mount_cell, peer_cell;
+	__u32 call_id[GS_CALL_CACHE], call_cell[GS_CALL_CACHE];
+};
+
+struct rq_mark {
+	__u64 issued_ns;
+	__u32 slot, bytes;
+};
+
+struct sock_mark {
+	__u64 connect_ns;
+	__u32 slot, cell;
+	__u8 accepted, pad[7];
+};
+
+struct op_mark {
+	__u64 submit_ns;
+	__u32 slot;
+	__u8 opcode, pad[3];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct work_mark);
+} gs_work_marks SEC(".maps");
+
+#define MAP(name, kind, k, v, n, flags)                                                            \
+	struct {                                                                                   \
+		__uint(type, kind);                                                                \
+		__uint(max_entries, n);                                                            \
+		__uint(map_flags, flags);                                                          \
+		__type(key, k);                                                                    \
+		__type(value, v);                                                                  \
+	} name SEC(".maps")
+
+/* Sizes of the first four are set by user space. */
+MAP(gs_work_slots, BPF_MAP_TYPE_ARRAY, __u32, struct gs_work_slot, 2, BPF_F_MMAPABLE);
+MAP(gs_work_cells, BPF_MAP_TYPE_ARRAY, __u32, struct gs_work_cell, 2, BPF_F_MMAPABLE);
+MAP(gs_work_slot_of, BPF_MAP_TYPE_HASH, struct gs_work_key, __u32, 2, 0);
+MAP(gs_work_cell_of, BPF_MAP_TYPE_HASH, struct gs_work_cell_key, __u32, 2, 0);
+MAP(gs_work_state, BPF_MAP_TYPE_ARRAY, __u32, struct gs_work_state, 1, BPF_F_MMAPABLE);
+MAP(gs_work_pids, BPF_MAP_TYPE_HASH, __u32, __u32, 4096, 0);
+MAP(gs_work_groups, BPF_MAP_TYPE_HASH, __u64, __u32, 1024, 0);
+MAP(gs_work_rqs, BPF_MAP_TYPE_HASH, __u64, struct rq_mark, 16384, 0);
+MAP(gs_work_socks, BPF_MAP_TYPE_HASH, __u64, struct sock_mark, 16384, 0);
+MAP(gs_work_ops, BPF_MAP_TYPE_HASH, __u64, struct op_mark, 16384, 0);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 2);
+	__uint(value_size, sizeof(__u32));
+} gs_work_free_slots SEC(".maps"), gs_work_free_cells SEC(".maps");
+
+#define add(p, n) __sync_fetch_and_add(&(p), (__u64)(n))
+
+static __always_inline struct gs_work_state *work_state(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&gs_work_state, &zero);
+}
+
+static __always_inline void work_lose(__u32 what)
+{
+	struct gs_work_state *s = work_state();
+
+	if (s && what < GS_WORK_LOST_COUNT)
+		add(s->lost[what], 1);
+}
+
+static __always_inline struct gs_work_slot *slot_get(__u32 slot)
+{
+	return bpf_map_lookup_elem(&gs_work_slots, &slot);
+}
+
+static __always_inline struct gs_work_cell *cell_get(__u32 cell)
+{
+	return bpf_map_lookup_elem(&gs_work_cells, &cell);
+}
+
+static __always_inline struct work_mark *mark_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&gs_work_marks, p, 0, 0);
+}
+
+static __always_inline bool want(__u32 family)
+{
+	return gs_work_config.families & family;
+}
+
+/*
+ * Functions of this shape, not static and with plain numbers only, are verified once by themselves
+ * instead of at every place that calls them, which would be more than the kernel's patience.
+ */
+#define GS_ALONE __attribute__((noinline))
+
+/* The number of the row, made when it is not there; 0: no room. */
+GS_ALONE __u32 cell_find(__u64 slot_table, __u64 a, __u64 b, __u64 c)
+{
+	struct gs_work_cell_key key = {
+		.slot = (__u32)slot_table, .table = slot_table >> 32, .a = a, .b = b, .c = c};
+	__u32 *found = bpf_map_lookup_elem(&gs_work_cell_of, &key), cell = 0;
+	struct gs_work_cell *row;
+
+	if (found)
+		return *found;
+	if (bpf_map_pop_elem(&gs_work_free_cells, &cell)) {
+		work_lose(GS_WORK_LOST_CELL);
+		return 0;
+	}
+	row = cell_get(cell);
+	if (!row)
+		return 0;
+	row->key = key;
+	if (bpf_map_update_elem(&gs_work_cell_of, &key, &cell, BPF_NOEXIST)) {
+		/* Another thread was first, or the table of keys is full. */
+		bpf_map_push_elem(&gs_work_free_cells, &cell, 0);
+		found = bpf_map_lookup_elem(&gs_work_cell_of, &key);
+		if (found)
+			return *found;
+		work_lose(GS_WORK_LOST_CELL);
+		return 0;
+	}
+	asm volatile("" ::: "memory"); /* stores stay in order on x86 */
+	row->used = 1;
+	return cell;
+}
+
+/* A typed pointer as the number that such a function takes: the verifier tells them apart. */
+static __always_inline __u64 number_of(const void *p)
+{
+	const void *volatile at = p;
+	__u64 n = 0;
+
+	bpf_probe_read_kernel(&n, sizeof(n), (const void *)&at);
+	return n;
+}
+
+#define IN_TABLE(slot, table) ((__u64)(table) << 32 | (slot))
+
+static __always_inline unsigned bucket(__u64 ns)
+{
+	unsigned b = ns ? gs_log2_u64(ns) : 0;
+
+	return b < GS_WORK_LOG2 ? b : GS_WORK_LOG2 - 1;
+}
+
+#endif

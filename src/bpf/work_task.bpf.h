@@ -1,0 +1,171 @@
+/*
+ * Who is followed: a thread is when it carries a mark, which it gets at its birth from its parent's
+ * mark, or from the walk over all tasks (work_walk) when following begins.
+ */
+#ifndef GS_BPF_WORK_TASK_H
+#define GS_BPF_WORK_TASK_H
+
+#include "work_maps.bpf.h"
+
+/* The one place where a thread's time moves on (struct gs_work_slot says how). */
+static __always_inline void enter_state(struct gs_work_slot *s, struct work_mark *m, __u8 state,
+					__u64 now)
+{
+	__u8 old = m->state;
+
+	if (old == state)
+		return;
+	m->state = state;
+	add(s->begun, 1);
+	if (old < GS_TIME_COUNT) {
+		add(s->work.time_ns[old], now);
+		add(s->in_state[old], -1);
+	}
+	if (state < GS_TIME_COUNT) {
+		add(s->work.time_ns[state], -now);
+		add(s->in_state[state], 1);
+	}
+	add(s->ended, 1);
+}
+
+static __always_inline void count_faults(struct gs_work_slot *s, struct work_mark *m,
+					 struct task_struct *p)
+{
+	__u64 minor = p->min_flt, major = p->maj_flt;
+
+	/* The kernel counts them per task: no probe on the fault itself is needed. */
+	if (minor != m->faults_minor) {
+		add(s->work.faults_minor, minor - m->faults_minor);
+		m->faults_minor = minor;
+	}
+	if (major != m->faults_major) {
+		add(s->work.faults_major, major - m->faults_major);
+		m->faults_major = major;
+	}
+}
+
+static __always_inline __u64 cgroup_of(struct task_struct *p)
+{
+	return BPF_CORE_READ(p, cgroups, dfl_cgrp, kn, id);
+}
+
+/* Is the cgroup, or one above it, followed? A cgroup begins with its own subsystem state, whose
+ * parent is the beginning of the cgroup above. */
+GS_ALONE __u32 in_groups(__u64 cgroup)
+{
+	struct cgroup *c = (void *)cgroup;
+
+	for (int depth = 0; depth < 32 && c; depth++) {
+		__u64 id = BPF_CORE_READ(c, kn, id);
+
+		if (bpf_map_lookup_elem(&gs_work_groups, &id))
+			return 1;
+		c = (struct cgroup *)BPF_CORE_READ(c, self.parent);
+	}
+	return 0;
+}
+
+static __always_inline void describe_slot(struct gs_work_slot *s, struct task_struct *p)
+{
+	s->cgroup = cgroup_of(p);
+	s->pid = p->tgid;
+	s->parent_pid = BPF_CORE_READ(p, real_parent, tgid);
+	s->uid = BPF_CORE_READ(p, real_cred, uid.val);
+	BPF_CORE_READ_INTO(&s->comm, p, group_leader, comm);
+}
+
+/* The slot of a key, made when it is not there; 0: no room. */
+static __noinline __u32 slot_make(struct gs_work_key *key, struct task_struct *p)
+{
+	__u32 *found = bpf_map_lookup_elem(&gs_work_slot_of, key), slot = 0;
+	struct gs_work_slot *s;
+
+	if (found)
+		return *found;
+	if (bpf_map_pop_elem(&gs_work_free_slots, &slot)) {
+		key->stripe = 0;
+		found = bpf_map_lookup_elem(&gs_work_slot_of, key);
+		return found ? *found : 0;
+	}
+	s = slot_get(slot);
+	if (!s)
+		return 0;
+	s->key = *key;
+	describe_slot(s, p);
+	if (bpf_map_update_elem(&gs_work_slot_of, key, &slot, BPF_NOEXIST)) {
+		bpf_map_push_elem(&gs_work_free_slots, &slot, 0);
+		found = bpf_map_lookup_elem(&gs_work_slot_of, key);
+		return found ? *found : 0;
+	}
+	asm volatile("" ::: "memory");
+	s->used = 1;
+	return slot;
+}
+
+static __always_inline __u32 slot_for(struct task_struct *p)
+{
+	struct gs_work_key key = {};
+
+	if (gs_work_config.by_cgroup) {
+		key.id = cgroup_of(p);
+	} else {
+		key.id = p->tgid;
+		key.start_ns = BPF_CORE_READ(p, group_leader, start_boottime);
+	}
+	key.stripe = (__u32)p->pid & gs_work_config.stripes_mask;
+	/* A process of one thread has its leader's stripe only; call that 0. */
+	if (p->pid == p->tgid && !gs_work_config.by_cgroup)
+		key.stripe = 0;
+	return slot_make(&key, p);
+}
+
+/* Follow a thread that is in the state now. */
+static __always_inline struct work_mark *mark_make(struct task_struct *p, __u8 state, __u64 now,
+						   bool born)
+{
+	__u32 slot = slot_for(p);
+	struct gs_work_slot *s = slot_get(slot);
+	struct work_mark *m;
+
+	if (!slot || !s) {
+		work_lose(GS_WORK_LOST_KEY);
+		return NULL;
+	}
+	m = bpf_task_storage_get(&gs_work_marks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!m) {
+		work_lose(GS_WORK_LOST_THREAD);
+		return NULL;
+	}
+	if (m->slot)
+		return m; /* somebody else's walk was first */
+	m->state = STATE_NONE;
+	m->enter_ns = now;
+	m->faults_minor = born ? 0 : p->min_flt;
+	m->faults_major = born ? 0 : p->maj_flt;
+	m->newborn = born;
+	m->uring_wait = GS_TIME_OTHER;
+	m->slot = slot;
+	add(s->work.threads_started, 1);
+	enter_state(s, m, state, now);
+	return m;
+}
+
+/* To the slot of the cgroup that it has moved to. */
+static __always_inline void mark_move(struct work_mark *m, struct task_struct *p, __u64 now)
+{
+	__u32 slot = slot_for(p);
+	struct gs_work_slot *to = slot_get(slot), *from = slot_get(m->slot);
+	__u8 state = m->state;
+
+	if (!slot || !to || !from || slot == m->slot || state == STATE_NONE)
+		return;
+	enter_state(from, m, STATE_NONE, now);
+	add(from->work.threads_ended, 1);
+	m->slot = slot;
+	m->mount_cell = m->peer_cell = 0;
+	__builtin_memset(m->call_id, 0xff, sizeof(m->call_id));
+	add(to->work.threads_started, 1);
+	enter_state(to, m, state, now);
+}
+
+#endif

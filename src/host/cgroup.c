@@ -1,0 +1,177 @@
+/* Memory and processors of a cgroup: version 2, or the controllers' own hierarchies of version 1.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "host/work.h"
+
+#define PATH_BYTES 1024
+/* Version 1 writes "no limit" as the largest multiple of a page (mm/page_counter.c). */
+#define NO_LIMIT (INT64_MAX / 4096 * 4096 - 4096)
+
+static ssize_t read_text(const char *path, char *text, size_t bytes)
+{
+	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, bytes - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	return n;
+}
+
+/* The number in a file, or behind a word in it; -1: not there, "max", no limit. */
+static int64_t read_number(const char *folder, const char *file, const char *word)
+{
+	char path[PATH_BYTES + 64], text[4096], *at = text, *end;
+	long long v;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, file);
+	if (read_text(path, text, sizeof(text)) <= 0)
+		return -1;
+	if (word) {
+		size_t n = strlen(word);
+
+		while (at && (strncmp(at, word, n) != 0 || at[n] != ' ')) {
+			at = strchr(at, '\n');
+			at = at ? at + 1 : NULL;
+		}
+		if (!at)
+			return -1;
+		at += n;
+	}
+	v = strtoll(at, &end, 10);
+	return end == at || v < 0 || v >= NO_LIMIT ? -1 : v;
+}
+
+/* The path of a hierarchy ("" version 2) in a /proc/PID/cgroup text. */
+static bool path_of(const char *text, const char *hierarchy, char *out, size_t bytes)
+{
+	size_t n = strlen(hierarchy);
+
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		const char *names, *path, *end;
+
+		line += *line == '\n';
+		names = strchr(line, ':');
+		path = names ? strchr(names + 1, ':') : NULL;
+		if (!path)
+			return false;
+		end = path + strcspn(path, "\n");
+		for (const char *at = ++names; at <= path; at += strcspn(at, ",:") + 1)
+			if (strcspn(at, ",:") == n && strncmp(at, hierarchy, n) == 0) {
+				snprintf(out, bytes, "%.*s", (int)(end - path - 1), path + 1);
+				return true;
+			}
+	}
+	return false;
+}
+
+/* The lowest limit of the group and those above it. */
+static int64_t lowest(const char *mount, const char *path, const char *file)
+{
+	char folder[PATH_BYTES * 2];
+	int64_t best = -1;
+	size_t above;
+
+	above = (size_t)snprintf(folder, sizeof(folder), "%s", mount);
+	snprintf(folder + above, sizeof(folder) - above, "%s", path);
+	for (;;) {
+		int64_t v = read_number(folder, file, NULL);
+		char *slash;
+
+		if (v >= 0 && (best < 0 || v < best))
+			best = v;
+		slash = strrchr(folder, '/');
+		if (!slash || (size_t)(slash - folder) < above)
+			return best;
+		*slash = '\0';
+	}
+}
+
+static double quota_v2(const char *mount, const char *path)
+{
+	char file[PATH_BYTES * 2], text[64];
+	long long quota, period;
+
+	snprintf(file, sizeof(file), "%s%s/cpu.max", mount, path);
+	if (read_text(file, text, sizeof(text)) <= 0 ||
+	    sscanf(text, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0)
+		return -1;
+	return (double)quota / (double)period;
+}
+
+static bool read_v2(const char *mount, const char *path, struct gs_host_cgroup *c)
+{
+	char folder[PATH_BYTES * 2];
+
+	snprintf(folder, sizeof(folder), "%s%s", mount, path);
+	c->memory_bytes = read_number(folder, "memory.current", NULL);
+	c->memory_peak_bytes = read_number(folder, "memory.peak", NULL); /* Linux 5.19 */
+	c->memory_limit_bytes = lowest(mount, path, "memory.max");
+	c->oom_kills = read_number(folder, "memory.events", "oom_kill");
+	c->cpu_ns = read_number(folder, "cpu.stat", "usage_usec");
+	if (c->cpu_ns >= 0)
+		c->cpu_ns *= 1000;
+	c->cores = quota_v2(mount, path);
+	return c->memory_bytes >= 0 || c->cpu_ns >= 0;
+}
+
+static bool read_v1(const char *root, const char *const path[3], struct gs_host_cgroup *c)
+{
+	char mount[PATH_BYTES], folder[PATH_BYTES * 2];
+	int64_t quota, period;
+
+	snprintf(mount, sizeof(mount), "%s/memory", root);
+	snprintf(folder, sizeof(folder), "%s%s", mount, path[0]);
+	c->memory_bytes = read_number(folder, "memory.usage_in_bytes", NULL);
+	c->memory_peak_bytes = read_number(folder, "memory.max_usage_in_bytes", NULL);
+	c->memory_limit_bytes = lowest(mount, path[0], "memory.limit_in_bytes");
+	c->oom_kills = read_number(folder, "memory.oom_control", "oom_kill");
+	snprintf(folder, sizeof(folder), "%s/cpuacct%s", root, path[1]);
+	c->cpu_ns = read_number(folder, "cpuacct.usage", NULL);
+	snprintf(folder, sizeof(folder), "%s/cpu%s", root, path[2]);
+	quota = read_number(folder, "cpu.cfs_quota_us", NULL);
+	period = read_number(folder, "cpu.cfs_period_us", NULL);
+	if (quota > 0 && period > 0)
+		c->cores = (double)quota / (double)period;
+	return c->memory_bytes >= 0 || c->cpu_ns >= 0;
+}
+
+bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
+			 const char *path, struct gs_host_cgroup *ret)
+{
+	static const char *const controller[3] = {"memory", "cpuacct", "cpu"};
+	char text[8192], file[PATH_BYTES], of[4][PATH_BYTES];
+	const char *paths[3] = {of[0], of[1], of[2]};
+	bool v2, v1 = false;
+
+	*ret = (struct gs_host_cgroup){-1, -1, -1, -1, -1, -1};
+	for (int i = 0; i < 4; i++)
+		snprintf(of[i], sizeof(of[i]), "%s", path ? path : "");
+	v2 = path != NULL;
+	if (!path) {
+		snprintf(file, sizeof(file), "%s/%u/cgroup", proc_root, pid);
+		if (read_text(file, text, sizeof(text)) <= 0)
+			return false;
+		v2 = path_of(text, "", of[3], sizeof(of[3]));
+		for (int i = 0; i < 3; i++)
+			v1 |= path_of(text, controller[i], of[i], sizeof(of[i]));
+	}
+	/* "/" alone is the machine: its numbers say nothing of a job. */
+	for (int i = 0; i < 4; i++)
+		if (strcmp(of[i], "/") == 0)
+			of[i][0] = '\0';
+	if (v2 && of[3][0] && read_v2(sysfs_root, of[3], ret))
+		return true;
+	if (!path && !v1)
+		return false;
+	return (of[0][0] || of[1][0]) && read_v1(sysfs_root, paths, ret);
+}

@@ -1,0 +1,229 @@
+/*
+ * What a thread waits for: the system call it is in, and the file that the call is about. Numbers
+ * are those of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl), named by the C library's header.
+ */
+#include "host/wait.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+
+#define POLL_LOOK 8 /* of a call that waits for many files, so many are looked at */
+
+int gs_host_parse_syscall(const char *text, struct host_syscall *ret)
+{
+	char *end;
+
+	if (strncmp(text, "running", 7) == 0)
+		return 0;
+	*ret = (struct host_syscall){.nr = strtol(text, &end, 10)};
+	if (end == text)
+		return -1;
+	for (int i = 0; ret->nr >= 0 && i < 6; i++) {
+		const char *at = end;
+
+		ret->arg[i] = strtoull(at, &end, 16);
+		if (end == at)
+			return -1;
+	}
+	return 1;
+}
+
+static bool starts(const char *text, const char *with)
+{
+	return strncmp(text, with, strlen(with)) == 0;
+}
+
+enum gs_work_time gs_host_wait_of_link(const char *link)
+{
+	if (starts(link, "socket:"))
+		return GS_TIME_NETWORK;
+	if (starts(link, "pipe:") || starts(link, "/dev/pts/") || starts(link, "/dev/tty") ||
+	    starts(link, "anon_inode:[eventfd") || starts(link, "anon_inode:inotify") ||
+	    starts(link, "anon_inode:[signalfd") || starts(link, "anon_inode:[pidfd"))
+		return GS_TIME_PIPE;
+	if (starts(link, "anon_inode:[timerfd"))
+		return GS_TIME_SLEEP;
+	if (starts(link, "/dev/nvidia") || starts(link, "/dev/dri/") || starts(link, "/dev/kfd"))
+		return GS_TIME_GPU;
+	if (starts(link, "anon_inode:[io_uring]"))
+		return GS_TIME_DISK;
+	return link[0] == '/' && !starts(link, "/dev/") ? GS_TIME_DISK : GS_TIME_OTHER;
+}
+
+static enum gs_work_time of_fd(int proc_fd, uint32_t pid, uint64_t fd)
+{
+	char name[64], link[256];
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "%u/fd/%u", pid, (unsigned)fd);
+	n = readlinkat(proc_fd, name, link, sizeof(link) - 1);
+	if (n < 0)
+		return GS_TIME_OTHER;
+	link[n] = '\0';
+	return gs_host_wait_of_link(link);
+}
+
+/* The first of several files that tells something. */
+static enum gs_work_time better(enum gs_work_time a, enum gs_work_time b)
+{
+	/* A program that waits for requests also has a pipe or event to be woken by. */
+	if (a == GS_TIME_NETWORK || b == GS_TIME_OTHER)
+		return a;
+	return b == GS_TIME_NETWORK || a == GS_TIME_OTHER ? b : a;
+}
+
+static enum gs_work_time of_epoll(int proc_fd, uint32_t pid, uint64_t epoll_fd)
+{
+	enum gs_work_time cause = GS_TIME_OTHER;
+	char name[64], text[4096], *at = text;
+	GS_CLOSE int fd = -1;
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "%u/fdinfo/%u", pid, (unsigned)epoll_fd);
+	fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (n < 0)
+		return GS_TIME_OTHER;
+	text[n] = '\0';
+	for (int i = 0; i < POLL_LOOK && (at = strstr(at, "tfd:")); i++) {
+		at += 4;
+		cause = better(cause, of_fd(proc_fd, pid, strtoull(at, NULL, 10)));
+	}
+	return cause;
+}
+
+static bool peek(uint32_t pid, uint64_t address, void *out, size_t bytes)
+{
+	struct iovec to = {out, bytes}, from = {(void *)(uintptr_t)address, bytes};
+
+	return process_vm_readv((pid_t)pid, &to, 1, &from, 1, 0) == (ssize_t)bytes;
+}
+
+static enum gs_work_time of_poll(int proc_fd, uint32_t pid, uint64_t address, uint64_t n)
+{
+	enum gs_work_time cause = GS_TIME_OTHER;
+	struct pollfd fds[POLL_LOOK];
+
+	if (!n)
+		return GS_TIME_SLEEP; /* it waits for nothing but the time */
+	if (n > POLL_LOOK)
+		n = POLL_LOOK;
+	if (!peek(pid, address, fds, n * sizeof(fds[0])))
+		return GS_TIME_OTHER;
+	for (uint64_t i = 0; i < n; i++)
+		if (fds[i].fd >= 0)
+			cause = better(cause, of_fd(proc_fd, pid, (uint64_t)fds[i].fd));
+	return cause;
+}
+
+static enum gs_work_time of_select(int proc_fd, uint32_t pid, const uint64_t arg[6])
+{
+	enum gs_work_time cause = GS_TIME_OTHER;
+	uint64_t bits;
+
+	if (!arg[0] || (!arg[1] && !arg[2] && !arg[3]))
+		return GS_TIME_SLEEP;
+	for (int set = 1; set <= 2; set++)
+		if (arg[set] && peek(pid, arg[set], &bits, sizeof(bits)))
+			for (; bits; bits &= bits - 1)
+				cause = better(cause, of_fd(proc_fd, pid,
+							    (uint64_t)__builtin_ctzll(bits)));
+	return cause;
+}
+
+static enum gs_work_time of_call(int proc_fd, uint32_t pid, const struct host_syscall *s)
+{
+	switch (s->nr) {
+	case SYS_futex:
+	case 449: /* futex_waitv, Linux 5.16 */
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_flock:
+		return GS_TIME_LOCK;
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_pause:
+	case SYS_rt_sigtimedwait:
+	case SYS_rt_sigsuspend:
+		return GS_TIME_SLEEP;
+	case SYS_wait4:
+	case SYS_waitid:
+	case SYS_msgrcv:
+	case SYS_msgsnd:
+		return GS_TIME_PIPE;
+	case SYS_connect:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_sendto:
+	case SYS_recvfrom:
+	case SYS_sendmsg:
+	case SYS_recvmsg:
+	case SYS_sendmmsg:
+	case SYS_recvmmsg:
+		return GS_TIME_NETWORK;
+	case SYS_read:
+	case SYS_write:
+	case SYS_pread64:
+	case SYS_pwrite64:
+	case SYS_readv:
+	case SYS_writev:
+	case SYS_preadv:
+	case SYS_pwritev:
+	case SYS_preadv2:
+	case SYS_pwritev2:
+	case SYS_ioctl:
+	case SYS_splice:
+		return of_fd(proc_fd, pid, s->arg[0]);
+	case SYS_sendfile:
+		return better(of_fd(proc_fd, pid, s->arg[0]), of_fd(proc_fd, pid, s->arg[1]));
+	case SYS_poll:
+	case SYS_ppoll:
+		return of_poll(proc_fd, pid, s->arg[0], s->arg[1]);
+	case SYS_select:
+	case SYS_pselect6:
+		return of_select(proc_fd, pid, s->arg);
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case 441: /* epoll_pwait2, Linux 5.11 */
+		return of_epoll(proc_fd, pid, s->arg[0]);
+	case SYS_fsync:
+	case SYS_fdatasync:
+	case SYS_sync:
+	case SYS_syncfs:
+	case SYS_io_getevents:
+	case 333: /* io_pgetevents, Linux 4.18 */
+	case 426: /* io_uring_enter, Linux 5.1 */
+	case SYS_open:
+	case SYS_openat:
+	case SYS_unlink:
+	case SYS_rename:
+	case SYS_getdents64:
+		return GS_TIME_DISK;
+	default:
+		return GS_TIME_OTHER;
+	}
+}
+
+enum gs_work_time gs_host_wait_cause(int proc_fd, uint32_t pid, char state,
+				     const struct host_syscall *s)
+{
+	enum gs_work_time cause;
+
+	if (state == 'T' || state == 't' || state == 'Z' || state == 'X')
+		return GS_TIME_OTHER;
+	cause = s->nr >= 0 ? of_call(proc_fd, pid, s) : GS_TIME_OTHER;
+	/* Uninterruptible is a disk, unless the call tells of something else that is known to
+	 * wait so. */
+	if (state == 'D' && cause != GS_TIME_GPU && cause != GS_TIME_NETWORK)
+		return GS_TIME_DISK;
+	return cause;
+}

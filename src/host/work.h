@@ -1,0 +1,79 @@
+/*
+ * What jobs do, read out of procfs again and again: the way that needs no probes and, for one's own
+ * processes, no rights. Times of threads come from their scheduler counters, so they are exact;
+ * what a thread that was off the processor waited for is told by the system call it was found in at
+ * each look, so those shares are samples. What ended between two looks is told by the counters of
+ * its process and of its parent as far as those have it.
+ *
+ * One thread at a time.
+ */
+#ifndef GS_HOST_WORK_H
+#define GS_HOST_WORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/work.h"
+
+enum gs_host_work_known {                             /* ored */
+			  GS_WORK_KNOWS_TIME = 1,     /* on CPU, and off it */
+			  GS_WORK_KNOWS_RUNQUEUE = 2, /* the kernel counts it */
+			  GS_WORK_KNOWS_CAUSES = 4,   /* what threads wait for could be read */
+			  GS_WORK_KNOWS_SWITCHES = 8,
+			  GS_WORK_KNOWS_IO = 16,
+			  GS_WORK_KNOWS_FAULTS = 32,
+};
+
+struct gs_host_work_total { /* of one group, since it was first looked at */
+	struct gs_work work;
+	uint32_t known;            /* enum gs_host_work_known */
+	uint32_t n_processes;      /* alive at the last look */
+	uint32_t n_processes_seen; /* in all */
+	int64_t rss_bytes, rss_peak_bytes;
+	uint64_t failed_reads;  /* files that are there and could not be read */
+	uint32_t n_cores;       /* that its processes may run on; 0 unknown */
+	uint64_t unseen_cpu_ns; /* of the CPU time: of what came and went between looks */
+};
+
+struct gs_host_work;
+
+/* proc_root is "/proc", or another folder in tests. */
+int gs_host_work_open(const char *proc_root, struct gs_host_work **ret_work, struct gs_err *err);
+void gs_host_work_close(struct gs_host_work **work);
+
+/* Watch a process as one of this group (numbers from 0 on, GS_HOST_WORK_GROUPS at most). Nothing
+ * happens when it is watched already. born: it started since the last look, so all that it did
+ * counts; else only what it does from now on. -ESRCH: it is gone; -ENOBUFS: 65,536 are watched. */
+#define GS_HOST_WORK_GROUPS 256
+int gs_host_work_add(struct gs_host_work *work, uint32_t group, uint32_t pid, bool born);
+
+/* Whether the pid (this process of it, by its start) is watched. */
+bool gs_host_work_watches(const struct gs_host_work *work, uint32_t pid);
+
+/* Look at every process now. Returns the ns that looking took. */
+uint64_t gs_host_work_look(struct gs_host_work *work);
+
+void gs_host_work_total(const struct gs_host_work *work, uint32_t group,
+			struct gs_host_work_total *ret_total);
+
+/* The pids of a group, rising; as many as fit. How many there are. */
+size_t gs_host_work_pids(const struct gs_host_work *work, uint32_t group, uint32_t *pids,
+			 size_t n_pids);
+
+/* The group of memory and processors that a job is confined to: both versions of cgroups. Values
+ * are negative when not known or without limit. */
+struct gs_host_cgroup {
+	int64_t memory_bytes, memory_peak_bytes, memory_limit_bytes;
+	int64_t cpu_ns; /* used so far */
+	double cores;   /* its quota */
+	int64_t oom_kills;
+};
+
+/* Of a process, by /proc/PID/cgroup, or (pid 0) of a path below the mount. sysfs_root is
+ * "/sys/fs/cgroup". False: nothing could be read. */
+bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
+			 const char *path, struct gs_host_cgroup *ret_cgroup);
+
+#endif

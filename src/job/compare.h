@@ -1,0 +1,110 @@
+/*
+ * Comparison of reports of jobs: ours and those of ebpf-hpc-monitor. Robust statistics only: a
+ * single wild job moves neither a median nor what counts as an outlier. Nothing is made up: what a
+ * report does not tell is left out of the statistics that need it.
+ */
+#ifndef GS_JOB_COMPARE_H
+#define GS_JOB_COMPARE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "job/report.h"
+
+/* What is compared. X(id, key, title, from which deviation on it can be an outlier) */
+#define GS_JOB_COMPARED(X)                                                                         \
+	X(SCORE, "efficiency_score", "Score", 5)                                                   \
+	X(CPU, "cpu_percent", "CPU %", 5)                                                          \
+	X(IO, "io_percent", "I/O %", 5)                                                            \
+	X(WAIT, "wait_percent", "Wait %", 5)                                                       \
+	X(NET, "net_percent", "Net %", 5)                                                          \
+	X(MEMORY, "memory_usage", "Memory %", 5)                                                   \
+	X(GPU, "gpu_percent", "GPU %", 5)                                                          \
+	X(SWITCHES, "context_switches_per_second", "Switches/s", 100)                              \
+	X(SYSCALLS, "syscalls_per_second", "Calls/s", 100)                                         \
+	X(DURATION, "duration_seconds", "Seconds", 1)
+
+enum gs_job_compared {
+#define GS_JOB_COMPARED_ID(id, ...) GS_JOB_COMPARED_##id,
+	GS_JOB_COMPARED(GS_JOB_COMPARED_ID)
+#undef GS_JOB_COMPARED_ID
+		GS_JOB_COMPARED_COUNT
+};
+
+struct gs_job_row { /* one job of one report */
+	char file[256], id[64], user[64], name[128], job_class[64];
+	double v[GS_JOB_COMPARED_COUNT]; /* NAN: the report does not tell */
+	double cores;
+	double start_s; /* of the measurement, time of day; NAN */
+};
+
+struct gs_job_stat {
+	size_t n; /* jobs that know it; below 1 all others are NAN */
+	double median, mad, mean, stddev, min, max;
+};
+
+struct gs_job_outlier {
+	size_t row;
+	enum gs_job_compared what;
+	double score; /* modified z: (value - median) / (1.4826 MAD) */
+};
+
+struct gs_job_trend { /* of runs of one name by one user, in the order of time */
+	size_t first_row, n;
+	double slope;       /* points of score from one run to the next, the median of all pairs */
+	double probability; /* that chance alone makes such an order (Mann and Kendall) */
+	int direction;      /* 1 improving, -1 declining, 0 neither */
+};
+
+struct gs_job_user {
+	char name[64];
+	size_t n;
+	double median_score, wasted_core_s;
+};
+
+#define GS_JOB_CLASSES_MAX 256 /* different ones; further ones count as "other" */
+
+struct gs_job_class {
+	char name[64];
+	size_t n;
+};
+
+struct gs_job_comparison {
+	struct gs_job_row *rows; /* owned; in the order given */
+	size_t n_rows, capacity;
+	struct gs_job_stat stat[GS_JOB_COMPARED_COUNT];
+	struct gs_job_outlier *outliers; /* owned; the farthest first */
+	size_t n_outliers;
+	struct gs_job_trend *trends; /* owned */
+	size_t n_trends;
+	struct gs_job_class *classes; /* owned; the most common first */
+	size_t n_classes;
+	struct gs_job_user *users; /* owned; the most wasted first */
+	size_t n_users;
+};
+
+#define GS_JOB_COMPARE_MAX 100000 /* jobs in all */
+
+void gs_job_comparison_fini(struct gs_job_comparison *c);
+
+/* Add the jobs of a report. name is for messages and the column "file". -EINVAL with
+ * FILE:LINE:COLUMN and what is wrong. */
+int gs_job_compare_text(struct gs_job_comparison *c, const char *name, const char *text,
+			size_t bytes, struct gs_err *err);
+int gs_job_compare_file(struct gs_job_comparison *c, const char *path, struct gs_err *err);
+
+/* Statistics, outliers, trends and users of what was added. -ENOMEM. */
+int gs_job_compare_finish(struct gs_job_comparison *c);
+
+/* Table, JSON or HTML. */
+int gs_job_compare_write(FILE *out, const struct gs_job_comparison *c,
+			 const struct gs_job_style *style);
+
+const char *gs_job_compared_key(unsigned what);
+const char *gs_job_compared_title(unsigned what);
+double gs_job_median(double *values, size_t n); /* orders them; NAN of none */
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * The configuration of `gpuscope job`: thresholds, rules, output. The keys are those of
+ * ebpf-hpc-monitor's README and of the file it ships, so that either is read as it is; sections of
+ * it that are no matter of this command are told by line.
+ */
+#ifndef GS_JOB_CONF_H
+#define GS_JOB_CONF_H
+
+#include "base/buf.h"
+#include "base/conf.h"
+#include "base/err.h"
+#include "job/report.h"
+#include "verdict/verdict.h"
+
+#define GS_JOB_THRESHOLDS_MAX 24
+#define GS_JOB_FOREIGN_MAX    24
+
+struct gs_job_conf {
+	double threshold[GS_JOB_THRESHOLDS_MAX]; /* by gs_threshold_get() */
+	double alias[5];                         /* other names of some; NAN not given */
+	struct gs_conf_rows custom, advice;
+	int filter; /* 0 all, then as the choices of ebpf.filter */
+	bool ebpf, probes[4];
+	int64_t poll_ms;
+	int format; /* index of json, csv, yaml, table */
+	bool syscalls, advise;
+	int64_t precision; /* digits; -1 as they are */
+	int64_t refresh_s, jobs_displayed;
+	int64_t slurm_cache_s, slurm_timeout_s, max_jobs;
+	bool slurm_fallback;
+	uint32_t foreign[GS_JOB_FOREIGN_MAX]; /* lines of keys of others */
+};
+
+extern const char *const gs_job_filters[];
+
+/* The table of keys; made at the first call, since thresholds are a table of their own. */
+const struct gs_conf_schema *gs_job_conf_schema(void);
+
+/* The rules that a configuration (already read) makes. NULL: no memory. */
+struct gs_rules *gs_job_conf_rules(const struct gs_job_conf *conf);
+
+/* The names of keys that were found and are not read, with their lines, in one line; "" none. */
+void gs_job_conf_foreign(const struct gs_job_conf *conf, char *out, size_t bytes);
+
+#endif

@@ -1,0 +1,146 @@
+/* Figures of a job from what it used: everything normalised, so that a job of one minute on one
+ * processor and one of a day on a hundred are judged by the same thresholds. */
+#include <math.h>
+
+#include "job/report.h"
+
+double gs_job_core_ns(const struct gs_job_usage *u)
+{
+	return u->cores * (double)u->elapsed_ns;
+}
+
+struct gs_work_io_count gs_job_file_io(const struct gs_work *w)
+{
+	static const enum gs_work_io kinds[] = {GS_IO_FILE, GS_IO_NETFILE, GS_IO_TMPFS};
+	struct gs_work_io_count sum = {0};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct gs_work_io_count *c = &w->io[kinds[i]];
+
+		sum.reads += c->reads;
+		sum.writes += c->writes;
+		sum.read_bytes += c->read_bytes;
+		sum.write_bytes += c->write_bytes;
+		sum.errors += c->errors;
+		sum.total_ns += c->total_ns;
+	}
+	return sum;
+}
+
+static bool knows(const struct gs_job_usage *u, enum gs_job_family family)
+{
+	return u->known >> family & 1;
+}
+
+static double ratio(double part, double whole)
+{
+	return whole > 0 ? part / whole : NAN;
+}
+
+static double percent(double r)
+{
+	return isnan(r) ? NAN : 100 * fmin(1, fmax(0, r));
+}
+
+static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
+{
+	const __u64 *t = u->work.time_ns;
+	double core_ns = gs_job_core_ns(u), cpu = (double)t[GS_TIME_CPU];
+	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0;
+
+	f->v[GS_FIGURE_CPU] = percent(ratio(cpu, core_ns));
+	if (!knows(u, GS_JOB_KNOWS_RUNQUEUE))
+		queue = 0;
+	else
+		f->v[GS_FIGURE_RUNQUEUE] = cpu + queue > 0 ? percent(queue / (cpu + queue)) : 0;
+	f->v[GS_FIGURE_WAIT] = percent(ratio(core_ns - fmin(core_ns, cpu + queue), core_ns));
+	if (!knows(u, GS_JOB_KNOWS_CAUSES))
+		return;
+	/* A shell that waits for its command, and the reading end of a pipe, are part of whatever
+	 * they wait for: counted, they would make every share small. */
+	for (int i = 0; i < GS_TIME_COUNT; i++)
+		if (i != GS_TIME_PIPE)
+			threads_ns += (double)t[i];
+	f->v[GS_FIGURE_IO] = percent(ratio((double)t[GS_TIME_DISK], threads_ns));
+	f->v[GS_FIGURE_NET] = percent(ratio((double)t[GS_TIME_NETWORK], threads_ns));
+	f->v[GS_FIGURE_LOCK] = percent(ratio((double)t[GS_TIME_LOCK], threads_ns));
+	f->v[GS_FIGURE_GPU_SYNC] = percent(ratio((double)t[GS_TIME_GPU], threads_ns));
+	f->v[GS_FIGURE_SLEEP] = percent(ratio((double)t[GS_TIME_SLEEP], threads_ns));
+}
+
+static void put_memory(const struct gs_job_usage *u, struct gs_figures *f)
+{
+	double used = (double)u->memory_peak_bytes;
+
+	if (!knows(u, GS_JOB_KNOWS_MEMORY) || u->memory_peak_bytes < 0)
+		return;
+	f->v[GS_FIGURE_MEMORY_USED] = used;
+	if (u->memory_limit_bytes > 0) {
+		f->v[GS_FIGURE_MEMORY_ALLOCATED] = (double)u->memory_limit_bytes;
+		f->v[GS_FIGURE_MEMORY] = 100 * used / (double)u->memory_limit_bytes;
+	} else if (u->machine_bytes > 0) {
+		f->v[GS_FIGURE_MEMORY] = 100 * used / (double)u->machine_bytes;
+	}
+}
+
+static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
+{
+	if (!knows(u, GS_JOB_KNOWS_GPU))
+		return;
+	f->v[GS_FIGURE_N_GPUS] = u->n_gpus;
+	f->v[GS_FIGURE_GPUS_IDLE] = u->gpus_idle;
+	f->v[GS_FIGURE_GPU] = percent(u->gpu_ratio);
+	f->v[GS_FIGURE_GPU_MEMORY] = percent(u->gpu_memory_ratio);
+	f->v[GS_FIGURE_SM] = percent(u->sm_ratio);
+	f->v[GS_FIGURE_TENSOR] = percent(u->tensor_ratio);
+	f->v[GS_FIGURE_DRAM] = percent(u->dram_ratio);
+	f->v[GS_FIGURE_LAUNCHES] = ratio(u->launches, (double)u->elapsed_ns / 1e9);
+}
+
+static void put_io(const struct gs_job_usage *u, double seconds, struct gs_figures *f)
+{
+	const struct gs_work *w = &u->work;
+	struct gs_work_io_count io = gs_job_file_io(w);
+
+	if (knows(u, GS_JOB_KNOWS_IO)) {
+		f->v[GS_FIGURE_READ_BPS] = ratio((double)io.read_bytes, seconds);
+		f->v[GS_FIGURE_WRITE_BPS] = ratio((double)io.write_bytes, seconds);
+		f->v[GS_FIGURE_IO_SIZE] = ratio((double)(io.read_bytes + io.write_bytes),
+						(double)(io.reads + io.writes));
+	}
+	if (knows(u, GS_JOB_KNOWS_NET)) {
+		f->v[GS_FIGURE_NET_BPS] =
+			ratio((double)(w->net_sent_bytes + w->net_received_bytes), seconds);
+		f->v[GS_FIGURE_NET_OPS] =
+			(double)(w->io[GS_IO_SOCKET].reads + w->io[GS_IO_SOCKET].writes);
+	}
+}
+
+void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
+{
+	double core_s = gs_job_core_ns(u) / 1e9, seconds = (double)u->elapsed_ns / 1e9;
+	const struct gs_work *w = &u->work;
+
+	gs_figures_clear(f);
+	f->v[GS_FIGURE_DURATION] = seconds;
+	f->v[GS_FIGURE_CORES] = u->cores;
+	if (knows(u, GS_JOB_KNOWS_TIME))
+		put_times(u, f);
+	if (knows(u, GS_JOB_KNOWS_SWITCHES)) {
+		f->v[GS_FIGURE_SWITCHES] =
+			ratio((double)(w->switches_voluntary + w->switches_forced), core_s);
+		f->v[GS_FIGURE_FORCED] = ratio((double)w->switches_forced, core_s);
+	}
+	if (knows(u, GS_JOB_KNOWS_SYSCALLS))
+		f->v[GS_FIGURE_SYSCALLS] = ratio((double)w->syscalls, core_s);
+	if (knows(u, GS_JOB_KNOWS_FAULTS))
+		f->v[GS_FIGURE_FAULTS_MAJOR] = ratio((double)w->faults_major, seconds);
+	put_io(u, seconds, f);
+	put_memory(u, f);
+	put_gpus(u, f);
+	f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
+	f->v[GS_FIGURE_IMBALANCE] = isnan(u->imbalance_ratio) ? NAN : 100 * u->imbalance_ratio;
+	f->v[GS_FIGURE_RUN_TIME] = u->run_s;
+	if (u->limit_s > 0)
+		f->v[GS_FIGURE_TIME_LIMIT] = 100 * u->run_s / u->limit_s;
+}

@@ -1,0 +1,97 @@
+/*
+ * Reports of jobs: what was measured, the verdict on it, and how that is written: as
+ * ebpf-hpc-monitor documents it (JSON, YAML, CSV), with more keys of ours, or as a table.
+ */
+#ifndef GS_JOB_REPORT_H
+#define GS_JOB_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "model/job.h"
+#include "model/job_usage.h"
+#include "verdict/verdict.h"
+
+struct gs_job_call { /* a system call of the job */
+	char name[48];
+	uint64_t calls, errors, total_ns, max_ns;
+};
+
+struct gs_job_report { /* one job */
+	struct gs_job job;
+	struct gs_job_usage usage;
+	struct gs_figures figures;
+	struct gs_verdict verdict;
+	uint32_t *pids; /* owned; rising: watched at the end, or all when it had ended */
+	size_t n_pids;
+	uint32_t n_processes_seen;
+	bool ended;                /* no process was left at the end */
+	struct gs_job_call *calls; /* owned; by time, largest first */
+	size_t n_calls;
+};
+
+struct gs_job_session {
+	int64_t start_wall_ns, end_wall_ns;
+	uint64_t elapsed_ns;
+	char host[65], kernel[65], slurm_version[32];
+	int32_t n_cpus;
+	int64_t memory_bytes;
+	bool ebpf, slurm, live;
+	char filter[32];
+	/* How each family was learned, or why it was not: "procfs, ...". */
+	char source[GS_JOB_KNOWS_COUNT][320];
+	uint64_t failed_reads;
+	char loss[256];             /* what was lost, in words; "" nothing */
+	struct gs_job_report *jobs; /* owned */
+	size_t n_jobs;
+};
+
+void gs_job_session_fini(struct gs_job_session *session);
+
+/* The figures of what was used. */
+void gs_job_figures_of(const struct gs_job_usage *usage, struct gs_figures *ret_figures);
+
+/* Ns that all its processors together offered. */
+double gs_job_core_ns(const struct gs_job_usage *usage);
+
+enum gs_job_format {
+	GS_JOB_TABLE = 0,
+	GS_JOB_JSON = 1,
+	GS_JOB_CSV = 2,
+	GS_JOB_YAML = 3,
+	GS_JOB_HTML = 4, /* comparisons only */
+};
+
+/* "table", "json", "csv", "yaml", "html"; by name or as the suffix of a path. -EINVAL. */
+int gs_job_format_parse(const char *name, enum gs_job_format *ret_format);
+int gs_job_format_of_path(const char *path, enum gs_job_format *ret_format);
+
+struct gs_job_style {
+	enum gs_job_format format;
+	unsigned width;  /* columns of the terminal, 0 no limit */
+	bool color;      /* ANSI colours in tables */
+	bool verbose;    /* tables: every figure, call and source */
+	bool syscalls;   /* the breakdown by system call */
+	bool advice;     /* recommendations */
+	int precision;   /* digits behind the point; -1: as they are */
+	unsigned n_jobs; /* most jobs in a table; 0 all */
+};
+
+/* 0, or a negative errno of writing. */
+int gs_job_report_write(FILE *out, const struct gs_job_session *session,
+			const struct gs_job_style *style);
+
+/* The live table: a line for each job. */
+int gs_job_live_write(FILE *out, const struct gs_job_session *session,
+		      const struct gs_job_style *style);
+
+/* Calls on files and on sockets, of all that is in the list; -1 when calls are not known. */
+int64_t gs_job_io_calls(const struct gs_job_report *job);
+int64_t gs_job_net_calls(const struct gs_job_report *job);
+
+/* Bytes and operations on files of every kind of file system. */
+struct gs_work_io_count gs_job_file_io(const struct gs_work *work);
+
+#endif

@@ -1,0 +1,452 @@
+/*
+ * The report as a tree: the keys that ebpf-hpc-monitor documents in its README and its sample
+ * output, and behind them what only gpuscope knows. What is not known is null, never 0.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "job/report_int.h"
+
+/* Whole seconds, as the documented report has them: older readers take no fractions. */
+static void put_seconds(struct gs_doc *doc, const char *key, int64_t wall_ns)
+{
+	time_t seconds = (time_t)(wall_ns / 1000000000);
+	char text[40];
+	struct tm tm;
+
+	if (wall_ns <= 0 || !gmtime_r(&seconds, &tm) ||
+	    !strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm))
+		gs_doc_put_null(doc, key);
+	else
+		gs_doc_put_text(doc, key, text);
+}
+
+static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
+			const struct gs_job_style *style)
+{
+	size_t n_pids = 0;
+
+	for (size_t i = 0; i < s->n_jobs; i++)
+		n_pids += s->jobs[i].n_pids;
+	gs_doc_begin_map(doc, "monitoring_session");
+	put_seconds(doc, "start_time", s->start_wall_ns);
+	put_seconds(doc, "end_time", s->end_wall_ns);
+	gs_doc_put_double(doc, "duration_seconds",
+			  gs_job_rounded(style, (double)s->elapsed_ns / 1e9));
+	gs_doc_begin_list(doc, "monitored_pids", n_pids);
+	for (size_t i = 0; i < s->n_jobs; i++)
+		for (size_t k = 0; k < s->jobs[i].n_pids; k++)
+			gs_doc_put_u64(doc, NULL, s->jobs[i].pids[k]);
+	gs_doc_end(doc);
+	gs_doc_put_text(doc, "monitor", "gpuscope");
+	gs_doc_put_text(doc, "monitor_version", GS_VERSION);
+	gs_doc_begin_map(doc, "config");
+	gs_doc_put_bool(doc, "ebpf_enabled", s->ebpf);
+	gs_doc_put_bool(doc, "slurm_integration", s->slurm);
+	gs_doc_put_bool(doc, "real_time_display", s->live);
+	gs_doc_put_text(doc, "filter", s->filter);
+	gs_doc_end(doc);
+	gs_doc_put_u64(doc, "failed_reads", s->failed_reads);
+	gs_doc_put_text(doc, "lost", s->loss);
+	gs_doc_begin_map(doc, "sources");
+	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++)
+		gs_doc_put_text(doc, gs_job_family_key(i), s->source[i]);
+	gs_doc_end(doc);
+	gs_doc_end(doc);
+}
+
+static void put_system(struct gs_doc *doc, const struct gs_job_session *s,
+		       const struct gs_job_style *style)
+{
+	gs_doc_begin_map(doc, "system_info");
+	gs_doc_put_text(doc, "hostname", s->host);
+	gs_doc_put_text(doc, "kernel_version", s->kernel);
+	gs_doc_put_i64_if(doc, "cpu_cores", s->n_cpus, s->n_cpus > 0);
+	gs_doc_put_double(doc, "memory_gb",
+			  s->memory_bytes > 0
+				  ? gs_job_rounded(style, (double)s->memory_bytes / 1073741824)
+				  : NAN);
+	gs_doc_put_text(doc, "slurm_version", s->slurm_version);
+	gs_doc_end(doc);
+}
+
+/* "node[01-02,05],gpu7" at the commas outside of brackets. */
+static void put_nodes(struct gs_doc *doc, const struct gs_job_session *s, const struct gs_job *job)
+{
+	const char *list = job->nodes[0] ? job->nodes : s->host;
+	size_t n = 1;
+	int depth = 0;
+
+	for (const char *c = list; *c; c++) {
+		depth += (*c == '[') - (*c == ']');
+		n += *c == ',' && !depth;
+	}
+	gs_doc_begin_list(doc, "nodes", n);
+	depth = 0;
+	while (*list) {
+		char name[256];
+		size_t bytes = 0;
+
+		for (; list[bytes] && (list[bytes] != ',' || depth); bytes++)
+			depth += (list[bytes] == '[') - (list[bytes] == ']');
+		snprintf(name, sizeof(name), "%.*s", (int)bytes, list);
+		gs_doc_put_text(doc, NULL, name);
+		list += bytes;
+		list += *list == ',';
+	}
+	gs_doc_end(doc);
+}
+
+void gs_job_advice_text(const struct gs_advice *a, char *out, size_t bytes)
+{
+	snprintf(out, bytes, "%s %s Next time: %s. %s", a->fact, a->cause, a->next, a->benefit);
+}
+
+static void put_recommendations(struct gs_doc *doc, const struct gs_job_report *job,
+				const char *key)
+{
+	char text[1024];
+
+	gs_doc_begin_list(doc, key, job->verdict.n_advice);
+	for (size_t i = 0; i < job->verdict.n_advice; i++) {
+		gs_job_advice_text(&job->verdict.advice[i], text, sizeof(text));
+		gs_doc_put_text(doc, NULL, text);
+	}
+	gs_doc_end(doc);
+}
+
+static void put_classification(struct gs_doc *doc, const struct gs_job_report *job,
+			       const struct gs_job_style *style)
+{
+	const struct gs_verdict *v = &job->verdict;
+
+	gs_doc_begin_map(doc, "classification");
+	gs_doc_put_text(doc, "type", v->job_class);
+	gs_doc_put_double(doc, "confidence", gs_job_rounded(style, v->confidence));
+	gs_doc_put_double(doc, "efficiency_score", gs_job_rounded(style, v->score));
+	gs_doc_begin_list(doc, "evidence", v->n_evidence);
+	for (size_t i = 0; i < v->n_evidence; i++)
+		gs_doc_put_text(doc, NULL, v->evidence[i]);
+	gs_doc_end(doc);
+	gs_doc_begin_list(doc, "efficiency_parts", v->n_parts);
+	for (size_t i = 0; i < v->n_parts; i++) {
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "name", v->part[i].name);
+		gs_doc_put_double(doc, "points", gs_job_rounded(style, v->part[i].points));
+		gs_doc_put_double(doc, "max_points", v->part[i].max_points);
+		gs_doc_put_text(doc, "because", v->part[i].because);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+	if (style->advice) {
+		put_recommendations(doc, job, "recommendations");
+		gs_doc_begin_list(doc, "advice", v->n_advice);
+		for (size_t i = 0; i < v->n_advice; i++) {
+			gs_doc_begin_map(doc, NULL);
+			gs_doc_put_text(doc, "rule", v->advice[i].rule);
+			gs_doc_put_text(doc, "fact", v->advice[i].fact);
+			gs_doc_put_text(doc, "cause", v->advice[i].cause);
+			gs_doc_put_text(doc, "next", v->advice[i].next);
+			gs_doc_put_text(doc, "benefit", v->advice[i].benefit);
+			gs_doc_end(doc);
+		}
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+}
+
+static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
+{
+	if (!gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS)) {
+		gs_doc_put_null(doc, "syscall_breakdown");
+		return;
+	}
+	doc->ops->begin(doc, "syscall_breakdown", false, job->n_calls == 0, false);
+	for (size_t i = 0; i < job->n_calls; i++)
+		gs_doc_put_u64(doc, job->calls[i].name, job->calls[i].calls);
+	gs_doc_end(doc);
+	gs_doc_begin_list(doc, "syscalls", job->n_calls);
+	for (size_t i = 0; i < job->n_calls; i++) {
+		const struct gs_job_call *c = &job->calls[i];
+
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "name", c->name);
+		gs_doc_put_u64(doc, "calls", c->calls);
+		gs_doc_put_u64(doc, "errors", c->errors);
+		gs_doc_put_u64(doc, "total_ns", c->total_ns);
+		gs_doc_put_u64(doc, "max_ns", c->max_ns);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+}
+
+struct bottleneck {
+	const char *type, *severity;
+	char description[128];
+};
+
+/* What takes most of its time away, as the documented report names it. */
+static size_t bottlenecks(const struct gs_job_report *job, struct bottleneck out[6])
+{
+	static const struct {
+		const char *type, *words;
+		enum gs_figure figure;
+		double from, high;
+	} kinds[] = {
+		{"I/O", "of its threads' time blocked on files", GS_FIGURE_IO, 30, 70},
+		{"Network", "of its threads' time blocked on the network", GS_FIGURE_NET, 30, 70},
+		{"Lock", "of its threads' time blocked on locks", GS_FIGURE_LOCK, 30, 70},
+		{"GPU", "of its threads' time waiting for the GPU", GS_FIGURE_GPU_SYNC, 50, 90},
+		{"Memory", "of its memory used", GS_FIGURE_MEMORY, 90, 95},
+		{"Idle/Wait", "of its processors' time unused", GS_FIGURE_WAIT, 60, 80},
+	};
+	size_t n = 0;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(kinds); i++) {
+		double v = job->figures.v[kinds[i].figure];
+
+		if (!(v >= kinds[i].from))
+			continue;
+		out[n].type = kinds[i].type;
+		out[n].severity = v >= kinds[i].high ? "High" : "Medium";
+		snprintf(out[n].description, sizeof(out[n].description), "%.1f %% %s", v,
+			 kinds[i].words);
+		n++;
+	}
+	return n;
+}
+
+static void put_analysis(struct gs_doc *doc, const struct gs_job_report *job,
+			 const struct gs_job_style *style)
+{
+	const struct gs_figures *f = &job->figures;
+	struct bottleneck b[6];
+	size_t n = bottlenecks(job, b);
+
+	gs_doc_begin_map(doc, "performance_analysis");
+	gs_doc_put_double(doc, "cpu_efficiency", gs_job_rounded(style, f->v[GS_FIGURE_CPU]));
+	gs_doc_put_double(doc, "io_efficiency", gs_job_rounded(style, 100 - f->v[GS_FIGURE_IO]));
+	gs_doc_put_double(doc, "memory_efficiency", gs_job_rounded(style, f->v[GS_FIGURE_MEMORY]));
+	gs_doc_put_double(doc, "overall_efficiency", gs_job_rounded(style, job->verdict.score));
+	gs_doc_begin_list(doc, "bottlenecks", n);
+	for (size_t i = 0; i < n; i++) {
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_text(doc, "type", b[i].type);
+		gs_doc_put_text(doc, "severity", b[i].severity);
+		gs_doc_put_text(doc, "description", b[i].description);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+	if (style->advice) {
+		gs_doc_begin_list(doc, "optimization_suggestions", job->verdict.n_advice);
+		for (size_t i = 0; i < job->verdict.n_advice; i++)
+			gs_doc_put_text(doc, NULL, job->verdict.advice[i].next);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+}
+
+static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
+		      const struct gs_job_style *style)
+{
+	static const char *const names[GS_TIME_COUNT] = {
+		[GS_TIME_CPU] = "cpu",     [GS_TIME_RUNQUEUE] = "runqueue",
+		[GS_TIME_DISK] = "disk",   [GS_TIME_NETWORK] = "network",
+		[GS_TIME_LOCK] = "lock",   [GS_TIME_GPU] = "gpu",
+		[GS_TIME_SLEEP] = "sleep", [GS_TIME_PIPE] = "pipe",
+		[GS_TIME_OTHER] = "other",
+	};
+
+	gs_doc_begin_map(doc, "thread_seconds");
+	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
+		gs_doc_put_double(
+			doc, names[i],
+			gs_job_knows(job,
+				     i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME : GS_JOB_KNOWS_CAUSES)
+				? gs_job_rounded(style, (double)job->usage.work.time_ns[i] / 1e9)
+				: NAN);
+	gs_doc_end(doc);
+}
+
+static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
+		    const struct gs_job_report *job, const struct gs_job_style *style)
+{
+	gs_doc_begin_map(doc, NULL);
+	gs_doc_put_text(doc, "job_id", job->job.id);
+	gs_doc_put_text(doc, "user", job->job.user);
+	gs_doc_put_text(doc, "job_name", job->job.name);
+	gs_doc_put_text(doc, "partition", job->job.partition);
+	gs_doc_put_text(doc, "account", job->job.account);
+	gs_doc_put_text(doc, "cluster", job->job.cluster);
+	put_nodes(doc, s, &job->job);
+	gs_doc_put_double(doc, "cpus", job->usage.cores);
+	put_seconds(doc, "start_time", job->job.start_s > 0 ? job->job.start_s * 1000000000 : 0);
+	gs_doc_put_double(doc, "duration_seconds",
+			  gs_job_rounded(style, (double)job->usage.elapsed_ns / 1e9));
+	gs_doc_put_bool(doc, "ended", job->ended);
+	gs_doc_begin_list(doc, "pids", job->n_pids);
+	for (size_t i = 0; i < job->n_pids; i++)
+		gs_doc_put_u64(doc, NULL, job->pids[i]);
+	gs_doc_end(doc);
+	gs_doc_begin_map(doc, "metrics");
+	for (unsigned m = 0; m < GS_JOB_METRIC_COUNT; m++)
+		gs_doc_put_double(doc, gs_job_metric_key(m),
+				  gs_job_rounded(style, gs_job_metric(job, m)));
+	gs_doc_end(doc);
+	put_classification(doc, job, style);
+	if (style->advice)
+		put_recommendations(doc, job, "recommendations");
+	if (style->syscalls)
+		put_calls(doc, job);
+	put_analysis(doc, job, style);
+	put_times(doc, job, style);
+	gs_doc_begin_map(doc, "figures");
+	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++)
+		gs_doc_put_double(doc, gs_figure_key(i), gs_job_rounded(style, job->figures.v[i]));
+	gs_doc_end(doc);
+	gs_doc_end(doc);
+}
+
+static size_t jobs_of_class(const struct gs_job_session *s, const char *name, bool first_only)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_jobs; i++)
+		if (strcmp(s->jobs[i].verdict.job_class, name) == 0) {
+			if (first_only)
+				return i;
+			n++;
+		}
+	return n;
+}
+
+const char *gs_job_common_class(const struct gs_job_session *s)
+{
+	const char *best = "";
+	size_t most = 0;
+
+	for (size_t i = 0; i < s->n_jobs; i++) {
+		size_t n = jobs_of_class(s, s->jobs[i].verdict.job_class, false);
+
+		if (n > most) {
+			most = n;
+			best = s->jobs[i].verdict.job_class;
+		}
+	}
+	return best;
+}
+
+double gs_job_mean_score(const struct gs_job_session *s)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_jobs; i++)
+		if (!isnan(s->jobs[i].verdict.score)) {
+			sum += s->jobs[i].verdict.score;
+			n++;
+		}
+	return n ? sum / (double)n : NAN;
+}
+
+/* The sum of a metric over the jobs that know it. */
+static double sum_of(const struct gs_job_session *s, unsigned metric)
+{
+	double sum = NAN;
+
+	for (size_t i = 0; i < s->n_jobs; i++) {
+		double v = gs_job_metric(&s->jobs[i], metric);
+
+		if (!isnan(v))
+			sum = isnan(sum) ? v : sum + v;
+	}
+	return sum;
+}
+
+static double mean_of(const struct gs_job_session *s, enum gs_figure figure)
+{
+	double sum = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_jobs; i++)
+		if (!isnan(s->jobs[i].figures.v[figure])) {
+			sum += s->jobs[i].figures.v[figure];
+			n++;
+		}
+	return n ? sum / (double)n : NAN;
+}
+
+static void put_summary(struct gs_doc *doc, const struct gs_job_session *s,
+			const struct gs_job_style *style)
+{
+	static const struct {
+		const char *key;
+		enum gs_job_metric metric;
+	} totals[] = {
+		{"total_context_switches", GS_JOB_METRIC_CONTEXT_SWITCHES},
+		{"total_syscalls", GS_JOB_METRIC_TOTAL_SYSCALLS},
+		{"total_io_bytes", GS_JOB_METRIC_TOTAL_IO_BYTES},
+		{"total_net_bytes", GS_JOB_METRIC_TOTAL_NET_BYTES},
+	};
+	size_t n_texts = 0;
+
+	gs_doc_begin_map(doc, "summary");
+	gs_doc_put_u64(doc, "total_jobs_monitored", s->n_jobs);
+	gs_doc_put_double(doc, "average_efficiency", gs_job_rounded(style, gs_job_mean_score(s)));
+	gs_doc_put_text(doc, "most_common_type", gs_job_common_class(s));
+	doc->ops->begin(doc, "job_classifications", false, s->n_jobs == 0, false);
+	for (size_t i = 0; i < s->n_jobs; i++)
+		if (jobs_of_class(s, s->jobs[i].verdict.job_class, true) == i)
+			gs_doc_put_u64(doc, s->jobs[i].verdict.job_class,
+				       jobs_of_class(s, s->jobs[i].verdict.job_class, false));
+	gs_doc_end(doc);
+	gs_doc_put_double(doc, "total_monitoring_time",
+			  gs_job_rounded(style, (double)s->elapsed_ns / 1e9));
+	gs_doc_put_double(doc, "monitoring_duration_seconds",
+			  gs_job_rounded(style, (double)s->elapsed_ns / 1e9));
+	gs_doc_begin_map(doc, "system_utilization");
+	gs_doc_put_double(doc, "total_cpu_percent",
+			  gs_job_rounded(style, mean_of(s, GS_FIGURE_CPU)));
+	gs_doc_put_double(doc, "total_io_percent", gs_job_rounded(style, mean_of(s, GS_FIGURE_IO)));
+	for (size_t i = 0; i < GS_ARRAY_LEN(totals); i++)
+		gs_doc_put_double(doc, totals[i].key,
+				  gs_job_rounded(style, sum_of(s, totals[i].metric)));
+	gs_doc_end(doc);
+	for (size_t i = 0; i < s->n_jobs && style->advice; i++)
+		n_texts += s->jobs[i].verdict.n_advice > 0;
+	gs_doc_begin_list(doc, "recommendations", n_texts);
+	for (size_t i = 0; i < s->n_jobs && style->advice; i++) {
+		char text[512];
+
+		if (!s->jobs[i].verdict.n_advice)
+			continue;
+		snprintf(text, sizeof(text), "Job %s: %s", s->jobs[i].job.id,
+			 s->jobs[i].verdict.advice[0].fact);
+		gs_doc_put_text(doc, NULL, text);
+	}
+	gs_doc_end(doc);
+	gs_doc_end(doc);
+}
+
+void gs_job_put_doc(struct gs_pen *pen, const struct gs_job_session *s,
+		    const struct gs_job_style *style)
+{
+	struct gs_doc doc = {.ops = style->format == GS_JOB_YAML ? &gs_doc_yaml : &gs_doc_json,
+			     .pen = pen};
+
+	gs_doc_begin_map(&doc, NULL);
+	put_session(&doc, s, style);
+	put_system(&doc, s, style);
+	gs_doc_begin_list(&doc, "jobs", s->n_jobs);
+	for (size_t i = 0; i < s->n_jobs; i++) {
+		put_job(&doc, s, &s->jobs[i], style);
+		gs_pen_yield(pen);
+	}
+	gs_doc_end(&doc);
+	put_summary(&doc, s, style);
+	gs_doc_end(&doc);
+	gs_pen_puts(pen, "\n");
+}

@@ -1,0 +1,68 @@
+/* Between the files of reports. */
+#ifndef GS_JOB_REPORT_INT_H
+#define GS_JOB_REPORT_INT_H
+
+#include "job/report.h"
+#include "text/doc.h"
+#include "text/pen.h"
+
+const char *gs_job_family_key(unsigned family);
+bool gs_job_knows(const struct gs_job_report *job, enum gs_job_family family);
+
+/* The numbers that ebpf-hpc-monitor calls metrics, in the order of its reports. X(id, key) */
+#define GS_JOB_METRICS(X)                                                                          \
+	X(CPU_PERCENT, "cpu_percent")                                                              \
+	X(IO_PERCENT, "io_percent")                                                                \
+	X(WAIT_PERCENT, "wait_percent")                                                            \
+	X(NET_PERCENT, "net_percent")                                                              \
+	X(TOTAL_SYSCALLS, "total_syscalls")                                                        \
+	X(IO_SYSCALLS, "io_syscalls")                                                              \
+	X(NET_SYSCALLS, "net_syscalls")                                                            \
+	X(CONTEXT_SWITCHES, "context_switches")                                                    \
+	X(CPU_TIME_NS, "cpu_time_ns")                                                              \
+	X(WAIT_TIME_NS, "wait_time_ns")                                                            \
+	X(TOTAL_IO_BYTES, "total_io_bytes")                                                        \
+	X(READ_BYTES, "read_bytes")                                                                \
+	X(WRITE_BYTES, "write_bytes")                                                              \
+	X(IO_OPERATIONS, "io_operations")                                                          \
+	X(TOTAL_NET_BYTES, "total_net_bytes")                                                      \
+	X(SEND_BYTES, "send_bytes")                                                                \
+	X(RECV_BYTES, "recv_bytes")                                                                \
+	X(NETWORK_BYTES_SENT, "network_bytes_sent")                                                \
+	X(NETWORK_BYTES_RECV, "network_bytes_recv")                                                \
+	X(NET_OPERATIONS, "net_operations")                                                        \
+	X(AVG_SYSCALL, "avg_syscall_duration")                                                     \
+	X(MAX_SYSCALL, "max_syscall_duration")                                                     \
+	X(MONITORED_PIDS, "monitored_pids")                                                        \
+	X(MEMORY_USAGE, "memory_usage")
+
+enum gs_job_metric {
+#define GS_JOB_METRIC_ID(id, key) GS_JOB_METRIC_##id,
+	GS_JOB_METRICS(GS_JOB_METRIC_ID)
+#undef GS_JOB_METRIC_ID
+		GS_JOB_METRIC_COUNT
+};
+
+const char *gs_job_metric_key(unsigned metric);
+double gs_job_metric(const struct gs_job_report *job, unsigned metric); /* NAN: not known */
+
+/* Rounded as the style wants it. */
+double gs_job_rounded(const struct gs_job_style *style, double v);
+
+/* "fact Cause? Next time: ... Benefit" in one line. */
+void gs_job_advice_text(const struct gs_advice *advice, char *out, size_t bytes);
+
+void gs_job_put_doc(struct gs_pen *pen, const struct gs_job_session *s,
+		    const struct gs_job_style *style);
+void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
+		    const struct gs_job_style *style);
+void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
+		      const struct gs_job_style *style);
+void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
+		     const struct gs_job_style *style);
+
+/* The class that most jobs have, "" without any; and the mean score, NAN. */
+const char *gs_job_common_class(const struct gs_job_session *s);
+double gs_job_mean_score(const struct gs_job_session *s);
+
+#endif

@@ -1,0 +1,306 @@
+/* Reports for people: a paragraph a job with what it did, what follows from it and why; and the
+ * live table, a line a job. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fmt.h"
+#include "base/mem.h"
+#include "job/report_int.h"
+#include "text/page.h"
+
+static enum gs_ink score_ink(double score)
+{
+	/* The colours of ebpf-hpc-monitor's dashboard: 70 and 40. */
+	return isnan(score) || score >= 70 ? GS_INK_PLAIN : score >= 40 ? GS_INK_WARN : GS_INK_RED;
+}
+
+static const char *number(char out[32], double v, const char *fmt)
+{
+	if (isnan(v))
+		snprintf(out, 32, "-");
+	else
+		snprintf(out, 32, fmt, v);
+	return out;
+}
+
+static const char *bytes_text(char out[GS_FMT_BYTES], double v)
+{
+	if (isnan(v))
+		snprintf(out, GS_FMT_BYTES, "-");
+	else
+		gs_fmt_bytes(out, (uint64_t)v);
+	return out;
+}
+
+static void row(struct gs_page *page, const char *name, enum gs_ink ink, const char *text)
+{
+	gs_page_gap(page, 2);
+	gs_page_left(page, GS_INK_DIM, name, 12, GS_CUT_END);
+	gs_page_words(page, ink, text);
+}
+
+static void put_head(struct gs_page *page, const struct gs_job_session *s,
+		     const struct gs_job_report *job)
+{
+	char line[1024], age[GS_FMT_BYTES];
+	int n;
+
+	n = snprintf(line, sizeof(line), "Job %s", job->job.id[0] ? job->job.id : "?");
+	if (job->job.name[0])
+		n += snprintf(line + n, sizeof(line) - (size_t)n, "  %s", job->job.name);
+	if (job->job.user[0])
+		n += snprintf(line + n, sizeof(line) - (size_t)n, "  of %s", job->job.user);
+	if (job->job.partition[0])
+		n += snprintf(line + n, sizeof(line) - (size_t)n, "  in %s", job->job.partition);
+	snprintf(line + n, sizeof(line) - (size_t)n, "  %s on %s%s",
+		 gs_fmt_ns(age, job->usage.elapsed_ns), s->host, job->ended ? ", ended" : "");
+	gs_page_rest(page, GS_INK_BOLD, line, GS_CUT_END);
+	gs_page_line(page);
+}
+
+static void put_verdict(struct gs_page *page, const struct gs_job_report *job)
+{
+	const struct gs_verdict *v = &job->verdict;
+	char line[512], a[32], b[32];
+
+	snprintf(line, sizeof(line), "%s (confidence %s)", v->job_class,
+		 number(a, v->confidence, "%.2f"));
+	row(page, "class", GS_INK_BOLD, line);
+	for (size_t i = 0; i < v->n_evidence; i++)
+		row(page, i ? "" : "because", GS_INK_PLAIN, v->evidence[i]);
+	snprintf(line, sizeof(line), "%s of 100", number(a, v->score, "%.1f"));
+	row(page, "efficiency", score_ink(v->score), line);
+	for (size_t i = 0; i < v->n_parts; i++) {
+		snprintf(line, sizeof(line), "%s of %s  %s: %s",
+			 number(a, v->part[i].points, "%+.1f"),
+			 number(b, v->part[i].max_points, "%+.0f"), v->part[i].name,
+			 v->part[i].because);
+		row(page, "", GS_INK_PLAIN, line);
+	}
+}
+
+static void put_times(struct gs_page *page, const struct gs_job_report *job)
+{
+	static const char *const names[GS_TIME_COUNT] = {
+		"on CPU", "waiting for a CPU", "disk",  "network", "locks", "GPU",
+		"asleep", "pipes, children",   "other",
+	};
+	const __u64 *t = job->usage.work.time_ns;
+	char line[512], ns[GS_FMT_BYTES];
+	double all = 0;
+	int n = 0;
+
+	if (!gs_job_knows(job, GS_JOB_KNOWS_TIME)) {
+		row(page, "threads", GS_INK_PLAIN, "their time is not known");
+		return;
+	}
+	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
+		all += (double)t[i];
+	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
+		if (t[i] && all > 0)
+			n += snprintf(line + n, sizeof(line) - (size_t)n, "%s%s %s (%.1f %%)",
+				      n ? ", " : "", names[i], gs_fmt_ns(ns, t[i]),
+				      100 * (double)t[i] / all);
+	row(page, "threads", GS_INK_PLAIN, n ? line : "no time was spent");
+}
+
+static void put_counts(struct gs_page *page, const struct gs_job_report *job)
+{
+	const struct gs_work *w = &job->usage.work;
+	const struct gs_figures *f = &job->figures;
+	char line[512], a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[32], d[32];
+
+	snprintf(line, sizeof(line), "%s %% of %s (%u process%s seen)",
+		 number(c, f->v[GS_FIGURE_CPU], "%.1f"), number(d, job->usage.cores, "%g"),
+		 job->n_processes_seen, job->n_processes_seen == 1 ? "" : "es");
+	row(page, "processors", GS_INK_PLAIN, line);
+	if (gs_job_knows(job, GS_JOB_KNOWS_SWITCHES)) {
+		snprintf(line, sizeof(line), "%s, %s of them forced; %s by core and second",
+			 gs_fmt_count(a, w->switches_voluntary + w->switches_forced),
+			 gs_fmt_count(b, w->switches_forced),
+			 number(c, f->v[GS_FIGURE_SWITCHES], "%.0f"));
+		row(page, "switches", GS_INK_PLAIN, line);
+	}
+	if (gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS)) {
+		snprintf(line, sizeof(line), "%s, %s failed", gs_fmt_count(a, w->syscalls),
+			 gs_fmt_count(b, w->syscall_errors));
+		row(page, "calls", GS_INK_PLAIN, line);
+	}
+	if (gs_job_knows(job, GS_JOB_KNOWS_IO)) {
+		struct gs_work_io_count io = gs_job_file_io(w);
+
+		snprintf(line, sizeof(line), "%s read, %s written; %s each",
+			 gs_fmt_bytes(a, io.read_bytes), gs_fmt_bytes(b, io.write_bytes),
+			 bytes_text(c, f->v[GS_FIGURE_IO_SIZE]));
+		row(page, "files", GS_INK_PLAIN, line);
+	}
+	if (gs_job_knows(job, GS_JOB_KNOWS_NET)) {
+		snprintf(line, sizeof(line), "%s sent, %s received",
+			 gs_fmt_bytes(a, w->net_sent_bytes),
+			 gs_fmt_bytes(b, w->net_received_bytes));
+		row(page, "network", GS_INK_PLAIN, line);
+	}
+	if (gs_job_knows(job, GS_JOB_KNOWS_MEMORY)) {
+		snprintf(line, sizeof(line), "at most %s, %s %% of what %s",
+			 bytes_text(a, f->v[GS_FIGURE_MEMORY_USED]),
+			 number(c, f->v[GS_FIGURE_MEMORY], "%.1f"),
+			 isnan(f->v[GS_FIGURE_MEMORY_ALLOCATED]) ? "the machine has"
+								 : "was allocated");
+		row(page, "memory", GS_INK_PLAIN, line);
+	}
+	if (gs_job_knows(job, GS_JOB_KNOWS_GPU) && f->v[GS_FIGURE_N_GPUS] > 0) {
+		snprintf(line, sizeof(line),
+			 "%.0f, utilisation %s %%, memory %s %%, never used %.0f",
+			 f->v[GS_FIGURE_N_GPUS], number(c, f->v[GS_FIGURE_GPU], "%.1f"),
+			 number(d, f->v[GS_FIGURE_GPU_MEMORY], "%.1f"), f->v[GS_FIGURE_GPUS_IDLE]);
+		row(page, "GPUs", GS_INK_PLAIN, line);
+	}
+}
+
+static void put_advice(struct gs_page *page, const struct gs_job_report *job)
+{
+	char text[1024];
+
+	for (size_t i = 0; i < job->verdict.n_advice; i++) {
+		gs_job_advice_text(&job->verdict.advice[i], text, sizeof(text));
+		row(page, i ? "" : "advice", GS_INK_PLAIN, text);
+	}
+}
+
+static void put_calls(struct gs_page *page, const struct gs_job_report *job, bool all)
+{
+	char line[256], a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[GS_FMT_BYTES];
+
+	for (size_t i = 0; i < job->n_calls && (all || i < 5); i++) {
+		const struct gs_job_call *call = &job->calls[i];
+
+		snprintf(line, sizeof(line), "%-20s %12s  %s in all, %s at most", call->name,
+			 gs_fmt_count(a, call->calls), gs_fmt_ns(b, call->total_ns),
+			 gs_fmt_ns(c, call->max_ns));
+		row(page, i ? "" : "by call", GS_INK_PLAIN, line);
+	}
+}
+
+static void put_figures(struct gs_page *page, const struct gs_job_report *job)
+{
+	char line[128];
+	bool first = true;
+
+	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++) {
+		if (isnan(job->figures.v[i]))
+			continue;
+		snprintf(line, sizeof(line), "%-34s %14.2f", gs_figure_key(i), job->figures.v[i]);
+		row(page, first ? "figures" : "", GS_INK_PLAIN, line);
+		first = false;
+	}
+}
+
+static void put_sources(struct gs_page *page, const struct gs_job_session *s)
+{
+	char line[400];
+
+	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++) {
+		snprintf(line, sizeof(line), "%s: %s", gs_job_family_key(i), s->source[i]);
+		row(page, i ? "" : "sources", GS_INK_DIM, line);
+	}
+}
+
+void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
+		      const struct gs_job_style *style)
+{
+	struct gs_page page;
+	char line[512];
+
+	gs_page_init(&page, pen, style->width, style->color);
+	for (size_t i = 0; i < s->n_jobs; i++) {
+		const struct gs_job_report *job = &s->jobs[i];
+
+		if (i)
+			gs_page_line(&page);
+		put_head(&page, s, job);
+		put_verdict(&page, job);
+		put_times(&page, job);
+		put_counts(&page, job);
+		if (style->syscalls)
+			put_calls(&page, job, style->verbose);
+		if (style->verbose)
+			put_figures(&page, job);
+		if (style->advice)
+			put_advice(&page, job);
+		gs_pen_yield(pen);
+	}
+	if (s->n_jobs)
+		gs_page_line(&page);
+	put_sources(&page, s);
+	row(&page, "lost", s->loss[0] ? GS_INK_WARN : GS_INK_PLAIN,
+	    s->loss[0] ? s->loss : "nothing");
+	if (s->failed_reads) {
+		snprintf(line, sizeof(line), "%llu files of /proc could not be read",
+			 (unsigned long long)s->failed_reads);
+		row(&page, "", GS_INK_WARN, line);
+	}
+	gs_page_fini(&page);
+}
+
+static void live_row(struct gs_grid *g, const struct gs_job_report *job)
+{
+	const struct gs_figures *f = &job->figures;
+	char text[32];
+
+	gs_grid_left(g, GS_INK_PLAIN, job->job.id, GS_CUT_MIDDLE);
+	gs_grid_left(g, GS_INK_PLAIN, job->job.user[0] ? job->job.user : "-", GS_CUT_END);
+	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_CPU], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_IO], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_NET], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_LOCK], "%.1f"));
+	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_SWITCHES], "%.0f"));
+	gs_grid_right(g, GS_INK_PLAIN, number(text, f->v[GS_FIGURE_GPU], "%.0f"));
+	gs_grid_right(g, GS_INK_PLAIN, bytes_text(text, f->v[GS_FIGURE_MEMORY_USED]));
+	gs_grid_right(g, score_ink(job->verdict.score), number(text, job->verdict.score, "%.0f"));
+	snprintf(text, sizeof(text), "%zu", job->n_pids);
+	gs_grid_right(g, GS_INK_PLAIN, text);
+	gs_grid_rest(g, GS_INK_PLAIN, job->verdict.job_class, GS_CUT_END);
+}
+
+static void live_head(struct gs_grid *g)
+{
+	static const char *const right[] = {"CPU %", "I/O %",  "Net %", "Lock %", "Switches/s",
+					    "GPU %", "Memory", "Score", "Procs"};
+
+	gs_grid_left(g, GS_INK_DIM, "Job ID", GS_CUT_END);
+	gs_grid_left(g, GS_INK_DIM, "User", GS_CUT_END);
+	for (size_t i = 0; i < GS_ARRAY_LEN(right); i++)
+		gs_grid_right(g, GS_INK_DIM, right[i]);
+	gs_grid_rest(g, GS_INK_DIM, "Classification", GS_CUT_END);
+}
+
+void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
+		     const struct gs_job_style *style)
+{
+	size_t n = style->n_jobs && style->n_jobs < s->n_jobs ? style->n_jobs : s->n_jobs;
+	struct gs_page page;
+	struct gs_grid grid;
+	char line[256], age[GS_FMT_BYTES];
+
+	gs_page_init(&page, pen, style->width, style->color);
+	snprintf(line, sizeof(line), "gpuscope job  %s  %zu job%s  %s so far%s%s", s->host,
+		 s->n_jobs, s->n_jobs == 1 ? "" : "s", gs_fmt_ns(age, s->elapsed_ns),
+		 s->loss[0] ? "  lost: " : "", s->loss);
+	gs_page_rest(&page, GS_INK_BOLD, line, GS_CUT_END);
+	gs_page_line(&page);
+	grid = (struct gs_grid){.page = &page, .measuring = true};
+	for (int pass = 0; pass < 2; pass++) {
+		live_head(&grid);
+		for (size_t i = 0; i < n; i++)
+			live_row(&grid, &s->jobs[i]);
+		if (pass == 0)
+			gs_grid_fit(&grid, 0, 14);
+	}
+	if (n < s->n_jobs) {
+		snprintf(line, sizeof(line), "... and %zu more", s->n_jobs - n);
+		gs_page_rest(&page, GS_INK_DIM, line, GS_CUT_END);
+		gs_page_line(&page);
+	}
+	gs_page_fini(&page);
+}

@@ -1,0 +1,47 @@
+/*
+ * What a job used over an interval, as far as it could be learned: input of its figures. Made from
+ * the kernel's counters or from procfs; which it was is told family by family.
+ */
+#ifndef GS_MODEL_JOB_USAGE_H
+#define GS_MODEL_JOB_USAGE_H
+
+#include <stdint.h>
+
+#include "model/work.h"
+
+/* What is learned together. X(id, key) */
+#define GS_JOB_FAMILIES(X)                                                                         \
+	X(TIME, "time")         /* on CPU, and off it */                                           \
+	X(RUNQUEUE, "runqueue") /* of the time off CPU: waiting for one */                         \
+	X(CAUSES, "waits")      /* of the rest: what for */                                        \
+	X(SWITCHES, "switches")                                                                    \
+	X(SYSCALLS, "syscalls")                                                                    \
+	X(IO, "io")                                                                                \
+	X(NET, "network")                                                                          \
+	X(FAULTS, "faults")                                                                        \
+	X(MEMORY, "memory")                                                                        \
+	X(GPU, "gpu")
+
+enum gs_job_family {
+#define GS_JOB_FAMILY_ID(id, key) GS_JOB_KNOWS_##id,
+	GS_JOB_FAMILIES(GS_JOB_FAMILY_ID)
+#undef GS_JOB_FAMILY_ID
+		GS_JOB_KNOWS_COUNT
+};
+
+struct gs_job_usage {
+	uint64_t elapsed_ns;
+	double cores; /* that it may use; NAN unknown */
+	struct gs_work work;
+	uint32_t known;             /* 1 << enum gs_job_family, ored */
+	int64_t memory_peak_bytes;  /* -1 unknown */
+	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
+	int64_t machine_bytes;      /* memory of the machine; -1 unknown */
+	double n_gpus, gpus_idle;   /* these and the following: NAN unknown */
+	double gpu_ratio, gpu_memory_ratio, sm_ratio, tensor_ratio, dram_ratio;
+	double launches; /* kernel launches in the interval, by GPU */
+	double nccl_ratio, imbalance_ratio;
+	double run_s, limit_s; /* since its start; asked for */
+};
+
+#endif

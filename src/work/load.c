@@ -1,0 +1,384 @@
+/*
+ * Loading and attaching the work probes. What a kernel's tracepoints hand over is read from its
+ * type information; a tracepoint that is not there leaves its family's part out and is told.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#include "base/log.h"
+#include "work/work_int.h"
+#include "work.skel.h"
+
+struct prog {
+	struct bpf_program *prog;
+	const char *point; /* NULL: not here */
+	uint32_t families; /* any of */
+	const char *missing;
+};
+
+/* ---- what this kernel's tracepoints look like ---- */
+
+static const struct btf_type *point_proto(const struct btf *btf, const char *point)
+{
+	const struct btf_type *t;
+	char name[128];
+	int id;
+
+	snprintf(name, sizeof(name), "btf_trace_%s", point);
+	id = btf__find_by_name_kind(btf, name, BTF_KIND_TYPEDEF);
+	if (id < 0)
+		return NULL;
+	t = btf__type_by_id(btf, btf__type_by_id(btf, (uint32_t)id)->type);
+	if (!t || !btf_is_ptr(t))
+		return NULL;
+	t = btf__type_by_id(btf, t->type);
+	return t && btf_is_func_proto(t) ? t : NULL;
+}
+
+/* Arguments that a program gets: all but the first, which is the tracepoint's own. */
+static int point_args(const struct btf *btf, const char *point)
+{
+	const struct btf_type *t = point_proto(btf, point);
+
+	return t ? (int)btf_vlen(t) - 1 : -1;
+}
+
+static bool arg_is_pointer(const struct btf *btf, const char *point, int arg)
+{
+	const struct btf_type *t = point_proto(btf, point);
+
+	if (!t || arg + 1 >= btf_vlen(t))
+		return false;
+	t = btf__type_by_id(btf, btf_params(t)[arg + 1].type);
+	while (t && (btf_is_mod(t) || btf_is_typedef(t)))
+		t = btf__type_by_id(btf, t->type);
+	return t && btf_is_ptr(t);
+}
+
+static const char *if_there(const struct btf *btf, const char *point)
+{
+	return point_proto(btf, point) ? point : NULL;
+}
+
+static const char *request_maker(const struct btf *btf)
+{
+	const char *first = if_there(btf, "block_io_start"); /* Linux 6.5 */
+
+	return first ? first : if_there(btf, "block_rq_insert");
+}
+
+static const char *uring_submit(const struct btf *btf)
+{
+	if (point_proto(btf, "io_uring_submit_req")) /* Linux 6.3 */
+		return "io_uring_submit_req";
+	/* 5.19 to 6.2: the same under another name; before that, other arguments. */
+	return point_args(btf, "io_uring_submit_sqe") == 2 ? "io_uring_submit_sqe" : NULL;
+}
+
+static const char *uring_complete(const struct btf *btf)
+{
+	int n = point_args(btf, "io_uring_complete");
+
+	return n == 3 || n >= 6 ? "io_uring_complete" : NULL;
+}
+
+/* ---- programs ---- */
+
+static int choose(struct gs_work_probe *p, const struct btf *btf, uint32_t families,
+		  bool call_times, struct prog *progs, size_t max)
+{
+	const uint32_t calls = GS_WORK_SYSCALL | GS_WORK_IO | GS_WORK_NET;
+	const uint32_t enter = call_times ? calls : 0;
+	struct gs_work_bpf *s = p->skeleton;
+	const struct prog all[] = {
+		{s->progs.gs_work_newtask, if_there(btf, "task_newtask"), GS_WORK_ALL, NULL},
+		{s->progs.gs_work_attach, if_there(btf, "cgroup_attach_task"), GS_WORK_ALL,
+		 "processes that are moved into a followed cgroup are not seen"},
+		{s->progs.gs_work_exec, if_there(btf, "sched_process_exec"), GS_WORK_ALL, NULL},
+		{s->progs.gs_work_exit, if_there(btf, "sched_process_exit"), GS_WORK_ALL, NULL},
+		/* Always: who has ended is known by the last switch. */
+		{s->progs.gs_work_switch, if_there(btf, "sched_switch"), GS_WORK_ALL, NULL},
+		{s->progs.gs_work_wakeup, if_there(btf, "sched_wakeup"), GS_WORK_SCHED, NULL},
+		{s->progs.gs_work_migrate, if_there(btf, "sched_migrate_task"), GS_WORK_SCHED,
+		 "migrations are not counted"},
+		{s->progs.gs_work_oom, arg_is_pointer(btf, "mark_victim", 0) ? "mark_victim" : NULL,
+		 GS_WORK_SCHED, "OOM kills are not counted (Linux 6.8 and newer tell whom)"},
+		{s->progs.gs_work_sys_enter, if_there(btf, "sys_enter"), enter, NULL},
+		{s->progs.gs_work_sys_exit, if_there(btf, "sys_exit"), calls, NULL},
+		{s->progs.gs_work_uring_submit, uring_complete(btf) ? uring_submit(btf) : NULL,
+		 calls, "operations of io_uring are not counted (Linux 5.19 and newer tell whose)"},
+		{s->progs.gs_work_uring_complete, uring_submit(btf) ? uring_complete(btf) : NULL,
+		 calls, ""},
+		{s->progs.gs_work_rq_made, request_maker(btf), GS_WORK_IO,
+		 "block requests made for others by the kernel's threads have no owner"},
+		{s->progs.gs_work_rq_issue, if_there(btf, "block_rq_issue"), GS_WORK_IO,
+		 "requests to block devices are not counted"},
+		{s->progs.gs_work_rq_complete, if_there(btf, "block_rq_complete"), GS_WORK_IO, ""},
+		{s->progs.gs_work_sock_state, if_there(btf, "inet_sock_set_state"), GS_WORK_NET,
+		 "connections are not counted"},
+		{s->progs.gs_work_retransmit, if_there(btf, "tcp_retransmit_skb"), GS_WORK_NET,
+		 "retransmits are not counted"},
+	};
+	size_t n = 0;
+
+	_Static_assert(GS_ARRAY_LEN(all) <= WORK_MAX_LINKS, "room for every link");
+	for (size_t i = 0; i < GS_ARRAY_LEN(all) && n < max; i++) {
+		if (!(all[i].families & families))
+			continue;
+		if (all[i].point)
+			progs[n++] = all[i];
+		else if (!all[i].missing)
+			return -ENOTSUP;
+		else if (all[i].missing[0] && p->n_missing < GS_ARRAY_LEN(p->missing))
+			p->missing[p->n_missing++] = all[i].missing;
+	}
+	return (int)n;
+}
+
+static unsigned stripes(void)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	unsigned n = 1;
+
+	while (n < 8 && n < cpus)
+		n *= 2;
+	return n;
+}
+
+static void gpu_majors(struct gs_work_config *c, const struct gs_work_options *o)
+{
+	uint32_t found[GS_WORK_GPU_MAJORS];
+	char text[16384] = "";
+	size_t n;
+
+	if (o->gpu_majors) {
+		for (n = 0; n < o->n_gpu_majors && n < GS_WORK_GPU_MAJORS; n++)
+			c->gpu_majors[n] = o->gpu_majors[n];
+	} else {
+		GS_FCLOSE FILE *f = fopen("/proc/devices", "re");
+
+		if (f)
+			text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+		n = work_gpu_majors(text, found, GS_WORK_GPU_MAJORS);
+		memcpy(c->gpu_majors, found, n * sizeof(found[0]));
+	}
+	c->n_gpu_majors = (uint8_t)n;
+}
+
+static void configure(struct gs_work_config *c, const struct gs_work_options *o,
+		      const struct btf *btf)
+{
+	c->families = o->families ? o->families : GS_WORK_ALL;
+	c->stripes_mask = stripes() - 1;
+	c->all = o->all;
+	c->follow = !o->no_follow;
+	c->by_cgroup = o->by_cgroup;
+	c->call_times = !o->no_call_times;
+	c->cgroups = 1;
+	c->switch_state = point_args(btf, "sched_switch") >= 4;
+	c->uring_cqe = point_args(btf, "io_uring_complete") == 3;
+	gpu_majors(c, o);
+	work_calls_fill(c->calls);
+}
+
+static int size_maps(struct gs_work_probe *p, const struct gs_work_options *o)
+{
+	struct gs_work_bpf *s = p->skeleton;
+	uint32_t keys = o->max_keys ? o->max_keys : 4096;
+	uint32_t cells = o->max_cells ? o->max_cells : 32768;
+	int r = 0;
+
+	/* Processes of several threads take several slots; most have one. */
+	p->n_slots = keys * 2 + 1;
+	p->n_cells = cells + 1;
+	r |= bpf_map__set_max_entries(s->maps.gs_work_slots, p->n_slots);
+	r |= bpf_map__set_max_entries(s->maps.gs_work_slot_of, p->n_slots);
+	r |= bpf_map__set_max_entries(s->maps.gs_work_free_slots, p->n_slots);
+	r |= bpf_map__set_max_entries(s->maps.gs_work_cells, p->n_cells);
+	r |= bpf_map__set_max_entries(s->maps.gs_work_cell_of, p->n_cells);
+	r |= bpf_map__set_max_entries(s->maps.gs_work_free_cells, p->n_cells);
+	return r ? -EINVAL : 0;
+}
+
+static const void *map_read_only(struct bpf_map *map, uint32_t n, size_t *ret_bytes)
+{
+	void *at;
+
+	*ret_bytes = (bpf_map__value_size(map) + 7u) & ~(size_t)7;
+	at = mmap(NULL, *ret_bytes * n, PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static int share(struct gs_work_probe *p)
+{
+	struct gs_work_bpf *s = p->skeleton;
+	size_t bytes;
+	int r = 0;
+
+	p->slots = map_read_only(s->maps.gs_work_slots, p->n_slots, &p->slot_bytes);
+	p->cells = map_read_only(s->maps.gs_work_cells, p->n_cells, &p->cell_bytes);
+	p->state = map_read_only(s->maps.gs_work_state, 1, &bytes);
+	if (!p->slots || !p->cells || !p->state)
+		return -errno;
+	p->slots_fd = bpf_map__fd(s->maps.gs_work_slots);
+	p->cells_fd = bpf_map__fd(s->maps.gs_work_cells);
+	p->slot_of_fd = bpf_map__fd(s->maps.gs_work_slot_of);
+	p->cell_of_fd = bpf_map__fd(s->maps.gs_work_cell_of);
+	p->free_slots_fd = bpf_map__fd(s->maps.gs_work_free_slots);
+	p->free_cells_fd = bpf_map__fd(s->maps.gs_work_free_cells);
+	p->pids_fd = bpf_map__fd(s->maps.gs_work_pids);
+	p->groups_fd = bpf_map__fd(s->maps.gs_work_groups);
+	p->rqs_fd = bpf_map__fd(s->maps.gs_work_rqs);
+	p->socks_fd = bpf_map__fd(s->maps.gs_work_socks);
+	for (uint32_t i = 1; r == 0 && i < p->n_slots; i++)
+		r = bpf_map_update_elem(p->free_slots_fd, NULL, &i, BPF_ANY);
+	for (uint32_t i = 1; r == 0 && i < p->n_cells; i++)
+		r = bpf_map_update_elem(p->free_cells_fd, NULL, &i, BPF_ANY);
+	return r;
+}
+
+int work_walk(struct gs_work_probe *p)
+{
+	GS_CLOSE int fd = bpf_iter_create(bpf_link__fd(p->walk));
+	char none[64];
+	ssize_t r;
+
+	if (fd < 0)
+		return -errno;
+	/* EAGAIN: the kernel wants to be asked again after very many tasks. */
+	do
+		r = read(fd, none, sizeof(none));
+	while (r > 0 || (r < 0 && (errno == EAGAIN || errno == EINTR)));
+	return r < 0 ? -errno : 0;
+}
+
+static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	return gs_log_level() < 3 ? 0 : vfprintf(stderr, fmt, ap);
+}
+
+static int load(struct gs_work_probe *p, const struct gs_work_options *o, const struct btf *btf,
+		struct gs_err *err)
+{
+	struct gs_work_config *config =
+		(struct gs_work_config *)&p->skeleton->rodata->gs_work_config;
+	struct prog progs[WORK_MAX_LINKS];
+	int n, r;
+
+	configure(config, o, btf);
+	n = choose(p, btf, config->families, config->call_times, progs, WORK_MAX_LINKS);
+	if (n < 0)
+		return gs_err_set(err, n,
+				  "this kernel lacks a tracepoint of the scheduler or of "
+				  "system calls: boot one with CONFIG_FTRACE_SYSCALLS=y");
+	r = size_maps(p, o);
+	for (int i = 0; r == 0 && i < n; i++) {
+		r = bpf_program__set_autoload(progs[i].prog, true);
+		if (r == 0)
+			r = bpf_program__set_attach_target(progs[i].prog, 0, progs[i].point);
+	}
+	if (r == 0)
+		r = bpf_program__set_autoload(p->skeleton->progs.gs_work_walk, true);
+	if (r == 0)
+		r = gs_work_bpf__load(p->skeleton);
+	if (r < 0)
+		return gs_err_set(err, r, "the kernel refused the probes of the host: %s%s",
+				  strerror(-r),
+				  r == -EPERM ? " (run as root, or with CAP_BPF and CAP_PERFMON)"
+					      : " (Linux 5.15 or newer is needed)");
+	r = share(p);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot share the counters of the host: %s",
+				  strerror(-r));
+	for (int i = 0; i < n; i++) {
+		struct bpf_link *link = bpf_program__attach(progs[i].prog);
+
+		if (!link)
+			return gs_err_set(err, -errno, "cannot attach to tracepoint %s: %s",
+					  progs[i].point, strerror(errno));
+		p->links[p->n_links++] = link;
+	}
+	p->walk = bpf_program__attach_iter(p->skeleton->progs.gs_work_walk, NULL);
+	if (!p->walk)
+		return gs_err_set(err, -errno, "the kernel refused to walk over its tasks: %s",
+				  strerror(errno));
+	return 0;
+}
+
+static int follow_first(struct gs_work_probe *p, const struct gs_work_options *o,
+			struct gs_err *err)
+{
+	uint32_t one = 1;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < o->n_pids; i++)
+		r = bpf_map_update_elem(p->pids_fd, &o->pids[i], &one, BPF_ANY);
+	for (size_t i = 0; r == 0 && i < o->n_cgroups; i++)
+		r = bpf_map_update_elem(p->groups_fd, &o->cgroups[i], &one, BPF_ANY);
+	if (r == 0)
+		r = work_walk(p);
+	return r < 0 ? gs_err_set(err, r, "cannot begin to follow processes: %s", strerror(-r)) : 0;
+}
+
+int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_probe **ret_probe,
+		      struct gs_err *err)
+{
+	struct gs_work_options o = {0};
+	struct gs_work_probe *p;
+	struct btf *btf;
+	int r;
+
+	memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
+	*ret_probe = NULL;
+	libbpf_set_print(quiet);
+	btf = btf__load_vmlinux_btf();
+	if (!btf)
+		return gs_err_set(err, -ENOTSUP,
+				  "this kernel has no type information (/sys/kernel/btf/vmlinux): "
+				  "boot one built with CONFIG_DEBUG_INFO_BTF=y");
+	p = calloc(1, sizeof(*p));
+	if (!p) {
+		btf__free(btf);
+		return -ENOMEM;
+	}
+	p->families = o.families ? o.families : GS_WORK_ALL;
+	p->skeleton = gs_work_bpf__open();
+	r = p->skeleton ? load(p, &o, btf, err) : -errno;
+	btf__free(btf);
+	if (r == 0)
+		r = follow_first(p, &o, err);
+	if (r < 0) {
+		gs_work_probe_free(p);
+		return r;
+	}
+	*ret_probe = p;
+	return 0;
+}
+
+void gs_work_probe_free(struct gs_work_probe *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->n_links; i++)
+		bpf_link__destroy(p->links[i]);
+	bpf_link__destroy(p->walk);
+	if (p->slots)
+		munmap((void *)p->slots, p->slot_bytes * p->n_slots);
+	if (p->cells)
+		munmap((void *)p->cells, p->cell_bytes * p->n_cells);
+	if (p->state)
+		munmap((void *)p->state, (sizeof(*p->state) + 7) & ~(size_t)7);
+	if (p->skeleton)
+		gs_work_bpf__destroy(p->skeleton);
+	free(p);
+}
+
+const char *gs_work_probe_missing(const struct gs_work_probe *p, size_t i)
+{
+	return i < p->n_missing ? p->missing[i] : NULL;
+}

@@ -1,0 +1,125 @@
+/*
+ * What the kernel does for processes and cgroups: time by state, system calls, I/O, network. All is
+ * added up in the kernel (model/work.h), so that a reader may come as seldom as it likes.
+ *
+ * One thread at a time may use a probe. Nothing is pinned: when the process ends, the probes go.
+ */
+#ifndef GS_WORK_WORK_H
+#define GS_WORK_WORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/work.h"
+
+/* "all", "syscall", "sched", "io", "net" or several with commas, ored into *ret_families.
+ * -EINVAL with words that name the bad one. */
+int gs_work_families_parse(const char *text, uint32_t *ret_families, struct gs_err *err);
+
+struct gs_work_options {
+	size_t size;       /* of this struct */
+	uint32_t families; /* enum gs_work_family, ored; 0: all */
+	const uint32_t *pids;
+	size_t n_pids;
+	const uint64_t *cgroups; /* ids (inode numbers of the folders) of the unified hierarchy:
+				    with all below them */
+	size_t n_cgroups;
+	bool all;                   /* every process of the machine; kernel threads are left out */
+	bool no_follow;             /* leave out children that the processes make from now on */
+	bool by_cgroup;             /* add up by cgroup instead of by process */
+	bool no_call_times;         /* count calls and errors only: half the price */
+	uint32_t max_keys;          /* processes or cgroups held at once; 0: 4096 */
+	uint32_t max_cells;         /* rows of all tables; 0: 32768 */
+	const uint32_t *gpu_majors; /* character devices that are GPUs; NULL: /proc/devices */
+	size_t n_gpu_majors;
+};
+
+struct gs_work_probe;
+
+/* Load, attach and follow. -EPERM, -ENOTSUP and others with words in err. */
+int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_probe **ret_probe,
+		      struct gs_err *err);
+void gs_work_probe_free(struct gs_work_probe *probe);
+
+/* Follow one more, with the threads it has by now. -ESRCH: no such process. */
+int gs_work_probe_follow_pid(struct gs_work_probe *probe, uint32_t pid, struct gs_err *err);
+int gs_work_probe_follow_cgroup(struct gs_work_probe *probe, uint64_t cgroup, struct gs_err *err);
+
+/* Families that this kernel lacks a tracepoint for come as a line each, NULL after the last. */
+const char *gs_work_probe_missing(const struct gs_work_probe *probe, size_t i);
+
+struct gs_work_call_row {
+	uint32_t id; /* GS_WORK_CALL() */
+	struct gs_work_syscall call;
+};
+
+struct gs_work_disk_row {
+	uint32_t major, minor;
+	char name[32]; /* "sda"; empty when unknown */
+	struct gs_work_disk disk;
+};
+
+struct gs_work_mount_row {
+	uint32_t major, minor;
+	enum gs_work_io kind;
+	char path[256]; /* where it is mounted; empty when unknown here */
+	char type[32];  /* "ext4" */
+	struct gs_work_io_count io;
+};
+
+struct gs_work_peer_row {
+	uint16_t family; /* AF_INET, AF_INET6 */
+	uint16_t port;   /* of the peer, when we connected to it, else 0 */
+	uint8_t addr[16];
+	struct gs_work_peer peer;
+};
+
+struct gs_work_row {       /* a process or a cgroup */
+	uint64_t id;       /* pid, or the cgroup's id */
+	uint64_t start_ns; /* of the process, boot clock: tells users of one pid apart; 0 cgroups */
+	uint32_t pid, parent_pid, uid; /* of the process that was seen first */
+	uint64_t cgroup;
+	char comm[16];
+	uint32_t n_threads; /* alive */
+	struct gs_work work;
+	struct gs_work_call_row *calls; /* by time, largest first */
+	size_t n_calls;
+	struct gs_work_disk_row *disks;
+	size_t n_disks;
+	struct gs_work_mount_row *mounts;
+	size_t n_mounts;
+	struct gs_work_peer_row *peers;
+	size_t n_peers;
+};
+
+struct gs_work_losses {      /* since the start; all 0: nothing is missing */
+	uint64_t keys_full;  /* threads not followed: no room for their process */
+	uint64_t cells_full; /* calls, requests left out of a table, not out of the sums */
+	uint64_t threads;    /* threads not followed: the kernel had no memory for their mark */
+	uint64_t requests;   /* block requests, sockets, ring operations: no room to follow them */
+	uint64_t torn;       /* rows read while they changed, too often: may be off by one event */
+};
+
+struct gs_work_snapshot {
+	uint64_t mono_ns; /* the times below are as of here */
+	struct gs_work_row *rows;
+	size_t n_rows;
+	/* Requests to devices for nobody in particular: the kernel writing back, mostly. Only with
+	 * options.all. */
+	struct gs_work_disk_row *unowned;
+	size_t n_unowned;
+	struct gs_work_losses losses;
+};
+
+/* Everything now. The snapshot is the caller's, freed by the function below. */
+int gs_work_probe_read(struct gs_work_probe *probe, struct gs_work_snapshot **ret_snapshot,
+		       struct gs_err *err);
+void gs_work_snapshot_free(struct gs_work_snapshot *snapshot);
+
+/* Give back the room of processes (cgroups) without a living thread: call it after a read, and keep
+ * their rows. For a reader that runs for long. Returns how many. */
+size_t gs_work_probe_forget_ended(struct gs_work_probe *probe);
+
+#endif

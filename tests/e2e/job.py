@@ -1,0 +1,277 @@
+#!/usr/bin/env python3
+"""gpuscope job on loads that are known: classes, scores, times that sum to wall time, formats,
+selections, comparison; once with probes and once with what procfs tells."""
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import harness
+from harness import Skip, case, main
+
+OFF = 'ebpf:\n  enabled: false\n'
+BURN = 'while True: pass'
+SLEEP = 'import time\nwhile True: time.sleep(0.2)'
+LOCKS = '''
+import threading, time
+lock = threading.Lock()
+def fight():
+    while True:
+        with lock:
+            time.sleep(0.005)
+for _ in range(8):
+    threading.Thread(target=fight).start()
+'''
+NET = '''
+import os, socket, time
+a = socket.socket(); a.bind(("127.0.0.1", 0)); a.listen()
+if os.fork() == 0:
+    c = socket.create_connection(a.getsockname())
+    while True:
+        time.sleep(0.02); c.sendall(b"x" * 1000); c.recv(1000)
+s, _ = a.accept()
+while True:
+    s.sendall(s.recv(1000))
+'''
+
+
+class Load:
+    """A program of its own session that is killed with all it started."""
+
+    def __init__(self, t, command, cpu=None):
+        self.proc = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL, cwd=os.path.dirname(t.path("x")))  # fmt: skip
+        self.pid = self.proc.pid
+        if cpu is not None:
+            os.sched_setaffinity(self.pid, {cpu})
+
+    def __enter__(self):
+        time.sleep(0.5)  # let it start: what is measured is its steady work
+        return self
+
+    def __exit__(self, *_):
+        os.killpg(self.pid, signal.SIGKILL)
+        self.proc.wait()
+
+
+def gpuscope(*args, expect=0, env=None):
+    r = subprocess.run([harness.gpuscope, *args], capture_output=True, text=True, timeout=120, env=env)
+    assert r.returncode == expect, (args, r.returncode, r.stderr)
+    return r
+
+
+def report(t, load, config, *args, seconds='2'):
+    path = t.path('job.yaml')
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(config)
+    out = gpuscope('job', '-p', str(load.pid), '-d', seconds, '--format', 'json', '-c', path, *args).stdout
+    return json.loads(out)
+
+
+def one(t, load, config, **more):
+    """The only job of the report, after what holds for every one."""
+    whole = report(t, load, config, **more)
+    job = whole['jobs'][0]
+    probes = whole['monitoring_session']['config']['ebpf_enabled']
+    assert probes == (config != OFF), whole['monitoring_session']
+    assert (job['metrics']['total_syscalls'] is None) == (not probes)
+    assert job['classification']['evidence'], job['classification']
+    return job
+
+
+def check_wall(job, threads):
+    """Every ns of every thread is somewhere."""
+    total = sum(job['thread_seconds'].values())
+    wall = job['duration_seconds'] * threads
+    assert abs(total - wall) <= 0.03 * wall + 0.05, (total, wall, job['thread_seconds'])
+
+
+def each_way(title, **more):
+    def add(function):
+        case(f'{title} (probes)', **more)(lambda t: function(t, '{}\n'))
+        case(f'{title} (procfs)', **{**more, 'needs': None})(lambda t: function(t, OFF))
+        return function
+
+    return add
+
+
+@each_way('a burner on all its processors: CPU-bound, a score near 100')
+def burner(t, config):
+    with Load(t, [sys.executable, '-c', BURN], cpu=max(os.sched_getaffinity(0))) as load:
+        try:
+            os.sched_setscheduler(load.pid, os.SCHED_RR, os.sched_param(10))
+        except PermissionError:
+            raise Skip('no right to give the load a processor of its own')
+        job = one(t, load, config)
+    assert job['cpus'] == 1, job['cpus']
+    check_wall(job, 1)
+    times = job['thread_seconds']
+    assert times['cpu'] + times['runqueue'] > 0.95 * job['duration_seconds'], times
+    if times['cpu'] < 0.87 * job['duration_seconds']:
+        raise Skip(f'others took the processor: {times}')
+    assert job['classification']['type'] == 'CPU-bound', job['classification']
+    assert job['classification']['efficiency_score'] > 85, job['classification']
+
+
+@each_way('a sleeper: Idle-heavy, a score near 0')
+def sleeper(t, config):
+    with Load(t, [sys.executable, '-c', SLEEP]) as load:
+        job = one(t, load, config)
+    assert job['classification']['type'].startswith('Idle-heavy'), job['classification']
+    assert job['classification']['efficiency_score'] < 5, job['classification']
+    times = job['thread_seconds']
+    assert times['sleep'] > times['cpu'], times
+    assert times['sleep'] + times['runqueue'] > 0.9 * job['duration_seconds'], times
+    check_wall(job, 1)
+
+
+@each_way('threads that fight for a lock: Lock-bound')
+def locks(t, config):
+    with Load(t, [sys.executable, '-c', LOCKS]) as load:
+        job = one(t, load, config)
+    assert job['classification']['type'] == 'Lock-bound', job['classification']
+    check_wall(job, 9)
+
+
+@each_way('a server and its client on loopback: Network-bound')
+def network(t, config):
+    with Load(t, [sys.executable, '-c', NET]) as load:
+        job = one(t, load, config)
+    assert job['classification']['type'] == 'Network-bound', job['classification']
+    assert len(job['pids']) == 2, job['pids']
+    sent = job['metrics']['network_bytes_sent']
+    assert sent is None if config == OFF else sent > 10000, sent
+    check_wall(job, 2)
+
+
+@each_way('direct writes to a disk: time at the disk, bytes counted')
+def disk(t, config):
+    if subprocess.run(['dd', 'if=/dev/zero', f'of={t.path("probe")}', 'bs=64k', 'count=1', 'oflag=direct'],
+                      capture_output=True).returncode != 0:  # fmt: skip
+        raise Skip('this file system takes no O_DIRECT')
+    loop = f'while :; do dd if=/dev/zero of={t.path("data")} bs=64k count=2000 oflag=direct; done'
+    with Load(t, ['sh', '-c', loop]) as load:
+        job = one(t, load, config)
+    times = job['thread_seconds']
+    assert times['disk'] > 0, times
+    # A process that is new has not been found waiting yet: without probes that time is "other".
+    others = ['network', 'lock', 'gpu', 'sleep'] + ['other'] * (config != OFF)
+    assert times['disk'] > max(times[k] for k in others), times
+    assert job['metrics']['write_bytes'] >= 65536, job['metrics']
+    assert times['pipe'] > 0.5 * job['duration_seconds'], 'the shell waits for its child'
+
+
+@case('processes that come and go between two looks are counted (probes)')
+def short_lived(t):
+    with Load(t, ['sh', '-c', 'while :; do /bin/true; done']) as load:
+        job = one(t, load, '{}\n')
+    assert job['metrics']['monitored_pids'] > 20, job['metrics']['monitored_pids']
+    assert job['syscall_breakdown'].get('execve', 0) > 20, job['syscall_breakdown']
+
+
+@case('the report ends with the job', needs=None)
+def ends(t):
+    proc = subprocess.Popen(['sleep', '1.5'], start_new_session=True)
+    out = json.loads(gpuscope('job', '-p', str(proc.pid), '-d', '60', '--format', 'json').stdout)
+    proc.wait()
+    assert out['jobs'][0]['ended'] is True
+    assert out['jobs'][0]['duration_seconds'] < 30
+
+
+@case('JSON, CSV, YAML and table by suffix; other suffixes are refused', needs=None)
+def formats(t):
+    with Load(t, ['sleep', '60']) as load:
+        for suffix in ('json', 'csv', 'yaml', 'txt'):
+            gpuscope('job', '-p', str(load.pid), '-d', '0.3', '-o', t.path(f'r.{suffix}'))
+        json.load(open(t.path('r.json'), encoding='utf-8'))
+        rows = list(csv.DictReader(io.StringIO(open(t.path('r.csv'), encoding='utf-8', newline='').read())))
+        assert rows[0]['job_id'] == f'tree of {load.pid}' and rows[0]['classification'], rows
+        try:
+            import yaml
+        except ImportError:
+            raise Skip('no yaml module')
+        tree = yaml.safe_load(open(t.path('r.yaml'), encoding='utf-8'))
+        assert tree['jobs'][0]['pids'] == [load.pid]
+        assert 'efficiency' in open(t.path('r.txt'), encoding='utf-8').read()
+        bad = gpuscope('job', '-p', str(load.pid), '-d', '0.3', '-o', t.path('r.pdf'), expect=2)
+        assert 'suffix' in bad.stderr, bad.stderr
+        full = gpuscope('job', '-p', str(load.pid), '-d', '0.3', '--format', 'csv', '-o', '/dev/full', expect=1)
+        assert 'No space left' in full.stderr, full.stderr
+
+
+@case('a rule of the configuration names the class', needs=None)
+def custom_rule(t):
+    with Load(t, ['sleep', '60']) as load:
+        job = report(t, load, 'classification:\n  custom_rules:\n    - name: "small"\n'
+                     '      condition: "memory_usage < 80 && cores >= 1"\n', seconds='0.5')['jobs'][0]  # fmt: skip
+    assert job['classification']['type'] == 'small', job['classification']
+    assert job['classification']['evidence'][0].startswith('rule: memory_usage < 80'), job['classification']
+
+
+@case('--filter leaves out what was not asked for, and says so', needs=None)
+def filtered(t):
+    with Load(t, ['sleep', '60']) as load:
+        whole = report(t, load, '{}\n', '-f', 'io', seconds='0.5')
+    assert whole['jobs'][0]['metrics']['cpu_percent'] is None
+    assert whole['jobs'][0]['metrics']['read_bytes'] is not None
+    assert 'not asked for' in whole['monitoring_session']['sources']['time']
+
+
+@case('the live table', needs=None)
+def live(t):
+    with Load(t, ['sleep', '60']) as load:
+        out = gpuscope('job', '-p', str(load.pid), '-r', '-d', '2.5').stdout
+    assert out.count('Classification') >= 2, out
+    assert f'tree of {load.pid}' in out or 'tree' in out, out
+
+
+@case('what is not there is told', needs=None)
+def nothing(t):
+    assert 'no process of job 999999' in gpuscope('job', '-j', '999999', '-d', '1', expect=1).stderr
+    assert 'no user' in gpuscope('job', '-u', 'no-such-user-here', expect=2).stderr
+    assert 'no process' in gpuscope('job', '-p', '4194304', '-d', '1', expect=1).stderr
+    assert 'one of --job-id' in gpuscope('job', '-p', '1', '-u', 'root', expect=2).stderr
+    assert 'not "cpu"' in gpuscope('job', '-f', 'cpu', expect=2).stderr
+    assert 'cannot read the configuration' in gpuscope('job', '-c', t.path('none'), expect=1).stderr
+
+
+@case('a job is found by the environment that Slurm sets', needs=None)
+def by_environment(t):
+    env = {**os.environ, 'SLURM_JOB_ID': '987654', 'SLURM_JOB_NAME': 'a,b|c'}
+    proc = subprocess.Popen(['sleep', '60'], start_new_session=True, env=env)
+    try:
+        time.sleep(0.3)
+        whole = json.loads(gpuscope('job', '-j', '987654,1', '-d', '0.5', '--format', 'json').stdout)
+    finally:
+        proc.kill()
+        proc.wait()
+    assert whole['jobs'][0]['job_id'] == '987654', whole['jobs'][0]['job_id']
+    assert proc.pid in whole['jobs'][0]['pids'], whole['jobs'][0]['pids']
+
+
+@case('reports are compared: ours and those of ebpf-hpc-monitor', needs=None)
+def compare(t):
+    old = {'monitoring_session': {'start_time': '2024-01-15T10:30:00Z', 'duration_seconds': 300},
+           'jobs': [{'job_id': '1', 'user': 'u', 'job_name': 'n', 'duration_seconds': 300,
+                     'metrics': {'cpu_percent': 87.3, 'io_percent': 8.2}, 'classification': 'CPU-bound'}]}  # fmt: skip
+    json.dump(old, open(t.path('old.json'), 'w', encoding='utf-8'))
+    with Load(t, ['sleep', '60']) as load:
+        gpuscope('job', '-p', str(load.pid), '-d', '0.5', '-o', t.path('new.json'))
+    files = [t.path('old.json'), t.path('new.json')]
+    whole = json.loads(gpuscope('report', '--compare', '--format', 'json', *files).stdout)
+    assert whole['summary']['total_jobs'] == 2
+    assert whole['jobs'][0]['cpu_percent'] == 87.3 and whole['jobs'][0]['efficiency_score'] is None
+    assert 'median' in gpuscope('report', '--compare', *files).stdout
+    gpuscope('report', '--compare', '-o', t.path('c.html'), *files)
+    page = open(t.path('c.html'), encoding='utf-8').read()
+    assert '<svg' in page and 'src=' not in page and 'href=' not in page
+    assert 'one file at a time' in gpuscope('report', *files, expect=2).stderr
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+"""What the kernel does for processes, counted by the work probes, against programs of which it is
+known (tests/work/load.c) and against strace.
+
+usage: work.py WORK_WATCH WORK_FOLDER [CASE...]
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import harness
+from harness import Skip, case
+
+
+def watch(t, *options, load=(), command=None, status=0, seconds=50):
+    """The rows of one run."""
+    words = [harness.gpuscope, *options, *(command or ([program(), *map(str, load)] if load else []))]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL)
+    t.equal(f'exit status ({done.stderr[-300:]})', done.returncode, status)
+    found = json.loads(done.stdout)
+    t.equal('losses', found['losses'], [0, 0, 0, 0, 0])
+    return found
+
+
+def program():
+    return os.path.join(harness.fake, 'work_load')
+
+
+def only(t, found):
+    t.equal('rows', len(found['rows']), 1)
+    return found['rows'][0]
+
+
+def near(t, what, got, wanted, share):
+    t.true(what, abs(got - wanted) <= share * wanted, f'{got}, not {wanted} within {share:.0%}')
+
+
+def most(t, row, state, share=0.9):
+    total = row['wall_ns']
+    t.true(f'most time in {state}', row['time'][state] >= share * total, row['time'])
+
+
+def calls_of(row, name):
+    return tuple(row['calls'].get(name, {}).get(k, 0) for k in ('calls', 'errors'))
+
+
+@case('system calls: counts and errors are exact')
+def exact_calls(t):
+    for options in ((), ('-T',), ('-f', 'syscall')):
+        row = only(t, watch(t, *options, load=('calls', 1000)))
+        t.equal(f'getppid {options}', calls_of(row, 'getppid'), (1000, 0))
+        t.equal(f'open {options}', calls_of(row, 'open'), (500, 500))
+        if options != ('-T',):
+            t.equal('histogram', row['calls']['getppid']['in_hist'], 1000)
+            t.true('time', row['calls']['open']['total_ns'] > 500 * 50, row['calls']['open'])
+        # Families that are not asked for count nothing.
+        t.equal(f'bytes {options}', row['io']['device']['read_bytes'], 0 if '-f' in options else 25000)
+
+
+@case('system calls: the same as strace counts')
+def as_strace(t):
+    if not shutil.which('strace'):
+        raise Skip('strace is not installed')
+    out = t.path('strace')
+    subprocess.run(['strace', '-f', '-c', '-o', out, program(), 'tree', '4'], check=True)
+    wanted = {}
+    for line in harness.read_text(out).splitlines():
+        match = re.match(r'\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(\d+)?\s*(\w+)$', line)
+        if match and match[3] != 'total':
+            wanted[match[3]] = (int(match[1]), int(match[2] or 0))
+    t.true('strace counted', len(wanted) > 8, wanted)
+    got = {}
+    for row in watch(t, load=('tree', 4))['rows']:
+        for name, call in row['calls'].items():
+            before = got.get(name, (0, 0))
+            got[name] = (before[0] + call['calls'], before[1] + call['errors'])
+    # Before it becomes the command, the child waits in one read.
+    got['read'] = (got['read'][0] - 1, got['read'][1])
+    # Whether a lock is met taken is chance, and execve is tried along PATH by nobody here.
+    for name in set(wanted) | set(got):
+        if name not in ('futex', 'exit', 'exit_group', 'brk', 'madvise', 'mprotect'):
+            t.equal(name, got.get(name), wanted.get(name))
+
+
+@case('system calls of the 32-bit door')
+def compat(t):
+    if subprocess.run([program(), 'int80', '1'], check=False).returncode:
+        raise Skip('this kernel has no 32-bit system calls')
+    row = only(t, watch(t, load=('int80', 300)))
+    t.equal('getppid', calls_of(row, 'getppid (32-bit)'), (300, 0))
+    t.equal('none of the other table', calls_of(row, 'getppid'), (0, 0))
+
+
+SMALL = '''
+void _start(void)
+{
+    char c[7];
+    int r, i;
+    for (i = 0; i < 50; i++)
+        __asm__ volatile("int $0x80" : "=a"(r) : "a"(3), "b"(0), "c"(c), "d"(7) : "memory");
+    __asm__ volatile("int $0x80" : "=a"(r) : "a"(1), "b"(0));
+}
+'''
+
+
+@case('a 32-bit program: its calls and the bytes they return')
+def small_program(t):
+    with open(t.path('small.c'), 'w', encoding='ascii') as f:
+        f.write(SMALL)
+    if not shutil.which('gcc') or subprocess.run(['gcc', '-m32', '-O1', '-nostdlib', '-static', '-fno-pic', '-o', t.path('small'),
+                       t.path('small.c')], capture_output=True, check=False).returncode:  # fmt: skip
+        raise Skip('gcc -m32 makes no programs here')
+    try:
+        subprocess.run([t.path('small')], check=True, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        raise Skip('32-bit programs do not run here') from None
+    with open('/dev/zero', 'rb') as zero:
+        done = subprocess.run([harness.gpuscope, t.path('small')], capture_output=True, text=True, stdin=zero, check=True)
+    row = only(t, json.loads(done.stdout))
+    t.equal('read', calls_of(row, 'read (32-bit)'), (50, 0))
+    t.equal('bytes', row['io']['device']['read_bytes'], 350)
+
+
+@case('operations of io_uring')
+def uring(t):
+    if subprocess.run([program(), 'uring', '1'], check=False).returncode:
+        raise Skip('io_uring is not allowed here')
+    found = watch(t, load=('uring', 100))
+    if any('io_uring' in m for m in found['missing']):
+        raise Skip(found['missing'])
+    row = only(t, found)
+    t.equal('NOP', calls_of(row, 'io_uring:NOP'), (100, 0))
+    t.equal('WRITE', calls_of(row, 'io_uring:WRITE'), (50, 0))
+    t.equal('enter', calls_of(row, 'io_uring_enter'), (150, 0))
+    written = sum(row['io'][k]['write_bytes'] for k in ('file', 'tmpfs', 'netfile'))
+    t.equal('bytes written', written, 5000)
+
+
+@case('a thread that computes is on a processor or waits for one')
+def burner(t):
+    row = only(t, watch(t, load=('burn', 1)))
+    near(t, 'wall', row['wall_ns'], 1e9, 0.05)
+    t.true('cpu and run queue', row['time']['cpu'] + row['time']['runqueue'] > 0.98 * row['wall_ns'], row['time'])
+
+
+@case('time on a processor is what the kernel says')
+def as_rusage(t):
+    begin = time.monotonic_ns()
+    before = os.times()
+    row = only(t, watch(t, load=('burn', 1)))
+    after = os.times()
+    # The watcher's own time is in there too: it does little beside a second of computing.
+    used = (after.children_user - before.children_user + after.children_system - before.children_system) * 1e9
+    t.true('cpu', row['time']['cpu'] <= time.monotonic_ns() - begin and row['time']['cpu'] > 0.5 * used, (row['time'], used))
+
+
+@case('a sleeper sleeps, by any call')
+def sleeper(t):
+    row = only(t, watch(t, load=('nap', 0.9)))
+    most(t, row, 'sleep', 0.95)
+    t.equal('voluntary switches', row['voluntary'], 3)
+
+
+@case('a pipe ping-pong: switches, and waits for the pipe')
+def pingpong(t):
+    rows = watch(t, load=('pingpong', 2000))['rows']
+    t.equal('processes', len(rows), 2)
+    for row in rows:
+        t.equal('bytes', row['io']['pipe']['write_bytes'], 2000)
+        t.equal('reads', row['io']['pipe']['read_bytes'], 2001 if row['calls'].get('execve') else 2000)
+        for state in ('disk', 'network', 'gpu', 'sleep'):
+            t.true(f'no {state}', row['time'][state] < 0.02 * row['wall_ns'], row['time'])
+        t.true('switches', row['voluntary'] + row['forced'] >= 1000, row)
+
+
+@case('a thread that waits for a mutex waits for a lock')
+def lock(t):
+    row = only(t, watch(t, load=('lock', 0.5)))
+    near(t, 'lock', row['time']['lock'], 0.5e9, 0.05)
+    near(t, 'sleep', row['time']['sleep'], 0.5e9, 0.05)
+    t.equal('threads', (row['started'], row['ended']), (2, 2))
+
+
+@case('polling a device that is told to be a GPU is waiting for the GPU')
+def gpu(t):
+    row = only(t, watch(t, '-m', '136', load=('tty', 0.4)))
+    most(t, row, 'gpu')
+    row = only(t, watch(t, '-m', '195', load=('tty', 0.4)))
+    most(t, row, 'pipe')
+
+
+@case('reading past the page cache: device, bytes, time', timeout=120)
+def direct(t):
+    path = os.path.join(os.getcwd(), f'direct{os.getpid()}')
+    try:
+        with open(path, 'wb') as f:
+            f.write(os.urandom(4 << 20) * 16)
+            os.fsync(f.fileno())
+        if subprocess.run([program(), 'direct', path], check=False).returncode:
+            raise Skip('this file system reads nothing past the page cache')
+        row = only(t, watch(t, load=('direct', path)))
+        if not row['disks']:
+            raise Skip('the file is on no block device')
+        # What loading the program reads comes on top when its pages are cold.
+        t.true('bytes', 64 << 20 <= row['disk_read_bytes'] <= 66 << 20, row['disk_read_bytes'])
+        t.equal('the device has them', sum(d['read_bytes'] for d in row['disks']), row['disk_read_bytes'])
+        t.true('device named', all(d['name'] for d in row['disks']), row['disks'])
+        t.true('waits for the disk', row['time']['disk'] > 0, row['time'])
+        t.true('time at the device', row['disk_ns'] > 0, row['disk_ns'])
+        t.equal('returned', row['io']['file']['read_bytes'] >= 64 << 20, True)
+        # The second reading of a file just read comes from memory.
+        row = only(t, watch(t, load=('cached', path)))
+        t.true('page cache', row['cached_bytes'] >= 64 << 20, (row['cached_bytes'], row['disk_read_bytes']))
+        t.true('mount', any(m['path'] and m['io']['read_bytes'] >= 128 << 20 for m in row['mounts']), row['mounts'])
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+
+
+@case('a connection over loopback: bytes, peers, who waits')
+def tcp(t):
+    rows = watch(t, load=('tcp', 200))['rows']
+    t.equal('processes', len(rows), 2)
+    client, server = sorted(rows, key=lambda r: r['accepts'])
+    t.equal('client', (client['received'], client['sent'], client['connects'], client['accepts']), (200000, 1, 1, 0))
+    t.equal('server', (server['received'], server['sent'], server['connects'], server['accepts']), (0, 200000, 0, 1))
+    most(t, client, 'network', 0.8)
+    t.equal('peers', [len(r['peers']) for r in (client, server)], [1, 1])
+    peer = client['peers'][0]
+    t.equal('address', (peer['family'], peer['addr'], peer['connects']), (2, '7f000001', 1))
+    t.true('port', peer['port'] > 1024 and server['peers'][0]['port'] == 0, peer)
+    t.true('latency', peer['connect_ns'] > 0 and server['peers'][0]['rtt_count'] == 200, rows)
+    row = only(t, watch(t, load=('refused',)))
+    t.equal('refused', (row['connects'], [p['failed'] for p in row['peers']]), (0, [1]))
+
+
+@case('children and threads that have ended are counted; strangers are not')
+def tree(t):
+    stranger = subprocess.Popen([program(), 'rate', '1000', '3'], stdout=subprocess.DEVNULL)
+    found = watch(t, load=('tree', 10))
+    t.equal('rows', len(found['rows']), 11)
+    t.equal('getppid', sum(calls_of(r, 'getppid')[0] for r in found['rows']), 200)
+    t.equal('threads', (sum(r['started'] for r in found['rows']), sum(r['ended'] for r in found['rows'])), (31, 31))
+    t.true('no stranger', stranger.pid not in [r['pid'] for r in found['rows']])
+    row = only(t, watch(t, '-n', load=('tree', 10)))
+    t.equal('not followed', calls_of(row, 'getppid')[0], 0)
+    stranger.kill()
+    stranger.wait()
+
+
+@case('time sums to wall time within 1 %: alive, ended, found running', timeout=90)
+def sums(t):
+    begin = time.monotonic_ns()
+    loads = [['burn', '30'], ['nap', '90'], ['lock', '30'], ['tty', '30'], ['rate', '0', '30']]
+    children = [subprocess.Popen([program(), *w], stdout=subprocess.DEVNULL) for w in loads]
+    time.sleep(0.5)
+    try:
+        found = watch(t, *[w for c in children for w in ('-p', str(c.pid))], '-s', '2')
+    finally:
+        for c in children:
+            c.kill()
+            c.wait()
+    t.equal('rows', len(found['rows']), len(loads))
+    threads = {c.pid: 2 if w[0] == 'lock' else 1 for c, w in zip(children, loads)}
+    for row in found['rows']:
+        near(t, f'{row["pid"]}', row['wall_ns'], threads[row['pid']] * found['elapsed_ns'], 0.01)
+        t.equal('alive', row['threads'], threads[row['pid']])
+    by_pid = {r['pid']: r for r in found['rows']}
+    most(t, by_pid[children[1].pid], 'sleep')
+    # poll's array is not read in a process that slept before: what it waits for is not known.
+    near(t, 'a mutex met taken', by_pid[children[2].pid]['time']['lock'], found['elapsed_ns'], 0.02)
+    t.note(f'{(time.monotonic_ns() - begin) / 1e9:.1f} s')
+
+
+@case('a process that moves into a followed cgroup is followed, added up by cgroup')
+def cgroup(t):
+    mounts = [x.split()[1] for x in harness.read_text('/proc/mounts').splitlines() if x.split()[2] == 'cgroup2']
+    if not mounts:
+        raise Skip('no cgroup2 hierarchy is mounted')
+    folder = os.path.join(mounts[0], f'gpuscope_work_{os.getpid()}')
+    try:
+        os.mkdir(folder)
+    except OSError as e:
+        raise Skip(f'no cgroup can be made: {e}') from None
+    ino = os.stat(folder).st_ino
+    try:
+        script = f'sleep 0.2; echo $$ > {folder}/cgroup.procs; exec {program()} calls 400'
+        row = only(t, watch(t, '-g', '-c', str(ino), '-s', '1', command=['sh', '-c', script]))
+        t.equal('id', row['id'], ino)
+        t.equal('getppid of who moved in', calls_of(row, 'getppid'), (400, 0))
+        # Who is in there when following begins, and what it starts.
+        go = t.path('go')
+        script = f'echo $$ > {folder}/cgroup.procs; while ! [ -e {go} ]; do sleep 0.01; done; ' + f'{program()} calls 100; ' * 3
+        inside = subprocess.Popen(['sh', '-c', script])
+        harness.wait_until(lambda: str(inside.pid) in harness.read_text(f'{folder}/cgroup.procs').split(), 10, 'move')
+        row = only(t, watch(t, '-g', '-c', str(ino), '-s', '1', command=['touch', go]))
+        inside.wait()
+        t.equal('getppid of three programs', calls_of(row, 'getppid')[0], 300)
+        t.true('several processes are one row', row['started'] >= 4, row['started'])
+    finally:
+        for pid in harness.read_text(f'{folder}/cgroup.procs').split():
+            os.kill(int(pid), 9)
+        harness.wait_until(lambda: not harness.read_text(f'{folder}/cgroup.procs'), 10, 'an empty cgroup')
+        os.rmdir(folder)
+
+
+@case('room for few processes: what did not fit is told; giving back makes room')
+def full(t):
+    words = [harness.gpuscope, '-k', '4', program(), 'tree', '40']
+    done = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    t.true('loss told', done['losses'][0] > 0, done['losses'])
+    slow = ['sh', '-c', f'for i in $(seq 40); do {program()} calls 10; sleep 0.03; done']
+    done = subprocess.run([harness.gpuscope, '-k', '4', '-r', '120', *slow], capture_output=True, text=True, check=True)
+    t.match('given back', r'forgot [1-9]\d', done.stderr)
+    t.equal('nothing lost', json.loads(done.stdout)['losses'][:2], [0, 0])
+
+
+@case('a family that does not exist, a user without the right to')
+def errors(t):
+    done = subprocess.run([harness.gpuscope, '-f', 'cpu', 'true'], capture_output=True, text=True, check=False)
+    t.equal('status', done.returncode, 2)
+    t.match('words', r'no such family of probes: "cpu" \(all, syscall', done.stderr)
+    done = subprocess.run(['setpriv', '--reuid=65534', '--clear-groups', harness.gpuscope, 'true'], capture_output=True, text=True, check=False)
+    if done.returncode == 127 or 'Permission denied' in done.stderr and 'kernel' not in done.stderr:
+        raise Skip('the program cannot be run as another user here')
+    t.equal('status without rights', done.returncode, 3)
+    t.match('words', r'CAP_BPF', done.stderr)
+
+
+def main():
+    harness.tracing_works = lambda: None if os.geteuid() == 0 else 'not root'
+    harness.main()
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,297 @@
+/* Figures of what a job used, and the shapes of its report. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "job/report.h"
+
+#define S 1000000000ull
+
+static uint32_t all_but_syscalls(void)
+{
+	return ((1u << GS_JOB_KNOWS_COUNT) - 1) & ~(1u << GS_JOB_KNOWS_SYSCALLS);
+}
+
+/* Ten seconds on four processors: 20 s of 40 on CPU, 10 s waiting for one. */
+static struct gs_job_usage example(void)
+{
+	struct gs_job_usage u = {
+		.elapsed_ns = 10 * S,
+		.cores = 4,
+		.known = all_but_syscalls(),
+		.memory_peak_bytes = 6 << 20,
+		.memory_limit_bytes = 8 << 20,
+		.machine_bytes = 100 << 20,
+		.n_gpus = 0,
+		.gpus_idle = NAN,
+		.gpu_ratio = NAN,
+		.gpu_memory_ratio = NAN,
+		.sm_ratio = NAN,
+		.tensor_ratio = NAN,
+		.dram_ratio = NAN,
+		.launches = NAN,
+		.nccl_ratio = NAN,
+		.imbalance_ratio = NAN,
+		.run_s = 100,
+		.limit_s = 400,
+	};
+
+	u.work.time_ns[GS_TIME_CPU] = 20 * S;
+	u.work.time_ns[GS_TIME_RUNQUEUE] = 10 * S;
+	u.work.time_ns[GS_TIME_DISK] = 6 * S;
+	u.work.time_ns[GS_TIME_SLEEP] = 4 * S;
+	u.work.time_ns[GS_TIME_PIPE] = 60 * S;
+	u.work.switches_voluntary = 300;
+	u.work.switches_forced = 100;
+	u.work.io[GS_IO_FILE] = (struct gs_work_io_count){.reads = 10, .read_bytes = 1000};
+	u.work.io[GS_IO_TMPFS] = (struct gs_work_io_count){.writes = 10, .write_bytes = 3000};
+	u.work.io[GS_IO_PIPE] = (struct gs_work_io_count){.reads = 99, .read_bytes = 99999};
+	u.work.faults_major = 50;
+	return u;
+}
+
+static void figures_are_normalised(void **state)
+{
+	struct gs_job_usage u = example();
+	struct gs_figures f;
+
+	(void)state;
+	gs_job_figures_of(&u, &f);
+	assert_true(f.v[GS_FIGURE_CPU] == 50);
+	assert_true(f.v[GS_FIGURE_WAIT] == 25); /* neither on a processor nor waiting for one */
+	assert_true(fabs(f.v[GS_FIGURE_RUNQUEUE] - 100.0 / 3) < 1e-9);
+	assert_true(f.v[GS_FIGURE_IO] == 15); /* of 40 s: a waiting shell's 60 do not count */
+	assert_true(f.v[GS_FIGURE_SLEEP] == 10);
+	assert_true(f.v[GS_FIGURE_LOCK] == 0);
+	assert_true(f.v[GS_FIGURE_SWITCHES] == 10);
+	assert_true(f.v[GS_FIGURE_FORCED] == 2.5);
+	assert_true(f.v[GS_FIGURE_READ_BPS] == 100);
+	assert_true(f.v[GS_FIGURE_WRITE_BPS] == 300);
+	assert_true(f.v[GS_FIGURE_IO_SIZE] == 200);
+	assert_true(f.v[GS_FIGURE_MEMORY] == 75);
+	assert_true(f.v[GS_FIGURE_FAULTS_MAJOR] == 5);
+	assert_true(f.v[GS_FIGURE_TIME_LIMIT] == 25);
+	assert_true(isnan(f.v[GS_FIGURE_SYSCALLS]));
+	assert_true(isnan(f.v[GS_FIGURE_GPU]));
+}
+
+static void what_is_not_known_is_no_figure(void **state)
+{
+	struct gs_job_usage u = example();
+	struct gs_figures f;
+
+	(void)state;
+	u.known &= ~(1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_IO |
+		     1u << GS_JOB_KNOWS_SWITCHES);
+	gs_job_figures_of(&u, &f);
+	assert_true(f.v[GS_FIGURE_CPU] == 50);
+	assert_true(isnan(f.v[GS_FIGURE_IO]));
+	assert_true(isnan(f.v[GS_FIGURE_MEMORY]));
+	assert_true(isnan(f.v[GS_FIGURE_READ_BPS]));
+	assert_true(isnan(f.v[GS_FIGURE_SWITCHES]));
+	u.known = 0;
+	gs_job_figures_of(&u, &f);
+	assert_true(isnan(f.v[GS_FIGURE_CPU]));
+	/* No interval: no rates, and no division by nothing. */
+	u = example();
+	u.elapsed_ns = 0;
+	gs_job_figures_of(&u, &f);
+	assert_true(isnan(f.v[GS_FIGURE_CPU]));
+	assert_true(isnan(f.v[GS_FIGURE_SWITCHES]));
+}
+
+static void without_a_limit_memory_is_of_the_machine(void **state)
+{
+	struct gs_job_usage u = example();
+	struct gs_figures f;
+
+	(void)state;
+	u.memory_limit_bytes = -1;
+	gs_job_figures_of(&u, &f);
+	assert_true(f.v[GS_FIGURE_MEMORY] == 6);
+	assert_true(isnan(f.v[GS_FIGURE_MEMORY_ALLOCATED]));
+}
+
+static char *written(enum gs_job_format format, struct gs_job_report *job)
+{
+	struct gs_job_session s = {.start_wall_ns = 1705314600 * (int64_t)S,
+				   .end_wall_ns = 1705314610 * (int64_t)S,
+				   .elapsed_ns = 10 * S,
+				   .host = "node7",
+				   .kernel = "6.1.0",
+				   .n_cpus = 8,
+				   .memory_bytes = 1ll << 30,
+				   .filter = "all",
+				   .jobs = job,
+				   .n_jobs = 1};
+	struct gs_job_style style = {
+		.format = format, .syscalls = true, .advice = true, .precision = 2};
+	struct gs_rules *rules = gs_rules_new();
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	assert_non_null(out);
+	assert_non_null(rules);
+	snprintf(s.source[GS_JOB_KNOWS_TIME], sizeof(s.source[0]), "a test");
+	gs_job_figures_of(&job->usage, &job->figures);
+	gs_verdict_of(rules, &job->figures, &job->verdict);
+	assert_int_equal(gs_job_report_write(out, &s, &style), 0);
+	fclose(out);
+	gs_rules_free(&rules);
+	return text;
+}
+
+static struct gs_job_report job_example(uint32_t pids[3], struct gs_job_call calls[2])
+{
+	struct gs_job_report job = {.usage = example(),
+				    .pids = pids,
+				    .n_pids = 3,
+				    .n_processes_seen = 3,
+				    .calls = calls,
+				    .n_calls = 2};
+
+	pids[0] = 1234;
+	pids[1] = 5678;
+	pids[2] = 9012;
+	calls[0] = (struct gs_job_call){"read", 1250, 3, 5000, 400};
+	calls[1] = (struct gs_job_call){"sendto", 45, 0, 900, 50};
+	job.usage.known |= 1u << GS_JOB_KNOWS_SYSCALLS;
+	job.usage.work.syscalls = 1295;
+	job.usage.work.syscall_ns = 5900;
+	snprintf(job.job.id, sizeof(job.job.id), "12345");
+	snprintf(job.job.user, sizeof(job.job.user), "researcher1");
+	snprintf(job.job.name, sizeof(job.job.name), "a \"name\", with comma");
+	snprintf(job.job.partition, sizeof(job.job.partition), "compute");
+	snprintf(job.job.nodes, sizeof(job.job.nodes), "node[01-02,05],gpu7");
+	return job;
+}
+
+static const json_t *at(const json_t *o, const char *key)
+{
+	const json_t *v = json_object_get(o, key);
+
+	if (!v)
+		fail_msg("no key %s", key);
+	return v;
+}
+
+/* Every key of the README's example, with the type that it has there. */
+static void the_documented_shape(void **state)
+{
+	uint32_t pids[3];
+	struct gs_job_call calls[2];
+	struct gs_job_report job = job_example(pids, calls);
+	char *text = written(GS_JOB_JSON, &job);
+	json_error_t why;
+	json_t *root = json_loads(text, 0, &why);
+	const json_t *s, *j, *m, *c;
+
+	(void)state;
+	if (!root)
+		fail_msg("%d: %s", why.line, why.text);
+	s = at(root, "monitoring_session");
+	assert_string_equal(json_string_value(at(s, "start_time")), "2024-01-15T10:30:00Z");
+	assert_string_equal(json_string_value(at(s, "end_time")), "2024-01-15T10:30:10Z");
+	assert_true(json_number_value(at(s, "duration_seconds")) == 10);
+	assert_int_equal(json_array_size(at(s, "monitored_pids")), 3);
+	j = json_array_get(at(root, "jobs"), 0);
+	assert_string_equal(json_string_value(at(j, "job_id")), "12345");
+	assert_string_equal(json_string_value(at(j, "job_name")), "a \"name\", with comma");
+	assert_int_equal(json_array_size(at(j, "nodes")), 2);
+	assert_string_equal(json_string_value(json_array_get(at(j, "nodes"), 0)), "node[01-02,05]");
+	m = at(j, "metrics");
+	assert_true(json_number_value(at(m, "cpu_percent")) == 50);
+	assert_int_equal(json_integer_value(at(m, "total_syscalls")), 1295);
+	assert_int_equal(json_integer_value(at(m, "io_syscalls")), 1250);
+	assert_int_equal(json_integer_value(at(m, "net_syscalls")), 45);
+	assert_int_equal(json_integer_value(at(m, "context_switches")), 400);
+	assert_int_equal(json_integer_value(at(m, "total_io_bytes")), 4000);
+	assert_int_equal(json_integer_value(at(m, "network_bytes_sent")), 0);
+	assert_int_equal(json_integer_value(at(m, "max_syscall_duration")), 400);
+	c = at(j, "classification");
+	assert_string_equal(json_string_value(at(c, "type")), "Balanced");
+	assert_true(json_is_number(at(c, "efficiency_score")));
+	assert_true(json_is_array(at(c, "recommendations")));
+	assert_int_equal(json_integer_value(at(at(j, "syscall_breakdown"), "read")), 1250);
+	assert_true(json_is_number(at(at(j, "performance_analysis"), "overall_efficiency")));
+	assert_int_equal(json_integer_value(at(at(root, "summary"), "total_jobs_monitored")), 1);
+	assert_string_equal(json_string_value(at(at(root, "summary"), "most_common_type")),
+			    "Balanced");
+	assert_int_equal(json_integer_value(at(at(root, "system_info"), "cpu_cores")), 8);
+	json_decref(root);
+	free(text);
+}
+
+static void unknown_is_null_and_an_empty_cell(void **state)
+{
+	uint32_t pids[3];
+	struct gs_job_call calls[2];
+	struct gs_job_report job = job_example(pids, calls);
+	char *text, *line;
+	json_t *root;
+	const json_t *j;
+
+	(void)state;
+	job.usage.known &= ~(1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_NET);
+	text = written(GS_JOB_JSON, &job);
+	root = json_loads(text, 0, NULL);
+	assert_non_null(root);
+	j = json_array_get(at(root, "jobs"), 0);
+	assert_true(json_is_null(at(at(j, "metrics"), "total_syscalls")));
+	assert_true(json_is_null(at(at(j, "metrics"), "send_bytes")));
+	assert_true(json_is_null(at(j, "syscall_breakdown")));
+	json_decref(root);
+	free(text);
+	text = written(GS_JOB_CSV, &job);
+	line = strstr(text, "\r\n");
+	assert_non_null(line);
+	assert_memory_equal(line + 2,
+			    "12345,researcher1,\"a \"\"name\"\", with comma\",compute,10,",
+			    strlen("12345,researcher1,\"a \"\"name\"\", with comma\",compute,10,"));
+	assert_non_null(strstr(line, ",,"));
+	free(text);
+}
+
+static void formats_by_name_and_suffix(void **state)
+{
+	enum gs_job_format f;
+
+	(void)state;
+	assert_int_equal(gs_job_format_of_path("a.b/x.JSON", &f), 0);
+	assert_int_equal(f, GS_JOB_JSON);
+	assert_int_equal(gs_job_format_of_path("x.yml", &f), 0);
+	assert_int_equal(f, GS_JOB_YAML);
+	assert_int_equal(gs_job_format_of_path("x.txt", &f), 0);
+	assert_int_equal(f, GS_JOB_TABLE);
+	assert_int_equal(gs_job_format_of_path("x.json/y", &f), -EINVAL);
+	assert_int_equal(gs_job_format_of_path("x.pdf", &f), -EINVAL);
+	assert_int_equal(gs_job_format_parse("csv", &f), 0);
+	assert_int_equal(f, GS_JOB_CSV);
+	assert_int_equal(gs_job_format_parse("", &f), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(figures_are_normalised),
+		cmocka_unit_test(what_is_not_known_is_no_figure),
+		cmocka_unit_test(without_a_limit_memory_is_of_the_machine),
+		cmocka_unit_test(the_documented_shape),
+		cmocka_unit_test(unknown_is_null_and_an_empty_cell),
+		cmocka_unit_test(formats_by_name_and_suffix),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/*
+ * Follows a command, processes or a cgroup with the work probes and prints what they counted as
+ * JSON: the front end that tests and the bench use.
+ *
+ * usage: work_watch [-f FAMILIES] [-g] [-n] [-a] [-T] [-p PID] [-c CGROUP_ID] [-s SECONDS]
+ *                   [-k MAX_KEYS] [-m GPU_MAJOR] [-r FORGET_TIMES] [-q] [COMMAND...]
+ *   -g by cgroup; -n do not follow children; -a all processes; -T count calls, do not time them;
+ *   -q no output but "ready" (the bench: until stdin ends); -r read and forget so often meanwhile
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "work/work.h"
+
+static void put_io(const struct gs_work_io_count *io)
+{
+	printf("{\"reads\":%llu,\"writes\":%llu,\"read_bytes\":%llu,\"write_bytes\":%llu,"
+	       "\"errors\":%llu,\"total_ns\":%llu}",
+	       io->reads, io->writes, io->read_bytes, io->write_bytes, io->errors, io->total_ns);
+}
+
+static void put_work(const struct gs_work *w)
+{
+	printf("\"time\":{");
+	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
+		printf("%s\"%s\":%llu", i ? "," : "", gs_work_time_name(i), w->time_ns[i]);
+	printf("},\"wall_ns\":%" PRIu64 ",\"io\":{", gs_work_wall_ns(w));
+	for (unsigned i = 0; i < GS_WORK_IO_KINDS; i++) {
+		printf("%s\"%s\":", i ? "," : "", gs_work_io_name(i));
+		put_io(&w->io[i]);
+	}
+	printf("},\"voluntary\":%llu,\"forced\":%llu,\"migrations\":%llu,\"started\":%llu,"
+	       "\"ended\":%llu,\"syscalls\":%llu,\"syscall_errors\":%llu,\"syscall_ns\":%llu,",
+	       w->switches_voluntary, w->switches_forced, w->migrations, w->threads_started,
+	       w->threads_ended, w->syscalls, w->syscall_errors, w->syscall_ns);
+	printf("\"disk_reads\":%llu,\"disk_writes\":%llu,\"disk_read_bytes\":%llu,"
+	       "\"disk_write_bytes\":%llu,\"disk_ns\":%llu,\"cached_bytes\":%" PRIu64 ",",
+	       w->disk_reads, w->disk_writes, w->disk_read_bytes, w->disk_write_bytes, w->disk_ns,
+	       gs_work_cached_bytes(w));
+	printf("\"sent\":%llu,\"received\":%llu,\"connects\":%llu,\"accepts\":%llu,"
+	       "\"retransmits\":%llu,\"minor\":%llu,\"major\":%llu,\"oom\":%llu",
+	       w->net_sent_bytes, w->net_received_bytes, w->net_connects, w->net_accepts,
+	       w->net_retransmits, w->faults_minor, w->faults_major, w->oom_kills);
+}
+
+static void put_calls(const struct gs_work_row *row)
+{
+	char name[64];
+
+	printf(",\"calls\":{");
+	for (size_t i = 0; i < row->n_calls; i++) {
+		const struct gs_work_syscall *c = &row->calls[i].call;
+		uint64_t in_hist = 0;
+
+		for (unsigned b = 0; b < GS_WORK_LOG2; b++)
+			in_hist += c->hist[b];
+		printf("%s\"%s\":{\"calls\":%llu,\"errors\":%llu,\"total_ns\":%llu,\"max_ns\":%llu,"
+		       "\"in_hist\":%" PRIu64 "}",
+		       i ? "," : "", gs_work_call_name(row->calls[i].id, name, sizeof(name)),
+		       c->calls, c->errors, c->total_ns, c->max_ns, in_hist);
+	}
+	printf("}");
+}
+
+static void put_tables(const struct gs_work_row *row)
+{
+	printf(",\"disks\":[");
+	for (size_t i = 0; i < row->n_disks; i++) {
+		const struct gs_work_disk_row *d = &row->disks[i];
+
+		printf("%s{\"name\":\"%s\",\"major\":%u,\"minor\":%u,\"reads\":%llu,\"read_bytes\":"
+		       "%"
+		       "llu,\"writes\":%llu,\"write_bytes\":%llu,\"total_ns\":%llu}",
+		       i ? "," : "", d->name, d->major, d->minor, d->disk.reads, d->disk.read_bytes,
+		       d->disk.writes, d->disk.write_bytes, d->disk.total_ns);
+	}
+	printf("],\"mounts\":[");
+	for (size_t i = 0; i < row->n_mounts; i++) {
+		printf("%s{\"path\":\"%s\",\"type\":\"%s\",\"kind\":\"%s\",\"io\":", i ? "," : "",
+		       row->mounts[i].path, row->mounts[i].type,
+		       gs_work_io_name(row->mounts[i].kind));
+		put_io(&row->mounts[i].io);
+		printf("}");
+	}
+	printf("],\"peers\":[");
+	for (size_t i = 0; i < row->n_peers; i++) {
+		const struct gs_work_peer_row *r = &row->peers[i];
+		const struct gs_work_peer *p = &r->peer;
+
+		printf("%s{\"family\":%u,\"port\":%u,\"addr\":\"", i ? "," : "", r->family,
+		       r->port);
+		for (unsigned b = 0; b < (r->family == 2 ? 4 : 16); b++)
+			printf("%02x", r->addr[b]);
+		printf("\",\"sent\":%llu,\"received\":%llu,\"connects\":%llu,\"accepts\":%llu,"
+		       "\"failed\":%llu,\"retransmits\":%llu,\"connect_ns\":%llu,\"rtt_ns\":%llu,"
+		       "\"rtt_count\":%llu}",
+		       p->sent_bytes, p->received_bytes, p->connects, p->accepts,
+		       p->failed_connects, p->retransmits, p->connect_ns, p->rtt_ns, p->rtt_count);
+	}
+	printf("]");
+}
+
+static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p, uint64_t from_ns)
+{
+	printf("{\"elapsed_ns\":%" PRIu64 ",\"missing\":[", s->mono_ns - from_ns);
+	for (size_t i = 0; gs_work_probe_missing(p, i); i++)
+		printf("%s\"%s\"", i ? "," : "", gs_work_probe_missing(p, i));
+	printf("],\"losses\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+	       "],\"rows\":[",
+	       s->losses.keys_full, s->losses.cells_full, s->losses.threads, s->losses.requests,
+	       s->losses.torn);
+	for (size_t i = 0; i < s->n_rows; i++) {
+		const struct gs_work_row *r = &s->rows[i];
+
+		printf("%s{\"id\":%" PRIu64
+		       ",\"pid\":%u,\"parent\":%u,\"uid\":%u,\"cgroup\":%" PRIu64
+		       ",\"comm\":\"%s\",\"threads\":%u,",
+		       i ? "," : "", r->id, r->pid, r->parent_pid, r->uid, r->cgroup, r->comm,
+		       r->n_threads);
+		put_work(&r->work);
+		put_calls(r);
+		put_tables(r);
+		printf("}");
+	}
+	printf("]}\n");
+}
+
+/* A child that waits on *ret_go before it becomes the command. */
+static pid_t start(char **argv, int *ret_go)
+{
+	int go[2];
+	pid_t pid;
+	char c;
+
+	if (pipe(go) < 0)
+		return -1;
+	pid = fork();
+	if (pid == 0) {
+		close(go[1]);
+		if (read(go[0], &c, 1) == 1)
+			execvp(argv[0], argv);
+		_exit(127);
+	}
+	close(go[0]);
+	*ret_go = go[1];
+	return pid;
+}
+
+static int fail(int r, const struct gs_err *err)
+{
+	fprintf(stderr, "work_watch: %s\n", gs_err_text(err, r));
+	return r == -EPERM || r == -ENOTSUP ? 3 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	struct gs_work_options o = {.size = sizeof(o)};
+	uint32_t pids[64], major;
+	uint64_t cgroup, from_ns;
+	struct gs_work_snapshot *s;
+	struct gs_work_probe *p;
+	struct gs_err err = {""};
+	double seconds = 0;
+	long forget = 0;
+	bool quiet = false;
+	pid_t child = -1;
+	size_t gone = 0;
+	int opt, r, go = -1, status;
+
+	o.pids = pids;
+	while ((opt = getopt(argc, argv, "+f:gnaTp:c:s:k:m:r:q")) != -1) {
+		if (opt == 'f' && gs_work_families_parse(optarg, &o.families, &err) < 0)
+			return fail(-EINVAL, &err) + 1;
+		if (opt == 'g')
+			o.by_cgroup = true;
+		if (opt == 'n')
+			o.no_follow = true;
+		if (opt == 'a')
+			o.all = true;
+		if (opt == 'T')
+			o.no_call_times = true;
+		if (opt == 'q')
+			quiet = true;
+		if (opt == 'p' && o.n_pids < 63)
+			pids[o.n_pids++] = (uint32_t)atol(optarg);
+		if (opt == 'c') {
+			cgroup = strtoull(optarg, NULL, 10);
+			o.cgroups = &cgroup;
+			o.n_cgroups = 1;
+		}
+		if (opt == 's')
+			seconds = atof(optarg);
+		if (opt == 'k')
+			o.max_keys = (uint32_t)atol(optarg);
+		if (opt == 'r')
+			forget = atol(optarg);
+		if (opt == 'm') {
+			major = (uint32_t)atol(optarg);
+			o.gpu_majors = &major;
+			o.n_gpu_majors = 1;
+		}
+		if (opt == '?')
+			return 2;
+	}
+	if (argv[optind]) {
+		child = start(argv + optind, &go);
+		if (!o.n_cgroups && !o.all)
+			pids[o.n_pids++] = (uint32_t)child;
+	}
+	r = gs_work_probe_new(&o, &p, &err);
+	if (r < 0) {
+		if (child > 0)
+			kill(child, SIGKILL);
+		return fail(r, &err);
+	}
+	from_ns = gs_clock_mono_ns();
+	if (quiet) {
+		printf("ready\n");
+		fflush(stdout);
+		while (getchar() != EOF)
+			;
+	}
+	if (child > 0 && write(go, "", 1) == 1) {
+		while (forget-- > 0) {
+			gone += gs_work_probe_forget_ended(p);
+			usleep(20000);
+		}
+		if (seconds == 0)
+			waitpid(child, &status, 0);
+	}
+	if (seconds > 0)
+		usleep((useconds_t)(seconds * 1e6));
+	/* A process' last switch comes after its parent has been told of the end. */
+	usleep(20000);
+	r = gs_work_probe_read(p, &s, &err);
+	if (r < 0)
+		return fail(r, &err);
+	if (!quiet)
+		put(s, p, from_ns);
+	if (gone)
+		fprintf(stderr, "forgot %zu\n", gone);
+	gs_work_snapshot_free(s);
+	gs_work_probe_free(p);
+	if (child > 0 && seconds > 0)
+		kill(child, SIGKILL);
+	return 0;
+}
