@@ -20,7 +20,7 @@ static __always_inline __u8 state_now(struct task_struct *p)
 	if (!state)
 		return GS_TIME_RUNQUEUE;
 	/* What poll's array holds cannot be read here: it is in another process's memory. */
-	return wait_of_task(p, state, GS_TIME_OTHER);
+	return wait_of_task(p, state, NULL);
 }
 
 static __always_inline bool is_wanted(struct task_struct *p)
@@ -158,7 +158,7 @@ static __always_inline void leave_cpu(struct task_struct *p, struct work_mark *m
 		return;
 	}
 	add(s->work.switches_voluntary, 1);
-	enter_state(s, m, wait_of_task(p, state, m->uring_wait), now);
+	enter_state(s, m, wait_of_task(p, state, m), now);
 }
 
 SEC("?tp_btf/sched_switch")
