@@ -323,8 +323,13 @@ static __noinline __u8 wait_of_task(struct task_struct *p, __u64 state, struct w
 	case GS_WAIT_DISK:
 		return GS_TIME_DISK;
 	case GS_WAIT_POLL:
+		/* Without a mark this is another process's array, which cannot be read here. */
+		if (!m && c.arg[1])
+			return GS_TIME_OTHER;
 		return wait_of_poll(number_of(p), c.arg[0], c.arg[1]);
 	case GS_WAIT_SELECT:
+		if (!m && c.arg[0])
+			return GS_TIME_OTHER;
 		return wait_of_select(number_of(p), c.arg[0], c.arg[1]);
 	case GS_WAIT_EPOLL:
 		return wait_of_epoll(number_of(p), c.arg[0]);
