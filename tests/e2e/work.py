@@ -112,15 +112,16 @@ void _start(void)
 def small_program(t):
     with open(t.path('small.c'), 'w', encoding='ascii') as f:
         f.write(SMALL)
-    if not shutil.which('gcc') or subprocess.run(['gcc', '-m32', '-O1', '-nostdlib', '-static', '-fno-pic', '-o', t.path('small'),
-                       t.path('small.c')], capture_output=True, check=False).returncode:  # fmt: skip
+    gcc = ['gcc', '-m32', '-O1', '-nostdlib', '-static', '-fno-pic', '-o', t.path('small'), t.path('small.c')]
+    if not shutil.which('gcc') or subprocess.run(gcc, capture_output=True, check=False).returncode:
         raise Skip('gcc -m32 makes no programs here')
     try:
         subprocess.run([t.path('small')], check=True, stdin=subprocess.DEVNULL)
     except (OSError, subprocess.CalledProcessError):
         raise Skip('32-bit programs do not run here') from None
     with open('/dev/zero', 'rb') as zero:
-        done = subprocess.run([harness.gpuscope, t.path('small')], capture_output=True, text=True, stdin=zero, check=True)
+        words = [harness.gpuscope, t.path('small')]
+        done = subprocess.run(words, capture_output=True, text=True, stdin=zero, check=True)
     row = only(t, json.loads(done.stdout))
     t.equal('read', calls_of(row, 'read (32-bit)'), (50, 0))
     t.equal('bytes', row['io']['device']['read_bytes'], 350)
@@ -156,7 +157,8 @@ def as_rusage(t):
     after = os.times()
     # The watcher's own time is in there too: it does little beside a second of computing.
     used = (after.children_user - before.children_user + after.children_system - before.children_system) * 1e9
-    t.true('cpu', row['time']['cpu'] <= time.monotonic_ns() - begin and row['time']['cpu'] > 0.5 * used, (row['time'], used))
+    cpu = row['time']['cpu']
+    t.true('cpu', 0.5 * used < cpu <= time.monotonic_ns() - begin, (row['time'], used))
 
 
 @case('a sleeper sleeps, by any call')
@@ -296,7 +298,8 @@ def cgroup(t):
         t.equal('getppid of who moved in', calls_of(row, 'getppid'), (400, 0))
         # Who is in there when following begins, and what it starts.
         go = t.path('go')
-        script = f'echo $$ > {folder}/cgroup.procs; while ! [ -e {go} ]; do sleep 0.01; done; ' + f'{program()} calls 100; ' * 3
+        wait = f'while ! [ -e {go} ]; do sleep 0.01; done; '
+        script = f'echo $$ > {folder}/cgroup.procs; {wait}' + f'{program()} calls 100; ' * 3
         inside = subprocess.Popen(['sh', '-c', script])
         harness.wait_until(lambda: str(inside.pid) in harness.read_text(f'{folder}/cgroup.procs').split(), 10, 'move')
         row = only(t, watch(t, '-g', '-c', str(ino), '-s', '1', command=['touch', go]))
@@ -326,7 +329,8 @@ def errors(t):
     done = subprocess.run([harness.gpuscope, '-f', 'cpu', 'true'], capture_output=True, text=True, check=False)
     t.equal('status', done.returncode, 2)
     t.match('words', r'no such family of probes: "cpu" \(all, syscall', done.stderr)
-    done = subprocess.run(['setpriv', '--reuid=65534', '--clear-groups', harness.gpuscope, 'true'], capture_output=True, text=True, check=False)
+    words = ['setpriv', '--reuid=65534', '--clear-groups', harness.gpuscope, 'true']
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode == 127 or 'Permission denied' in done.stderr and 'kernel' not in done.stderr:
         raise Skip('the program cannot be run as another user here')
     t.equal('status without rights', done.returncode, 3)
