@@ -300,6 +300,7 @@ static int load(struct gs_work_probe *p, const struct gs_work_options *o, const 
 		if (!link)
 			return gs_err_set(err, -errno, "cannot attach to tracepoint %s: %s",
 					  progs[i].point, strerror(errno));
+		p->prog_fds[p->n_links] = bpf_program__fd(progs[i].prog);
 		p->links[p->n_links++] = link;
 	}
 	p->walk = bpf_program__attach_iter(p->skeleton->progs.gs_work_walk, NULL);
