@@ -20,7 +20,7 @@ static __always_inline __u8 state_now(struct task_struct *p)
 	if (!state)
 		return GS_TIME_RUNQUEUE;
 	/* What poll's array holds cannot be read here: it is in another process's memory. */
-	return wait_of_task(p, state, GS_TIME_OTHER);
+	return wait_of_task(p, state, NULL);
 }
 
 static __always_inline bool is_wanted(struct task_struct *p)
@@ -31,7 +31,7 @@ static __always_inline bool is_wanted(struct task_struct *p)
 		return false;
 	if (gs_work_config.all || bpf_map_lookup_elem(&gs_work_pids, &pid))
 		return true;
-	return gs_work_config.cgroups && in_groups((__u64)BPF_CORE_READ(p, cgroups, dfl_cgrp));
+	return in_groups((__u64)BPF_CORE_READ(p, cgroups, dfl_cgrp));
 }
 
 /* Every task of the machine, one after the other, when user space asks: marks those that are to be
@@ -70,7 +70,7 @@ int gs_work_newtask(__u64 *ctx)
 		mark_make(p, GS_TIME_RUNQUEUE, bpf_ktime_get_ns(), true);
 		return 0;
 	}
-	if (!thread && (gs_work_config.all || gs_work_config.cgroups) && is_wanted(p))
+	if (is_wanted(p))
 		mark_make(p, GS_TIME_RUNQUEUE, bpf_ktime_get_ns(), true);
 	return 0;
 }
@@ -158,7 +158,7 @@ static __always_inline void leave_cpu(struct task_struct *p, struct work_mark *m
 		return;
 	}
 	add(s->work.switches_voluntary, 1);
-	enter_state(s, m, wait_of_task(p, state, m->uring_wait), now);
+	enter_state(s, m, wait_of_task(p, state, m), now);
 }
 
 SEC("?tp_btf/sched_switch")

@@ -86,18 +86,20 @@ GS_ALONE int count_fd(__u32 fd, __u32 write, long result, __u64 took)
 	__u64 file = file_of_fd(bpf_get_current_task(), fd);
 	struct work_mark *m = mark_of(p);
 	struct gs_work_slot *s = m ? slot_get(m->slot) : NULL;
+	struct known_file *k;
 
 	if (!m || !s || !file)
 		return 0;
-	if (look_at_file(&m->look, file)) {
-		m->mount_cell =
-			m->look.on_fs && want(GS_WORK_IO) ? mount_cell(m->slot, &m->look) : 0;
-		m->peer_cell = 0;
+	k = &m->files[fd & (GS_LOOK_CACHE - 1)];
+	if (look_at_file(&k->look, file)) {
+		k->mount_cell =
+			k->look.on_fs && want(GS_WORK_IO) ? mount_cell(m->slot, &k->look) : 0;
+		k->peer_cell = 0;
 	}
 	/* Asked again while there is none: a UDP socket gets its peer late. */
-	if (m->look.sk && !m->peer_cell && want(GS_WORK_NET))
-		m->peer_cell = peer_of_used(m->look.sk, m->slot, m->look.tcp);
-	count_io(s, &m->look, m->mount_cell, m->peer_cell, write, result, took);
+	if (k->look.sk && !k->peer_cell && want(GS_WORK_NET))
+		k->peer_cell = peer_of_used(k->look.sk, m->slot, k->look.tcp);
+	count_io(s, &k->look, k->mount_cell, k->peer_cell, write, result, took);
 	return 0;
 }
 

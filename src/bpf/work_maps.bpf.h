@@ -13,6 +13,7 @@
 const volatile struct gs_work_config gs_work_config;
 
 #define GS_CALL_CACHE 8 /* system calls whose cell a thread remembers; a power of two */
+#define GS_LOOK_CACHE 4 /* open files that it remembers, by descriptor; a power of two */
 #define STATE_NONE    0xff
 
 struct file_look { /* what is known of an open file */
@@ -25,6 +26,11 @@ struct file_look { /* what is known of an open file */
 	__u8 tcp;
 };
 
+struct known_file {
+	struct file_look look;
+	__u32 mount_cell, peer_cell;
+};
+
 struct work_mark {
 	__u32 slot;
 	__u8 state;      /* enum gs_work_time, or STATE_NONE: ended */
@@ -33,8 +39,7 @@ struct work_mark {
 	__u8 pad;
 	__u64 enter_ns;
 	__u64 faults_minor, faults_major; /* of the task, when they were counted last */
-	struct file_look look;            /* of the last file */
-	__u32 mount_cell, peer_cell;
+	struct known_file files[GS_LOOK_CACHE];
 	__u32 call_id[GS_CALL_CACHE], call_cell[GS_CALL_CACHE];
 };
 

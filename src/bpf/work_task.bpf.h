@@ -162,7 +162,7 @@ static __always_inline void mark_move(struct work_mark *m, struct task_struct *p
 	enter_state(from, m, STATE_NONE, now);
 	add(from->work.threads_ended, 1);
 	m->slot = slot;
-	m->mount_cell = m->peer_cell = 0;
+	__builtin_memset(m->files, 0, sizeof(m->files));
 	__builtin_memset(m->call_id, 0xff, sizeof(m->call_id));
 	add(to->work.threads_started, 1);
 	enter_state(to, m, state, now);

@@ -268,12 +268,28 @@ static __always_inline const volatile struct gs_work_call_desc *call_desc(__u32 
 	return &gs_work_config.calls[abi][nr];
 }
 
+/* The same of a descriptor whose file the thread may have used a moment ago. */
+static __always_inline __u8 wait_of_known(struct work_mark *m, __u32 fd, __u64 file)
+{
+	struct file_look *l;
+
+	if (!file)
+		return GS_TIME_OTHER;
+	if (!m)
+		return wait_of_file(file);
+	l = &m->files[fd & (GS_LOOK_CACHE - 1)].look;
+	if (l->file == file && l->inode == (__u64)BPF_CORE_READ((struct file *)file, f_inode))
+		return l->wait;
+	return wait_of_file(file);
+}
+
 /* Why a followed thread that leaves its processor in this state does. */
-static __noinline __u8 wait_of_task(struct task_struct *p, __u64 state, __u8 uring_wait)
+static __noinline __u8 wait_of_task(struct task_struct *p, __u64 state, struct work_mark *m)
 {
 	bool blocked = state & TASK_UNINTERRUPTIBLE;
 	bool io = BPF_CORE_READ_BITFIELD_PROBED(p, in_iowait);
 	const volatile struct gs_work_call_desc *d;
+	__u8 r = GS_TIME_OTHER;
 	struct pt_regs *regs;
 	struct call c;
 
@@ -289,12 +305,12 @@ static __noinline __u8 wait_of_task(struct task_struct *p, __u64 state, __u8 uri
 	if (!d)
 		return io || blocked ? GS_TIME_DISK : GS_TIME_OTHER;
 	if (d->wait == GS_WAIT_URING)
-		return uring_wait;
+		return m ? m->uring_wait : GS_TIME_OTHER;
 	if (io)
 		return GS_TIME_DISK;
 	switch (d->wait) {
 	case GS_WAIT_FD0:
-		uring_wait = wait_of_file(file_of_fd(number_of(p), c.arg[0]));
+		r = wait_of_known(m, c.arg[0], file_of_fd(number_of(p), c.arg[0]));
 		break;
 	case GS_WAIT_NETWORK:
 		return GS_TIME_NETWORK;
@@ -307,17 +323,22 @@ static __noinline __u8 wait_of_task(struct task_struct *p, __u64 state, __u8 uri
 	case GS_WAIT_DISK:
 		return GS_TIME_DISK;
 	case GS_WAIT_POLL:
+		/* Without a mark this is another process's array, which cannot be read here. */
+		if (!m && c.arg[1])
+			return GS_TIME_OTHER;
 		return wait_of_poll(number_of(p), c.arg[0], c.arg[1]);
 	case GS_WAIT_SELECT:
+		if (!m && c.arg[0])
+			return GS_TIME_OTHER;
 		return wait_of_select(number_of(p), c.arg[0], c.arg[1]);
 	case GS_WAIT_EPOLL:
 		return wait_of_epoll(number_of(p), c.arg[0]);
 	case GS_WAIT_MAP:
 		return blocked ? GS_TIME_LOCK : GS_TIME_OTHER;
 	default:
-		uring_wait = GS_TIME_OTHER;
+		break;
 	}
-	return uring_wait == GS_TIME_OTHER && blocked ? GS_TIME_DISK : uring_wait;
+	return r == GS_TIME_OTHER && blocked ? GS_TIME_DISK : r;
 }
 
 #endif

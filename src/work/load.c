@@ -179,7 +179,6 @@ static void configure(struct gs_work_config *c, const struct gs_work_options *o,
 	c->follow = !o->no_follow;
 	c->by_cgroup = o->by_cgroup;
 	c->call_times = !o->no_call_times;
-	c->cgroups = 1;
 	c->switch_state = point_args(btf, "sched_switch") >= 4;
 	c->uring_cqe = point_args(btf, "io_uring_complete") == 3;
 	gpu_majors(c, o);
@@ -301,6 +300,7 @@ static int load(struct gs_work_probe *p, const struct gs_work_options *o, const 
 		if (!link)
 			return gs_err_set(err, -errno, "cannot attach to tracepoint %s: %s",
 					  progs[i].point, strerror(errno));
+		p->prog_fds[p->n_links] = bpf_program__fd(progs[i].prog);
 		p->links[p->n_links++] = link;
 	}
 	p->walk = bpf_program__attach_iter(p->skeleton->progs.gs_work_walk, NULL);
@@ -322,6 +322,9 @@ static int follow_first(struct gs_work_probe *p, const struct gs_work_options *o
 		r = bpf_map_update_elem(p->groups_fd, &o->cgroups[i], &one, BPF_ANY);
 	if (r == 0)
 		r = work_walk(p);
+	/* By now they carry marks: an id that is given to another process later is nobody. */
+	for (size_t i = 0; i < o->n_pids; i++)
+		bpf_map_delete_elem(p->pids_fd, &o->pids[i]);
 	return r < 0 ? gs_err_set(err, r, "cannot begin to follow processes: %s", strerror(-r)) : 0;
 }
 

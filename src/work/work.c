@@ -396,6 +396,20 @@ static void name_mounts(struct gs_work_snapshot *s)
 	}
 }
 
+static uint64_t missed_events(const struct gs_work_probe *p)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < p->n_links; i++) {
+		struct bpf_prog_info info = {0};
+		uint32_t bytes = sizeof(info);
+
+		if (bpf_obj_get_info_by_fd(p->prog_fds[i], &info, &bytes) == 0)
+			n += info.recursion_misses;
+	}
+	return n;
+}
+
 /* ---- the door ---- */
 
 int gs_work_probe_read(struct gs_work_probe *p, struct gs_work_snapshot **ret_snapshot,
@@ -434,6 +448,7 @@ int gs_work_probe_read(struct gs_work_probe *p, struct gs_work_snapshot **ret_sn
 		.threads = p->state->lost[GS_WORK_LOST_THREAD],
 		.requests = p->state->lost[GS_WORK_LOST_REQUEST],
 		.torn = p->torn,
+		.missed = missed_events(p),
 	};
 	*ret_snapshot = s;
 	return 0;

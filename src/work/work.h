@@ -100,6 +100,8 @@ struct gs_work_losses {      /* since the start; all 0: nothing is missing */
 	uint64_t threads;    /* threads not followed: the kernel had no memory for their mark */
 	uint64_t requests;   /* block requests, sockets, ring operations: no room to follow them */
 	uint64_t torn;       /* rows read while they changed, too often: may be off by one event */
+	/* events that came while the same program ran on the same processor: the kernel skips it */
+	uint64_t missed;
 };
 
 struct gs_work_snapshot {

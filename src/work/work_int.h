@@ -14,6 +14,7 @@ struct gs_work_probe {
 	struct gs_work_bpf *skeleton;
 	struct bpf_link *links[WORK_MAX_LINKS];
 	size_t n_links;
+	int prog_fds[WORK_MAX_LINKS];
 	struct bpf_link *walk;
 	const char *missing[8]; /* texts that live for ever */
 	size_t n_missing;
