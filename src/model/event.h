@@ -147,9 +147,9 @@ struct gs_event_stack {
 };
 _Static_assert(sizeof(struct gs_event_stack) == 32, "gs_event_stack");
 
-#define GS_NATIVE_RETURNS 24 /* return addresses that probes have replaced in a stack */
+#define GS_NATIVE_RETURNS 24           /* return addresses that probes have replaced in a stack */
 #define GS_NATIVE_LINKS   GS_STACK_MAX /* frame pointers that are followed */
-#define GS_STACK_UNIT     512 /* copies of stacks are a multiple of it */
+#define GS_STACK_UNIT     512          /* copies of stacks are a multiple of it */
 
 struct gs_native_word { /* a word of the stack */
 	__u64 at;
@@ -160,9 +160,9 @@ struct gs_native_word { /* a word of the stack */
  * A native stack to be unwound in user space: the registers that calls preserve, n_bytes copied
  * from the stack pointer upward, and what the copy alone does not tell. A probe on a function's
  * return replaces the return address on the stack by one of the kernel's: returns[] says where and
- * what stood there. links[] are frame pointers found by following bp, also beyond the copy: at is where
- * one lies, value the return address in the word above it; the next frame pointer is the next at.
- * The id is that of this capture alone: user space gives stacks ids of their own.
+ * what stood there. links[] are frame pointers found by following bp, also beyond the copy: at is
+ * where one lies, value the return address in the word above it; the next frame pointer is the next
+ * at. The id is that of this capture alone: user space gives stacks ids of their own.
  */
 struct gs_event_stack_bytes {
 	struct gs_event head;

@@ -171,8 +171,8 @@ static void names_are_tamed(void **state)
 		assert_true((unsigned char)*p >= 0x20 || *p == '\n');
 	assert_null(strstr(text, "\xe2\x80\xae"));
 	assert_null(strstr(text, "\xc2\x9b"));
-	assert_non_null(
-		strstr(text, "a?[31mred??b \xe4\xb8\xad\xe6\x96\x87 txt.exe ?" "?( ?1m e end"));
+	assert_non_null(strstr(text, "a?[31mred??b \xe4\xb8\xad\xe6\x96\x87 txt.exe ?"
+				     "?( ?1m e end"));
 	assert_non_null(strstr(text, "\xc3\xa4\xc3\xb6\xc3\xbc?]0;x"));
 	check("names_120x24", text);
 	view_close(&v);
