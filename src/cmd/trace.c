@@ -487,7 +487,7 @@ static int start(struct trace *t)
 {
 	struct gs_err err = {{0}};
 	char target[1024];
-	int r = open_signals(t);
+	int r = open_signals(t), priced;
 
 	if (r == 0)
 		r = open_targets(t);
@@ -506,9 +506,11 @@ static int start(struct trace *t)
 	t->funcs = gs_func_set_new();
 	if (!t->funcs)
 		return GS_EXIT_FAILED;
-	r = start_probe(t, &err);
+	/* First, while nothing else takes memory. Who may not do it is told so by the probe. */
+	priced = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
+	r = priced == 0 || priced == -EPERM ? start_probe(t, &err) : priced;
 	if (r == 0)
-		r = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
+		r = priced;
 	if (r == 0 && check_sight(t) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
