@@ -103,7 +103,7 @@ struct gs_nvml_device {
 	struct gs_gpu_info info;
 	struct gs_gpu_sample sample;
 	uint64_t unsupported[(NVML_CALL_COUNT + 63) / 64]; /* calls not to be made until slow_ns */
-	uint8_t no_field[256];                             /* by field id: the same */
+	uint8_t no_field[GS_NVML_FIELD_IDS];               /* by field id: the same */
 	uint64_t next_slow_ns;
 	uint64_t pcie_high[2], pcie_last[2];      /* a 32-bit counter made 64 bits wide */
 	uint64_t bytes_last[4], bytes_time_ns[2]; /* for rates where there is no GPM */

@@ -177,6 +177,7 @@ enum { /* NVML_FI_DEV_*; units as measured by NVML */
        NVML_FI_THROTTLE_SW_THERMAL = 269, /* ns; these three of API 13 (nvml.h of CUDA 13.0) */
        NVML_FI_THROTTLE_HW_THERMAL = 270,
        NVML_FI_THROTTLE_HW_POWER_BRAKE = 271,
+       GS_NVML_FIELD_IDS = 512, /* above all of these */
 };
 
 enum { /* nvmlClockType_t */

@@ -20,7 +20,7 @@
 
 #include "model/record.h"
 
-#define SYNC_MAX_ENTRIES (1u << 16) /* streams and events; when full, all begins anew */
+#define SYNC_MAX_ENTRIES (1u << 14) /* streams and events; when full, all begins anew */
 
 enum sync_kind {
 	SYNC_NONE = 0,
