@@ -22,10 +22,22 @@
 
 #define SCOPE_THREW 1 /* the result of a scope that an exception has left */
 
+/* A Python function: its id is a number that was given during the run. */
+static __always_inline bool is_pyfunc(__u32 id)
+{
+	return gs_config.py_func && id >= GS_FUNC_MAX;
+}
+
+/* What a Python function was busy with itself. */
+static __always_inline __u64 self_ns(const struct gs_scope *s, __u64 dur_ns)
+{
+	return dur_ns > s->inside_ns ? dur_ns - s->inside_ns : 0;
+}
+
 static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const struct gs_scope *s,
 				       __u32 depth, const struct outcome *o)
 {
-	__u32 py_stack = py_stack_at_scope(slot, o->dur_ns);
+	__u32 py_stack = is_pyfunc(s->func) ? 0 : py_stack_at_scope(slot, o->dur_ns);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e)
@@ -44,6 +56,11 @@ static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const st
 	e->scope = depth ? t->scope[(depth - 1) & SCOPE_MASK].func : 0;
 	e->py_stack = py_stack;
 	e->native_stack = o->native_stack;
+	if (is_pyfunc(s->func)) {
+		e->arg[0] = self_ns(s, o->dur_ns);
+		e->arg[1] = s->launches;
+		e->flags = s->resumed ? GS_CALL_RESUMED : 0;
+	}
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return true;
 }
@@ -72,31 +89,42 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 			    .failed = ret,
 			    .id = s->func};
 
+	struct gs_cell *c;
+
 	t->scope_depth = depth;
+	scope_settle(t, depth, o.dur_ns);
 	if (gs_config.events) {
 		if (mode_of(s->func) != GS_MODE_EVENTS) {
 			lose(s->layer, GS_LOSS_THINNED);
 		} else if (o.dur_ns < gs_config.min_dur_ns) {
 			lose(s->layer, GS_LOSS_SHORT);
 		} else {
-			if (ctx)
+			if (ctx && !is_pyfunc(s->func))
 				o.native_stack = native_at_scope(ctx, s->layer, o.dur_ns);
 			if (scope_send(t, slot, s, depth, &o))
 				return;
 			lose(s->layer, GS_LOSS_RING_FULL);
 		}
 	}
-	aggregate(scope_cell(slot, s), &o);
+	c = scope_cell(slot, s);
+	aggregate(c, &o);
+	if (c && is_pyfunc(s->func)) {
+		c->py.self_ns += self_ns(s, o.dur_ns);
+		c->py.launches += s->launches;
+		c->py.resumes += s->resumed;
+	}
 }
 
 /* Scopes below the present stack pointer were left by a jump; so was one at the same place of the
- * same function (another function there was left by a tail call). */
+ * same function (another function there was left by a tail call). Python functions are all run by
+ * one function. */
 static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, __u64 sp, __u32 id)
 {
 	for (int i = 0; i < GS_SCOPE_MAX && depth; i++) {
 		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
 
-		if (s->sp > sp || (s->sp == sp && s->func != id))
+		if (s->sp > sp ||
+		    (s->sp == sp && s->func != id && !(is_pyfunc(s->func) && is_pyfunc(id))))
 			break;
 		depth--;
 		lose(s->layer, GS_LOSS_UNMATCHED);
@@ -112,6 +140,18 @@ __noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer)
 
 	if (c && idx)
 		c->skipped++;
+	return 0;
+}
+
+/* A call of a Python function that finds no room in the stack of scopes: counted all the same. */
+__noinline int gs_scope_untimed(__u32 slot, __u32 id, __u32 layer)
+{
+	__u32 idx = dynamic_cell_find(slot, id, layer);
+	struct gs_cell *c = bpf_map_lookup_elem(&gs_cells, &idx);
+
+	if (c && idx)
+		c->calls++;
+	lose(layer, GS_LOSS_UNTIMED);
 	return 0;
 }
 
@@ -141,14 +181,20 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 lay
 		return false;
 	}
 	if (depth >= GS_SCOPE_MAX) {
-		lose(layer, GS_LOSS_TOO_DEEP);
+		if (is_pyfunc(id))
+			gs_scope_untimed(slot, id, layer);
+		else
+			lose(layer, GS_LOSS_TOO_DEEP);
 		return false;
 	}
 	s = &t->scope[depth & SCOPE_MASK];
 	s->sp = ctx->sp;
 	s->func = id;
 	s->layer = layer;
+	s->resumed = 0;
 	s->cell = 0;
+	s->inside_ns = 0;
+	s->launches = 0;
 	t->scope_depth = depth + 1;
 	*ret_place = slot | (__u64)depth << 16 | (__u64)id << 32;
 	s->start_ns = bpf_ktime_get_ns();
@@ -260,6 +306,15 @@ static __always_inline bool condition_holds(__u64 flags, __u32 cc)
 	return holds != (cc & 1);
 }
 
+/* Is the function left now, at a way out of it? */
+static __always_inline bool cookie_leaves(const struct pt_regs *ctx, __u64 cookie)
+{
+	return (cookie & (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN)) ==
+		       (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN) ||
+	       condition_holds(ctx->flags, cookie >> GS_COOKIE_CC_SHIFT & 15) ==
+		       !!(cookie & GS_COOKIE_TAKEN);
+}
+
 /* A probe on the entry of a function or on a way out of it: the cookie tells. */
 static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 {
@@ -270,10 +325,7 @@ static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 		scope_enter(ctx, id, layer, &place);
 		return;
 	}
-	if ((cookie & (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN)) !=
-		    (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN) &&
-	    condition_holds(ctx->flags, cookie >> GS_COOKIE_CC_SHIFT & 15) !=
-		    !!(cookie & GS_COOKIE_TAKEN))
+	if (!cookie_leaves(ctx, cookie))
 		return;
 	scope_leave_at(ctx, id, cookie >> GS_COOKIE_FRAME_SHIFT);
 }

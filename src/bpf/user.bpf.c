@@ -537,7 +537,10 @@ static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
 	s->sp = sp;
 	s->func = row->func;
 	s->layer = row->layer;
+	s->resumed = 0;
 	s->cell = 0;
+	s->inside_ns = 0;
+	s->launches = 0;
 	t->scope_depth = depth + 1;
 	return depth;
 }
@@ -621,8 +624,10 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 		if (s->sp > sp || (s->sp == sp && s->func != row->func))
 			break;
 		scope--;
-		if (s->sp == sp)
+		if (s->sp == sp) {
+			scope_settle(t, scope, dur_ns);
 			break;
+		}
 	}
 	t->scope_depth = scope;
 	if (row->n_values) {

@@ -17,6 +17,7 @@ struct trace_budget {
 	const struct gs_func_set *funcs;
 	struct gs_prices prices;
 	struct gs_budget *budget;   /* owned */
+	unsigned py_func;           /* what Python functions count as; 0 none */
 	struct gs_probe *probe;     /* of the tick under way */
 	_Atomic int64_t ratio_ppm;  /* of the last interval; -1 none yet */
 	uint64_t start_ns, last_ns; /* of what was counted */
@@ -75,19 +76,32 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 	return 0;
 }
 
+void trace_budget_set_python(struct trace_budget *b, unsigned func)
+{
+	if (b)
+		b->py_func = func;
+}
+
+/* Python functions are dealt with together. */
+static unsigned counted_as(const struct trace_budget *b, unsigned func)
+{
+	return func >= GS_FUNC_MAX ? b->py_func : func;
+}
+
 void trace_budget_event(struct trace_budget *b, const struct gs_event *event)
 {
 	const struct gs_event_call *c = (const void *)event;
 
 	if (b && event->kind == GS_EV_CALL)
-		gs_budget_hits(b->budget, c->tid, c->func, 1, 0);
+		gs_budget_hits(b->budget, c->tid, counted_as(b, c->func), 1, 0);
 }
 
 void trace_budget_cell(struct trace_budget *b, const struct gs_thread *thread,
 		       const struct gs_cell *before, const struct gs_cell *now)
 {
 	if (b)
-		gs_budget_hits(b->budget, thread->tid, now->func, now->calls - before->calls,
+		gs_budget_hits(b->budget, thread->tid, counted_as(b, now->func),
+			       now->calls - before->calls,
 			       now->inner - before->inner + now->skipped - before->skipped);
 }
 

@@ -13,7 +13,10 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		     struct trace_budget **ret_budget, struct gs_err *err);
 void trace_budget_free(struct trace_budget **budget);
 
-/* All may be given NULL. Of the consumer thread: */
+/* All may be given NULL. Before the first event: the id that all Python functions count as. */
+void trace_budget_set_python(struct trace_budget *budget, unsigned func);
+
+/* Of the consumer thread: */
 void trace_budget_event(struct trace_budget *budget, const struct gs_event *event);
 void trace_budget_cell(struct trace_budget *budget, const struct gs_thread *thread,
 		       const struct gs_cell *before, const struct gs_cell *now);

@@ -34,6 +34,7 @@ enum {
 	OPT_AVOID,
 	OPT_LIST,
 	OPT_PYTHON_HZ,
+	OPT_PYTHON_CALLS,
 	OPT_PYTHON_GC,
 	OPT_PYTHON_GIL,
 	OPT_STACKS,
@@ -89,6 +90,10 @@ static const struct argp_option option_table[] = {
 	{"python-filter", OPT_PYTHON_FILTER, "GLOB[,GLOB]", 0,
 	 "files passed over when a stack is shown as one line (default: the standard library and "
 	 "installed packages; 'none': no file)",
+	 2},
+	{"python-calls", OPT_PYTHON_CALLS, "GLOB[,GLOB]", OPTION_ARG_OPTIONAL,
+	 "each call of a Python function (Python 3.8 to 3.10), or of those with such a name "
+	 "(forward, 'test_*') or place ('train.py:*')",
 	 2},
 	{"python-gc", OPT_PYTHON_GC, NULL, 0,
 	 "each garbage collection of Python, and how long it took", 2},
@@ -308,6 +313,9 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return trace_python_take_hz(o, arg);
 	case OPT_PYTHON_AT:
 		return split(arg, trace_python_take_at, o) == 0;
+	case OPT_PYTHON_CALLS:
+		o->python_calls = true;
+		return !arg || split(arg, trace_python_take_call, o) == 0;
 	case OPT_PYTHON_FILTER:
 		return split(arg, take_line_filter, o) == 0;
 	case OPT_OP:
@@ -360,6 +368,9 @@ static const char *expected(int key)
 	case OPT_PYTHON_AT:
 		return "one or more of launch, collective, alloc, copy, sync, slow-op, "
 		       "slow-op=TIME, sample";
+	case OPT_PYTHON_CALLS:
+		return "at most 8 patterns of at most 128 characters, such as forward or "
+		       "'train.py:*'";
 	case OPT_PYTHON_FILTER:
 		return "at most 32 patterns, such as '*/torch/*', or none";
 	case OPT_OP:
@@ -450,6 +461,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_LIST:
 		o->list = true;
+		return 0;
+	case OPT_PYTHON_CALLS:
+		if (!take_option(o, key, arg)) {
+			gs_say("--python-calls takes %s", expected(key));
+			return EINVAL;
+		}
 		return 0;
 	case OPT_PYTHON_GC:
 		o->python_gc = true;

@@ -76,6 +76,21 @@ bool trace_python_take_at(struct trace_options *o, const char *word)
 	       (gs_parse_ns(word + 8, 1000, &o->slow_scope_ns) == 0 && o->slow_scope_ns);
 }
 
+bool trace_python_take_call(struct trace_options *o, const char *word)
+{
+	return o->n_python_globs < GS_PY_GLOB_MAX &&
+	       gs_probe_python_glob(word, &o->python_globs[o->n_python_globs++]) == 0;
+}
+
+void trace_python_calls(const struct trace_options *o, struct gs_probe_options *po)
+{
+	po->python_calls = o->python_calls;
+	memcpy(po->py_globs, o->python_globs, sizeof(po->py_globs));
+	po->n_py_globs = o->n_python_globs;
+	for (unsigned i = 0; i < GS_PYCALL_N; i++)
+		gs_python_layout((uint16_t)(GS_PYCALL_FIRST + i), &po->py_layouts[i]);
+}
+
 void trace_python_settle(struct trace_options *o)
 {
 	uint32_t python = 1u << GS_LAYER_PYTHON;

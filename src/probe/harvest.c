@@ -32,7 +32,8 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 		return;
 	if (cell->calls == before->calls && cell->inner == before->inner &&
 	    cell->skipped == before->skipped &&
-	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0)
+	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0 &&
+	    memcmp(&cell->py, &before->py, sizeof(cell->py)) == 0)
 		return;
 	memcpy(&now, cell, sizeof(now));
 	h->cell(h->ctx, &probe->kernel.threads[slot], before, &now);
@@ -97,7 +98,7 @@ static void release_dynamic_cells(struct gs_probe *probe, const struct gs_probe_
 				  uint32_t slot)
 {
 	struct kernel_side *k = &probe->kernel;
-	unsigned n_cells = n_handed_out(&k->state->n_cells, GS_CELL_MAX);
+	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
 
 	for (uint32_t idx = 1; idx < n_cells; idx++) {
 		const struct gs_cell *c = &k->cells[idx];
@@ -120,7 +121,7 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 	for (unsigned func = 1; func < GS_FUNC_FIXED; func++) {
 		uint32_t idx = t->cell[func];
 
-		if (!idx || idx >= GS_CELL_MAX)
+		if (!idx || idx >= probe->n_cells)
 			continue;
 		hand_over_cell(probe, h, idx);
 		free_cell(probe, idx);
@@ -134,12 +135,13 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
 {
 	struct kernel_side *k = &probe->kernel;
-	unsigned n_cells = n_handed_out(&k->state->n_cells, GS_CELL_MAX);
+	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
 	unsigned n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
 
 	for (unsigned i = 1; i < n_cells; i++)
 		hand_over_cell(probe, h, i);
 	users_harvest(probe, h);
+	pycalls_harvest(probe);
 	for (unsigned i = 1; i < n_threads; i++)
 		if (k->threads[i].ended)
 			release_thread(probe, h, i);

@@ -75,7 +75,8 @@ static double measure(struct ring_buffer *ring)
 int gs_price_measure(unsigned avoid, bool events, struct gs_prices *ret_prices, struct gs_err *err)
 {
 	const struct gs_func *func = gs_func_by_name("cudaLaunchKernel");
-	struct gs_kernel_config config = {.filter = GS_FILTER_ALL, .events = events, .modes = 1};
+	struct gs_kernel_config config = {
+		.filter = GS_FILTER_ALL, .events = events, .modes = 1, .n_cells = GS_CELL_MAX};
 	struct place place = {.func = func->id, .family = FAMILY_CUDA};
 	struct kernel_side k = {0};
 	struct links links = {0};

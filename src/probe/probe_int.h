@@ -27,7 +27,15 @@ int features_detect(unsigned avoid, struct features *ret_features, struct gs_err
 
 /* --- kernel.c: programs and maps --- */
 
-enum family { FAMILY_CUDA, FAMILY_NCCL, FAMILY_TORCH, FAMILY_PYSPAN, FAMILY_UNWIND, N_FAMILIES };
+enum family {
+	FAMILY_CUDA,
+	FAMILY_NCCL,
+	FAMILY_TORCH,
+	FAMILY_PYSPAN,
+	FAMILY_PYCALL,
+	FAMILY_UNWIND,
+	N_FAMILIES
+};
 
 struct kernel_side {
 	struct gs_cuda_bpf *cuda;     /* owned */
@@ -37,6 +45,7 @@ struct kernel_side {
 	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
 	int n_timers;
 	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
+	struct gs_pycall_bpf *pycall; /* owned; NULL when not asked for */
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
@@ -115,7 +124,9 @@ struct selection {
 	bool operators; /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
 	bool unwind;    /* functions that may throw are probed */
 	bool python_gc, python_gil;
-	bool scopes; /* any of these */
+	uint16_t
+		py_func; /* calls of Python functions: the id that stands for all of them; 0 none */
+	bool scopes;     /* any of these */
 };
 
 int selection_make(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
@@ -141,6 +152,12 @@ int plan_add(struct plan *plan, const struct plan_context *context,
 int plan_add_scope(struct plan *plan, const struct plan_context *context,
 		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
 		   unsigned layer, uint16_t cookie);
+
+/* The same for the loop of an interpreter (gs_exit_around.is_loop); cookies of its ways out have
+ * the exact distance of the stack pointer to that at the entry. */
+int plan_add_loop(struct plan *plan, const struct plan_context *context,
+		  const struct gs_elf_symbol *symbol, const char *name, enum family family,
+		  unsigned layer, uint16_t cookie);
 
 /* Fill plan (n 0: not a file of interest; *plan is the caller's to end). Functions that must not be
  * probed are told to options->on_attach. Negative errno: the file could not be read. */
@@ -169,6 +186,22 @@ int torch_plan(struct plan *plan, const struct plan_context *context, struct gs_
 /* --- pyspan.c: what an interpreter does beside running code --- */
 
 int pyspan_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
+
+/* --- pycall.c: calls of Python functions --- */
+
+struct pycalls; /* which numbers are in use */
+
+int pycall_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
+
+/* What the programs know from the start. */
+int pycall_fill(struct gs_pycall_bpf *skeleton, const struct gs_probe_options *options,
+		struct gs_err *err);
+
+/* *ret_calls stays NULL where they are not traced, which all these take. */
+int pycalls_new(struct gs_probe *probe, struct pycalls **ret_calls);
+void pycalls_free(struct pycalls **calls);
+void pycalls_event(struct pycalls *calls, const struct gs_event *event);
+void pycalls_harvest(struct gs_probe *probe);
 
 /* --- files.c: files with probes, and who uses them --- */
 
@@ -217,7 +250,9 @@ struct gs_probe {
 	struct file_table *files;
 	struct gs_map descent;                  /* processes chosen by id, and their children */
 	struct users *users;                    /* NULL: none */
+	struct pycalls *pycalls;                /* NULL: none; the consumer's */
 	struct gs_watch *watch;                 /* NULL: not available */
+	uint32_t n_cells;                       /* at most, of the kernel side */
 	struct gs_cell *before;                 /* owned: cells as handed over last */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
 	int n_polled;

@@ -59,6 +59,8 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 					    ? o->sample_period_ns
 					    : 0,
 		.modes = o->modes,
+		.n_cells = probe->selection.py_func ? GS_CELL_MAX_PYTHON : GS_CELL_MAX,
+		.py_func = probe->selection.py_func,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;
