@@ -264,35 +264,45 @@ static __always_inline void pycall_enter(struct pt_regs *ctx, __u32 layout)
 		t->scope[place >> 16 & SCOPE_MASK].resumed = 1;
 }
 
+/* The number of the Python function's scope that was opened with this stack pointer; GS_SCOPE_MAX:
+ * there is none. Not inlined: what follows is verified once. */
+__noinline int gs_pycall_find(__u32 slot, __u64 sp)
+{
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	__u32 depth = t ? t->scope_depth : 0;
+
+	for (int i = 0; i < GS_SCOPE_MAX && depth && t; i++) {
+		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
+
+		if (s->sp > sp)
+			break;
+		depth--;
+		if (s->sp == sp && is_pyfunc(s->func))
+			return depth;
+	}
+	return GS_SCOPE_MAX;
+}
+
 /* Ends the function that was entered with a stack pointer so far above the present one. There is
  * none when it was not wanted, or too deep. */
 static __always_inline void pycall_leave(const struct pt_regs *ctx, __u32 depth_bytes)
 {
 	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp + depth_bytes;
 	struct gs_kernel_state *state = state_get();
-	__u32 slot, depth, top;
 	struct gs_thread *t;
+	__u32 slot, depth;
 
 	if (!state || state->stopped)
 		return;
 	t = thread_known(&slot);
-	if (!t)
+	if (!t || !t->scope_depth || t->scope[(t->scope_depth - 1) & SCOPE_MASK].sp > sp)
 		return;
-	top = t->scope_depth;
-	depth = top;
-	for (int i = 0; i < GS_SCOPE_MAX && depth; i++) {
-		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
-
-		if (s->sp > sp)
-			return;
-		depth--;
-		if (s->sp == sp && is_pyfunc(s->func)) {
-			if (top > depth + 1)
-				lose(s->layer, GS_LOSS_UNMATCHED);
-			scope_close(ctx, t, slot, depth, now, 0);
-			return;
-		}
-	}
+	depth = gs_pycall_find(slot, sp);
+	if (depth >= GS_SCOPE_MAX)
+		return;
+	if (t->scope_depth > depth + 1)
+		lose(GS_LAYER_PYTHON, GS_LOSS_UNMATCHED);
+	scope_close(ctx, t, slot, depth, now, 0);
 }
 
 SEC("?uprobe")

@@ -115,12 +115,14 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 	}
 }
 
-/* Scopes below the present stack pointer were left by a jump; so was one at the same place of the
- * same function (another function there was left by a tail call). Python functions are all run by
- * one function. */
-static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, __u64 sp, __u32 id)
+/* How many of the thread's open scopes are not stale: scope_drop_stale(). A function of its own for
+ * the verifier, which would otherwise walk what follows for each of its ends. */
+__noinline int gs_scope_trim(__u32 slot, __u64 sp, __u32 id)
 {
-	for (int i = 0; i < GS_SCOPE_MAX && depth; i++) {
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	__u32 depth = t ? t->scope_depth : 0;
+
+	for (int i = 0; i < GS_SCOPE_MAX && depth && t; i++) {
 		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
 
 		if (s->sp > sp ||
@@ -130,6 +132,18 @@ static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, 
 		lose(s->layer, GS_LOSS_UNMATCHED);
 	}
 	return depth;
+}
+
+/* Scopes below the present stack pointer were left by a jump; so was one at the same place of the
+ * same function (another function there was left by a tail call). Python functions are all run by
+ * one function. */
+static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 slot, __u32 depth,
+					      __u64 sp, __u32 id)
+{
+	/* Mostly there is none. */
+	if (!depth || t->scope[(depth - 1) & SCOPE_MASK].sp > sp)
+		return depth;
+	return gs_scope_trim(slot, sp, id) & 0xff;
 }
 
 /* A call that is only counted. */
@@ -174,7 +188,7 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 lay
 		return false;
 	depth = t->scope_depth;
 	if (depth)
-		depth = scope_drop_stale(t, depth, ctx->sp, id);
+		depth = scope_drop_stale(t, slot, depth, ctx->sp, id);
 	if (gs_config.modes && mode_skips(mode_of(id))) {
 		gs_scope_skip(slot, id, layer);
 		t->scope_depth = depth;

@@ -512,7 +512,7 @@ static __always_inline void frame_close(struct user_thread *u, struct user_frame
 }
 
 /* The probe as the scope of what is called inside. Returns how many are open around it. */
-static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
+static __always_inline __u32 scope_open(struct gs_thread *t, __u32 slot, __u64 sp,
 					const struct gs_user_row *row, __u64 now, bool is_second)
 {
 	__u32 depth = t->scope_depth;
@@ -528,7 +528,7 @@ static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
 	if (is_second && depth)
 		return depth - 1;
 	if (depth)
-		depth = scope_drop_stale(t, depth, sp, row->func);
+		depth = scope_drop_stale(t, slot, depth, sp, row->func);
 	t->scope_depth = depth;
 	if (depth >= GS_SCOPE_MAX)
 		return depth;
@@ -592,7 +592,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 		return false;
 	now = bpf_ktime_get_ns();
 	f->start_ns = now;
-	scope = scope_open(t, sp, row, now, is_second);
+	scope = scope_open(t, slot, sp, row, now, is_second);
 	if (!(row->flags & GS_USER_RETURN)) {
 		account(row, row_id, f, t, slot, depth, scope, 0);
 		return false;

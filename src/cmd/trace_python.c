@@ -79,7 +79,7 @@ bool trace_python_take_at(struct trace_options *o, const char *word)
 bool trace_python_take_call(struct trace_options *o, const char *word)
 {
 	return o->n_python_globs < GS_PY_GLOB_MAX &&
-	       gs_probe_python_glob(word, &o->python_globs[o->n_python_globs++]) == 0;
+	       gs_py_glob_parse(word, &o->python_globs[o->n_python_globs++]) == 0;
 }
 
 void trace_python_calls(const struct trace_options *o, struct gs_probe_options *po)

@@ -241,6 +241,13 @@ static size_t cuda_args(const struct gs_rec_call *c, unsigned func_class, struct
 	case GS_CLASS_DEVICE:
 		add(args, &n, "device", GS_ARG_U64, c->aux);
 		break;
+	case GS_CLASS_PYTHON:
+		add(args, &n, "self_ns", GS_ARG_U64, c->arg[0]);
+		if (c->arg[1])
+			add(args, &n, "launches", GS_ARG_U64, c->arg[1]);
+		if (c->call_flags & GS_CALL_RESUMED)
+			add_text(args, &n, "entry", "resumed");
+		break;
 	default:
 		if (c->arg[0])
 			add(args, &n, "handle", GS_ARG_HANDLE, c->arg[0]);

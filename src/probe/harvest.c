@@ -22,7 +22,22 @@ static unsigned n_handed_out(const uint32_t *n, unsigned max)
 	return v < max ? v : max;
 }
 
-static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler *h, unsigned idx)
+/* The name of a Python function is in the ring since before its cell was made, but perhaps not
+ * since before the ring was read. True: it is known, or nothing more can be done for it. */
+static bool is_named(struct gs_probe *probe, const struct gs_probe_handler *h,
+		     const struct gs_cell *cell, bool last)
+{
+	uint32_t pid = probe->kernel.threads[cell->thread_slot].pid;
+
+	if (cell->func < GS_FUNC_MAX || pycalls_knows(probe->pycalls, cell->func, pid))
+		return true;
+	gs_probe_poll(probe, h);
+	return last || pycalls_knows(probe->pycalls, cell->func, pid);
+}
+
+/* last: its thread has ended, or tracing has. */
+static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler *h, unsigned idx,
+			   bool last)
 {
 	const struct gs_cell *cell = &probe->kernel.cells[idx];
 	struct gs_cell *before = &probe->before[idx], now;
@@ -34,6 +49,8 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 	    cell->skipped == before->skipped &&
 	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0 &&
 	    memcmp(&cell->py, &before->py, sizeof(cell->py)) == 0)
+		return;
+	if (!is_named(probe, h, cell, last))
 		return;
 	memcpy(&now, cell, sizeof(now));
 	h->cell(h->ctx, &probe->kernel.threads[slot], before, &now);
@@ -106,7 +123,7 @@ static void release_dynamic_cells(struct gs_probe *probe, const struct gs_probe_
 
 		if (c->thread_slot != slot || c->func < GS_FUNC_FIXED)
 			continue;
-		hand_over_cell(probe, h, idx);
+		hand_over_cell(probe, h, idx, true);
 		bpf_map_delete_elem(k->cell_of_fd, &key);
 		free_cell(probe, idx);
 	}
@@ -123,7 +140,7 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 
 		if (!idx || idx >= probe->n_cells)
 			continue;
-		hand_over_cell(probe, h, idx);
+		hand_over_cell(probe, h, idx, true);
 		free_cell(probe, idx);
 	}
 	if (probe->selection.scopes || probe->users)
@@ -139,7 +156,7 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
 	unsigned n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
 
 	for (unsigned i = 1; i < n_cells; i++)
-		hand_over_cell(probe, h, i);
+		hand_over_cell(probe, h, i, probe->kernel.state->stopped);
 	users_harvest(probe, h);
 	pycalls_harvest(probe);
 	for (unsigned i = 1; i < n_threads; i++)

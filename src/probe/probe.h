@@ -117,11 +117,6 @@ struct gs_probe_handler {
 	void *ctx;
 };
 
-/* A pattern of Python functions by name ("forward", "test_*"), or by file and name ("train.py:*",
- * "models/x*.py:forward", "/opt/app/x.py:*"; without a slash in front the end of the path).
- * -EINVAL: empty; -E2BIG: too long. */
-int gs_probe_python_glob(const char *text, struct gs_py_glob *ret_glob);
-
 /* -EPERM: a capability lacks; -ENOTSUP: this kernel cannot; -ENOENT: nothing chosen by the globs
  * and layers; each with a text that says what to do. */
 int gs_probe_new(const struct gs_probe_options *options, struct gs_probe **ret_probe,

@@ -203,6 +203,9 @@ void pycalls_free(struct pycalls **calls);
 void pycalls_event(struct pycalls *calls, const struct gs_event *event);
 void pycalls_harvest(struct gs_probe *probe);
 
+/* The number is of a function of this process, whose name has been handed over. */
+bool pycalls_knows(const struct pycalls *calls, uint32_t number, uint32_t pid);
+
 /* --- files.c: files with probes, and who uses them --- */
 
 /* --- user.c: probes that the user described --- */

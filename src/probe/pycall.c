@@ -1,7 +1,7 @@
 /*
  * Calls of Python functions: where the evaluation function of an interpreter is entered and left,
- * which functions are wanted, and the numbers that the kernel side gives them
- * (bpf/pycall.bpf.c), taken back when their process has ended.
+ * and the numbers that the kernel side gives them (bpf/pycall.bpf.c), taken back when their process
+ * has ended.
  */
 #include <errno.h>
 #include <string.h>
@@ -39,62 +39,6 @@ struct pycalls {
 	} ended[1024];
 	size_t n_ended;
 };
-
-/* --- patterns --- */
-
-/* The next character of UTF-8 text; a byte that is none stands for itself (Latin-1). */
-static uint32_t next_char(const char **text)
-{
-	const uint8_t *t = (const uint8_t *)*text;
-	unsigned n = *t >= 0xf0 ? 3 : *t >= 0xe0 ? 2 : *t >= 0xc0 ? 1 : 0;
-	uint32_t c = *t & (n ? 0x3fu >> n : 0xffu);
-
-	for (unsigned i = 1; i <= n; i++) {
-		if ((t[i] & 0xc0) != 0x80) {
-			*text += 1;
-			return *t;
-		}
-		c = c << 6 | (t[i] & 0x3fu);
-	}
-	*text += n + 1;
-	return c;
-}
-
-static int take_pattern(struct gs_py_pattern *p, const char *text, const char *end)
-{
-	while (text < end) {
-		uint32_t c = next_char(&text);
-
-		if (c == '*' && p->n && p->chars[p->n - 1] == GS_PY_GLOB_ANY)
-			continue;
-		if (p->n == GS_PY_GLOB_CHARS)
-			return -E2BIG;
-		p->chars[p->n++] = c == '*' ? GS_PY_GLOB_ANY : c == '?' ? GS_PY_GLOB_ONE : c;
-	}
-	/* Of a * alone nothing has to be compared. */
-	if (p->n == 1 && p->chars[0] == GS_PY_GLOB_ANY)
-		p->n = 0;
-	return 0;
-}
-
-int gs_probe_python_glob(const char *text, struct gs_py_glob *ret_glob)
-{
-	const char *colon = strrchr(text, ':'), *name = colon ? colon + 1 : text;
-	int r = 0;
-
-	*ret_glob = (struct gs_py_glob){0};
-	if (!*text)
-		return -EINVAL;
-	/* A file is given by the end of its path, unless from the root on. */
-	if (colon && colon > text && *text != '/' && *text != '*') {
-		ret_glob->file.chars[0] = GS_PY_GLOB_ANY;
-		ret_glob->file.chars[1] = '/';
-		ret_glob->file.n = 2;
-	}
-	if (colon)
-		r = take_pattern(&ret_glob->file, text, colon);
-	return r < 0 ? r : take_pattern(&ret_glob->name, name, name + strlen(name));
-}
 
 /* --- where --- */
 
@@ -241,6 +185,12 @@ void pycalls_event(struct pycalls *p, const struct gs_event *event)
 	if (event->kind == GS_EV_TASK && event->bytes >= sizeof(*task) && task->pid == task->tid &&
 	    task->change == GS_TASK_EXIT)
 		note_end(p, task->pid);
+}
+
+bool pycalls_knows(const struct pycalls *p, uint32_t number, uint32_t pid)
+{
+	return p && number - GS_FUNC_MAX < GS_PYFUNC_MAX &&
+	       p->given[number - GS_FUNC_MAX].pid == pid;
 }
 
 static void take_back(struct gs_probe *probe, uint32_t pid, uint32_t at)

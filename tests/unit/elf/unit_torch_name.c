@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "probe/torch_name.h"
+#include "elf/torch_name.h"
 
 static void assert_part(const char *symbol, const char *wanted)
 {
