@@ -52,11 +52,12 @@ static uint32_t state_crc(const struct spool_state *s)
 
 static void write_state(struct gs_spool *s)
 {
-	s->state.magic = SPOOL_MAGIC;
-	s->state.crc = state_crc(&s->state);
+	struct spool_state out = s->state;
+
+	out.magic = SPOOL_MAGIC;
+	out.crc = state_crc(&out);
 	/* What cannot be written is acknowledged again after the next start: the head knows. */
-	if (s->state_fd >= 0 &&
-	    pwrite(s->state_fd, &s->state, sizeof(s->state), 0) != (ssize_t)sizeof(s->state))
+	if (s->state_fd >= 0 && pwrite(s->state_fd, &out, sizeof(out), 0) != (ssize_t)sizeof(out))
 		s->disk_error = errno ? -errno : -ENOSPC;
 }
 
@@ -147,10 +148,10 @@ static int add_segment(struct gs_spool *s, const struct spool_segment *segment)
 	return 0;
 }
 
-/* The oldest segment goes, with all that is in it. */
-static void remove_oldest(struct gs_spool *s)
+/* A segment goes, with all that is in it. */
+static void remove_segment(struct gs_spool *s, uint32_t at)
 {
-	struct spool_segment *g = &s->segment[0];
+	struct spool_segment *g = &s->segment[at];
 	char name[40];
 
 	for (uint32_t i = g->n_acked; i < g->n; i++) {
@@ -164,7 +165,7 @@ static void remove_oldest(struct gs_spool *s)
 	}
 	spool_segment_close(g);
 	s->n--;
-	memmove(s->segment, s->segment + 1, s->n * sizeof(*s->segment));
+	memmove(g, g + 1, (s->n - at) * sizeof(*g));
 }
 
 static void count_lost(struct gs_spool *s, uint32_t n_samples)
@@ -181,7 +182,7 @@ static void drop_oldest(struct gs_spool *s)
 	for (uint32_t i = g->n_acked; i < g->n; i++)
 		count_lost(s, g->where[i].n_samples);
 	write_state(s);
-	remove_oldest(s);
+	remove_segment(s, 0);
 }
 
 static void forget_acked(struct gs_spool *s)
@@ -197,7 +198,7 @@ static void forget_acked(struct gs_spool *s)
 		/* The last one is written to, as long as it has room. */
 		if (g->n_acked < g->n || (s->n == 1 && g->bytes < s->segment_bytes))
 			return;
-		remove_oldest(s);
+		remove_segment(s, 0);
 	}
 }
 
@@ -328,7 +329,7 @@ uint64_t gs_spool_stream(const struct gs_spool *spool)
 int gs_spool_renew(struct gs_spool *spool)
 {
 	while (spool->n)
-		remove_oldest(spool);
+		remove_segment(spool, 0);
 	return new_stream(spool);
 }
 
@@ -370,8 +371,7 @@ static int put_where(struct gs_spool *s, const struct gs_spool_batch *batch, boo
 	if (r == 0) {
 		*used += need;
 	} else if (!last->n) { /* nothing is in it: it must not stay with this number */
-		remove_oldest(&(struct gs_spool){.dir_fd = s->dir_fd, .segment = last, .n = 1});
-		s->n--;
+		remove_segment(s, s->n - 1);
 	}
 	return r;
 }
