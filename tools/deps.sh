@@ -10,7 +10,7 @@ packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev lib
 	libzstd-dev libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev
 	python3 python3-yaml
 	protobuf-compiler zstd tmux curl openssl prometheus
-	libjansson-dev munge slurmctld slurmd slurm-client)
+	libjansson-dev libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev munge slurmctld slurmd slurm-client)
 wanted=()
 print=
 for word in "$@"; do
