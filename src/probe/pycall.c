@@ -53,25 +53,6 @@ static void tell(const struct plan_context *c, const char *reason, int status)
 	c->options->on_attach(c->options->ctx, &a);
 }
 
-/* Each came with the version (Doc/data/stable_abi.dat, Doc/c-api). */
-static unsigned version_of(struct gs_elf *elf)
-{
-	static const struct {
-		const char *name;
-		unsigned version;
-	} since[] = {
-		{"PyFrame_GetLasti", 0x030b},
-		{"PyIter_Send", 0x030a},
-		{"PyFrame_GetBack", 0x0309},
-		{"PyConfig_InitPythonConfig", 0x0308},
-	};
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(since); i++)
-		if (gs_elf_defines(elf, since[i].name))
-			return since[i].version;
-	return 0;
-}
-
 int pycall_plan(struct plan *plan, const struct plan_context *c, struct gs_err *err)
 {
 	const char *names[] = {EVALUATE, CHECK};
@@ -82,7 +63,7 @@ int pycall_plan(struct plan *plan, const struct plan_context *c, struct gs_err *
 
 	if (!gs_elf_defines(c->elf, EVALUATE))
 		return 0;
-	version = version_of(c->elf);
+	version = gs_elf_python_version(c->elf);
 	if (version < GS_PYCALL_FIRST || version >= GS_PYCALL_FIRST + GS_PYCALL_N) {
 		tell(c,
 		     version ? "Python 3.11 and newer runs calls from Python to Python without "
