@@ -404,8 +404,25 @@ static __always_inline __u64 picked(const struct user_frame *f, __u32 i)
 	return i < GS_USER_VALUE_MAX ? f->e.value[i] : 0;
 }
 
-static __always_inline bool send(const struct gs_user_row *row, __u32 row_id, struct user_frame *f,
-				 const struct gs_thread *t, __u32 scope_depth, __u64 dur_ns)
+/* The stacks that the row asks for: at the entry of a place, else at the return, where the
+ * innermost function is the one that called. */
+static __always_inline void take_stacks(const struct pt_regs *ctx, const struct gs_user_row *row,
+					struct gs_event_call *e, __u32 slot)
+{
+	struct native_regs regs;
+
+	e->py_stack = e->native_stack = 0;
+	if (gs_config.py_stack_at & GS_AT_PROBE && row->flags & GS_USER_PY_STACK)
+		e->py_stack = py_stack_of(slot);
+	if (gs_config.native_stack_at & GS_AT_PROBE && row->flags & GS_USER_NATIVE_STACK) {
+		native_take_regs(&regs, ctx);
+		e->native_stack = native_send(&regs, row->layer, row->flags & GS_USER_RETURN);
+	}
+}
+
+static __always_inline bool send(const struct pt_regs *ctx, const struct gs_user_row *row,
+				 __u32 row_id, struct user_frame *f, const struct gs_thread *t,
+				 __u32 slot, __u32 scope_depth, __u64 dur_ns)
 {
 	__u32 bytes = sizeof(struct gs_event_call), n_texts = row->n_texts;
 	struct gs_event_call *e = &f->e.call;
@@ -435,7 +452,7 @@ static __always_inline bool send(const struct gs_user_row *row, __u32 row_id, st
 	e->stream = picked(f, row->v_stream);
 	e->arg[0] = picked(f, row->v_arg0);
 	e->arg[1] = e->arg[2] = e->arg[3] = 0;
-	e->py_stack = e->native_stack = 0;
+	take_stacks(ctx, row, e, slot);
 	f->e.row = row_id;
 	f->e.n_values = row->n_values;
 	f->e.n_texts = n_texts;
@@ -443,15 +460,15 @@ static __always_inline bool send(const struct gs_user_row *row, __u32 row_id, st
 }
 
 /* A call with all its values read: filtered, then sent or added up. */
-static __always_inline void account(const struct gs_user_row *row, __u32 row_id,
-				    struct user_frame *f, const struct gs_thread *t, __u32 slot,
-				    __u32 depth, __u32 scope_depth, __u64 dur_ns)
+static __always_inline void account(const struct pt_regs *ctx, const struct gs_user_row *row,
+				    __u32 row_id, struct user_frame *f, const struct gs_thread *t,
+				    __u32 slot, __u32 depth, __u32 scope_depth, __u64 dur_ns)
 {
 	f->e.call.bytes = picked(f, row->v_bytes);
 	if (!row->aggregate && (gs_config.events || row->flags & GS_USER_ALWAYS)) {
 		if (row->flags & GS_USER_RETURN && dur_ns < gs_config.min_dur_ns)
 			lose(row->layer, GS_LOSS_SHORT);
-		else if (send(row, row_id, f, t, scope_depth, dur_ns))
+		else if (send(ctx, row, row_id, f, t, slot, scope_depth, dur_ns))
 			return;
 		else
 			lose(row->layer, GS_LOSS_RING_FULL);
@@ -594,7 +611,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	f->start_ns = now;
 	scope = scope_open(t, slot, sp, row, now, is_second);
 	if (!(row->flags & GS_USER_RETURN)) {
-		account(row, row_id, f, t, slot, depth, scope, 0);
+		account(ctx, row, row_id, f, t, slot, depth, scope, 0);
 		return false;
 	}
 	u->depth = depth + 1;
@@ -637,7 +654,7 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 	if (row->n_ops && row->flags & GS_USER_FILTER_LATE &&
 	    !user_filter_passes(slot, depth, row_id, dur_ns))
 		return;
-	account(row, row_id, f, t, slot, depth, scope, dur_ns);
+	account(ctx, row, row_id, f, t, slot, depth, scope, dur_ns);
 }
 
 static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)

@@ -628,6 +628,27 @@ static int read_probes(struct trace_options *o)
 	return 0;
 }
 
+/* What the probes ask for, and whether it can be had. 0 or an exit status, said. */
+static int settle_probes(struct trace_options *o)
+{
+	for (size_t i = 0; i < gs_user_set_n(o->users); i++) {
+		unsigned flags = gs_user_set_spec(o->users, i)->row.flags;
+
+		if (flags & GS_USER_PY_STACK)
+			o->py_stack_at |= GS_AT_PROBE;
+		if (flags & GS_USER_NATIVE_STACK)
+			o->native_stack_at |= GS_AT_PROBE;
+	}
+	if (o->native_stack_at & GS_AT_PROBE && !o->n_outputs) {
+		gs_say("a probe of %s takes native stacks, and there is no file to write them "
+		       "into: add -o FILE, or say \"stack: python\" there",
+		       o->probe_files[0]);
+		return GS_EXIT_USAGE;
+	}
+	trace_stacks_settle(o);
+	return 0;
+}
+
 void trace_options_free(struct trace_options *o)
 {
 	gs_user_set_free(&o->users);
@@ -686,5 +707,7 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	if (o->n_ops || o->op_set_given)
 		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
 	r = check(o);
-	return r ? r : read_probes(o);
+	if (r == 0)
+		r = read_probes(o);
+	return r ? r : settle_probes(o);
 }

@@ -223,6 +223,7 @@ enum gs_stack_at { /* ored */
 			   16, /* an operator or user's probe of at least slow_scope_ns */
 		   GS_AT_COPY = 32,
 		   GS_AT_SYNC = 64,
+		   GS_AT_PROBE = 128, /* a described probe that asks for it */
 };
 
 /* How a function is traced, from dear to cheap; set by user space during a run. */
