@@ -106,6 +106,18 @@ __noinline int gs_glob_matches(__u32 scratch, __u32 glob, __u32 of_name)
 	w->text_at = w->glob_at = w->star_text = w->star_glob = 0;
 	for (int i = 0; i < MAX_GLOB_STEPS && r == GLOB_GOES_ON; i++)
 		r = gs_glob_step(scratch, glob, of_name);
+	if (r == GLOB_MATCHES)
+		return 1;
+	/* The end of a path may be all of it. */
+	if (of_name || gs_py_globs[glob].file.n < 2 ||
+	    gs_py_globs[glob].file.chars[0] != GS_PY_GLOB_ANY ||
+	    gs_py_globs[glob].file.chars[1] != '/')
+		return 0;
+	r = GLOB_GOES_ON;
+	w->text_at = w->star_text = w->star_glob = 0;
+	w->glob_at = 2;
+	for (int i = 0; i < MAX_GLOB_STEPS && r == GLOB_GOES_ON; i++)
+		r = gs_glob_step(scratch, glob, of_name);
 	return r == GLOB_MATCHES;
 }
 

@@ -117,6 +117,8 @@ struct gs_py_glob {
  * "models/x*.py:forward"; a path that does not begin with a slash is the end of one). -EINVAL:
  * empty; -E2BIG: too long. */
 int gs_py_glob_parse(const char *text, struct gs_py_glob *ret_glob);
+
+_Bool gs_py_glob_matches(const struct gs_py_glob *glob, const char *file, const char *name);
 #endif
 
 /* What is known of a code object that was called; key of the map gs_py_funcs. */

@@ -1,5 +1,6 @@
 /* Patterns of Python functions as characters, ready to be compared by the kernel side. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -57,4 +58,45 @@ int gs_py_glob_parse(const char *text, struct gs_py_glob *ret_glob)
 	if (colon)
 		r = take_pattern(&ret_glob->file, text, colon);
 	return r < 0 ? r : take_pattern(&ret_glob->name, name, name + strlen(name));
+}
+
+/* * first stands for nothing, and for one character more each time that what follows does not
+ * match. As bpf/pycall.bpf.c does it. */
+static bool matches_from(const struct gs_py_pattern *p, unsigned from, const char *text)
+{
+	const char *star_text = NULL;
+	unsigned at = from, star = 0;
+
+	for (;;) {
+		const char *next = text;
+		uint32_t c = *text ? next_char(&next) : 0, want = at < p->n ? p->chars[at] : 0;
+
+		if (want == GS_PY_GLOB_ANY) {
+			star = ++at;
+			star_text = text;
+		} else if (!c && !want) {
+			return true;
+		} else if (c && (want == GS_PY_GLOB_ONE || want == c)) {
+			text = next;
+			at++;
+		} else if (!star_text || !c) {
+			return false;
+		} else {
+			next_char(&star_text);
+			text = star_text;
+			at = star;
+		}
+	}
+}
+
+static bool pattern_matches(const struct gs_py_pattern *p, const char *text)
+{
+	return !p->n || matches_from(p, 0, text) ||
+	       (p->n >= 2 && p->chars[0] == GS_PY_GLOB_ANY && p->chars[1] == '/' &&
+		matches_from(p, 2, text));
+}
+
+bool gs_py_glob_matches(const struct gs_py_glob *glob, const char *file, const char *name)
+{
+	return pattern_matches(&glob->file, file) && pattern_matches(&glob->name, name);
 }

@@ -171,6 +171,29 @@ def launches(t):
     each(check)
 
 
+@case('a report of what ran under a function', timeout=120)
+def under(t):
+    def check(version, program):
+        out, made = t.path('out.gst'), t.path('made.json')
+        trace(t, program, ['launches', 'recursion'], '-o', out)
+        for pattern, wanted in (('layer', 12), ('pycalls_target.py:launches', 13), ('pycalls_target.py:la*,fib', 13),
+                                ('fib', None), ('/elsewhere.py:*', None)):  # fmt: skip
+            run = t.tool('report', '--format', 'json', '--under', pattern, '-o', made, out, status=0)
+            summary = json.loads(run.out)
+            got = {f['name']: f['calls'] for f in summary['functions']}
+            t.equal(f'{version} {pattern}: launches', got.get('cudaLaunchKernel'), wanted)
+            t.equal(f'{version} {pattern}: nothing', 'nothing ran under' in run.err, pattern == '/elsewhere.py:*')
+            names = {f['name'].rsplit(':', 1)[1].split('/')[0] for f in summary['python_functions'] if f['file'] == TARGET}
+            t.equal(f'{version} {pattern}: functions', names,
+                    {'layer': {'layer', 'launch'}, 'pycalls_target.py:launches': {'launches', 'layer', 'launch'},
+                     'pycalls_target.py:la*,fib': {'launches', 'layer', 'launch', 'fib'}, 'fib': {'fib'}}.get(pattern, set()))  # fmt: skip
+            with open(made) as f:
+                drawn = [e for e in json.load(f)['traceEvents'] if e['ph'] == 'X' and e['name'] == 'cudaLaunchKernel']
+            t.equal(f'{version} {pattern}: drawn', len(drawn), wanted or 0)
+
+    each(check, n=1)
+
+
 @case('functions by pattern', timeout=240)
 def patterns(t):
     def check(version, program):
@@ -220,6 +243,9 @@ def inlined(t):
 
 @case('wrong patterns', needs=None)
 def wrong(t):
+    for word in ('', ','.join('abcdefghi')):
+        run = t.tool('report', '--under', word, t.path('x.gst'), status=2)
+        t.match(word, '--under takes', run.err)
     for word in ('--python-calls=', '--python-calls=' + 'x' * 129, '--python-calls=' + ','.join('abcdefghi')):
         run = t.tool('trace', word, '--', 'true', status=2)
         t.match(word[:30], 'at most 8 patterns', run.err)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -55,6 +56,38 @@ static void characters_of_all_lengths(void **state)
 	assert_int_equal(g.name.chars[2], 0xff);
 }
 
+static void what_matches(void **state)
+{
+	static const struct {
+		const char *glob, *file, *name;
+		bool matches;
+	} cases[] = {
+		{"fib", "/a/x.py", "fib", true},
+		{"fib", "/a/x.py", "fibs", false},
+		{"f*b", "/a/x.py", "fbbbab", true},
+		{"f*b*c", "/a/x.py", "fbc", true},
+		{"f*b*c", "/a/x.py", "fcb", false},
+		{"???", "x", "abc", true},
+		{"???", "x", "ab", false},
+		{"*", "x", "", true},
+		{"x.py:*", "/a/x.py", "f", true},
+		{"x.py:*", "x.py", "f", true},
+		{"x.py:*", "/a/xx.py", "f", false},
+		{"a/*.py:f", "/b/a/c/d.py", "f", true},
+		{"/a/x.py:f", "/b/a/x.py", "f", false},
+		{"<string>:f", "<string>", "f", true},
+		{"\xe4\xb8\xad?", "x", "\xe4\xb8\xad\xc3\xa9", true},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct gs_py_glob g;
+
+		assert_int_equal(gs_py_glob_parse(cases[i].glob, &g), 0);
+		if (gs_py_glob_matches(&g, cases[i].file, cases[i].name) != cases[i].matches)
+			fail_msg("%s and %s:%s", cases[i].glob, cases[i].file, cases[i].name);
+	}
+}
+
 static void too_long_or_empty(void **state)
 {
 	char text[2 * GS_PY_GLOB_CHARS + 3];
@@ -74,6 +107,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_and_files),
 		cmocka_unit_test(characters_of_all_lengths),
+		cmocka_unit_test(what_matches),
 		cmocka_unit_test(too_long_or_empty),
 	};
 
