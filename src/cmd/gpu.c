@@ -106,7 +106,7 @@ static void check_together(struct options *o, struct argp_state *state)
 	if (o->style.n_fields && o->style.view != GS_GPU_VIEW_ALL)
 		argp_error(state, "--fields goes with gpuscope's own view, not with --dmon, --pmon "
 				  "or --compat");
-	if (o->style.view == GS_GPU_VIEW_GSWARM && o->style.parts == GS_GPU_PART_PROCESSES)
+	if (o->style.view == GS_GPU_VIEW_GSWARM && o->style.parts == GS_GPU_SHOW_PROCESSES)
 		argp_error(state, "gswarm has no values of processes: leave --processes out");
 	if (o->topology && (o->watch_ns || scrolls || o->style.format != GS_SUMMARY_TABLE))
 		argp_error(state, "--topology is one table: leave --watch, --format, --dmon and "
@@ -153,10 +153,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_fields(o, arg, state);
 		return 0;
 	case OPT_DEVICES:
-		o->style.parts |= GS_GPU_PART_DEVICES;
+		o->style.parts |= GS_GPU_SHOW_DEVICES;
 		return 0;
 	case OPT_PROCESSES:
-		o->style.parts |= GS_GPU_PART_PROCESSES;
+		o->style.parts |= GS_GPU_SHOW_PROCESSES;
 		return 0;
 	case OPT_DMON:
 		o->style.view = GS_GPU_VIEW_DMON;

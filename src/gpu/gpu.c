@@ -249,3 +249,9 @@ const char *gs_gpu_topology(struct gs_gpu *gpu, uint32_t a, uint32_t b)
 {
 	return gs_gpu_worker_topology(gpu->worker, a, b);
 }
+
+size_t gs_gpu_costs(struct gs_gpu *gpu, enum gs_gpu_cost_by by, struct gs_gpu_cost *ret,
+		    size_t room)
+{
+	return gs_gpu_worker_costs(gpu->worker, by, ret, room);
+}

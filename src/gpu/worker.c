@@ -27,6 +27,9 @@ struct gs_gpu_worker {
 	int result_r;
 	uint8_t *topology; /* owned copy */
 	unsigned n_topology;
+	struct gs_nvml_cost call_cost[NVML_CALL_COUNT], part_cost[GS_GPU_PARTS]; /* copies */
+	const char *part_way[GS_GPU_PARTS];
+	uint64_t part_interval_ns[GS_GPU_PARTS];
 	/* Both sides. */
 	struct gs_gpu_watch watch;
 	struct gs_gpu_events *events;
@@ -105,6 +108,7 @@ static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gp
 		rows->n = 0;
 		if (!nv->started)
 			return;
+		gs_nvml_part_turn(nv, groups, now_ns);
 		for (unsigned i = 0; i < nv->n_devices && !nv->changed; i++) {
 			if (groups & ~(unsigned)GS_GPU_READ_EVENTS)
 				gs_nvml_sample(nv, &nv->device[i], groups, gs_clock_mono_ns());
@@ -127,6 +131,23 @@ static void keep_topology(struct gs_gpu_worker *w)
 	free(w->topology);
 	w->topology = copy;
 	w->n_topology = copy ? n : 0;
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void keep_costs(struct gs_gpu_worker *w)
+{
+	const struct gs_nvml *nv = &w->nv;
+
+	pthread_mutex_lock(&w->lock);
+	memcpy(w->call_cost, nv->call_cost, sizeof(w->call_cost));
+	memcpy(w->part_cost, nv->part_cost, sizeof(w->part_cost));
+	for (unsigned i = 0; i < GS_GPU_PARTS; i++) {
+		w->part_way[i] = nv->n_devices ? gs_nvml_part_way(&nv->device[0], i) : "";
+		w->part_interval_ns[i] = 0;
+		for (unsigned j = 0; j < nv->n_devices; j++)
+			if (nv->device[j].part[i].interval_ns > w->part_interval_ns[i])
+				w->part_interval_ns[i] = nv->device[j].part[i].interval_ns;
+	}
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -193,6 +214,7 @@ static int read_all(struct gs_gpu_worker *w, unsigned groups, bool released,
 	}
 	r = fill(w, groups, released, s, &rows);
 	keep_topology(w);
+	keep_costs(w);
 	if (rows.n)
 		qsort(rows.item, rows.n, sizeof(*rows.item), by_gpu_then_memory);
 	s->process = rows.item;
@@ -320,6 +342,36 @@ struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *w)
 uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *w)
 {
 	return atomic_load(&w->watch.failed_calls);
+}
+
+size_t gs_gpu_worker_costs(struct gs_gpu_worker *w, enum gs_gpu_cost_by by, struct gs_gpu_cost *ret,
+			   size_t room)
+{
+	unsigned max = by == GS_GPU_COST_BY_CALL ? NVML_CALL_COUNT : GS_GPU_PARTS;
+	size_t n = 0;
+
+	pthread_mutex_lock(&w->lock);
+	for (unsigned i = 0; i < max && n < room; i++) {
+		const struct gs_nvml_cost *c =
+			by == GS_GPU_COST_BY_CALL ? &w->call_cost[i] : &w->part_cost[i];
+
+		if (!c->n)
+			continue;
+		ret[n] = (struct gs_gpu_cost){.name = gs_gpu_part_name(i),
+					      .way = "",
+					      .n = c->n,
+					      .wall_ns = c->wall_ns,
+					      .cpu_ns = c->cpu_ns};
+		if (by == GS_GPU_COST_BY_CALL) {
+			ret[n].name = gs_nvml_call_name(i);
+		} else {
+			ret[n].way = w->part_way[i];
+			ret[n].interval_ns = w->part_interval_ns[i];
+		}
+		n++;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return n;
 }
 
 const char *gs_gpu_worker_topology(struct gs_gpu_worker *w, uint32_t a, uint32_t b)
