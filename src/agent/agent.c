@@ -8,6 +8,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -122,6 +123,8 @@ static int open_gpu(struct agent *a, const struct agent_conf *c, struct gs_gpu *
 		.accounting = c->gpu.accounting,
 		/* The schedule tells when health is read; the room must not find it too early. */
 		.slow_ns = c->group[AGENT_HEALTH].interval_ns * 3 / 4,
+		.leave_out = agent_conf_leave_out(c),
+		.budget = agent_conf_budget(c),
 	};
 
 	for (int i = 0; i < AGENT_GROUPS; i++)
@@ -139,6 +142,8 @@ static bool same_gpu_options(const struct agent_conf *a, const struct agent_conf
 	bool same = strcmp(a->gpu.library, b->gpu.library) == 0 &&
 		    a->gpu.hang_ns == b->gpu.hang_ns && a->gpu.accounting == b->gpu.accounting &&
 		    a->sampling.events == b->sampling.events &&
+		    agent_conf_leave_out(a) == agent_conf_leave_out(b) &&
+		    fabs(agent_conf_budget(a) - agent_conf_budget(b)) < 1e-9 &&
 		    a->group[AGENT_HEALTH].interval_ns == b->group[AGENT_HEALTH].interval_ns;
 
 	for (int i = 0; i < AGENT_GROUPS; i++)
@@ -289,7 +294,7 @@ static int sample(struct agent *a)
 	if (r < 0)
 		return r;
 	tell(a, s);
-	agent_state_put(&a->state, &s, groups);
+	agent_state_put(&a->state, &s, groups, a->gpu);
 	return 0;
 }
 

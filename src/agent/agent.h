@@ -38,6 +38,8 @@ struct agent_conf {
 	struct {
 		uint64_t interval_ns;
 		bool events;
+		double budget_ratio; /* of one processor, at one reading a second; 0 no limit */
+		char leave_out[512]; /* names of enum gs_gpu_part */
 	} sampling;
 	struct agent_group_conf group[AGENT_GROUPS];
 	struct {
@@ -63,6 +65,13 @@ struct agent_conf {
 extern const struct gs_conf_schema agent_conf_schema;
 extern const char *const agent_group_name[AGENT_GROUPS]; /* "basic", ... */
 extern const unsigned agent_group_bit[AGENT_GROUPS];     /* enum gs_gpu_group */
+
+/* What is not to be read, as bits of enum gs_gpu_part: what the file leaves out, and what nobody
+ * is served. */
+uint64_t agent_conf_leave_out(const struct agent_conf *conf);
+
+/* Of one processor, at the configured interval: who reads more often wants to. */
+double agent_conf_budget(const struct agent_conf *conf);
 
 /* After reading: what stands for another key is replaced by that. */
 void agent_conf_resolve(struct agent_conf *conf);
@@ -121,14 +130,17 @@ struct agent_state {
 	bool last_reload_ok;
 	int64_t started_wall_ns;
 	struct gs_http *http; /* lent */
+	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
+	size_t n_call_costs, n_part_costs;
 };
 
 int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
 void agent_state_fini(struct agent_state *state);
 
 /* Put a fresh reading of these groups in place of the last; takes it over. The caller holds no
- * lock. */
-void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapshot, unsigned groups);
+ * lock. gpu: where what it cost is told, NULL: nowhere. */
+void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapshot, unsigned groups,
+		     struct gs_gpu *gpu);
 
 /* Values of groups that were not read come from the snapshot before. 0 or -ENOMEM. */
 int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *before,

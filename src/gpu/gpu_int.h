@@ -168,10 +168,11 @@ struct gs_nvml {
 	struct gs_nvml_cost call_cost[NVML_CALL_COUNT], part_cost[GS_GPU_PARTS];
 	struct gs_nvml_meter in_call;
 	uint64_t group_ns[GS_NVML_GROUPS],
-		turn_ns[GS_NVML_GROUPS];   /* last turn; between the last two */
-	uint64_t slow_cpu_ns;              /* for slow parts in this turn */
-	struct nvml_process *process_room; /* owned, GS_GPU_PROCESS_MAX */
-	struct nvml_gpm_metrics *gpm_room; /* owned */
+		turn_ns[GS_NVML_GROUPS];    /* last turn; between the last two */
+	uint64_t slow_cpu_ns;               /* for slow parts in this turn */
+	uint32_t slow_owed, slow_owed_next; /* device and part whose turn this and the next are */
+	struct nvml_process *process_room;  /* owned, GS_GPU_PROCESS_MAX */
+	struct nvml_gpm_metrics *gpm_room;  /* owned */
 };
 
 /* Make a call, watched; NVML_FUNCTION_NOT_FOUND when the library has none of its names. */
@@ -275,7 +276,7 @@ void gs_nvml_read_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev);
 double gs_nvml_number(const struct nvml_field *f);
 /* Bytes a second from two readings of a counter; before: what was read last, and when. */
 void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum gs_gpu_field counter,
-		      unsigned slot);
+		      unsigned slot, uint64_t now_ns);
 
 struct gs_gpu_rows { /* growing array of processes */
 	struct gs_gpu_process *item;

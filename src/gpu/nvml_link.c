@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "gpu/gpu_int.h"
 

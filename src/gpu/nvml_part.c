@@ -220,6 +220,23 @@ static void shift(const struct gs_nvml *nv, const struct gs_nvml_device *dev, un
 	p->shifted = true;
 }
 
+/* Whether a slow part may be read in this turn. The first one that found no room is the first of
+ * the next turn, so that a dear one is not put off for ever by cheap ones before it. */
+static bool has_room(struct gs_nvml *nv, const struct gs_nvml_device *dev, unsigned part)
+{
+	uint32_t key = (uint32_t)(dev - nv->device) * GS_GPU_PARTS + part + 1;
+
+	if (nv->slow_owed && nv->slow_owed != key)
+		return false;
+	if (nv->slow_cpu_ns && nv->slow_cpu_ns + dev->part[part].price_ns > SLICE_NS) {
+		if (!nv->slow_owed_next)
+			nv->slow_owed_next = key;
+		return false;
+	}
+	nv->slow_owed = 0;
+	return true;
+}
+
 bool gs_nvml_part_due(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned part,
 		      unsigned groups, bool slow_turn, uint64_t now_ns)
 {
@@ -246,7 +263,7 @@ bool gs_nvml_part_due(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned p
 		half_turn_ns = 0;
 	if (now_ns + half_turn_ns < p->last_ns + p->interval_ns)
 		return false;
-	return !rule->slow || !nv->slow_cpu_ns || nv->slow_cpu_ns + p->price_ns <= SLICE_NS;
+	return !rule->slow || has_room(nv, dev, part);
 }
 
 static unsigned choose_way(const struct gs_nvml *nv, const struct gs_nvml_device *dev,
@@ -329,6 +346,8 @@ void gs_nvml_parts_read(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned
 void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns)
 {
 	nv->slow_cpu_ns = 0;
+	nv->slow_owed = nv->slow_owed_next;
+	nv->slow_owed_next = 0;
 	for (unsigned i = 0; i < GS_NVML_GROUPS; i++) {
 		if (!(groups >> i & 1))
 			continue;

@@ -271,10 +271,10 @@ void gs_nvml_read_pcie(struct gs_nvml *nv, struct gs_nvml_device *dev)
 }
 
 void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum gs_gpu_field counter,
-		      unsigned slot)
+		      unsigned slot, uint64_t now_ns)
 {
 	struct gs_gpu_sample *s = &dev->sample;
-	uint64_t now_ns = gs_clock_boot_ns(), before_ns = dev->bytes_time_ns[slot], now;
+	uint64_t before_ns = dev->bytes_time_ns[slot], now;
 	/* GPM tells the rate of the last moment, this one that since the counter was read. */
 	bool keep = dev->rate_from_gpm >> slot & 1;
 
