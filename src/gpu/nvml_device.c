@@ -306,7 +306,7 @@ int gs_nvml_enumerate(struct gs_nvml *nv)
 	free(old);
 	if (r != NVML_OK)
 		return -EIO;
-	gs_nvml_topology(nv);
+	gs_free_p(&nv->topology); /* of other GPUs: found again when it is asked for */
 	return 0;
 }
 

@@ -23,6 +23,7 @@ struct gs_gpu_worker {
 	bool want_read, busy, end, ended, abandoned;
 	unsigned want_groups; /* of the reading that is wanted */
 	bool want_released, released;
+	bool want_topology;             /* asked for once: known from then on */
 	struct gs_gpu_snapshot *result; /* owned; of the last request that came back */
 	int result_r;
 	uint8_t *topology; /* owned copy */
@@ -120,11 +121,25 @@ static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gp
 	}
 }
 
+/* Asking every GPU for its links takes as long as several readings: only for who wants to know. */
+static void find_topology(struct gs_gpu_worker *w)
+{
+	bool want;
+
+	pthread_mutex_lock(&w->lock);
+	want = w->want_topology;
+	pthread_mutex_unlock(&w->lock);
+	if (want && w->nv.started && !w->nv.topology)
+		gs_nvml_topology(&w->nv);
+}
+
 static void keep_topology(struct gs_gpu_worker *w)
 {
 	unsigned n = w->nv.n_devices;
-	uint8_t *copy = n && w->nv.topology ? malloc((size_t)n * n) : NULL;
+	uint8_t *copy;
 
+	find_topology(w);
+	copy = n && w->nv.topology ? malloc((size_t)n * n) : NULL;
 	if (copy)
 		memcpy(copy, w->nv.topology, (size_t)n * n);
 	pthread_mutex_lock(&w->lock);
@@ -377,7 +392,16 @@ size_t gs_gpu_worker_costs(struct gs_gpu_worker *w, enum gs_gpu_cost_by by, stru
 const char *gs_gpu_worker_topology(struct gs_gpu_worker *w, uint32_t a, uint32_t b)
 {
 	const char *name = "";
+	struct gs_gpu_snapshot *s;
+	bool first;
 
+	pthread_mutex_lock(&w->lock);
+	first = !w->want_topology;
+	w->want_topology = true;
+	pthread_mutex_unlock(&w->lock);
+	/* A reading of nothing, for what goes with each. */
+	if (first && gs_gpu_worker_read(w, 0, &s) == 0)
+		gs_gpu_snapshot_free(&s);
 	pthread_mutex_lock(&w->lock);
 	if (a < w->n_topology && b < w->n_topology)
 		name = gs_nvml_topology_names[w->topology[a * w->n_topology + b]];
