@@ -126,7 +126,7 @@ enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field)
 const char *gs_gpu_state_name(unsigned state)
 {
 	static const char *const names[] = {"ok",       "no_library", "no_driver", "no_gpu",
-					    "released", "hung",       "failed"};
+					    "released", "hung",       "failed",    "reading"};
 
 	return state < GS_ARRAY_LEN(names) ? names[state] : "unknown";
 }

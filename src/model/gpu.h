@@ -226,6 +226,7 @@ enum gs_gpu_state { /* of the vendor's library */
 		    GS_GPU_STATE_RELEASED = 4, /* let go on request, so that a GPU can be reset */
 		    GS_GPU_STATE_HUNG = 5,     /* a call has not come back */
 		    GS_GPU_STATE_FAILED = 6,
+		    GS_GPU_STATE_READING = 7, /* no answer yet: the library is only starting */
 };
 
 const char *gs_gpu_state_name(unsigned state); /* "ok", "no_library", ... */
