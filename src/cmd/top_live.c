@@ -283,7 +283,9 @@ static int read_host(struct top_live *l, struct gs_node_snapshot *n)
 	r = gs_host_read(l->host, l->pids, n_pids, all, &n->host);
 	if (r < 0)
 		return r;
-	name_processes(l, n->host);
+	/* Who they are takes longer than what they do: not before the first screen. */
+	if (n->gpu->state != GS_GPU_STATE_READING)
+		name_processes(l, n->host);
 	n->time_ns = gs_clock_boot_ns();
 	n->wall_ns = (int64_t)gs_clock_wall_ns();
 	memcpy(n->name, l->name, sizeof(n->name));
