@@ -60,6 +60,10 @@ struct agent_conf {
 		int64_t max_processes;
 		char hostname[256];
 	} metrics;
+	struct {
+		char path[108]; /* "" none */
+		char group[64];
+	} control;
 };
 
 extern const struct gs_conf_schema agent_conf_schema;
@@ -150,6 +154,22 @@ int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *bef
 
 extern const struct gs_http_route agent_routes[];
 extern const size_t agent_n_routes;
+
+/* --- agent_control.c: the socket by which the agent is told what to do --- */
+
+#define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
+
+/* The descriptor that listens, -ENOENT: none is configured, or another error with err. */
+int agent_control_open(const struct agent_conf *conf, struct gs_err *err);
+void agent_control_close(const struct agent_conf *conf, int *fd);
+
+/* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
+void agent_control_serve(int listen_fd, void *ctx,
+			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
+
+/* The client's side. */
+int agent_control_ask(const char *path, const char *command, struct gs_buf *ret_answer,
+		      struct gs_err *err);
 
 /* --- notify.c: systemd --- */
 

@@ -235,6 +235,23 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .bytes = 256},
 };
 
+static const struct gs_conf_key control_keys[] = {
+	{.name = "path",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(control, path),
+	 .preset = AGENT_CONTROL_PATH,
+	 .comment = "A socket for `gpuscope agent ctl`: release-gpus, resume-gpus, status, reload. "
+		    "Its\n"
+		    "owner and root may connect. Empty: none. Not changed by a reload.",
+	 .bytes = sizeof(((struct agent_conf *)0)->control.path)},
+	{.name = "group",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(control, group),
+	 .preset = "",
+	 .comment = "Members of this group may connect as well.",
+	 .bytes = sizeof(((struct agent_conf *)0)->control.group)},
+};
+
 #define SECTION(name_, comment_, field, table)                                                     \
 	{                                                                                          \
 		.name = name_, .comment = comment_, .offset = offsetof(struct agent_conf, field),  \
@@ -255,6 +272,7 @@ static const struct gs_conf_section sections[] = {
 	SECTION("gpu", "", gpu, gpu_keys),
 	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
+	SECTION("control", "How the agent is told what to do.", control, control_keys),
 };
 
 static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)

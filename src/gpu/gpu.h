@@ -64,8 +64,8 @@ int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret_snapshot);
 int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapshot **ret_snapshot);
 
 /* Let go of the driver, so that a GPU can be reset or divided anew; snapshots say RELEASED until
- * gs_gpu_resume(). */
-void gs_gpu_release(struct gs_gpu *gpu);
+ * gs_gpu_resume(). -ETIMEDOUT: one of its calls hangs; it is let go of when that comes back. */
+int gs_gpu_release(struct gs_gpu *gpu);
 void gs_gpu_resume(struct gs_gpu *gpu);
 
 /* What reading through NVML has cost so far. */

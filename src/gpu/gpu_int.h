@@ -10,7 +10,7 @@
  *   nvml_link.c    NVLink and NVLink-C2C    nvml_topology.c  how GPUs are connected
  *   nvml_gpm.c     performance metrics      nvml_process.c  processes, their shares, accounting
  *   nvml_event.c   the thread that waits for XIDs
- *   kmsg.c         XIDs in the kernel's log   xid.c  merged, and in words
+ *   kmsg.c         XIDs in the kernel's log   xid.c  merged
  *   amd.c          AMD's GPUs in sysfs
  *
  * Only the worker touches struct gs_nvml; the event thread has a reference to the session's
@@ -59,8 +59,6 @@ void gs_gpu_events_add(struct gs_gpu_events *events, const struct gs_gpu_event *
  * might still report it. ret_items has room for GS_GPU_EVENTS_MAX. */
 unsigned gs_gpu_events_take(struct gs_gpu_events *events, unsigned sources, uint64_t now_ns,
 			    struct gs_gpu_event *ret_items);
-
-const char *gs_gpu_xid_text(uint32_t xid); /* "" not known */
 
 /* ---- the kernel's log ---- */
 
@@ -306,7 +304,7 @@ void gs_gpu_worker_free(struct gs_gpu_worker **worker);
  * call hangs, -ENOMEM. */
 int gs_gpu_worker_read(struct gs_gpu_worker *worker, unsigned groups,
 		       struct gs_gpu_snapshot **ret_snapshot);
-void gs_gpu_worker_release(struct gs_gpu_worker *worker, bool release);
+int gs_gpu_worker_release(struct gs_gpu_worker *worker, bool release);
 struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *worker); /* borrowed */
 uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *worker);
 size_t gs_gpu_worker_costs(struct gs_gpu_worker *worker, enum gs_gpu_cost_by by,

@@ -335,18 +335,20 @@ hung:
 	return -ETIMEDOUT;
 }
 
-void gs_gpu_worker_release(struct gs_gpu_worker *w, bool release)
+int gs_gpu_worker_release(struct gs_gpu_worker *w, bool release)
 {
 	uint64_t since_ns = gs_clock_mono_ns();
+	int r = 0;
 
 	pthread_mutex_lock(&w->lock);
 	w->want_released = release;
 	pthread_cond_broadcast(&w->cond);
 	/* The caller may act on a GPU that is let go of only when it is. */
-	while (w->released != w->want_released || w->busy)
+	while (r == 0 && (w->released != w->want_released || w->busy))
 		if (wait_or_hang(w, since_ns))
-			break;
+			r = -ETIMEDOUT;
 	pthread_mutex_unlock(&w->lock);
+	return r;
 }
 
 struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *w)

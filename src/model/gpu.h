@@ -217,6 +217,8 @@ struct gs_gpu_event {
 	char text[192];
 };
 
+const char *gs_gpu_xid_text(uint32_t xid); /* "" not known */
+
 enum gs_gpu_state { /* of the vendor's library */
 		    GS_GPU_STATE_OK = 0,
 		    GS_GPU_STATE_NO_LIBRARY = 1,
