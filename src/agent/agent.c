@@ -444,7 +444,7 @@ static int start_control(struct agent *a, struct gs_err *err)
 	int r = agent_control_open(c, &why);
 
 	a->control_fd = r < 0 ? -1 : r;
-	if (r >= 0 || r == -ENOENT)
+	if (r >= 0 || r == -ENODATA)
 		return 0;
 	if (strcmp(c->control.path, AGENT_CONTROL_PATH) == 0 && !c->control.group[0] &&
 	    !a->options->control) {

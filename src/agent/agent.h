@@ -159,7 +159,7 @@ extern const size_t agent_n_routes;
 
 #define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
 
-/* The descriptor that listens, -ENOENT: none is configured, or another error with err. */
+/* The descriptor that listens, -ENODATA: none is configured, or another error with err. */
 int agent_control_open(const struct agent_conf *conf, struct gs_err *err);
 void agent_control_close(const struct agent_conf *conf, int *fd);
 

@@ -106,7 +106,7 @@ int agent_control_open(const struct agent_conf *conf, struct gs_err *err)
 	int fd, r, e = 0;
 
 	if (!path[0])
-		return -ENOENT;
+		return -ENODATA;
 	if (by_default)
 		make_folder(path);
 	if (address_of(path, &a) < 0)

@@ -52,63 +52,44 @@ static void read_utilization_once(struct gs_nvml *nv, struct gs_nvml_device *dev
 
 /* In the order in which they are read: the first tells whether the GPU answers, GPM's rates of
  * bytes win over those of counters. */
+/* clang-format off */
 static const struct rule rules[GS_GPU_PARTS] = {
-	[GS_GPU_PART_MEMORY] = {BASIC, 1, 0, false, true, {gs_nvml_read_memory}, {"call"}},
-	[GS_GPU_PART_UTILIZATION] = {BASIC, 2, 30, false, false, {read_utilization_once}, {"call"}},
-	[GS_GPU_PART_ENGINES] = {BASIC, 1, 10, false, false, {gs_nvml_read_engines}, {"call"}},
-	[GS_GPU_PART_POWER] = {BASIC,
-			       4,
-			       10,
-			       false,
-			       false,
-			       {read_power_once, gs_nvml_read_power_call},
-			       {"fields", "call"},
-			       GS_GPU_POWER},
-	[GS_GPU_PART_ENERGY] = {BASIC,
-				1,
-				LONG_S,
-				false,
-				false,
-				{gs_nvml_read_energy, gs_nvml_read_energy_call},
-				{"fields", "call"},
-				GS_GPU_ENERGY},
-	[GS_GPU_PART_TEMPERATURE] =
-		{BASIC, 2, 10, false, false, {gs_nvml_read_temperature}, {"call"}},
-	[GS_GPU_PART_MEMORY_TEMPERATURE] =
-		{BASIC, 1, 30, false, false, {gs_nvml_read_memory_temperature}, {"fields"}},
-	[GS_GPU_PART_CLOCKS] = {BASIC, 1, 30, false, false, {gs_nvml_read_clocks}, {"call"}},
-	[GS_GPU_PART_CLOCKS_MORE] =
-		{BASIC, 0.2, LONG_S, false, false, {gs_nvml_read_clocks_more}, {"call"}},
-	[GS_GPU_PART_STATE] = {BASIC, 1, 30, false, false, {gs_nvml_read_state}, {"call"}},
-	[GS_GPU_PART_FAN] = {BASIC, 0.2, LONG_S, false, false, {gs_nvml_read_fan}, {"call"}},
-	[GS_GPU_PART_PCIE] = {BASIC, 0.2, LONG_S, false, false, {gs_nvml_read_pcie}, {"fields"}},
-	[GS_GPU_PART_THROTTLE] =
-		{BASIC, 0.5, LONG_S, false, false, {gs_nvml_read_throttle}, {"fields"}},
-	[GS_GPU_PART_PROCESSES] = {GS_GPU_READ_PROCESSES, 4, 10, false, true, {NULL}, {"call"}},
-	[GS_GPU_PART_SHARES] = {GS_GPU_READ_PROCESSES, 1, 30, false, false, {NULL}, {"call"}},
-	[GS_GPU_PART_BAR1] = {HEALTH, 0.02, SLOWEST_S, true, false, {gs_nvml_read_bar1}, {"call"}},
-	[GS_GPU_PART_LIMITS] =
-		{HEALTH, 0.02, SLOWEST_S, true, false, {gs_nvml_read_limits}, {"call"}},
-	[GS_GPU_PART_ECC] = {HEALTH, 0.1, SLOWEST_S, true, false, {gs_nvml_read_ecc}, {"call"}},
-	[GS_GPU_PART_REPAIRS] =
-		{HEALTH, 0.1, SLOWEST_S, true, false, {gs_nvml_read_repairs}, {"call"}},
-	[GS_GPU_PART_PCIE_LINK] =
-		{HEALTH, 0.05, SLOWEST_S, true, false, {gs_nvml_read_pcie_link}, {"call"}},
-	[GS_GPU_PART_LINKS] = {LINKS,
-			       0.1,
-			       SLOWEST_S,
-			       true,
-			       false,
-			       {gs_nvml_read_links, gs_nvml_read_links_fields},
-			       {"call", "fields"},
-			       GS_GPU_NVLINK_ACTIVE},
-	[GS_GPU_PART_LINK_EACH] =
-		{LINKS, 0.05, LONG_S, true, false, {gs_nvml_read_link_each}, {"fields"}},
-	[GS_GPU_PART_LINK_BYTES] =
-		{LINKS, 0.2, LONG_S, false, false, {gs_nvml_read_link_bytes}, {"fields"}},
-	[GS_GPU_PART_C2C] = {LINKS, 0.02, SLOWEST_S, true, false, {gs_nvml_read_c2c}, {"call"}},
-	[GS_GPU_PART_GPM] = {GS_GPU_READ_GPM, 8, 0, false, true, {gs_nvml_read_gpm}, {"call"}},
+#define CALL(part, group, weight, longest_s, slow, parts_too, read)                                \
+	[GS_GPU_PART_##part] = {group, weight, longest_s, slow, parts_too, {read}, {"call"}, 0}
+#define FIELDS(part, group, weight, longest_s, slow, read)                                         \
+	[GS_GPU_PART_##part] = {group, weight, longest_s, slow, false, {read}, {"fields"}, 0}
+	CALL(MEMORY, BASIC, 1, 0, false, true, gs_nvml_read_memory),
+	CALL(UTILIZATION, BASIC, 2, 30, false, false, read_utilization_once),
+	CALL(ENGINES, BASIC, 1, 10, false, false, gs_nvml_read_engines),
+	[GS_GPU_PART_POWER] = {BASIC, 4, 10, false, false, {read_power_once, gs_nvml_read_power_call},
+			       {"fields", "call"}, GS_GPU_POWER},
+	[GS_GPU_PART_ENERGY] = {BASIC, 1, LONG_S, false, false, {gs_nvml_read_energy, gs_nvml_read_energy_call},
+				{"fields", "call"}, GS_GPU_ENERGY},
+	CALL(TEMPERATURE, BASIC, 2, 10, false, false, gs_nvml_read_temperature),
+	FIELDS(MEMORY_TEMPERATURE, BASIC, 1, 30, false, gs_nvml_read_memory_temperature),
+	CALL(CLOCKS, BASIC, 1, 30, false, false, gs_nvml_read_clocks),
+	CALL(CLOCKS_MORE, BASIC, 0.2, LONG_S, false, false, gs_nvml_read_clocks_more),
+	CALL(STATE, BASIC, 1, 30, false, false, gs_nvml_read_state),
+	CALL(FAN, BASIC, 0.2, LONG_S, false, false, gs_nvml_read_fan),
+	FIELDS(PCIE, BASIC, 0.2, LONG_S, false, gs_nvml_read_pcie),
+	FIELDS(THROTTLE, BASIC, 0.5, LONG_S, false, gs_nvml_read_throttle),
+	CALL(PROCESSES, GS_GPU_READ_PROCESSES, 4, 10, false, true, NULL),
+	CALL(SHARES, GS_GPU_READ_PROCESSES, 1, 30, false, false, NULL),
+	CALL(BAR1, HEALTH, 0.02, SLOWEST_S, true, false, gs_nvml_read_bar1),
+	CALL(LIMITS, HEALTH, 0.02, SLOWEST_S, true, false, gs_nvml_read_limits),
+	CALL(ECC, HEALTH, 0.1, SLOWEST_S, true, false, gs_nvml_read_ecc),
+	CALL(REPAIRS, HEALTH, 0.1, SLOWEST_S, true, false, gs_nvml_read_repairs),
+	CALL(PCIE_LINK, HEALTH, 0.05, SLOWEST_S, true, false, gs_nvml_read_pcie_link),
+	[GS_GPU_PART_LINKS] = {LINKS, 0.1, SLOWEST_S, true, false, {gs_nvml_read_links, gs_nvml_read_links_fields},
+			       {"call", "fields"}, GS_GPU_NVLINK_ACTIVE},
+	FIELDS(LINK_EACH, LINKS, 0.05, LONG_S, true, gs_nvml_read_link_each),
+	FIELDS(LINK_BYTES, LINKS, 0.2, LONG_S, false, gs_nvml_read_link_bytes),
+	CALL(C2C, LINKS, 0.02, SLOWEST_S, true, false, gs_nvml_read_c2c),
+	CALL(GPM, GS_GPU_READ_GPM, 8, 0, false, true, gs_nvml_read_gpm),
+#undef CALL
+#undef FIELDS
 };
+/* clang-format on */
 
 static uint64_t thread_cpu_ns(void)
 {
