@@ -151,7 +151,7 @@ static void presence(struct gs_prom *p, const struct gs_prom_gpus *g)
 	gs_prom_family(p, "gpuscope_gpu_values_timestamp_seconds", GS_PROM_GAUGE, "seconds",
 		       "When values that are read together were read last, in seconds since 1970.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
-		for (unsigned part = 0; part < GS_GPU_PARTS; part++) {
+		for (unsigned part = 0; !g->hidden[i] && part < GS_GPU_PARTS; part++) {
 			struct gs_prom_label label = {"values", gs_gpu_part_name(part)};
 			uint64_t read_ns = s->sample[i].part_ns[part];
 
