@@ -19,6 +19,7 @@ ALLOWED = {
     "render": BELOW | {"text", "render"},
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
+    "rpc": BELOW | {"rpc"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "job": BELOW | {"text", "verdict", "job"},
