@@ -20,12 +20,14 @@ ALLOWED = {
     "render": BELOW | {"text", "render"},
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
+    "rpc": BELOW | {"rpc"},
+    "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
     "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "cmd"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
@@ -47,7 +49,7 @@ def check(path):
         target = name.split("/")[0]
         if "/" not in name:
             # Generated: skeletons belong to probe and work, the page's parts to export. A room of the kernel side names its own headers plainly.
-            if (name.endswith(".skel.h") and room in ("probe", "work")) or (room == "bpf" and name.endswith(".bpf.h")) or (
+            if (name.endswith(".pb-c.h") and room in ("link", "head")) or (name.endswith(".skel.h") and room in ("probe", "work")) or (room == "bpf" and name.endswith(".bpf.h")) or (
                     room == "export" and name in ("flame_css.h", "flame_js.h")):
                 continue
             yield f"{path.relative_to(SRC.parent)}:{number}: name the room: \"{room}/{name}\"?"

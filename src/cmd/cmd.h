@@ -30,6 +30,7 @@ int gs_cmd_report(int argc, char **argv);
 int gs_cmd_top(int argc, char **argv);
 int gs_cmd_agent(int argc, char **argv);
 int gs_cmd_job(int argc, char **argv);
+int gs_cmd_connect(int argc, char **argv);
 int gs_cmd_gpu(int argc, char **argv);
 int gs_cmd_probes(int argc, char **argv);
 

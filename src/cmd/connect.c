@@ -93,8 +93,8 @@ static void on_say(void *ctx, const char *text)
 
 static unsigned groups_of(const struct connect *c, const struct gs_link_wish *w)
 {
-	unsigned groups = GS_GPU_READ_BASIC | GS_GPU_READ_HEALTH | GS_GPU_READ_EVENTS |
-			  GS_GPU_READ_PROCESSES;
+	unsigned groups =
+		GS_GPU_READ_BASIC | GS_GPU_READ_HEALTH | GS_GPU_READ_EVENTS | GS_GPU_READ_PROCESSES;
 
 	/* Memory activity and PCIe come with the profiling counters where there are such. */
 	if (w->bandwidth || c->o->bandwidth)
@@ -354,7 +354,8 @@ static int run(struct connect_options *o)
 static bool instance_valid(const char *text)
 {
 	return strlen(text) < 64 && text[0] != '.' &&
-	       text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] ==
+	       text[strspn(text,
+			   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] ==
 		       0;
 }
 
@@ -379,7 +380,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_INTERVAL:
 		if (gs_parse_ns(arg, 1000000000ull, &o->interval_ns) < 0 ||
 		    o->interval_ns < INTERVAL_LEAST_NS || o->interval_ns > 3600000000000ull)
-			argp_error(state, "--interval takes 50ms to 1h, such as 2 (seconds) or 500ms");
+			argp_error(state,
+				   "--interval takes 50ms to 1h, such as 2 (seconds) or 500ms");
 		return 0;
 	case OPT_BANDWIDTH:
 		o->bandwidth = true;
@@ -417,14 +419,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_INSTANCE:
 		if (!instance_valid(arg))
-			argp_error(state, "--instance takes letters, digits, '.', '_' and '-', 63 at "
-					  "most");
+			argp_error(state,
+				   "--instance takes letters, digits, '.', '_' and '-', 63 at "
+				   "most");
 		o->link.instance = arg;
 		return 0;
 	case OPT_MACHINE_ID:
 		if (!arg[0] || !instance_valid(arg))
-			argp_error(state, "--machine-id takes letters, digits, '.', '_' and '-', 63 at "
-					  "most");
+			argp_error(state,
+				   "--machine-id takes letters, digits, '.', '_' and '-', 63 at "
+				   "most");
 		o->link.machine_id = arg;
 		return 0;
 	case OPT_NVML:
@@ -473,7 +477,8 @@ int gs_cmd_connect(int argc, char **argv)
 		{"key", OPT_KEY, "FILE", 0, "Its key (PEM)", 3},
 		{"server-name", OPT_SERVER_NAME, "NAME", 0,
 		 "The name in the head's certificate, where it is not that of the address", 3},
-		{"token-file", OPT_TOKEN_FILE, "FILE", 0, "The token to show: the file's first line", 3},
+		{"token-file", OPT_TOKEN_FILE, "FILE", 0,
+		 "The token to show: the file's first line", 3},
 		{"instance", OPT_INSTANCE, "NAME", 0,
 		 "Tells several of these programs on one machine apart", 4},
 		{"machine-id", OPT_MACHINE_ID, "ID", 0, "Instead of that in /etc/machine-id", 4},
@@ -486,7 +491,8 @@ int gs_cmd_connect(int argc, char **argv)
 		.parser = parse,
 		.args_doc = "HEAD:PORT...",
 		.doc = "Measures this node and delivers it to a head (gpuscope head, or one of "
-		       "gswarm-profiler).\vWith several heads the next one is tried when one does not "
+		       "gswarm-profiler).\vWith several heads the next one is tried when one does "
+		       "not "
 		       "answer. SIGUSR1 lets go of the GPUs, SIGUSR2 takes them up again.",
 		.help_filter = gs_cmd_help_filter,
 	};

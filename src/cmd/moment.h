@@ -13,8 +13,8 @@ struct moment_reader;
 int moment_reader_new(const char *nvml, struct moment_reader **ret_reader, struct gs_err *err);
 void moment_reader_free(struct moment_reader **reader);
 
-/* Read now; groups: enum gs_gpu_group, 0 all. all: every process, not only those on GPUs. The moment
- * is the caller's. 0, or -ENOMEM and the like. */
+/* Read now; groups: enum gs_gpu_group, 0 all. all: every process, not only those on GPUs. The
+ * moment is the caller's. 0, or -ENOMEM and the like. */
 int moment_read(struct moment_reader *reader, unsigned groups, bool all,
 		struct gs_node_snapshot **ret_node);
 

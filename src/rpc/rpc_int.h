@@ -148,7 +148,6 @@ int gs_rpc_wire_handshake(struct gs_rpc_wire *wire); /* 0, -EAGAIN, other */
 /* Bytes, 0: the end; -EAGAIN, other. */
 ssize_t gs_rpc_wire_read(struct gs_rpc_wire *wire, void *data, size_t bytes);
 ssize_t gs_rpc_wire_write(struct gs_rpc_wire *wire, const void *data, size_t bytes);
-bool gs_rpc_wire_pending(const struct gs_rpc_wire *wire); /* read, but not by us */
 /* Common name in the peer's certificate; "": none. */
 void gs_rpc_wire_identity(const struct gs_rpc_wire *wire, char *out, size_t bytes);
 void gs_rpc_wire_shut(struct gs_rpc_wire *wire); /* we write no more */

@@ -21,14 +21,15 @@
 #include "base/net.h"
 #include "rpc/server_int.h"
 
-#define READ_BYTES      65536
-#define READS_PER_TURN  4
-#define OUT_BYTES       131072 /* taken from a session at once */
-#define WRITES_PER_TURN 4
-#define OUT_MAX_BYTES   (OUT_BYTES + (1U << 20)) /* a header block may come on top */
-#define ACCEPTS         64
-#define EVENTS          256
-#define DRAIN_NS        1000000000ULL
+#define READ_BYTES       65536
+#define READS_PER_TURN   4
+#define RECORDS_PER_TURN 16     /* of TLS, 16 KiB each */
+#define OUT_BYTES        131072 /* taken from a session at once */
+#define WRITES_PER_TURN  4
+#define OUT_MAX_BYTES    (OUT_BYTES + (1U << 20)) /* a header block may come on top */
+#define ACCEPTS          64
+#define EVENTS           256
+#define DRAIN_NS         1000000000ULL
 
 enum kind { LISTENER, WAKE, CONN };
 
@@ -49,7 +50,6 @@ struct conn {
 	struct conn *next, **prev;
 	uint64_t address_key;
 	uint32_t events;
-	bool more;                               /* to read, without an event */
 	uint64_t opened_ns, heard_ns, pinged_ns; /* pinged_ns 0: nothing unanswered */
 	struct gs_rpc_timer timer;
 	struct gs_buf out;
@@ -108,17 +108,26 @@ static void set_timer(struct conn *c)
 	/* Being heard of only moves it away: that is seen when it fires. */
 	uint64_t due = conn_due_ns(c);
 
-	if (c->timer.index && c->timer.due_ns <= due && c->timer.due_ns > 0)
+	if (c->timer.index && c->timer.due_ns <= due)
 		return;
 	(void)gs_rpc_timer_set(&c->server->core->timers, &c->timer, due);
 }
 
 /* --- connections --- */
 
+static void forget_address(struct gs_rpc_server *s, uint64_t key)
+{
+	uint64_t n = 0;
+
+	if (gs_map_get(&s->per_address, key, &n) && n > 1)
+		(void)gs_map_put(&s->per_address, key, n - 1);
+	else
+		gs_map_del(&s->per_address, key);
+}
+
 static void conn_close(struct conn *c)
 {
 	struct gs_rpc_server *s = c->server;
-	uint64_t n = 0;
 
 	if (c->state == CLOSED)
 		return;
@@ -130,10 +139,7 @@ static void conn_close(struct conn *c)
 	*c->prev = c->next;
 	if (c->next)
 		c->next->prev = c->prev;
-	if (gs_map_get(&s->per_address, c->address_key, &n) && n > 1)
-		(void)gs_map_put(&s->per_address, c->address_key, n - 1);
-	else
-		gs_map_del(&s->per_address, c->address_key);
+	forget_address(s, c->address_key);
 	gs_rpc_count(&s->core->counters.connections_now, -1ULL);
 	/* Events of this turn may still name it. */
 	c->next = s->dead;
@@ -225,8 +231,7 @@ static void conn_read(struct conn *c)
 {
 	struct gs_rpc_server *s = c->server;
 
-	c->more = false;
-	for (int i = 0; i < READS_PER_TURN; i++) {
+	for (int i = 0; i < (c->wire.ssl ? RECORDS_PER_TURN : READS_PER_TURN); i++) {
 		ssize_t n = gs_rpc_wire_read(&c->wire, s->in, READ_BYTES);
 
 		if (n == -EAGAIN) {
@@ -246,10 +251,9 @@ static void conn_read(struct conn *c)
 				start_drain(c);
 			return;
 		}
-		if (n < READ_BYTES / 4 && !gs_rpc_wire_pending(&c->wire))
+		if (!c->wire.ssl && n < READ_BYTES)
 			return;
 	}
-	c->more = gs_rpc_wire_pending(&c->wire);
 }
 
 static void conn_up(struct conn *c, struct gs_rpc_peer *peer)
@@ -295,8 +299,6 @@ static void conn_handshake(struct conn *c)
 		return;
 	}
 	conn_up(c, peer);
-	/* TLS may have read the beginning already. */
-	c->more = c->state == UP && gs_rpc_wire_pending(&c->wire);
 }
 
 static void conn_drain(struct conn *c)
@@ -317,7 +319,7 @@ static void conn_event(struct conn *c, uint32_t events)
 {
 	if (c->state == HANDSHAKE)
 		conn_handshake(c);
-	if (c->state == UP && (events & (EPOLLIN | EPOLLHUP | EPOLLERR) || c->more))
+	if (c->state == UP && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
 		conn_read(c);
 	if (c->state == UP)
 		conn_flush(c);
@@ -399,6 +401,7 @@ static void conn_new(struct gs_rpc_server *s, int fd, uint64_t key)
 
 	if (!c) {
 		close(fd);
+		forget_address(s, key);
 		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_MEMORY);
 		return;
 	}
@@ -545,11 +548,11 @@ static void serve_ready(struct gs_rpc_server *s)
 	}
 }
 
-static int wait_ms(struct gs_rpc_server *s, bool more)
+static int wait_ms(struct gs_rpc_server *s)
 {
 	uint64_t next = gs_rpc_timers_next_ns(&s->core->timers), now;
 
-	if (more || s->core->ready || gs_rpc_core_pending(s->core))
+	if (s->core->ready || gs_rpc_core_pending(s->core))
 		return 0;
 	if (next == UINT64_MAX)
 		return -1;
@@ -570,12 +573,10 @@ static void take_wake(struct gs_rpc_server *s)
 	pthread_mutex_unlock(&s->core->lock);
 }
 
-/* True: some connection has more to read without an event. */
-static bool turn(struct gs_rpc_server *s, bool more)
+static void turn(struct gs_rpc_server *s)
 {
 	struct epoll_event events[EVENTS];
-	int n = epoll_wait(s->epoll_fd, events, EVENTS, wait_ms(s, more));
-	struct conn *next;
+	int n = epoll_wait(s->epoll_fd, events, EVENTS, wait_ms(s));
 
 	for (int i = 0; i < n; i++) {
 		enum kind *kind = events[i].data.ptr;
@@ -587,33 +588,24 @@ static bool turn(struct gs_rpc_server *s, bool more)
 		else if (((struct conn *)events[i].data.ptr)->state != CLOSED)
 			conn_event(events[i].data.ptr, events[i].events);
 	}
-	if (more)
-		for (struct conn *c = s->conns; c; c = next) {
-			next = c->next;
-			if (c->more)
-				conn_event(c, EPOLLIN);
-		}
 	if (s->stop && !s->core->stopping)
 		begin_stop(s);
 	gs_rpc_core_run(s->core);
 	gs_rpc_timers_run(&s->core->timers, gs_clock_mono_ns());
 	serve_ready(s);
 	bury(s);
-	for (struct conn *c = s->core->o.tls_cert ? s->conns : NULL; c; c = c->next)
-		if (c->more)
-			return true;
-	return false;
 }
 
 static void *server_thread(void *arg)
 {
 	struct gs_rpc_server *s = arg;
-	bool more = false;
 
 	pthread_setname_np(pthread_self(), "rpc");
+	pthread_mutex_lock(&s->core->lock);
 	s->core->thread = pthread_self();
+	pthread_mutex_unlock(&s->core->lock);
 	while (!s->core->stopping || s->conns)
-		more = turn(s, more);
+		turn(s);
 	gs_rpc_timer_set(&s->core->timers, &s->grace, UINT64_MAX);
 	gs_rpc_core_run(s->core);
 	return NULL;

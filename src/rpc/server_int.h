@@ -77,6 +77,7 @@ struct gs_rpc_session {
 	bool is_ready;
 	bool greeted;           /* preface and SETTINGS came */
 	bool blamed;            /* counted as broken */
+	bool broken;            /* its GOAWAY is the last; what comes is not read */
 	bool leaving;           /* GOAWAY sent */
 	uint64_t idle_since_ns; /* n_calls became 0 */
 	/* Buckets: full at the burst, a frame or message takes one. */

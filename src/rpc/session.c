@@ -483,14 +483,12 @@ static void begin_call(struct gs_rpc_call *call)
 
 /* --- frames --- */
 
-static void flood(struct gs_rpc_session *s)
+static void flood(struct gs_rpc_session *s, const char *why)
 {
-	if (!s->blamed)
-		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_FLOOD);
-	s->blamed = true;
-	s->leaving = true;
-	nghttp2_session_terminate_session2(s->h2, nghttp2_session_get_last_proc_stream_id(s->h2),
-					   NGHTTP2_ENHANCE_YOUR_CALM);
+	if (s->broken)
+		return;
+	s->broken = true;
+	gs_rpc_session_leave(s, NGHTTP2_ENHANCE_YOUR_CALM, why);
 }
 
 static void take_ping(struct gs_rpc_session *s)
@@ -503,7 +501,7 @@ static void take_ping(struct gs_rpc_session *s)
 		s->ping_strikes++;
 	s->ping_ns = now;
 	if (s->ping_strikes > GS_RPC_PING_STRIKES)
-		gs_rpc_session_leave(s, NGHTTP2_ENHANCE_YOUR_CALM, "too_many_pings");
+		flood(s, "too_many_pings"); /* the words that grpcio knows */
 }
 
 static bool is_control(const nghttp2_frame *frame)
@@ -529,7 +527,7 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
 
 	if (is_control(frame) &&
 	    !take_token(&s->control_tokens, &s->control_ns, CONTROL_BURST, CONTROL_PER_SECOND)) {
-		flood(s);
+		flood(s, "too_many_control_frames");
 		return 0;
 	}
 	if (frame->hd.type == NGHTTP2_SETTINGS)
@@ -692,6 +690,8 @@ int gs_rpc_session_input(struct gs_rpc_session *s, const uint8_t *data, size_t b
 	ssize_t r;
 
 	gs_rpc_count(&s->core->counters.wire_bytes_in, bytes);
+	if (s->broken)
+		return 0;
 	r = nghttp2_session_mem_recv(s->h2, data, bytes);
 	make_ready(s);
 	if (r >= 0)
@@ -717,7 +717,8 @@ int gs_rpc_session_output(struct gs_rpc_session *s, struct gs_buf *out, size_t u
 
 bool gs_rpc_session_done(const struct gs_rpc_session *s)
 {
-	return !nghttp2_session_want_read(s->h2) && !nghttp2_session_want_write(s->h2);
+	return (s->broken || !nghttp2_session_want_read(s->h2)) &&
+	       !nghttp2_session_want_write(s->h2);
 }
 
 void gs_rpc_session_ping(struct gs_rpc_session *s)
@@ -728,7 +729,7 @@ void gs_rpc_session_ping(struct gs_rpc_session *s)
 
 void gs_rpc_session_leave(struct gs_rpc_session *s, uint32_t error_code, const char *why)
 {
-	if (s->leaving)
+	if (s->leaving && error_code == NGHTTP2_NO_ERROR)
 		return;
 	s->leaving = true;
 	nghttp2_submit_goaway(s->h2, 0, nghttp2_session_get_last_proc_stream_id(s->h2), error_code,

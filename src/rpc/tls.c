@@ -272,11 +272,6 @@ ssize_t gs_rpc_wire_write(struct gs_rpc_wire *w, const void *data, size_t bytes)
 	return r == 1 ? (ssize_t)n : tls_result(w, r);
 }
 
-bool gs_rpc_wire_pending(const struct gs_rpc_wire *w)
-{
-	return w->ssl && SSL_pending(w->ssl) > 0;
-}
-
 void gs_rpc_wire_identity(const struct gs_rpc_wire *w, char *out, size_t bytes)
 {
 	X509 *cert = w->ssl ? SSL_get0_peer_certificate(w->ssl) : NULL;
