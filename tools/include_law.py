@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
@@ -21,13 +21,14 @@ ALLOWED = {
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
     "rpc": BELOW | {"rpc"},
+    "head": BELOW | {"rpc", "store", "cluster", "head"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
     "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "cmd"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "head", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
