@@ -122,7 +122,7 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 	pthread_mutex_lock(&l->lock);
 	snprintf(text, sizeof(text), "%s", l->stats.trouble[0] ? l->stats.trouble : why);
 	pthread_mutex_unlock(&l->lock);
-	if (l->stats.state != GS_LINK_REFUSED)
+	if (l->stats.state != GS_LINK_REFUSED && !l->left)
 		try_later(l, text[0] ? text : gs_rpc_status_name(status));
 }
 
@@ -196,6 +196,7 @@ static void *run(void *arg)
 	}
 	if (l->request)
 		l->protocol->end(l);
+	l->left = true;
 	gs_rpc_client_disconnect(l->client, true);
 	/* The last frames go out; a head that does not take them is not waited for. */
 	for (int i = 0; i < 20 && gs_rpc_client_connected(l->client); i++)

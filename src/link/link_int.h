@@ -38,7 +38,7 @@ struct gs_link {
 	uint64_t connected_ns; /* since when; 0 it is not */
 	uint64_t next_send;    /* number of the next batch to send */
 	uint64_t flight_bytes, flight_batches;
-	bool welcomed, blocked, ended_sent;
+	bool welcomed, blocked, ended_sent, left;
 	struct gs_buf out; /* of a message that is being made */
 
 	pthread_mutex_t lock; /* what follows */
