@@ -19,6 +19,7 @@ ALLOWED = {
     "render": BELOW | {"text", "render"},
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
+    "rpc": BELOW | {"rpc"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "job": BELOW | {"text", "verdict", "job"},
@@ -32,7 +33,7 @@ ALLOWED["probe"] |= {"code", "elf"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
-LARGE = {"model": 6000, "cmd": 8000, "bpf": 6500}  # tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
+LARGE = {"rpc": 5600, "model": 6000, "cmd": 8000, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

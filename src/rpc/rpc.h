@@ -60,8 +60,8 @@ struct gs_rpc_call;
 
 /* --- methods --- */
 
-/* A unary call is answered when its one message and the client's end are there; a client that sends
- * none or two gets INTERNAL without the handler being asked. Server-streaming is UNARY here, with
+/* A client that sends none or two messages in a unary call gets INTERNAL (of two, the first was
+ * delivered). Server-streaming is UNARY here, with
  * any number of gs_rpc_call_send() before gs_rpc_call_finish(). */
 enum gs_rpc_kind {
 	GS_RPC_UNARY = 1, /* one message in; also server-streaming */
@@ -86,8 +86,8 @@ struct gs_rpc_method {
 	void (*writable)(void *ctx, struct gs_rpc_call *call);
 	/* The end. status is what the peer was told, or would have been: CANCELLED (by the client,
 	 * or it went away), DEADLINE_EXCEEDED, UNAVAILABLE (the server stops), or what the handler
-	 * or the room finished with. With GS_RPC_OK everything that was sent has gone out to the
-	 * kernel; whether the peer has read it is not known. */
+	 * or the room finished with. With GS_RPC_OK everything that was sent is on its way;
+	 * whether the peer has read it is not known. */
 	void (*closed)(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status);
 };
 
@@ -244,7 +244,7 @@ void gs_rpc_call_pause(struct gs_rpc_call *call);
 void gs_rpc_call_resume(struct gs_rpc_call *call);
 
 struct gs_rpc_flow {
-	size_t queued_bytes, queued_messages; /* out, not yet given to the kernel */
+	size_t queued_bytes, queued_messages; /* out, not yet given to the connection */
 	size_t window_bytes;                  /* the peer takes so much more now */
 };
 
