@@ -342,11 +342,14 @@ static void deadline(void **state)
 	assert_int_equal(gs_rpc_client_unary(c, &o, "x", 1, NULL), 0);
 	work_until(c, e.ended);
 	assert_int_equal(e.status, GS_RPC_DEADLINE_EXCEEDED);
-	work_until(c, n_closed == 1);
-	assert_true(closed_status == GS_RPC_DEADLINE_EXCEEDED || closed_status == GS_RPC_CANCELLED);
-	drop_kept();
 	gs_rpc_client_free(&c);
 	gs_rpc_server_stop(&s, 0);
+	/* On a busy machine the deadline may pass before the call has gone out. */
+	assert_int_equal(n_closed, n_kept);
+	if (n_closed)
+		assert_true(closed_status == GS_RPC_DEADLINE_EXCEEDED ||
+			    closed_status == GS_RPC_CANCELLED);
+	drop_kept();
 }
 
 /* A stop with calls that run: told, and ended with UNAVAILABLE when the grace is over. */
