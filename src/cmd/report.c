@@ -8,8 +8,8 @@
 #include "cmd/trace.h"
 #include "text/text.h"
 #include "model/gpu_record.h"
-#include "model/python.h"
 #include "plot/plot.h"
+#include "view/python_glob.h"
 #include "view/under.h"
 
 enum {

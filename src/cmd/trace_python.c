@@ -15,6 +15,7 @@
 #include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "stack/python.h"
+#include "view/python_glob.h"
 
 #define DEFAULT_HZ   99
 #define MAX_HZ       10000

@@ -112,15 +112,6 @@ struct gs_py_glob {
 	struct gs_py_pattern file, name;
 };
 
-#ifndef __bpf__
-/* A pattern of functions by name ("forward", "test_*"), or by file and name ("train.py:*",
- * "models/x*.py:forward"; a path that does not begin with a slash is the end of one). -EINVAL:
- * empty; -E2BIG: too long. */
-int gs_py_glob_parse(const char *text, struct gs_py_glob *ret_glob);
-
-_Bool gs_py_glob_matches(const struct gs_py_glob *glob, const char *file, const char *name);
-#endif
-
 /* What is known of a code object that was called; key of the map gs_py_funcs. */
 struct gs_py_func_key {
 	__u64 code;

@@ -11,6 +11,7 @@
 #include "model/class.h"
 #include "model/dict.h"
 #include "model/record_stack.h"
+#include "view/python_glob.h"
 
 #define MAX_BYTES      (512u << 20) /* of the times of one thread */
 #define NAME_MAX_BYTES 1024

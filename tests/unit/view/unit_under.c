@@ -9,6 +9,7 @@
 
 #include "model/record_stack.h"
 #include "records.h"
+#include "view/python_glob.h"
 #include "view/under.h"
 
 enum { WANTED = 1, OTHER, LAUNCH };

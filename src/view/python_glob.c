@@ -1,10 +1,9 @@
-/* Patterns of Python functions as characters, ready to be compared by the kernel side. */
+#include "view/python_glob.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-
-#include "model/python.h"
 
 /* The next character of UTF-8 text; a byte that is none stands for itself (Latin-1). */
 static uint32_t next_char(const char **text)
