@@ -21,10 +21,11 @@ ALLOWED = {
     "http": BELOW | {"http"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
+    "account": BELOW | {"place", "host", "work", "verdict", "job", "account"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "cmd"},
+    "agent": BELOW | FIRST | {"http", "prom", "verdict", "job", "account", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -527,6 +527,16 @@ static void forget_process(struct gs_host_work *w, size_t i)
 		gs_map_put(&w->by_pid, p->pid, i);
 }
 
+void gs_host_work_reuse(struct gs_host_work *w, uint32_t group)
+{
+	for (size_t i = 0; i < w->n_processes;)
+		if (w->process[i].group == group)
+			forget_process(w, i);
+		else
+			i++;
+	w->group[group] = (struct group){0};
+}
+
 uint64_t gs_host_work_look(struct gs_host_work *w)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
