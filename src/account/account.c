@@ -26,27 +26,6 @@
 #define YOUNG_NS     1000000000ull /* nothing can be said of a job after less */
 #define LEFT_OUT_MAX 65536
 
-static void open_probe(struct gs_account *a)
-{
-	struct gs_work_options o = {.size = sizeof(o), .no_call_times = !a->options.n_calls};
-	struct gs_err err = {{0}};
-	size_t n = 0;
-	int r;
-
-	if (!a->options.probes) {
-		snprintf(a->why, sizeof(a->why), "not asked for");
-		return;
-	}
-	r = gs_work_probe_new(&o, &a->probe, &err);
-	if (r < 0) {
-		snprintf(a->why, sizeof(a->why), "%s", gs_err_text(&err, r));
-		return;
-	}
-	for (size_t i = 0; gs_work_probe_missing(a->probe, i) && n < sizeof(a->why); i++)
-		n += (size_t)snprintf(a->why + n, sizeof(a->why) - n, "%s%s", n ? "; " : "",
-				      gs_work_probe_missing(a->probe, i));
-}
-
 int gs_account_new(const struct gs_account_options *options, struct gs_account **ret,
 		   struct gs_err *err)
 {
@@ -87,10 +66,7 @@ int gs_account_new(const struct gs_account_options *options, struct gs_account *
 		r = -ENOMEM;
 	if (r == 0)
 		r = gs_jobs_new(&jo, &a->jobs, err);
-	if (r == 0)
-		open_probe(a);
-	if (r == 0 && !a->probe)
-		r = gs_host_work_open(a->proc_root, &a->host, err);
+	snprintf(a->why, sizeof(a->why), "there was no job yet");
 	if (r < 0)
 		gs_account_free(&a);
 	*ret = a;

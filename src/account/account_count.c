@@ -25,6 +25,42 @@ void account_add_growth(struct gs_work *sum, struct gs_work *last, const struct 
 		}
 }
 
+static void open_probe(struct gs_account *a)
+{
+	struct gs_work_options o = {.size = sizeof(o), .no_call_times = !a->options.n_calls};
+	struct gs_err err = {{0}};
+	size_t n = 0;
+	int r;
+
+	a->why[0] = '\0';
+	if (!a->options.probes) {
+		snprintf(a->why, sizeof(a->why), "not asked for");
+		return;
+	}
+	r = gs_work_probe_new(&o, &a->probe, &err);
+	if (r < 0) {
+		snprintf(a->why, sizeof(a->why), "%s", gs_err_text(&err, r));
+		return;
+	}
+	for (size_t i = 0; gs_work_probe_missing(a->probe, i) && n < sizeof(a->why); i++)
+		n += (size_t)snprintf(a->why + n, sizeof(a->why) - n, "%s%s", n ? "; " : "",
+				      gs_work_probe_missing(a->probe, i));
+}
+
+int account_begin_counting(struct gs_account *a)
+{
+	struct gs_err ignored;
+	int r = 0;
+
+	if (a->is_counting)
+		return 0;
+	open_probe(a);
+	if (!a->probe)
+		r = gs_host_work_open(a->proc_root, &a->host, &ignored);
+	a->is_counting = r == 0;
+	return r;
+}
+
 /* --- calls by name --- */
 
 static struct account_call *call_of(struct account_job *j, uint32_t id)
@@ -276,6 +312,8 @@ int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 		if (a->probe)
 			a->job[i].any_pid = 0;
 	}
+	if (!a->is_counting)
+		return 0;
 	if (!a->probe) {
 		count_host(a);
 		return 0;

@@ -98,6 +98,9 @@ static uint32_t job_index(struct gs_account *a, const struct gs_job *job, uint64
 			a->trouble.jobs_left_out++;
 		return ACCOUNT_NO_JOB;
 	}
+	/* Where there never is a job, no probe costs anything. */
+	if (account_begin_counting(a) < 0)
+		return ACCOUNT_NO_JOB;
 	begin_job(j, job, now_ns);
 	if (a->host)
 		gs_host_work_reuse(a->host, (uint32_t)(j - a->job));

@@ -64,6 +64,7 @@ struct gs_account {
 	char why[256];
 	int64_t machine_bytes;
 	bool first_scan_done;
+	bool is_counting; /* there was a job: one of host and probe is open */
 
 	struct account_job *job; /* owned; GS_ACCOUNT_JOBS_MAX */
 	uint32_t max_jobs;
@@ -92,6 +93,9 @@ int account_scan(struct gs_account *a, uint64_t now_ns);
 uint32_t account_job_of(struct gs_account *a, uint32_t pid, uint64_t now_ns);
 
 /* --- account_count.c --- */
+
+/* The first job is there: begin to count, by probes or without them. */
+int account_begin_counting(struct gs_account *a);
 
 /* Add up what their processes did. */
 int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err);
