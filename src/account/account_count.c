@@ -10,6 +10,10 @@
 #include "account/account_int.h"
 
 #define ANCESTORS_MAX 32
+#define KEYS_MAX      8192 /* processes that the kernel has room for */
+#define CELLS_MAX     4096 /* rows of tables by device, mount and peer */
+#define FORGET_AT     512  /* ended ones whose room is given back */
+#define FORGET_NS     60000000000ull
 
 _Static_assert(sizeof(struct gs_work) % sizeof(__u64) == 0, "only counters of 64 bits");
 
@@ -27,7 +31,10 @@ void account_add_growth(struct gs_work *sum, struct gs_work *last, const struct 
 
 static void open_probe(struct gs_account *a)
 {
-	struct gs_work_options o = {.size = sizeof(o), .no_call_times = !a->options.n_calls};
+	struct gs_work_options o = {.size = sizeof(o),
+				    .no_call_times = !a->options.n_calls,
+				    .max_keys = KEYS_MAX,
+				    .max_cells = a->options.n_calls ? 0 : CELLS_MAX};
 	struct gs_err err = {{0}};
 	size_t n = 0;
 	int r;
@@ -236,6 +243,7 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 {
 	struct gs_map row_of = GS_MAP_INIT(1u << 20);
 	struct gs_work_snapshot *s = NULL;
+	size_t n_ended = 0;
 	int r = gs_work_probe_read(a->probe, &s, err);
 
 	if (r < 0)
@@ -245,14 +253,19 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 		r = gs_map_put(&row_of, s->rows[i].pid, i);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
 		r = take_row(a, s, &row_of, &s->rows[i], now_ns);
+	for (size_t i = 0; i < s->n_rows; i++)
+		n_ended += s->rows[i].n_threads == 0;
 	a->probe_losses = s->losses.keys_full + s->losses.cells_full + s->losses.threads +
 			  s->losses.requests + s->losses.torn + s->losses.missed;
 	gs_map_fini(&row_of);
 	gs_work_snapshot_free(s);
 	if (r == 0)
 		r = sweep(a);
-	if (r == 0)
+	/* Giving room back walks all tables: not for each process that ends. */
+	if (r == 0 && (n_ended >= FORGET_AT || now_ns - a->forgot_ns >= FORGET_NS)) {
 		gs_work_probe_forget_ended(a->probe);
+		a->forgot_ns = now_ns;
+	}
 	return r;
 }
 

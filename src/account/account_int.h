@@ -77,6 +77,7 @@ struct gs_account {
 	struct account_process *process; /* owned */
 	uint32_t n_processes, room_processes;
 	uint32_t reading; /* number of this one */
+	uint64_t forgot_ns;
 
 	uint32_t *fresh; /* owned: processes to be followed */
 	size_t n_fresh, room_fresh;
