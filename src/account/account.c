@@ -23,7 +23,7 @@
 #define LINGER_NS    300000000000ull
 #define WINDOW_NS    300000000000ull
 #define GPU_IDLE_NS  60000000000ull
-#define YOUNG_NS     1000000000ull /* nothing can be said of a job after less */
+#define YOUNG_NS     300000000ull /* nothing can be said of a job after less */
 #define LEFT_OUT_MAX 65536
 
 int gs_account_new(const struct gs_account_options *options, struct gs_account **ret,

@@ -10,7 +10,7 @@
 #include "account/account_int.h"
 
 #define ANCESTORS_MAX 32
-#define KEYS_MAX      8192 /* processes that the kernel has room for */
+#define KEYS_MAX      4096 /* processes that the kernel has room for */
 #define CELLS_MAX     4096 /* rows of tables by device, mount and peer */
 #define FORGET_AT     512  /* ended ones whose room is given back */
 #define FORGET_NS     60000000000ull

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Metrics of jobs: a real Slurm runs them, gpuscope agent counts, a real Prometheus scrapes and joins."""
 
+import csv
+import json
 import os
 import re
 import shutil
@@ -129,6 +131,36 @@ def slurm(t):
         t.equal('nothing was lost', {k: v for k, v in a.metrics().items() if k.startswith('gpuscope_agent_jobs_errors')
                                      and 'slurm' not in k and v}, {})  # fmt: skip
         a.stop()
+
+
+@case('gpuscope top: jobs of a real Slurm, once and recorded', timeout=150)
+def top(t):
+    with Slurm(t) as s:
+        job = s.submit('while :; do :; done & sleep 3000\n', '-n1', '-J', 'spinner', '--account=bio', '--gpus-per-node=2',
+                       user='games')  # fmt: skip
+        s.wait_state(job, 'RUNNING')
+        s.wait_tasks(1)
+        env, words = {'SLURM_CONF': s.conf, 'FAKE_NVML': 'gpus=4,idle'}, ('top', '--once', '--nvml', library())
+
+        def seen():
+            rows = {j['id']: j for j in json.loads(t.tool(*words, '-j', '--format', 'json', status=0, env=env).out)['jobs']}
+            return rows.get(str(job))
+
+        # Slurm's answer may come after the second reading: then its GPUs are not known.
+        wait_until(lambda: (seen() or {}).get('gpus') == 2, 60, 'its GPUs')
+        j = seen()
+        t.equal('who', [j[k] for k in ('kind', 'user', 'account', 'partition', 'name')], ['slurm', 'games', 'bio', 'debug', 'spinner'])
+        t.true('it works', j['processes'] >= 3 and j['cpu_ratio'] > 0.1 and j['memory_bytes'] > 0, j)
+        t.equal('counted by', j['counted_by'], 'kernel')
+        rows = list(csv.DictReader(t.tool(*words, '-j', '--format', 'csv', status=0, env=env).out.splitlines()))
+        t.equal('CSV', [r['user'] for r in rows if r['id'] == str(job)], ['games'])
+        t.match('table', rf'(?m)^{job} +slurm +games ', t.tool(*words, '-j', status=0, env=env).out)
+        t.true('without -j there are none', 'jobs' not in json.loads(t.tool(*words, '--format', 'json', status=0, env=env).out))
+        path = t.path('jobs.gst')
+        t.tool(*words, '-j', '--record', path, status=0, env=env)
+        again = json.loads(t.tool('top', '--replay', path, '--once', '--format', 'json', status=0).out)
+        row = next(j for j in again['jobs'] if j['id'] == str(job))
+        t.equal('recorded', [row[k] for k in ('kind', 'user', 'account')], ['slurm', 'games', 'bio'])
 
 
 @case('more jobs than are told: counted, and told when there is room', timeout=150)
