@@ -255,8 +255,10 @@ static void judge(struct gs_account *a, struct account_job *j)
 				 .gpus_idle = t->gpus_idle < 0 ? NAN : t->gpus_idle,
 				 .gpu_memory_ratio = NAN,
 				 .launches = NAN,
+				 .energy_joules = NAN,
 				 .nccl_ratio = NAN,
-				 .imbalance_ratio = NAN};
+				 .imbalance_ratio = NAN,
+				 .slowest_rank = NAN};
 	struct gs_work last = b->work;
 	struct gs_figures figures;
 	struct gs_verdict v;

@@ -58,6 +58,15 @@ bool gs_host_work_watches(const struct gs_host_work *work, uint32_t pid);
 /* Look at every process now. Returns the ns that looking took. */
 uint64_t gs_host_work_look(struct gs_host_work *work);
 
+struct gs_host_work_process {
+	uint64_t cpu_ns;   /* since it was first looked at, or born */
+	uint64_t io_bytes; /* read and written, likewise */
+};
+
+/* Of one process, at the last look. False: it is not watched (any more). */
+bool gs_host_work_of(const struct gs_host_work *work, uint32_t pid,
+		     struct gs_host_work_process *ret_process);
+
 void gs_host_work_total(const struct gs_host_work *work, uint32_t group,
 			struct gs_host_work_total *ret_total);
 

@@ -46,9 +46,11 @@
 	X(SM, "sm_percent", "SMs active, mean.")                                                   \
 	X(TENSOR, "tensor_percent", "Tensor pipes active, mean.")                                  \
 	X(DRAM, "dram_percent", "Bandwidth of device memory used, mean.")                          \
+	X(GPU_ENERGY, "gpu_energy_joules", "Energy of its GPUs, in all.")                          \
 	X(LAUNCHES, "launches_per_second", "Kernel launches, by GPU.")                             \
 	X(NCCL, "collective_percent", "Host time in collectives, of the interval.")                \
 	X(IMBALANCE, "rank_imbalance_percent", "How far the slowest rank is above the mean.")      \
+	X(SLOWEST_RANK, "slowest_rank", "Number of the rank with most to do.")                     \
 	X(RUN_TIME, "run_seconds", "Time since the job began.")                                    \
 	X(TIME_LIMIT, "time_limit_percent", "Run time, of the time asked for.")
 
