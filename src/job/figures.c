@@ -49,6 +49,7 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0;
 
 	f->v[GS_FIGURE_CPU] = percent(ratio(cpu, core_ns));
+	f->v[GS_FIGURE_CPUS] = ratio(cpu, (double)u->elapsed_ns);
 	if (!knows(u, GS_JOB_KNOWS_RUNQUEUE))
 		queue = 0;
 	else

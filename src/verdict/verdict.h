@@ -18,6 +18,7 @@
 	X(DURATION, "duration_seconds", "Length of the interval.")                                 \
 	X(CORES, "cores", "Processors that the job may use.")                                      \
 	X(CPU, "cpu_percent", "Time on CPU, of all its cores' time.")                              \
+	X(CPUS, "cpus_busy", "Processors at work for it, mean.")                                   \
 	X(RUNQUEUE, "runqueue_percent", "Time waiting for a CPU, of its threads' busy time.")      \
 	X(WAIT, "wait_percent", "Time that its cores had nothing of it to run.")                   \
 	X(IO, "io_percent", "Time blocked on disks and file systems, of its threads' time.")       \
