@@ -374,11 +374,14 @@ static int tell(struct gs_account *a, uint64_t now_ns, struct gs_job_accounts **
 {
 	struct gs_job_accounts *to = calloc(1, sizeof(*to));
 	struct gs_jobs_stats s;
+	size_t n = 0;
 	int r = 0;
 
 	if (!to)
 		return -ENOMEM;
-	to->account = calloc(a->max_jobs, sizeof(*to->account));
+	for (uint32_t i = 0; i < a->max_jobs; i++)
+		n += a->job[i].used;
+	to->account = calloc(n + 1, sizeof(*to->account));
 	if (!to->account)
 		r = -ENOMEM;
 	for (uint32_t i = 0; r == 0 && i < a->max_jobs; i++) {
