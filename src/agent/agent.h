@@ -142,7 +142,7 @@ struct agent_state {
 	bool last_reload_ok;
 	int64_t started_wall_ns;
 	struct agent_jobs *jobs; /* lent; NULL: not read. Changed under the lock */
-	struct gs_http *http; /* lent */
+	struct gs_http *http;    /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
 };
