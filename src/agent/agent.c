@@ -46,6 +46,7 @@ struct agent {
 	struct agent_state state;
 	struct gs_gpu *gpu;
 	struct gs_http *http;
+	struct agent_jobs *jobs;
 	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
@@ -166,8 +167,26 @@ static bool same_gpu_options(const struct agent_conf *a, const struct agent_conf
 	return same;
 }
 
+/* Other options of jobs need them read anew; until then there are none. */
+static int restart_jobs(struct agent *a, const struct agent_jobs_conf *conf, struct gs_err *err)
+{
+	struct agent_jobs *jobs = NULL;
+	int r;
+
+	pthread_mutex_lock(&a->state.lock);
+	a->state.jobs = NULL;
+	pthread_mutex_unlock(&a->state.lock);
+	agent_jobs_stop(&a->jobs);
+	r = agent_jobs_start(conf, &a->state, &jobs, err);
+	pthread_mutex_lock(&a->state.lock);
+	a->jobs = a->state.jobs = jobs;
+	pthread_mutex_unlock(&a->state.lock);
+	return r;
+}
+
 static int reload(struct agent *a, struct gs_err *err)
 {
+	bool same_jobs;
 	struct gs_gpu *gpu = NULL;
 	struct gs_http_options o;
 	struct agent_conf conf;
@@ -192,13 +211,14 @@ static int reload(struct agent *a, struct gs_err *err)
 		if (a->released)
 			gs_gpu_release(a->gpu);
 	}
+	same_jobs = agent_jobs_same(&conf.jobs, &a->state.conf.jobs);
 	pthread_mutex_lock(&a->state.lock);
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
 	a->state.conf = conf;
 	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
-	return 0;
+	return same_jobs ? 0 : restart_jobs(a, &conf.jobs, err);
 }
 
 /* --- messages --- */
@@ -485,6 +505,9 @@ static int start(struct agent *a, struct gs_err *err)
 	a->state.http = a->http;
 	agent_schedule_init(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
+	r = restart_jobs(a, &a->state.conf.jobs, err);
+	if (r < 0)
+		return r;
 	a->watchdog_ns = notify_watchdog_ns();
 	a->watchdog_next_ns = gs_clock_mono_ns() + a->watchdog_ns;
 	return 0;
@@ -511,6 +534,7 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
+	agent_jobs_stop(&a.jobs);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);
 	agent_control_close(&a.state.conf, &a.control_fd);
@@ -662,7 +686,8 @@ int gs_cmd_agent(int argc, char **argv)
 		.options = option_table,
 		.parser = parse,
 		.help_filter = gs_cmd_help_filter,
-		.doc = "Reads the GPUs of this node and serves what it reads to Prometheus.\v"
+		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
+		       "Prometheus.\v"
 		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "
 		       "reset a "
 		       "GPU), SIGUSR2 takes it up again; `gpuscope agent ctl` does the same and "

@@ -217,6 +217,8 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 	own_reading(&p, s);
 	own_http(&p, s);
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
+	if (s->jobs)
+		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
