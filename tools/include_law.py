@@ -21,10 +21,12 @@ ALLOWED = {
     "http": BELOW | {"http"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
+    "alert": BELOW | {"verdict", "alert"},
+    "notify": BELOW | {"text", "alert", "notify"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "cmd"},
+    "agent": BELOW | FIRST | {"http", "prom", "alert", "notify", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "alert", "notify", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

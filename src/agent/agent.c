@@ -150,9 +150,12 @@ static int reload(struct agent *a, struct gs_err *err)
 {
 	struct gs_gpu *gpu = NULL;
 	struct gs_http_options o;
+	struct agent_alert *alert = NULL, *old_alert;
 	struct agent_conf conf;
 	int r = read_conf(a->options, &conf, err);
 
+	if (r == 0)
+		r = agent_alert_open(&conf, a->state.alert, &alert, err);
 	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
 		r = open_gpu(a, &conf, &gpu, err);
 	if (r == 0) {
@@ -160,6 +163,7 @@ static int reload(struct agent *a, struct gs_err *err)
 		r = gs_http_reload(a->http, &o, err);
 	}
 	if (r < 0) {
+		agent_alert_close(&alert);
 		gs_gpu_close(&gpu);
 		return r;
 	}
@@ -174,8 +178,11 @@ static int reload(struct agent *a, struct gs_err *err)
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
 	a->state.conf = conf;
+	old_alert = a->state.alert;
+	a->state.alert = alert;
 	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
+	agent_alert_close(&old_alert);
 	return 0;
 }
 
@@ -312,8 +319,11 @@ static int loop(struct agent *a)
 		struct pollfd fd = {a->signal_fd, POLLIN, 0};
 		uint64_t now = gs_clock_mono_ns();
 		uint64_t next = agent_schedule_next(&a->state.schedule, &a->state.conf);
+		uint64_t next_alert = agent_alert_next(a->state.alert);
 		struct timespec wait;
 
+		if (next_alert < next)
+			next = next_alert;
 		if (a->watchdog_ns && a->watchdog_next_ns < next)
 			next = a->watchdog_next_ns;
 		if (next > now + 3600000000000ULL)
@@ -327,6 +337,7 @@ static int loop(struct agent *a)
 		r = sample(a);
 		if (r < 0)
 			gs_say("agent: cannot read the GPUs: %s", strerror(-r));
+		agent_alert_look(&a->state, gs_clock_mono_ns());
 		if (!ready && r == 0)
 			notify_send("READY=1");
 		ready = true;
@@ -353,7 +364,9 @@ static int start(struct agent *a, struct gs_err *err)
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
-	r = gs_http_start(&o, &a->http, err);
+	r = agent_alert_open(&a->state.conf, NULL, &a->state.alert, err);
+	if (r == 0)
+		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
 	if (r < 0)
@@ -384,6 +397,7 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
+	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);
 	agent_state_fini(&a.state);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alert/conf.h"
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
@@ -58,6 +59,7 @@ struct agent_conf {
 		int64_t max_processes;
 		char hostname[256];
 	} metrics;
+	struct gs_alert_conf alerts;
 };
 
 extern const struct gs_conf_schema agent_conf_schema;
@@ -120,7 +122,8 @@ struct agent_state {
 	uint64_t reloads_ok, reloads_failed;
 	bool last_reload_ok;
 	int64_t started_wall_ns;
-	struct gs_http *http; /* lent */
+	struct gs_http *http;      /* lent */
+	struct agent_alert *alert; /* owned by the main thread, which alone changes the pointer */
 };
 
 int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
@@ -133,6 +136,23 @@ void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapsho
 /* Values of groups that were not read come from the snapshot before. 0 or -ENOMEM. */
 int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *before,
 		unsigned groups);
+
+/* --- agent_alert.c: rules over what was read --- */
+
+/* *ret stays NULL when the configuration has no rules. before (may be NULL): of the configuration
+ * that this one follows; what fires goes on. */
+int agent_alert_open(const struct agent_conf *conf, const struct agent_alert *before,
+		     struct agent_alert **ret, struct gs_err *err);
+void agent_alert_close(struct agent_alert **alert);
+
+/* When to look again, monotonic; UINT64_MAX without rules. */
+uint64_t agent_alert_next(const struct agent_alert *alert);
+
+/* Look at what was read last, if it is time. The main thread's; holds the lock only to copy. */
+void agent_alert_look(struct agent_state *state, uint64_t now_ns);
+
+/* The caller holds the lock. */
+void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
 
 /* --- agent_routes.c: what is served --- */
 

@@ -168,6 +168,7 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 	own_process(&p, s);
 	own_sampling(&p, s);
 	own_http(&p, s);
+	agent_alert_metrics(&p, s->alert);
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
 	s->processes_dropped += dropped;
 	s->scrapes++;
