@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/job.h"
+#include "cmd/job_alert.h"
 #include "cmd/trace.h"
 
 enum {
@@ -19,6 +20,7 @@ enum {
 	OPT_CGROUP,
 	OPT_PRINT_CONFIG,
 	OPT_CHECK_CONFIG,
+	OPT_ALERTS,
 };
 
 static volatile sig_atomic_t stop;
@@ -169,6 +171,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'c':
 		o->config = arg;
 		return 0;
+	case OPT_ALERTS:
+		o->alerts = arg;
+		return 0;
 	case 'f':
 		parse_filter(o, arg, state);
 		return 0;
@@ -235,8 +240,22 @@ static int show_live(const struct job_options *o, struct job_measure *m,
 	return r;
 }
 
+static int look_for_alerts(struct job_measure *m, const struct gs_rules *rules,
+			   struct job_alert *alert, uint64_t now_ns)
+{
+	struct gs_job_session session;
+	int r = job_measure_report(m, rules, &session);
+
+	if (r < 0)
+		return r;
+	job_alert_look(alert, &session, now_ns);
+	gs_job_session_fini(&session);
+	return 0;
+}
+
 /* Until the time is over, the jobs have ended, or a signal. */
-static int watch(const struct job_options *o, struct job_measure *m, const struct gs_rules *rules)
+static int watch(const struct job_options *o, struct job_measure *m, const struct gs_rules *rules,
+		 struct job_alert *alert)
 {
 	uint64_t start_ns = gs_clock_mono_ns(), shown_ns = start_ns, now_ns = start_ns;
 	bool ends = o->by != JOB_OF_ALL && o->by != JOB_OF_USER;
@@ -256,6 +275,8 @@ static int watch(const struct job_options *o, struct job_measure *m, const struc
 			shown_ns = now_ns;
 			r = show_live(o, m, rules);
 		}
+		if (r == 0 && now_ns >= job_alert_next(alert))
+			r = look_for_alerts(m, rules, alert, now_ns);
 		if (ends && job_measure_jobs(m) && !job_measure_alive(m))
 			break;
 	}
@@ -302,7 +323,8 @@ static void say_nothing_found(const struct job_options *o)
 	}
 }
 
-static int measure(const struct job_options *o, const struct gs_rules *rules)
+static int measure(const struct job_options *o, const struct gs_rules *rules,
+		   struct job_alert *alert)
 {
 	struct job_measure *m = NULL;
 	struct gs_job_session session;
@@ -319,7 +341,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules)
 		job_measure_close(&m);
 		return GS_EXIT_FAILED;
 	}
-	r = watch(o, m, rules);
+	r = watch(o, m, rules, alert);
 	if (r == 0)
 		r = job_measure_report(m, rules, &session);
 	if (r < 0) {
@@ -410,6 +432,8 @@ static const struct argp_option option_table[] = {
 	{"verbose", 'v', NULL, 0, "tables show every figure and every system call", 3},
 	{NULL, 0, NULL, 0, "Configuration:", 4},
 	{"config", 'c', "FILE", 0, "thresholds, rules, advice (YAML)", 4},
+	{"alerts", OPT_ALERTS, "FILE", 0,
+	 "who is told when a job does what a rule forbids (YAML, gpuscope-alerts(5))", 4},
 	{"print-config", OPT_PRINT_CONFIG, NULL, 0, "every key with its default, and end", 4},
 	{"check-config", OPT_CHECK_CONFIG, NULL, 0, "only read the configuration", 4},
 	{0},
@@ -428,8 +452,10 @@ int gs_cmd_job(int argc, char **argv)
 	};
 	GS_FREE struct job_options *o = calloc(1, sizeof(*o));
 	struct sigaction sa = {.sa_handler = on_stop};
+	struct job_alert *alert = NULL;
+	struct gs_err err = {{0}};
 	struct gs_rules *rules;
-	int status;
+	int status, r;
 
 	if (!o)
 		return GS_EXIT_FAILED;
@@ -441,6 +467,13 @@ int gs_cmd_job(int argc, char **argv)
 	status = load_config(o);
 	if (status == 0)
 		status = choose_format(o);
+	if (status == 0 && o->check_config && o->alerts) {
+		r = job_alert_open(o->alerts, &alert, &err);
+		if (r < 0)
+			gs_say("%s", gs_err_text(&err, r));
+		job_alert_close(&alert);
+		status = r == 0 ? 0 : r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+	}
 	if (status != 0 || o->check_config)
 		return status;
 	if (!o->filter_given)
@@ -452,7 +485,14 @@ int gs_cmd_job(int argc, char **argv)
 	}
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
-	status = measure(o, rules);
+	r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		status = r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+	} else {
+		status = measure(o, rules, alert);
+	}
+	job_alert_close(&alert);
 	gs_rules_free(&rules);
 	return status;
 }

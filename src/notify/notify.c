@@ -193,7 +193,7 @@ int gs_notify_open(const struct gs_alert_conf *c, const char *host, struct gs_no
 	return 0;
 }
 
-static void close_one(struct receiver *r, uint64_t until_ns)
+static void drain_one(struct receiver *r, uint64_t until_ns)
 {
 	struct timespec until = timespec_of(until_ns);
 
@@ -203,6 +203,12 @@ static void close_one(struct receiver *r, uint64_t until_ns)
 	while (r->started && r->n &&
 	       pthread_cond_timedwait(&r->changed, &r->lock, &until) != ETIMEDOUT)
 		;
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void close_one(struct receiver *r)
+{
+	pthread_mutex_lock(&r->lock);
 	atomic_store(&r->stop, true);
 	pthread_cond_broadcast(&r->changed);
 	pthread_mutex_unlock(&r->lock);
@@ -213,15 +219,23 @@ static void close_one(struct receiver *r, uint64_t until_ns)
 	free(r->queue);
 }
 
+void gs_notify_drain(struct gs_notify *n, uint64_t wait_ns)
+{
+	uint64_t until_ns = gs_clock_mono_ns() + wait_ns;
+
+	for (size_t i = 0; i < n->n; i++)
+		drain_one(&n->receiver[i], until_ns);
+}
+
 void gs_notify_close(struct gs_notify **ref, uint64_t wait_ns)
 {
 	struct gs_notify *n = *ref;
-	uint64_t until_ns = gs_clock_mono_ns() + wait_ns;
 
 	if (!n)
 		return;
+	gs_notify_drain(n, wait_ns);
 	for (size_t i = 0; i < n->n; i++)
-		close_one(&n->receiver[i], until_ns);
+		close_one(&n->receiver[i]);
 	free(n);
 	*ref = NULL;
 }

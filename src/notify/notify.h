@@ -20,7 +20,10 @@ struct gs_notify;
 int gs_notify_open(const struct gs_alert_conf *conf, const char *host, struct gs_notify **ret,
 		   struct gs_err *err);
 
-/* Waits until all is sent, at most for wait_ns; what is left is counted as dropped. */
+/* Waits until all is sent, at most for wait_ns. What is left then is told by the statistics. */
+void gs_notify_drain(struct gs_notify *notify, uint64_t wait_ns);
+
+/* Waits likewise; then drops what is left. */
 void gs_notify_close(struct gs_notify **notify, uint64_t wait_ns);
 
 /* Into every queue that wants it; copies. Never waits for a receiver. */
