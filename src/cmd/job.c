@@ -382,7 +382,8 @@ static int load_config(struct job_options *o)
 		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
 	gs_job_conf_foreign(&o->conf, foreign, sizeof(foreign));
-	if (foreign[0])
+	/* --alerts of the same file tells what neither of the two reads. */
+	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
 		gs_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
 	return 0;
 }
