@@ -23,7 +23,9 @@
 #include "cmd/job_who.h"
 #include "host/work.h"
 
-#define SCAN_NS         500000000ull  /* between two searches for new processes */
+#define SCAN_NS         500000000ull /* between two searches for new processes */
+#define HURRY_NS        50000000ull  /* the same, while a job that is waited for begins */
+#define HURRY_FOR_NS    30000000000ull
 #define GROUP_NS        1000000000ull /* between two readings of cgroups and GPUs */
 #define KERNEL_PAUSE_NS 200000000ull
 #define COST_SHARE      50 /* looking takes one of so many parts of the time at most */
@@ -88,6 +90,12 @@ static bool consider(struct job_measure *m, uint32_t pid)
 	x->job = job;
 	x->any_pid = pid;
 	return true;
+}
+
+/* A recorder is there before its job: the first seconds of that shall not be missed. */
+static bool hurries(const struct job_measure *m)
+{
+	return m->options->detach && !m->n_members && m->last_ns - m->start_ns < HURRY_FOR_NS;
 }
 
 static void scan(struct job_measure *m)
@@ -158,8 +166,9 @@ void job_measure_look(struct job_measure *m)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
 
-	if (now_ns - m->scan_ns >= SCAN_NS) {
+	if (now_ns - m->scan_ns >= SCAN_NS || hurries(m)) {
 		m->scan_ns = now_ns;
+		job_who_hurry(m->who, hurries(m));
 		scan(m);
 	}
 	m->look_cost_ns = gs_host_work_look(m->work);
@@ -184,6 +193,8 @@ uint64_t job_measure_pause_ns(const struct job_measure *m)
 	/* The kernel counts by itself; looking only finds new processes and the end. */
 	if (m->kernel && pause_ns < KERNEL_PAUSE_NS)
 		pause_ns = KERNEL_PAUSE_NS;
+	if (hurries(m))
+		return HURRY_NS;
 
 	return pause_ns > m->look_cost_ns * COST_SHARE ? pause_ns : m->look_cost_ns * COST_SHARE;
 }

@@ -13,13 +13,14 @@
 #include "place/job_cgroup.h"
 
 #define AGAIN_NS 2000000000ull /* a process that was none of ours is asked for again */
+#define HURRY_NS 100000000ull
 
 struct job_who {
 	const struct job_options *options;
 	struct gs_jobs *jobs;
 	struct gs_map others; /* pid -> when it was found to be none of ours */
 	struct gs_map tree;   /* pid -> which of the roots it descends from */
-	uint64_t now_ns;
+	uint64_t now_ns, again_ns;
 	char path[512];
 };
 
@@ -36,6 +37,7 @@ int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_er
 	if (!w)
 		return -ENOMEM;
 	w->options = o;
+	w->again_ns = AGAIN_NS;
 	w->others = GS_MAP_INIT(1u << 20);
 	w->tree = GS_MAP_INIT(1u << 16);
 	for (size_t i = 0; o->by == JOB_OF_PIDS && i < o->n_select; i++)
@@ -58,6 +60,11 @@ void job_who_close(struct job_who **ref)
 	gs_map_fini(&w->tree);
 	free(w);
 	*ref = NULL;
+}
+
+void job_who_hurry(struct job_who *w, bool hurry)
+{
+	w->again_ns = hurry ? HURRY_NS : AGAIN_NS;
 }
 
 void job_who_scan(struct job_who *w)
@@ -212,7 +219,7 @@ bool job_who_is(struct job_who *w, uint32_t pid, struct gs_job *ret)
 	/* Whose child a process is does not change, but a tree's members come to be known one by
 	 * one. */
 	if (w->options->by != JOB_OF_PIDS && gs_map_get(&w->others, pid, &then_ns) &&
-	    w->now_ns - then_ns < AGAIN_NS)
+	    w->now_ns - then_ns < w->again_ns)
 		return false;
 	/* The measuring is not part of what is measured. */
 	is = pid != (uint32_t)getpid() && decide(w, pid, ret);
