@@ -44,6 +44,8 @@ static char record[PATH_MAX] = GS_RECORD_PATH;
 static uint32_t local_job, local_step; /* in srun: what it started */
 static uint32_t n_exited;              /* in slurmstepd: tasks that have ended */
 static int running;                    /* in slurmstepd: "start" was called, "stop" was not */
+static char told[512];                 /* the line that the user gets */
+static int was_told;
 
 static int take_kind(int val, const char *arg, int remote)
 {
@@ -141,9 +143,17 @@ static void become(char **argv, int out)
 	_exit(127);
 }
 
+/* One line to the user. What is said before the tasks are made reaches slurmd's log alone, so it
+ * waits until they have ended. */
+static void tell(const char *text)
+{
+	if (!told[0])
+		snprintf(told, sizeof(told), "%s", text);
+}
+
 /* Run slurm-record; its first line is the user's to read. It is not waited for longer than limit.
- */
-static void run(char **argv, int limit_ms)
+ * -1: it could not be run. */
+static int run(char **argv, int limit_ms)
 {
 	int64_t end = now_ms() + limit_ms;
 	char line[512];
@@ -152,8 +162,10 @@ static void run(char **argv, int limit_ms)
 	pid_t child;
 
 	if (pipe(fds) < 0 || (child = fork()) < 0) {
-		slurm_error("gpuscope: the step is not recorded: %s", strerror(errno));
-		return;
+		snprintf(line, sizeof(line), "gpuscope: the step is not recorded: %s",
+			 strerror(errno));
+		tell(line);
+		return -1;
 	}
 	if (child == 0) {
 		close(fds[0]);
@@ -192,11 +204,12 @@ static void run(char **argv, int limit_ms)
 		snprintf(line, sizeof(line),
 			 "gpuscope: the step is not recorded: cannot run %.300s", argv[0]);
 	if (line[0])
-		slurm_error("%s", line);
+		tell(line);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 127 ? -1 : 0;
 }
 
-/* Tell slurm-record to start or stop; nothing without --gpuscope, or where there is no task. */
-static void call_record(spank_t sp, const char *what)
+/* Tell slurm-record to start or stop; -1 without --gpuscope, or where there is no task. */
+static int call_record(spank_t sp, const char *what)
 {
 	char job[16], step[16], uid[16], gid[16], pid[16], node[256] = "", where[PATH_MAX] = "/";
 	uint32_t job_id, step_id;
@@ -208,7 +221,7 @@ static void call_record(spank_t sp, const char *what)
 	    spank_get_item(sp, S_JOB_STEPID, &step_id) != ESPANK_SUCCESS ||
 	    spank_get_item(sp, S_JOB_UID, &user) != ESPANK_SUCCESS ||
 	    spank_get_item(sp, S_JOB_GID, &group) != ESPANK_SUCCESS || step_id == SLURM_EXTERN_CONT)
-		return;
+		return -1;
 	snprintf(job, sizeof(job), "%u", job_id);
 	step_name(step_id, step, sizeof(step));
 	snprintf(uid, sizeof(uid), "%u", (unsigned)user);
@@ -223,8 +236,9 @@ static void call_record(spank_t sp, const char *what)
 		snprintf(where + (folder[0] == '/' ? 0 : strlen(where)),
 			 sizeof(where) - (folder[0] == '/' ? 0 : strlen(where)), "%s%s",
 			 folder[0] == '/' ? "" : "/", folder);
-	run((char *[]){record, (char *)what, job, step, uid, gid, node, kind, pid, where, NULL},
-	    strcmp(what, "start") == 0 ? START_MS : STOP_MS);
+	return run(
+		(char *[]){record, (char *)what, job, step, uid, gid, node, kind, pid, where, NULL},
+		strcmp(what, "start") == 0 ? START_MS : STOP_MS);
 }
 
 /* In slurmstepd, as root, before the tasks are made. */
@@ -232,8 +246,7 @@ int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
 {
 	(void)ac;
 	(void)av;
-	running = 1;
-	call_record(sp, "start");
+	running = call_record(sp, "start") == 0;
 	return 0;
 }
 
@@ -283,6 +296,9 @@ static void stop(spank_t sp)
 	if (running)
 		call_record(sp, "stop");
 	running = 0;
+	if (told[0] && !was_told)
+		slurm_error("%s", told);
+	was_told = 1;
 }
 
 /* In slurmstepd as root. The last task's end is told to srun only after this: so the report is

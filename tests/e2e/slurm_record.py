@@ -6,11 +6,12 @@ import os
 import pwd
 import re
 import stat
+import subprocess
 import sys
 
 import harness
 from harness import Skip, case, main, read_text, wait_until
-from slurm_help import Slurm
+from slurm_help import Slurm, find
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(harness.HERE)), 'packaging', 'slurm')
 USER = 'games'
@@ -126,8 +127,6 @@ def configuration(t):
     script = os.path.join(t.path('libexec'), 'epilog.sh')
 
     def run():
-        import subprocess
-
         return subprocess.run([script], env=env, capture_output=True, text=True, timeout=60)
 
     if os.geteuid() != 0:
@@ -206,11 +205,22 @@ def trace(t):
         s.run('srun', '-n1', '--gpuscope=trace', f'--gpuscope-output={out}', *burner(t).split(), user=USER, timeout=120)
         gst = [f for f in os.listdir(out) if f.endswith('.gst')]
         t.equal("a trace of the user's", [owner(os.path.join(out, f))[0] for f in gst], [USER])
-        # The stand-ins may lie where only root can go.
-        s.run('srun', '-n1', '--gpuscope=trace', f'--gpuscope-output={t.path("root")}', *t.app('cudaLaunchKernel=101'), timeout=120,
-              check=False)  # fmt: skip
+        # The stand-ins may lie where only root can go. Theirs are no libraries that a machine knows of before they are
+        # mapped, so the first call waits until they have probes.
         os.makedirs(t.path('root2'))
-        s.run('srun', '-n1', '--gpuscope=trace', f'--gpuscope-output={t.path("root2")}', *t.app('cudaLaunchKernel=101'), timeout=120)
+        go = t.path('go')
+        step = subprocess.Popen([find('srun'), '-n1', '--gpuscope=trace', f'--gpuscope-output={t.path("root2")}',
+                                 *t.app(f'--go-file={go}', 'cudaLaunchKernel=101')], env=s.env, stdout=subprocess.DEVNULL)  # fmt: skip
+        library = os.path.realpath(harness.fake) + '/'
+
+        def probed():
+            logs = [os.path.join(t.path('run'), d, 'trace.log') for d in os.listdir(t.path('run'))]
+            return any(library in read_text(p) and 'libcudart' in read_text(p).split(library)[1] for p in logs if os.path.exists(p))
+
+        wait_until(probed, 60, 'probes in the stand-in')
+        with open(go, 'w'):
+            pass
+        t.equal('status', step.wait(90), 0)
         gst = [os.path.join(t.path('root2'), f) for f in os.listdir(t.path('root2')) if f.endswith('.gst')]
         t.equal('traces', len(gst), 1)
         run = t.tool('report', gst[0], '--format', 'json', status=0)
@@ -233,7 +243,7 @@ def spank_trouble(t):
         out = user_folder(t)
         with open(conf, 'w') as f:
             f.write(good.replace(harness.gpuscope, '/nowhere/gpuscope'))
-        t.match('missing', r'gpuscope: the step is not recorded: no program /nowhere/gpuscope on p\d+n1', step(f'--gpuscope-output={out}'))
+        t.match('missing', r'gpuscope: the step is not recorded: no program /nowhere/gpuscope on \S+$', step(f'--gpuscope-output={out}'))
         with open(conf, 'w') as f:
             f.write(good.replace(harness.gpuscope, '/bin/false'))
         t.match('failing', r'gpuscope: the step is not recorded: job \d+ is not recorded: gpuscope job ended with 1',
