@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -43,7 +44,7 @@ static char folder[PATH_MAX]; /* --gpuscope-output; "" the folder that the job w
 static char record[PATH_MAX] = GS_RECORD_PATH;
 static uint32_t local_job, local_step; /* in srun: what it started */
 static uint32_t n_exited;              /* in slurmstepd: tasks that have ended */
-static int running;                    /* in slurmstepd: "start" was called, "stop" was not */
+static int recorder = -1;              /* in slurmstepd: its socket */
 static char told[512];                 /* the line that the user gets */
 static int was_told;
 
@@ -118,11 +119,19 @@ static int64_t now_ms(void)
 	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* The child's part: a clean environment, no signals blocked, nothing open but the pipe. */
-static void become(char **argv, int out)
+/* One line to the user. What is said before the tasks are made reaches slurmd's log alone, so it
+ * waits until they have ended. */
+static void tell(const char *text)
+{
+	if (!told[0])
+		snprintf(told, sizeof(told), "%s", text);
+}
+
+/* The recorder's part: a clean environment, no signals blocked, nothing open but its socket. */
+static void become(char **argv, int fd)
 {
 	char *env[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", NULL, NULL};
-	char conf[PATH_MAX + 32];
+	char conf[PATH_MAX + 32], text[PATH_MAX + 128];
 	const char *slurm_conf = getenv("SLURM_CONF"); /* slurmstepd's own */
 	int null = open("/dev/null", O_RDWR);
 	sigset_t none;
@@ -134,120 +143,134 @@ static void become(char **argv, int out)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
-		_exit(127);
-	for (int fd = 3; fd < 1024; fd++)
-		close(fd);
+	if (null < 0 || dup2(fd, 0) < 0 || dup2(fd, 1) < 0 || dup2(null, 2) < 0)
+		_exit(0);
+	for (int i = 3; i < 1024; i++)
+		close(i);
 	setsid();
 	execve(argv[0], argv, env);
-	_exit(127);
+	snprintf(text, sizeof(text), "gpuscope: the step is not recorded: cannot run %s: %s\n",
+		 argv[0], strerror(errno));
+	_exit(write(1, text, strlen(text)) < 0);
 }
 
-/* One line to the user. What is said before the tasks are made reaches slurmd's log alone, so it
- * waits until they have ended. */
-static void tell(const char *text)
-{
-	if (!told[0])
-		snprintf(told, sizeof(told), "%s", text);
-}
-
-/* Run slurm-record; its first line is the user's to read. It is not waited for longer than limit.
- * -1: it could not be run. */
-static int run(char **argv, int limit_ms)
+/* Lines of the recorder until "." or its end; the first other one is for the user. -1: it has
+ * ended, or it took too long. */
+static int listen_to_recorder(int limit_ms)
 {
 	int64_t end = now_ms() + limit_ms;
 	char line[512];
 	size_t n = 0;
-	int fds[2], status = 0;
-	pid_t child;
 
-	if (pipe(fds) < 0 || (child = fork()) < 0) {
-		snprintf(line, sizeof(line), "gpuscope: the step is not recorded: %s",
-			 strerror(errno));
-		tell(line);
-		return -1;
-	}
-	if (child == 0) {
-		close(fds[0]);
-		become(argv, fds[1]);
-	}
-	close(fds[1]);
-	fcntl(fds[0], F_SETFD, FD_CLOEXEC);
 	for (;;) {
-		struct pollfd p = {.fd = fds[0], .events = POLLIN};
+		struct pollfd p = {.fd = recorder, .events = POLLIN};
 		int64_t left = end - now_ms();
-		ssize_t got;
-		char rest[256];
+		int r = left > 0 ? poll(&p, 1, (int)left) : 0;
+		char c;
 
-		if (left <= 0 || poll(&p, 1, (int)left) < 0) {
-			if (left > 0 && errno == EINTR)
-				continue;
-			break;
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r == 0)
+			tell("gpuscope: recording takes too long; the step goes on without");
+		if (r <= 0 || read(recorder, &c, 1) != 1)
+			return -1;
+		if (c != '\n') {
+			if (n < sizeof(line) - 1)
+				line[n++] = c;
+			continue;
 		}
-		if (now_ms() >= end)
-			break;
-		/* What is more than a line is read and dropped. */
-		got = n < sizeof(line) - 1 ? read(fds[0], line + n, sizeof(line) - 1 - n)
-					   : read(fds[0], rest, sizeof(rest));
-		if (got <= 0)
-			break;
-		n += n < sizeof(line) - 1 ? (size_t)got : 0;
-	}
-	close(fds[0]);
-	line[n] = '\0';
-	line[strcspn(line, "\n")] = '\0';
-	/* It closes its output when it ends; one that is stuck is left to itself (its own limits
-	 * end it), and init takes it over when slurmstepd ends. */
-	while (waitpid(child, &status, now_ms() < end ? 0 : WNOHANG) < 0 && errno == EINTR)
-		;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127 && !line[0])
-		snprintf(line, sizeof(line),
-			 "gpuscope: the step is not recorded: cannot run %.300s", argv[0]);
-	if (line[0])
+		line[n] = '\0';
+		n = 0;
+		if (strcmp(line, ".") == 0)
+			return 0;
 		tell(line);
-	return WIFEXITED(status) && WEXITSTATUS(status) == 127 ? -1 : 0;
+	}
 }
 
-/* Tell slurm-record to start or stop; -1 without --gpuscope, or where there is no task. */
-static int call_record(spank_t sp, const char *what)
+static void stop_recorder(void)
 {
-	char job[16], step[16], uid[16], gid[16], pid[16], node[256] = "", where[PATH_MAX] = "/";
+	if (recorder >= 0)
+		close(recorder);
+	recorder = -1;
+}
+
+/* A grandchild: slurmstepd's own wait for its tasks never meets it. */
+static void start_recorder(char **argv)
+{
+	int fds[2];
+	pid_t child;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0) {
+		tell("gpuscope: the step is not recorded: no socket");
+		return;
+	}
+	child = fork();
+	if (child == 0) {
+		if (fork() == 0)
+			become(argv, fds[1]);
+		_exit(0);
+	}
+	close(fds[1]);
+	recorder = fds[0];
+	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (child < 0)
+		tell("gpuscope: the step is not recorded: no process");
+	if (child < 0 || listen_to_recorder(START_MS) < 0)
+		stop_recorder();
+}
+
+/* In slurmstepd, as root, before the tasks are made. Nothing without --gpuscope, or where there is
+ * no task. */
+int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
+{
+	char job[16], step[16], uid[16], gid[16], pid[16], node[256] = "node";
 	uint32_t job_id, step_id;
 	uid_t user;
 	gid_t group;
 
+	(void)ac;
+	(void)av;
 	if (!kind[0] || spank_context() != S_CTX_REMOTE ||
 	    spank_get_item(sp, S_JOB_ID, &job_id) != ESPANK_SUCCESS ||
 	    spank_get_item(sp, S_JOB_STEPID, &step_id) != ESPANK_SUCCESS ||
 	    spank_get_item(sp, S_JOB_UID, &user) != ESPANK_SUCCESS ||
 	    spank_get_item(sp, S_JOB_GID, &group) != ESPANK_SUCCESS || step_id == SLURM_EXTERN_CONT)
-		return -1;
+		return 0;
 	snprintf(job, sizeof(job), "%u", job_id);
 	step_name(step_id, step, sizeof(step));
 	snprintf(uid, sizeof(uid), "%u", (unsigned)user);
 	snprintf(gid, sizeof(gid), "%u", (unsigned)group);
-	if (spank_getenv(sp, "SLURMD_NODENAME", node, sizeof(node)) != ESPANK_SUCCESS)
-		gethostname(node, sizeof(node) - 1);
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
-	/* A relative folder is below that of the submission. */
-	if (folder[0] != '/')
-		spank_getenv(sp, "SLURM_SUBMIT_DIR", where, sizeof(where));
-	if (folder[0])
-		snprintf(where + (folder[0] == '/' ? 0 : strlen(where)),
-			 sizeof(where) - (folder[0] == '/' ? 0 : strlen(where)), "%s%s",
-			 folder[0] == '/' ? "" : "/", folder);
-	return run(
-		(char *[]){record, (char *)what, job, step, uid, gid, node, kind, pid, where, NULL},
-		strcmp(what, "start") == 0 ? START_MS : STOP_MS);
+	gethostname(node, sizeof(node) - 1);
+	start_recorder((char *[]){record, job, step, uid, gid, node, kind, pid, NULL});
+	return 0;
 }
 
-/* In slurmstepd, as root, before the tasks are made. */
-int slurm_spank_init_post_opt(spank_t sp, int ac, char **av)
+/* End the recording, and say what there is to say. */
+static void stop(spank_t sp)
 {
-	(void)ac;
-	(void)av;
-	running = call_record(sp, "start") == 0;
-	return 0;
+	char node[256] = "", where[PATH_MAX] = "/", text[PATH_MAX + 300];
+	size_t n = 0;
+
+	if (recorder >= 0) {
+		if (spank_getenv(sp, "SLURMD_NODENAME", node, sizeof(node)) != ESPANK_SUCCESS)
+			gethostname(node, sizeof(node) - 1);
+		/* A relative folder is below that of the submission. */
+		if (folder[0] != '/' &&
+		    spank_getenv(sp, "SLURM_SUBMIT_DIR", where, sizeof(where)) == ESPANK_SUCCESS)
+			n = strlen(where);
+		if (folder[0])
+			snprintf(where + n, sizeof(where) - n, "%s%s", n ? "/" : "", folder);
+		n = (size_t)snprintf(text, sizeof(text), "%s %s\n", node, where);
+		/* MSG_NOSIGNAL: one that is gone must not take slurmstepd with it. */
+		if (n < sizeof(text) && send(recorder, text, n, MSG_NOSIGNAL) == (ssize_t)n)
+			listen_to_recorder(STOP_MS);
+		stop_recorder();
+	}
+	if (told[0] && !was_told)
+		slurm_error("%s", told);
+	was_told = 1;
 }
 
 /* In srun, when it knows what it has started. */
@@ -289,16 +312,6 @@ static void print_reports(void)
 				fclose(f);
 		}
 	globfree(&found);
-}
-
-static void stop(spank_t sp)
-{
-	if (running)
-		call_record(sp, "stop");
-	running = 0;
-	if (told[0] && !was_told)
-		slurm_error("%s", told);
-	was_told = 1;
 }
 
 /* In slurmstepd as root. The last task's end is told to srun only after this: so the report is

@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "cmd/job.h"
 #include "cmd/job_gpu.h"
 #include "cmd/job_kernel.h"
@@ -52,6 +53,7 @@ struct job_measure {
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
 	int64_t start_wall_ns;
 	uint64_t n_jobs_full;
+	struct gs_map holders; /* pid -> nothing: slurmstepds that are followed, not counted */
 	bool first_scan_done;
 };
 
@@ -80,9 +82,19 @@ static bool consider(struct job_measure *m, uint32_t pid)
 	struct gs_job job;
 	struct member *x;
 
-	if (gs_host_work_watches(m->work, pid) || !job_who_is(m->who, pid, &job))
+	uint64_t none;
+
+	if (gs_host_work_watches(m->work, pid) ||
+	    (gs_map_get(&m->holders, pid, &none) && job_who_is_holder(pid)) ||
+	    !job_who_is(m->who, pid, &job))
 		return false;
 	x = member_of(m, &job);
+	if (x && job_who_is_holder(pid) && gs_map_put(&m->holders, pid, 0) == 0) {
+		if (m->kernel)
+			job_kernel_follow_holder(m->kernel, pid, (uint32_t)(x - m->member));
+		x->any_pid = pid;
+		return false;
+	}
 	if (!x || gs_host_work_add(m->work, (uint32_t)(x - m->member), pid, m->first_scan_done) < 0)
 		return false;
 	if (m->kernel)
@@ -95,7 +107,8 @@ static bool consider(struct job_measure *m, uint32_t pid)
 /* A recorder is there before its job: the first seconds of that shall not be missed. */
 static bool hurries(const struct job_measure *m)
 {
-	return m->options->detach && !m->n_members && m->last_ns - m->start_ns < HURRY_FOR_NS;
+	return m->options->detach && !job_measure_alive(m) &&
+	       m->last_ns - m->start_ns < HURRY_FOR_NS;
 }
 
 static void scan(struct job_measure *m)
@@ -239,6 +252,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 
 	if (r == 0) {
 		m->options = options;
+		m->holders = GS_MAP_INIT(1u << 12);
 		m->start_ns = m->last_ns = gs_clock_boot_ns();
 		m->start_wall_ns = (int64_t)gs_clock_wall_ns();
 		r = gs_host_work_open("/proc", &m->work, err);
@@ -267,6 +281,7 @@ void job_measure_close(struct job_measure **ref)
 
 	if (!m)
 		return;
+	gs_map_fini(&m->holders);
 	gs_host_work_close(&m->work);
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);

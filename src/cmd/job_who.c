@@ -98,6 +98,23 @@ static uint32_t parent_of(uint32_t pid)
 	return parent;
 }
 
+/* Only root's: anybody can call his process what he likes. */
+static bool is_slurmstepd(uint32_t pid)
+{
+	char name[64], path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	return pid && stat(path, &st) == 0 && st.st_uid == 0 &&
+	       read_text(pid, "comm", name, sizeof(name)) && strcmp(name, "slurmstepd\n") == 0;
+}
+
+bool job_who_is_holder(uint32_t pid)
+{
+	/* A task has its name too, until it becomes the user's program. */
+	return is_slurmstepd(pid) && !is_slurmstepd(parent_of(pid));
+}
+
 static bool in_tree(struct job_who *w, uint32_t pid, struct gs_job *job)
 {
 	uint64_t root;
