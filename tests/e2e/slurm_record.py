@@ -175,7 +175,7 @@ def spank(t):
         s.run('srun', '-n1', '--gpuscope', f'--gpuscope-output={user_folder(t, "sleep")}', 'sleep', '1', user=USER, timeout=120)
         with open(os.path.join(t.path('sleep'), next(f for f in os.listdir(t.path('sleep')) if f.endswith('.json')))) as f:
             j = json.load(f)['jobs'][0]
-        t.true('processes', j['monitored_pids'] <= 3, j['monitored_pids'])
+        t.true('processes', j['metrics']['monitored_pids'] <= 3, j['metrics'])
         t.true('asleep', 1 <= j['thread_seconds']['sleep'] <= 1.2, j['thread_seconds'])
         t.true('cpu', j['thread_seconds']['cpu'] < 0.3, j['thread_seconds'])
         # Its exit status and environment are the job's own.
