@@ -6,10 +6,11 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "work", "probefile", "code", "journal", "span", "stack", "view", "flame"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
+    "spool": {"base", "spool"},
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h", "model/python.h",
             "model/user_probe.h", "model/work.h", "model/work_side.h"},
