@@ -30,8 +30,8 @@ enum gs_conf_kind {
 	GS_CONF_ROWS = 8,     /* struct gs_conf_rows: a list of small mappings */
 	GS_CONF_FOREIGN = 9,  /* uint32_t: known, of another program: the line where it stands (0:
 			       * it does not), whatever its value is */
-	GS_CONF_LIST = 10,    /* char[bytes], terminated: a text or a list of texts, kept with commas
-			       * between them */
+	GS_CONF_LIST = 10, /* char[bytes], terminated: a text or a list of texts, kept with commas
+			    * between them */
 };
 
 #define GS_CONF_ROWS_MAX    64
