@@ -52,11 +52,14 @@ have_gpuscope() {
 	return 1
 }
 
-# start_job JOB PIDFILE REPORT: REPORT.json and REPORT.txt are written when it ends.
+# start_job JOB PIDFILE REPORT [OPTION...]: REPORT.json and REPORT.txt are written when it ends.
 start_job() {
+	job_number=$1 job_pid_file=$2 job_report=$3
+	shift 3
 	# shellcheck disable=SC2086
-	timeout 20 "$GPUSCOPE" job -j "$1" --detach "$2" -o "$3.json" -o "$3.txt" $GPUSCOPE_OPTIONS </dev/null >&2 && return 0
-	say "job $1 is not recorded: gpuscope job ended with $?"
+	timeout 20 "$GPUSCOPE" job -j "$job_number" --detach "$job_pid_file" -o "$job_report.json" -o "$job_report.txt" \
+		"$@" $GPUSCOPE_OPTIONS </dev/null >&2 && return 0
+	say "job $job_number is not recorded: gpuscope job ended with $?"
 	return 1
 }
 

@@ -24,6 +24,7 @@ enum {
 	OPT_ALERTS,
 	OPT_DETACH,
 	OPT_STOP,
+	OPT_LAUNCHER,
 };
 
 static volatile sig_atomic_t stop;
@@ -71,6 +72,16 @@ static void parse_pids(struct job_options *o, char *arg, struct argp_state *stat
 	}
 	if (!o->n_select)
 		argp_error(state, "-p takes the ids of processes");
+}
+
+static void parse_launcher(struct job_options *o, const char *arg, struct argp_state *state)
+{
+	char *end;
+	unsigned long pid = strtoul(arg, &end, 10);
+
+	if (*end || !pid || pid > INT32_MAX || arg[0] == '-')
+		argp_error(state, "--launcher takes the id of a process, not \"%s\"", arg);
+	o->launcher = (uint32_t)pid;
 }
 
 static void parse_user(struct job_options *o, const char *arg, struct argp_state *state)
@@ -173,6 +184,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_STOP:
 		o->stop = arg;
+		return 0;
+	case OPT_LAUNCHER:
+		parse_launcher(o, arg, state);
+		return 0;
+	case ARGP_KEY_END:
+		if (o->launcher && (o->by != JOB_OF_IDS || o->n_select != 1))
+			argp_error(state, "--launcher is of one job: -j ID");
 		return 0;
 	case OPT_FORMAT:
 		if (gs_job_format_parse(arg, &o->format) < 0 || o->format == GS_JOB_HTML)
@@ -487,6 +505,10 @@ static const struct argp_option option_table[] = {
 	{"detach", OPT_DETACH, "PIDFILE", 0,
 	 "record in the background, also before the job begins and between its steps, until "
 	 "--stop or --duration; returns once it measures",
+	 3},
+	{"launcher", OPT_LAUNCHER, "PID", 0,
+	 "with -j of one job: this process is about to start the job's; they count from their "
+	 "birth, it does not",
 	 3},
 	{"stop", OPT_STOP, "PIDFILE", 0, "end such a recorder; returns when its report is written",
 	 3},

@@ -28,6 +28,7 @@ struct job_options {
 	size_t n_outputs;
 	const char *config, *alerts;
 	const char *detach, *stop; /* files of recorders in the background */
+	uint32_t launcher;         /* 0 none */
 	enum gs_job_format format;
 	char filter[32];
 	struct gs_job_conf conf;

@@ -27,6 +27,7 @@
 #define SCAN_NS         500000000ull /* between two searches for new processes */
 #define HURRY_NS        50000000ull  /* the same, while a job that is waited for begins */
 #define HURRY_FOR_NS    30000000000ull
+#define DETACHED_NS     100000000ull  /* and later: each step of a job begins anew */
 #define GROUP_NS        1000000000ull /* between two readings of cgroups and GPUs */
 #define KERNEL_PAUSE_NS 200000000ull
 #define COST_SHARE      50 /* looking takes one of so many parts of the time at most */
@@ -65,7 +66,10 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 			      : GS_HOST_WORK_GROUPS;
 
 	for (size_t i = 0; i < m->n_members; i++)
-		if (m->member[i].job.kind == job->kind && strcmp(m->member[i].job.id, job->id) == 0)
+		if (m->member[i].job.kind == job->kind &&
+		    (strcmp(m->member[i].job.id, job->id) == 0 ||
+		     (job->kind == GS_JOB_SLURM && job->job_id > 0 &&
+		      m->member[i].job.job_id == job->job_id)))
 			return &m->member[i];
 	if (m->n_members >= most) {
 		m->n_jobs_full++;
@@ -179,9 +183,8 @@ void job_measure_look(struct job_measure *m)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
 
-	if (now_ns - m->scan_ns >= SCAN_NS || hurries(m)) {
+	if (now_ns - m->scan_ns >= (m->options->detach ? DETACHED_NS : SCAN_NS) || hurries(m)) {
 		m->scan_ns = now_ns;
-		job_who_hurry(m->who, hurries(m));
 		scan(m);
 	}
 	m->look_cost_ns = gs_host_work_look(m->work);
@@ -208,6 +211,8 @@ uint64_t job_measure_pause_ns(const struct job_measure *m)
 		pause_ns = KERNEL_PAUSE_NS;
 	if (hurries(m))
 		return HURRY_NS;
+	if (m->options->detach && m->kernel)
+		pause_ns = DETACHED_NS;
 
 	return pause_ns > m->look_cost_ns * COST_SHARE ? pause_ns : m->look_cost_ns * COST_SHARE;
 }
@@ -244,6 +249,30 @@ static void open_kernel(struct job_measure *m)
 		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "%s", gs_err_text(&err, r));
 }
 
+/* The job is there before its first process: all that the launcher makes is its. */
+static void follow_launcher(struct job_measure *m)
+{
+	struct gs_job job = {.kind = GS_JOB_SLURM,
+			     .job_id = strtoll(m->options->ids[0], NULL, 10),
+			     .array_job_id = -1,
+			     .array_task_id = -1,
+			     .het_job_id = -1,
+			     .het_offset = -1,
+			     .uid = -1,
+			     .n_cpus = -1,
+			     .mem_bytes = -1,
+			     .start_s = -1,
+			     .limit_s = -1};
+	struct member *x;
+
+	snprintf(job.id, sizeof(job.id), "%s", m->options->ids[0]);
+	x = member_of(m, &job);
+	if (m->kernel && gs_map_put(&m->holders, m->options->launcher, 0) == 0)
+		job_kernel_follow_holder(m->kernel, m->options->launcher,
+					 (uint32_t)(x - m->member));
+	x->any_pid = m->options->launcher;
+}
+
 int job_measure_open(const struct job_options *options, struct job_measure **ret,
 		     struct gs_err *err)
 {
@@ -268,6 +297,8 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 	open_kernel(m);
 	m->start_ns = m->last_ns = m->scan_ns = gs_clock_boot_ns();
 	m->start_wall_ns = (int64_t)gs_clock_wall_ns();
+	if (options->launcher)
+		follow_launcher(m);
 	scan(m);
 	read_groups(m);
 	m->group_ns = gs_clock_boot_ns();

@@ -12,15 +12,18 @@
 #include "place/job.h"
 #include "place/job_cgroup.h"
 
-#define AGAIN_NS 2000000000ull /* a process that was none of ours is asked for again */
-#define HURRY_NS 100000000ull
+/* A process that was none of ours is asked for again: soon while it is new, for what starts jobs
+ * first makes a process and then puts it where it belongs. */
+#define AGAIN_MS     2000
+#define AGAIN_NEW_MS 80
+#define NEW_MS       3000
 
 struct job_who {
 	const struct job_options *options;
 	struct gs_jobs *jobs;
-	struct gs_map others; /* pid -> when it was found to be none of ours */
+	struct gs_map others; /* pid -> when (ms) it was asked for first << 32 and last */
 	struct gs_map tree;   /* pid -> which of the roots it descends from */
-	uint64_t now_ns, again_ns;
+	uint64_t now_ns;
 	char path[512];
 };
 
@@ -37,7 +40,6 @@ int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_er
 	if (!w)
 		return -ENOMEM;
 	w->options = o;
-	w->again_ns = AGAIN_NS;
 	w->others = GS_MAP_INIT(1u << 20);
 	w->tree = GS_MAP_INIT(1u << 16);
 	for (size_t i = 0; o->by == JOB_OF_PIDS && i < o->n_select; i++)
@@ -60,11 +62,6 @@ void job_who_close(struct job_who **ref)
 	gs_map_fini(&w->tree);
 	free(w);
 	*ref = NULL;
-}
-
-void job_who_hurry(struct job_who *w, bool hurry)
-{
-	w->again_ns = hurry ? HURRY_NS : AGAIN_NS;
 }
 
 void job_who_scan(struct job_who *w)
@@ -230,19 +227,23 @@ static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)
 
 bool job_who_is(struct job_who *w, uint32_t pid, struct gs_job *ret)
 {
-	uint64_t then_ns;
+	uint32_t now_ms = (uint32_t)(w->now_ns / 1000000), first_ms = now_ms;
+	uint64_t then;
 	bool is;
 
 	/* Whose child a process is does not change, but a tree's members come to be known one by
 	 * one. */
-	if (w->options->by != JOB_OF_PIDS && gs_map_get(&w->others, pid, &then_ns) &&
-	    w->now_ns - then_ns < w->again_ns)
-		return false;
+	if (w->options->by != JOB_OF_PIDS && gs_map_get(&w->others, pid, &then)) {
+		first_ms = (uint32_t)(then >> 32);
+		if (now_ms - (uint32_t)then <
+		    (now_ms - first_ms < NEW_MS ? AGAIN_NEW_MS : AGAIN_MS))
+			return false;
+	}
 	/* The measuring is not part of what is measured. */
 	is = pid != (uint32_t)getpid() && decide(w, pid, ret);
 	if (is)
 		gs_map_del(&w->others, pid);
-	else if (gs_map_put(&w->others, pid, w->now_ns) == -ENOBUFS) {
+	else if (gs_map_put(&w->others, pid, (uint64_t)first_ms << 32 | now_ms) == -ENOBUFS) {
 		gs_map_fini(&w->others);
 		w->others = GS_MAP_INIT(1u << 20);
 	}

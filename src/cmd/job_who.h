@@ -16,10 +16,6 @@ int job_who_open(const struct job_options *options, struct job_who **ret_who, st
  * groups of its step. */
 bool job_who_is_holder(uint32_t pid);
 
-/* Processes that were none of the job's are asked for again soon: they may be about to become its.
- */
-void job_who_hurry(struct job_who *who, bool hurry);
-
 void job_who_close(struct job_who **who);
 
 /* A new search begins. */

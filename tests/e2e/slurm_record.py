@@ -60,18 +60,18 @@ def burner(t):
     return f'/usr/bin/python3 {path}' if os.path.exists('/usr/bin/python3') else f'{sys.executable} {path}'
 
 
-def check_report(t, path, job, tasks=1):
-    """What a report of the burner says is what it did."""
+def check_report(t, path, job, tasks=1, share=0.95):
+    """What a report of the burner says is what it did; share: of what it did that must be seen at least."""
     with open(path) as f:
         whole = json.load(f)
     t.equal('jobs', [j['job_id'] for j in whole['jobs']], [str(job)])
     j = whole['jobs'][0]
     t.equal('user', j['user'], USER)
     cpu = j['thread_seconds']['cpu']
-    t.true('processor time', 2 * tasks - 0.1 <= cpu <= 2 * tasks + 1, cpu)
+    t.true('processor time', 2 * tasks * share <= cpu <= 2 * tasks + 1, cpu)
     t.true('most of it on a processor or waiting for one',
-           cpu + j['thread_seconds']['runqueue'] >= 2 * tasks - 0.3, j['thread_seconds'])  # fmt: skip
-    t.true('duration', j['duration_seconds'] >= 1.5, j['duration_seconds'])
+           cpu + j['thread_seconds']['runqueue'] >= 2 * tasks * share, j['thread_seconds'])  # fmt: skip
+    t.true('duration', j['duration_seconds'] >= 2 * share, j['duration_seconds'])
     return j
 
 
@@ -93,7 +93,8 @@ def prolog(t):
         wait_until(lambda: re.search(rf'Job {job}\b.* of {USER}', read_text(f'{out}/slurm.out')), 60, 'the report in the output')
         for suffix in ('.json', '.txt'):
             t.equal(f'owner of {suffix}', owner(base + suffix), (USER, '-rw-r-----'))
-        j = check_report(t, base + '.json', job)
+        # A step is noticed some tenths of a second after it began.
+        j = check_report(t, base + '.json', job, share=0.5)
         t.equal('partition', j['partition'], 'debug')
         t.equal('first line', read_text(f'{out}/slurm.out').splitlines()[0], 'done')
         t.equal("the output is the user's", owner(f'{out}/slurm.out')[0], USER)
