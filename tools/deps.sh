@@ -10,12 +10,13 @@ packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev lib
 	libzstd-dev libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev
 	python3 python3-yaml
 	protobuf-compiler zstd tmux curl openssl prometheus prometheus-alertmanager libcurl4 libcurl4-openssl-dev
-	libjansson-dev libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev munge slurmctld slurmd slurm-client libslurm-dev)
+	libnghttp2-dev libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev libcairo2
+	libjansson-dev munge slurmctld slurmd slurm-client libslurm-dev)
 wanted=()
 print=
 for word in "$@"; do
 	case $word in
-	--check) wanted=(python3-torch strace) ;;
+	--check) wanted=(python3-torch strace python3-grpcio) ;;
 	--print) print=1 ;;
 	*)
 		echo "usage: tools/deps.sh [--check] [--print]" >&2

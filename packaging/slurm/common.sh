@@ -32,7 +32,7 @@ read_conf() {
 	GPUSCOPE_MODE=${GPUSCOPE_MODE:-0640}
 	GPUSCOPE_AT_END=${GPUSCOPE_AT_END:-no}
 	GPUSCOPE_OPTIONS=${GPUSCOPE_OPTIONS:-}
-	GPUSCOPE_RUN=${GPUSCOPE_RUN:-/run/gpuscope}
+	GPUSCOPE_RUN=${GPUSCOPE_RUN:-/run/gpuscope-slurm}
 }
 
 is_number() {
