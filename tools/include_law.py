@@ -27,10 +27,12 @@ ALLOWED = {
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "account": BELOW | {"place", "host", "work", "verdict", "job", "account"},
+    "alert": BELOW | {"verdict", "alert"},
+    "notify": BELOW | {"text", "alert", "notify"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"http", "prom", "verdict", "job", "account", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "link", "plot", "head", "cmd"},
+    "agent": BELOW | FIRST | {"http", "prom", "verdict", "job", "account", "alert", "notify", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "plot", "head", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

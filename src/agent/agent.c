@@ -189,11 +189,14 @@ static int reload(struct agent *a, struct gs_err *err)
 	bool same_jobs;
 	struct gs_gpu *gpu = NULL;
 	struct gs_http_options o;
+	struct agent_alert *alert = NULL, *old_alert;
 	struct agent_conf conf;
 	int r = read_conf(a->options, &conf, err);
 
 	if (r == 0) /* the socket stays where it is */
 		conf.control = a->state.conf.control;
+	if (r == 0)
+		r = agent_alert_open(&conf, a->state.alert, &alert, err);
 	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
 		r = open_gpu(a, &conf, &gpu, err);
 	if (r == 0) {
@@ -201,6 +204,7 @@ static int reload(struct agent *a, struct gs_err *err)
 		r = gs_http_reload(a->http, &o, err);
 	}
 	if (r < 0) {
+		agent_alert_close(&alert);
 		gs_gpu_close(&gpu);
 		return r;
 	}
@@ -216,8 +220,11 @@ static int reload(struct agent *a, struct gs_err *err)
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
 	a->state.conf = conf;
+	old_alert = a->state.alert;
+	a->state.alert = alert;
 	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
+	agent_alert_close(&old_alert);
 	return same_jobs ? 0 : restart_jobs(a, &conf.jobs, err);
 }
 
@@ -427,8 +434,11 @@ static int loop(struct agent *a)
 		struct pollfd fd[2] = {{a->signal_fd, POLLIN, 0}, {a->control_fd, POLLIN, 0}};
 		uint64_t now = gs_clock_mono_ns();
 		uint64_t next = agent_schedule_next(&a->state.schedule, &a->state.conf);
+		uint64_t next_alert = agent_alert_next(a->state.alert);
 		struct timespec wait;
 
+		if (next_alert < next)
+			next = next_alert;
 		if (a->watchdog_ns && a->watchdog_next_ns < next)
 			next = a->watchdog_next_ns;
 		if (next > now + 3600000000000ULL)
@@ -445,6 +455,7 @@ static int loop(struct agent *a)
 		r = sample(a);
 		if (r < 0)
 			gs_say("agent: cannot read the GPUs: %s", strerror(-r));
+		agent_alert_look(&a->state, gs_clock_mono_ns());
 		if (!ready && r == 0) {
 			/* What the driver's library needed to start, and the configuration. */
 			malloc_trim(0);
@@ -493,7 +504,9 @@ static int start(struct agent *a, struct gs_err *err)
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
-	r = gs_http_start(&o, &a->http, err);
+	r = agent_alert_open(&a->state.conf, NULL, &a->state.alert, err);
+	if (r == 0)
+		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
 	if (r < 0)
@@ -535,6 +548,7 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
 	agent_jobs_stop(&a.jobs);
+	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);
 	agent_control_close(&a.state.conf, &a.control_fd);

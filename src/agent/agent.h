@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alert/conf.h"
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
@@ -72,6 +73,7 @@ struct agent_conf {
 		char path[108]; /* "" none */
 		char group[64];
 	} control;
+	struct gs_alert_conf alerts;
 };
 
 extern const struct gs_conf_schema agent_conf_schema;
@@ -145,6 +147,7 @@ struct agent_state {
 	struct gs_http *http;    /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
+	struct agent_alert *alert; /* owned by the main thread, which alone changes the pointer */
 };
 
 int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
@@ -174,6 +177,22 @@ bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_co
 /* Families of the jobs and of reading them. gpus may be NULL. */
 void agent_jobs_render(struct agent_jobs *jobs, struct gs_prom *p,
 		       const struct gs_gpu_snapshot *gpus, int names);
+/* --- agent_alert.c: rules over what was read --- */
+
+/* *ret stays NULL when the configuration has no rules. before (may be NULL): of the configuration
+ * that this one follows; what fires goes on. */
+int agent_alert_open(const struct agent_conf *conf, const struct agent_alert *before,
+		     struct agent_alert **ret, struct gs_err *err);
+void agent_alert_close(struct agent_alert **alert);
+
+/* When to look again, monotonic; UINT64_MAX without rules. */
+uint64_t agent_alert_next(const struct agent_alert *alert);
+
+/* Look at what was read last, if it is time. The main thread's; holds the lock only to copy. */
+void agent_alert_look(struct agent_state *state, uint64_t now_ns);
+
+/* The caller holds the lock. */
+void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
 
 /* --- agent_routes.c: what is served --- */
 

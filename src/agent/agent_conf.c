@@ -351,6 +351,7 @@ static const struct gs_conf_section sections[] = {
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
 	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
 	SECTION("control", "How the agent is told what to do.", control, control_keys),
+	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),
 };
 
 static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
@@ -382,7 +383,7 @@ static int check(const void *whole, const struct gs_conf_where *where, struct gs
 		return gs_conf_refuse(
 			where, "http.tls_client_ca", err,
 			"tls_client_ca without tls_cert and tls_key: there is no TLS");
-	return 0;
+	return gs_alert_conf_check(&c->alerts, where, err);
 }
 
 const struct gs_conf_schema agent_conf_schema = {
@@ -407,6 +408,7 @@ void agent_conf_resolve(struct agent_conf *c)
 		if (g->max_interval_ns < g->interval_ns)
 			g->max_interval_ns = g->interval_ns;
 	}
+	gs_alert_conf_resolve(&c->alerts);
 }
 
 uint64_t agent_conf_leave_out(const struct agent_conf *c)

@@ -18,6 +18,9 @@ void job_kernel_close(struct job_kernel **kernel);
 /* The process belongs to this job; its children follow by themselves. */
 void job_kernel_follow(struct job_kernel *kernel, uint32_t pid, uint32_t job);
 
+/* The process starts those of this job and is none of them: its children count, it does not. */
+void job_kernel_follow_holder(struct job_kernel *kernel, uint32_t pid, uint32_t job);
+
 /* Read the counters of all. 0, or a negative errno. */
 int job_kernel_read(struct job_kernel *kernel);
 

@@ -93,6 +93,7 @@ static const struct gs_conf_key dashboard_keys[] = {
 static const struct {
 	const char *section, *key;
 } foreign[] = {
+	{"", "alerts"},
 	{"", "logging"},
 	{"", "performance"},
 	{"", "integrations"},
