@@ -270,6 +270,7 @@ enum gs_loss {
 	GS_LOSS_FRAME = 14,    /* user space: frames without a name */
 	GS_LOSS_BUDGET = 15,   /* user space: calls only counted, for --max-overhead */
 	GS_LOSS_THINNED = 16,  /* for --max-overhead: in the summary, not in the trace */
+	GS_LOSS_OFF = 17,      /* user space: functions taken off, for --max-overhead */
 	GS_LOSS_COUNT
 };
 

@@ -102,11 +102,15 @@ static int append(struct plan *plan, const struct place *place)
 }
 
 int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_elf_symbol *symbol,
-	     const char *name, enum family family, unsigned layer, uint16_t cookie)
+	     const char *name, enum family family, unsigned layer, uint16_t func)
 {
 	struct gs_site_rules rules = {.nop5_is_call = c->features->nop5_is_call,
 				      .long_nop_is_emulated = c->features->long_nop_is_emulated};
-	struct place place = {.file_off = symbol->file_off, .func = cookie, .family = family};
+	struct place place = {.file_off = symbol->file_off,
+			      .cookie = func,
+			      .func = func,
+			      .family = (uint8_t)family,
+			      .has_return = true};
 	struct gs_site site;
 	uint8_t code[64];
 	long n = gs_elf_read(c->elf, symbol->file_off, code, sizeof(code));
@@ -125,7 +129,8 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 	if (site.kind == GS_SITE_MOVED && !(c->options->avoid & GS_AVOID_MOVED_SITES))
 		place.file_off += site.offset_bytes;
 	else if (site.kind != GS_SITE_EMULATED)
-		plan->n_stepped++;
+		place.is_stepped = true;
+	plan->n_stepped += place.is_stepped;
 	if (place.file_off != symbol->file_off)
 		plan->n_moved++;
 	gs_log(2, "%s: %s at 0x%llx+%u%s%s", c->path, name, (unsigned long long)symbol->file_off,
@@ -172,7 +177,10 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 		gs_log(3, "%s: left at 0x%llx%+lld%s", c->path,
 		       (unsigned long long)symbol->file_off, (long long)e->offset_bytes,
 		       e->is_stepped ? ", single-stepped" : "");
-		exit.cookie = GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
+		if (e->frame_bytes > GS_COOKIE_FRAME_MAX)
+			return -EILSEQ;
+		exit.is_stepped = e->is_stepped;
+		exit.cookie = exit.func | GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
 			      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |
 			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
 			      (uint64_t)e->frame_bytes << GS_COOKIE_FRAME_SHIFT;
@@ -184,11 +192,11 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 
 int plan_add_scope(struct plan *plan, const struct plan_context *c,
 		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
-		   unsigned layer, uint16_t cookie)
+		   unsigned layer, uint16_t func)
 {
 	size_t before = plan->n;
 	struct place entry;
-	int r = plan_add(plan, c, symbol, name, family, layer, cookie);
+	int r = plan_add(plan, c, symbol, name, family, layer, func);
 
 	if (r < 0 || plan->n == before)
 		return r;

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -414,6 +415,7 @@ void gs_probe_rescan(struct gs_probe *probe)
 {
 	target_follow_cgroup_v1(probe);
 	files_sweep(probe);
+	files_regroup(probe);
 }
 
 int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler)
@@ -426,8 +428,11 @@ int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler
 
 void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode)
 {
-	if (func < GS_FUNC_MAX)
-		__atomic_store_n(&probe->kernel.modes->mode[func], (uint8_t)mode, __ATOMIC_RELAXED);
+	if (func >= GS_FUNC_MAX)
+		return;
+	__atomic_store_n(&probe->kernel.modes->mode[func], (uint8_t)mode, __ATOMIC_RELAXED);
+	if (mode == GS_MODE_OFF)
+		atomic_store(&probe->regroup, true);
 }
 
 uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause)

@@ -80,9 +80,8 @@ void users_free(struct users **users)
 /* --- what a file has --- */
 
 struct match {
-	struct user_place place;
+	struct place place;
 	size_t spec;
-	uint16_t func;
 	char *name; /* owned: for failures */
 };
 
@@ -161,7 +160,7 @@ static int row_for(struct search *s, size_t spec_idx, uint64_t file_off, uint16_
 }
 
 static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint64_t file_off,
-		     const struct gs_usdt_site *site)
+		     const struct gs_usdt_site *site, bool is_stepped)
 {
 	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
 	const char *name = spec->name ? spec->name : symbol;
@@ -196,10 +195,12 @@ static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint
 	m = &s->matches[s->n];
 	*m = (struct match){.place = {.file_off = file_off,
 				      .ref_ctr_off = site ? site->ref_ctr_off : 0,
-				      .row = (uint32_t)r,
-				      .has_return = spec->row.flags & GS_USER_RETURN},
+				      .cookie = (uint64_t)r,
+				      .func = func,
+				      .family = FAMILY_USER,
+				      .has_return = spec->row.flags & GS_USER_RETURN,
+				      .is_stepped = is_stepped},
 			    .spec = spec_idx,
-			    .func = func,
 			    .name = strdup(symbol)};
 	if (!m->name)
 		return -ENOMEM;
@@ -225,6 +226,7 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 				      .long_nop_is_emulated = features->long_nop_is_emulated};
 	uint64_t off = f->file_off;
 	struct gs_site site;
+	bool is_stepped;
 	uint8_t code[64];
 	long n;
 
@@ -253,9 +255,10 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 	if (has_match(s, spec, f->file_off, off))
 		return 0;
 	s->n_moved += off != f->file_off;
-	s->n_stepped += off == f->file_off && site.kind != GS_SITE_EMULATED;
+	is_stepped = off == f->file_off && site.kind != GS_SITE_EMULATED;
+	s->n_stepped += is_stepped;
 	s->n_found[spec]++;
-	return add_match(s, spec, f->name, off, NULL);
+	return add_match(s, spec, f->name, off, NULL, is_stepped);
 }
 
 static int on_function(void *ctx, const struct gs_elf_function *f)
@@ -306,7 +309,7 @@ static int on_site(void *ctx, const struct gs_usdt_site *site)
 			     -EOPNOTSUPP);
 			continue;
 		}
-		r = add_match(s, i, name, site->file_off, site);
+		r = add_match(s, i, name, site->file_off, site, false);
 		if (r < 0)
 			return r;
 	}
@@ -351,20 +354,31 @@ static void tell_found(struct search *s, char *remark, size_t bytes)
 /* Links for all that was found; how many were placed. */
 static unsigned link_matches(struct search *s, struct links *links, pid_t only_pid)
 {
-	GS_FREE struct user_place *places = calloc(s->n + 1, sizeof(*places));
+	GS_FREE struct place *places = calloc(s->n + 1, sizeof(*places));
 	GS_FREE int *status = calloc(s->n + 1, sizeof(*status));
-	unsigned done;
+	GS_FREE size_t *which = calloc(s->n + 1, sizeof(*which));
+	size_t n = 0;
+	int done;
 
-	if (!places || !status)
+	if (!places || !status || !which)
 		return 0;
-	for (size_t i = 0; i < s->n; i++)
-		places[i] = s->matches[i].place;
-	done = user_links_attach(links, &s->probe->kernel, &s->probe->features, s->file->open_path,
-				 only_pid, places, s->n, status);
-	for (size_t i = 0; i < s->n; i++)
+	for (size_t i = 0; i < s->n; i++) {
+		if (files_is_off(s->probe, s->matches[i].place.func))
+			continue;
+		which[n] = i;
+		places[n++] = s->matches[i].place;
+	}
+	if (!n)
+		return 0;
+	done = links_attach(links, &s->probe->kernel, &s->probe->features, FAMILY_USER,
+			    s->file->open_path, only_pid, places, n, status);
+	for (size_t i = 0; i < n; i++) {
 		if (status[i] < 0)
-			tell(s, s->matches[i].name, files_reason_of(status[i]), status[i]);
-	return done;
+			tell(s, s->matches[which[i]].name, files_reason_of(status[i]), status[i]);
+		else
+			files_tell_price(s->probe, &places[i], &s->users->rows[places[i].cookie]);
+	}
+	return done > 0 ? (unsigned)done : 0;
 }
 
 static unsigned attach_found(struct search *s, struct links *links, pid_t only_pid)
