@@ -69,8 +69,8 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		.avoid = options->avoid,
 		.events = !options->summary_only || options->plan,
 		.scopes = options->layers >> GS_LAYER_TORCH & 1 || options->python_gc ||
-			  options->python_gil,
-		.users = gs_user_set_n(options->users) > 0,
+			  options->python_gil || gs_user_set_n(options->users),
+		.users = needed && gs_user_set_n(options->users),
 	};
 	struct trace_budget *b;
 	int r;

@@ -23,6 +23,7 @@
 #include "task.skel.h"
 #include "torch.skel.h"
 #include "unwind.skel.h"
+#include "uscope.skel.h"
 #include "model/user_probe.h"
 #include "user.skel.h"
 
@@ -205,11 +206,35 @@ static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *con
 	return r;
 }
 
+/* Without them described functions that may throw are refused one by one. */
+static int load_uscope(struct kernel_side *k, const struct gs_kernel_config *config,
+		       const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_uscope_bpf *s = gs_uscope_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_site_program(f, s->progs.gs_uscope_site);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_uscope_bpf__load(s);
+	if (r < 0) {
+		gs_uscope_bpf__destroy(s);
+		return r;
+	}
+	k->uscope = s;
+	k->enter[FAMILY_USCOPE] = s->progs.gs_uscope_site;
+	return 0;
+}
+
 static int load_scopes(struct kernel_side *k, const struct gs_probe_options *options,
 		       const struct gs_kernel_config *config, const struct features *f,
 		       uint32_t ring_bytes, struct gs_err *err)
 {
 	bool operators = options->layers >> GS_LAYER_TORCH & 1;
+	bool users = options->funcs && users_may_throw(options->users);
 	int r = 0;
 
 	if (options->python_gc || options->python_gil)
@@ -217,8 +242,8 @@ static int load_scopes(struct kernel_side *k, const struct gs_probe_options *opt
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for Python: %s",
 				  strerror(-r));
-	r = operators ? load_unwind(k, config, f, ring_bytes) : 0;
-	if (r < 0)
+	r = operators || users ? load_unwind(k, config, f, ring_bytes) : 0;
+	if (r < 0 && operators)
 		return gs_err_set(
 			err, r == -EPERM || r == -EINVAL ? -ENOTSUP : r,
 			"operators cannot be traced here: this kernel refuses the program "
@@ -226,8 +251,12 @@ static int load_scopes(struct kernel_side *k, const struct gs_probe_options *opt
 			"locked down by Secure Boot does, and one without CAP_SYS_ADMIN "
 			"for us",
 			strerror(-r));
-	if (operators)
-		r = load_torch(k, config, f, ring_bytes);
+	if (r == 0 && users)
+		r = load_uscope(k, config, f, ring_bytes);
+	if (r < 0)
+		gs_log(1, "the kernel refused the programs for functions that may throw: %s",
+		       strerror(-r));
+	r = operators ? load_torch(k, config, f, ring_bytes) : 0;
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for operators: %s",
 				  strerror(-r));
@@ -471,6 +500,7 @@ void kernel_unload(struct kernel_side *k)
 	gs_task_bpf__destroy(k->task);
 	gs_unwind_bpf__destroy(k->unwind);
 	gs_torch_bpf__destroy(k->torch);
+	gs_uscope_bpf__destroy(k->uscope);
 	gs_pyspan_bpf__destroy(k->pyspan);
 	gs_nccl_bpf__destroy(k->nccl);
 	gs_cuda_bpf__destroy(k->cuda);

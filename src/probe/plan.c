@@ -47,10 +47,10 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 		if (r < 0)
 			return r;
 	}
-	s->unwind = s->operators;
+	s->unwind = s->operators || (o->funcs && users_may_throw(o->users));
 	s->python_gc = o->python_gc && o->funcs;
 	s->python_gil = o->python_gil && o->funcs;
-	s->scopes = s->operators || s->python_gc || s->python_gil;
+	s->scopes = s->unwind || s->python_gc || s->python_gil;
 	if (!s->n && (!s->scopes || o->n_globs) && !gs_user_set_n(o->users))
 		return gs_err_set(
 			err, -ENOENT,
@@ -150,13 +150,30 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 #define MAX_FUNCTION_BYTES (256u << 10)
 #define MAX_CALLEES        65536u
 
-/* Probes where the function is left, for the one just added. 0, or why there are none. */
+/* Two probes at one place are asked in an order of the kernel's. The entry gives way to the exit: a
+ * function of "test; jne" whose first byte is single-stepped has both on the jump. */
+static int part(struct plan *plan, const struct gs_elf_symbol *symbol, struct place *entry,
+		uint64_t exit_off)
+{
+	if (exit_off != entry->file_off)
+		return 0;
+	if (entry->file_off == symbol->file_off)
+		return -EILSEQ;
+	entry->file_off = symbol->file_off;
+	entry->is_stepped = true;
+	plan->n_moved--;
+	plan->n_stepped++;
+	return 0;
+}
+
+/* Probes where the function is left, for the entry at that index of the plan. 0, or why there are
+ * none. */
 static int add_exits(struct plan *plan, const struct plan_context *c,
-		     const struct gs_elf_symbol *symbol, const struct place *entry)
+		     const struct gs_elf_symbol *symbol, size_t entry)
 {
 	GS_FREE uint8_t *code = NULL;
 	struct gs_exit exits[MAX_EXITS];
-	struct place exit = *entry;
+	struct place exit = plan->places[entry];
 	struct around around = {c, symbol->file_off};
 	const struct gs_exit_around asked = {&around, around_read, around_callee};
 	int n, r = 0;
@@ -174,6 +191,9 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 		const struct gs_exit *e = &exits[i];
 
 		exit.file_off = symbol->file_off + (uint64_t)e->offset_bytes;
+		r = part(plan, symbol, &plan->places[entry], exit.file_off);
+		if (r < 0)
+			return r;
 		gs_log(3, "%s: left at 0x%llx%+lld%s", c->path,
 		       (unsigned long long)symbol->file_off, (long long)e->offset_bytes,
 		       e->is_stepped ? ", single-stepped" : "");
@@ -195,13 +215,11 @@ int plan_add_scope(struct plan *plan, const struct plan_context *c,
 		   unsigned layer, uint16_t func)
 {
 	size_t before = plan->n;
-	struct place entry;
 	int r = plan_add(plan, c, symbol, name, family, layer, func);
 
 	if (r < 0 || plan->n == before)
 		return r;
-	entry = plan->places[before];
-	r = add_exits(plan, c, symbol, &entry);
+	r = add_exits(plan, c, symbol, before);
 	if (r == -EILSEQ || r == -E2BIG) {
 		struct gs_attach a = {.path = c->path,
 				      .function = name,

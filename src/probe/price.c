@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -20,30 +21,34 @@
 #define ROUNDS        9
 #define CALLS         300
 #define STEPPED_CALLS 40 /* ten times as dear */
-#define ROW           1
-#define N_TEXTS       GS_USER_TEXT_MAX
 #define REG_DI        14 /* of struct pt_regs */
 
-/* Functions as most are: the first with bytes that the kernel emulates at the entry (push) and
- * where it is left (jmp), the second without one (lea, ret). */
-void *gs_price_target(void *x);
+/* Functions as most are, with bytes that the kernel emulates at the entry (push) and where it is
+ * left (jmp), and one without such a byte (lea). Each measurement has one of its own, so that no
+ * probe has to be removed, which takes the kernel long, before the next. */
+#define TARGET(name)                                                                               \
+	void *name(void *x);                                                                       \
+	extern const char name##_end[];                                                            \
+	__asm__(".text\n.p2align 4\n.globl " #name "\n.hidden " #name "\n.type " #name             \
+		", @function\n" #name ":\n"                                                        \
+		"	push %rbp\n"                                                                     \
+		"	mov %rsp, %rbp\n"                                                                \
+		"	lea (%rdi), %rax\n"                                                              \
+		"	pop %rbp\n"                                                                      \
+		".globl " #name "_end\n.hidden " #name "_end\n" #name "_end:\n"                    \
+		"	jmp 1f\n"                                                                        \
+		"1:	ret\n"                                                                         \
+		".size " #name ", .-" #name "\n")
+
+TARGET(gs_price_call);
+TARGET(gs_price_scope);
+TARGET(gs_price_user);
+TARGET(gs_price_place);
+TARGET(gs_price_values);
+TARGET(gs_price_texts);
+
 void *gs_price_stepped(void *x);
 __asm__(".text\n"
-	".p2align 4\n"
-	".globl gs_price_target\n"
-	".hidden gs_price_target\n"
-	".type gs_price_target, @function\n"
-	"gs_price_target:\n"
-	"	push %rbp\n"
-	"	mov %rsp, %rbp\n"
-	"	lea (%rdi), %rax\n"
-	"	pop %rbp\n"
-	".globl gs_price_target_end\n"
-	".hidden gs_price_target_end\n"
-	"gs_price_target_end:\n"
-	"	jmp 1f\n"
-	"1:	ret\n"
-	".size gs_price_target, .-gs_price_target\n"
 	".p2align 4\n"
 	".globl gs_price_stepped\n"
 	".hidden gs_price_stepped\n"
@@ -52,7 +57,8 @@ __asm__(".text\n"
 	"	lea (%rdi), %rax\n"
 	"	ret\n"
 	".size gs_price_stepped, .-gs_price_stepped\n");
-extern const char gs_price_target_end[];
+
+typedef void *(*target_fn)(void *x);
 
 /* Where in our own file it is. */
 static int offset_of(const void *code, uint64_t *ret_off)
@@ -88,6 +94,7 @@ struct bench {
 	struct kernel_side k;
 	struct features features;
 	const struct gs_func *func;
+	struct links *links; /* owned */
 };
 
 static double now_ns(void)
@@ -99,7 +106,7 @@ static double now_ns(void)
 }
 
 /* The median of some rounds, of this thread's own time: others may have the processor meanwhile. */
-static double measure(const struct bench *b, void *(*volatile target)(void *), unsigned calls)
+static double measure(const struct bench *b, volatile target_fn target, unsigned calls)
 {
 	double ns[ROUNDS];
 
@@ -115,30 +122,41 @@ static double measure(const struct bench *b, void *(*volatile target)(void *), u
 	return ns[ROUNDS / 2];
 }
 
-/* The price in each mode of calls that pass these places. 0 or negative errno. */
-static int measure_modes(struct bench *b, const struct place *places, size_t n,
-			 double ret_ns[GS_MODE_N])
+/* Probes on a target; end: on its way out too. */
+static int attach(struct bench *b, target_fn target, const char *end, const struct place *like)
 {
-	double none = measure(b, gs_price_target, CALLS), ns, dearest = INFINITY;
-	struct links links = {0};
-	int status[2];
-	int r = links_attach(&links, &b->k, &b->features, places->family, "/proc/self/exe",
-			     getpid(), places, n, status);
+	struct place places[2] = {*like, *like};
+	int status[2], n = end ? 2 : 1;
+	int r = offset_of((const void *)target, &places[0].file_off);
 
-	if (r != (int)n) {
-		links_close(&links);
-		return r < 0 ? r : -EIO;
-	}
+	places[1].cookie |= GS_COOKIE_EXIT | GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN;
+	if (r == 0 && end)
+		r = offset_of(end, &places[1].file_off);
+	if (r < 0)
+		return r;
+	r = links_attach(b->links, &b->k, &b->features, like->family, "/proc/self/exe", getpid(),
+			 places, (size_t)n, status);
+	return r == n ? 0 : r < 0 ? r : -EIO;
+}
+
+/* The price in each mode of calls of a target. 0 or negative errno. */
+static int measure_modes(struct bench *b, target_fn target, const char *end,
+			 const struct place *like, double ret_ns[GS_MODE_N])
+{
+	double none = measure(b, target, CALLS), ns, dearest = INFINITY;
+	int r = attach(b, target, end, like);
+
+	if (r < 0)
+		return r;
 	for (unsigned mode = 0; mode < GS_MODE_OFF; mode++) {
 		if (mode == GS_MODE_SAMPLE)
 			continue;
 		b->k.modes->mode[b->func->id] = (uint8_t)mode;
-		ns = measure(b, gs_price_target, CALLS) - none;
+		ns = measure(b, target, CALLS) - none;
 		/* Less is done than in the mode before: what is more is noise. */
 		ret_ns[mode] = ns > dearest ? dearest : ns > 1 ? ns : 1;
 		dearest = ret_ns[mode];
 	}
-	links_close(&links);
 	/* The sum of the two that it is made of; scatter would hide the small part. */
 	ret_ns[GS_MODE_SAMPLE] =
 		ret_ns[GS_MODE_COUNT] +
@@ -147,35 +165,19 @@ static int measure_modes(struct bench *b, const struct place *places, size_t n,
 	return 0;
 }
 
-/* The same call, once with an emulated and once with a single-stepped first instruction. */
-static int measure_step(struct bench *b, const struct place *emulated, struct gs_prices *p)
+/* A counted call, once with an emulated and once with a single-stepped first instruction. */
+static int measure_step(struct bench *b, const struct place *like, struct gs_prices *p)
 {
-	struct place place = *emulated;
 	double none = measure(b, gs_price_stepped, STEPPED_CALLS), ns;
-	struct links links = {0};
-	int status, r = offset_of(gs_price_stepped, &place.file_off);
+	int r = attach(b, gs_price_stepped, NULL, like);
 
 	if (r < 0)
 		return r;
 	b->k.modes->mode[b->func->id] = GS_MODE_COUNT;
-	r = links_attach(&links, &b->k, &b->features, place.family, "/proc/self/exe", getpid(),
-			 &place, 1, &status);
-	if (r == 1)
-		ns = measure(b, gs_price_stepped, STEPPED_CALLS) - none;
-	links_close(&links);
-	if (r != 1)
-		return r < 0 ? r : -EIO;
-	ns -= p->ns[GS_PRICE_CALL][GS_MODE_COUNT];
+	ns = measure(b, gs_price_stepped, STEPPED_CALLS) - none -
+	     p->ns[GS_PRICE_CALL][GS_MODE_COUNT];
 	p->step_ns = ns > 0 ? ns : 0;
 	return 0;
-}
-
-static int put_row(struct bench *b, const struct gs_user_row *row)
-{
-	uint32_t id = ROW;
-	int fd = bpf_map__fd(b->k.user->maps.gs_user_rows);
-
-	return bpf_map_update_elem(fd, &id, row, BPF_ANY) < 0 ? -errno : 0;
 }
 
 static struct gs_user_row row_of(const struct bench *b, bool has_return)
@@ -190,12 +192,32 @@ static struct gs_user_row row_of(const struct bench *b, bool has_return)
 				    .v_arg0 = GS_USER_NONE};
 }
 
-/* Without values; then what values and texts cost more. */
-static int measure_users(struct bench *b, uint64_t file_off, struct gs_prices *p)
+static int measure_row(struct bench *b, target_fn target, const struct gs_user_row *row,
+		       uint32_t id, double ret_ns[GS_MODE_N])
 {
-	struct place place = {
-		.file_off = file_off, .cookie = ROW, .func = b->func->id, .family = FAMILY_USER};
-	struct gs_user_row row = row_of(b, false);
+	const struct place like = {.cookie = id,
+				   .func = b->func->id,
+				   .family = FAMILY_USER,
+				   .has_return = row->flags & GS_USER_RETURN};
+	int fd = bpf_map__fd(b->k.user->maps.gs_user_rows);
+
+	if (bpf_map_update_elem(fd, &id, row, BPF_ANY) < 0)
+		return -errno;
+	return measure_modes(b, target, NULL, &like, ret_ns);
+}
+
+static double more_than(const double *ns, const double *base, unsigned n)
+{
+	return ns[GS_MODE_EVENTS] > base[GS_MODE_EVENTS]
+		       ? (ns[GS_MODE_EVENTS] - base[GS_MODE_EVENTS]) / n
+		       : 0;
+}
+
+/* Without values; then what values and texts cost more. */
+static int measure_users(struct bench *b, struct gs_prices *p)
+{
+	struct gs_user_row place = row_of(b, false), whole = row_of(b, true), values = place,
+			   texts = place;
 	struct gs_user_value value = {.from = GS_FROM_REGISTER,
 				      .value_type = GS_VALUE_U64,
 				      .reg = REG_DI,
@@ -203,64 +225,90 @@ static int measure_users(struct bench *b, uint64_t file_off, struct gs_prices *p
 				      .bytes = 8,
 				      .n_chain = 1,
 				      .text = GS_USER_NONE};
-	double more[GS_MODE_N], base;
-	int r = put_row(b, &row);
+	double with_values[GS_MODE_N], with_texts[GS_MODE_N];
+	int r;
 
-	if (r == 0)
-		r = measure_modes(b, &place, 1, p->ns[GS_PRICE_PLACE]);
-	base = p->ns[GS_PRICE_PLACE][GS_MODE_EVENTS];
-	row.n_values = GS_USER_VALUE_MAX;
+	values.n_values = GS_USER_VALUE_MAX;
 	for (unsigned i = 0; i < GS_USER_VALUE_MAX; i++)
-		row.values[i] = value;
-	if (r == 0)
-		r = put_row(b, &row);
-	if (r == 0)
-		r = measure_modes(b, &place, 1, more);
-	if (r < 0)
-		return r;
-	p->value_ns =
-		more[GS_MODE_EVENTS] > base ? (more[GS_MODE_EVENTS] - base) / GS_USER_VALUE_MAX : 0;
-	row.n_values = row.n_texts = N_TEXTS;
-	for (unsigned i = 0; i < N_TEXTS; i++) {
-		row.values[i].value_type = GS_VALUE_STR;
-		row.values[i].n_chain = 0;
-		row.values[i].add = offsetof(__typeof__(memory), text);
-		row.values[i].text = (uint8_t)i;
+		values.values[i] = value;
+	texts.n_values = texts.n_texts = GS_USER_TEXT_MAX;
+	value.value_type = GS_VALUE_STR;
+	value.n_chain = 0;
+	value.add = offsetof(__typeof__(memory), text);
+	for (unsigned i = 0; i < GS_USER_TEXT_MAX; i++) {
+		texts.values[i] = value;
+		texts.values[i].text = (uint8_t)i;
 	}
-	r = put_row(b, &row);
+	r = measure_row(b, gs_price_place, &place, 1, p->ns[GS_PRICE_PLACE]);
 	if (r == 0)
-		r = measure_modes(b, &place, 1, more);
+		r = measure_row(b, gs_price_values, &values, 2, with_values);
+	if (r == 0)
+		r = measure_row(b, gs_price_texts, &texts, 3, with_texts);
+	if (r == 0)
+		r = measure_row(b, gs_price_user, &whole, 4, p->ns[GS_PRICE_USER]);
 	if (r < 0)
 		return r;
-	p->text_ns = more[GS_MODE_EVENTS] > base ? (more[GS_MODE_EVENTS] - base) / N_TEXTS : 0;
-	row = row_of(b, true);
-	place.has_return = true;
-	r = put_row(b, &row);
-	return r < 0 ? r : measure_modes(b, &place, 1, p->ns[GS_PRICE_USER]);
+	p->value_ns = more_than(with_values, p->ns[GS_PRICE_PLACE], GS_USER_VALUE_MAX);
+	p->text_ns = more_than(with_texts, p->ns[GS_PRICE_PLACE], GS_USER_TEXT_MAX);
+	return 0;
+}
+
+/* By what they cost where both were measured. */
+static void guess_others(struct gs_prices *p)
+{
+	static const double of_call[GS_PRICE_N][GS_MODE_N] = {
+		[GS_PRICE_PLACE] = {0.75, 0.7, 1.1, 1.1},
+		[GS_PRICE_SCOPE] = {1.05, 1, 1.8, 1.8},
+		[GS_PRICE_USER] = {1.35, 1.2, 1.1, 1.1},
+	};
+
+	for (unsigned kind = 1; kind < GS_PRICE_N; kind++)
+		for (unsigned mode = 0; mode < GS_MODE_N; mode++)
+			p->ns[kind][mode] = of_call[kind][mode] * p->ns[GS_PRICE_CALL][mode];
+	p->value_ns = 0.05 * p->ns[GS_PRICE_CALL][GS_MODE_EVENTS];
+	p->text_ns = 0.1 * p->ns[GS_PRICE_CALL][GS_MODE_EVENTS];
 }
 
 static int measure_all(struct bench *b, const struct gs_price_options *o, struct gs_prices *p)
 {
-	struct place places[2] = {{.family = FAMILY_CUDA, .has_return = true}};
-	int r = offset_of(gs_price_target, &places[0].file_off);
+	struct place like = {.cookie = b->func->id,
+			     .func = b->func->id,
+			     .family = FAMILY_CUDA,
+			     .has_return = true};
+	int r = measure_modes(b, gs_price_call, NULL, &like, p->ns[GS_PRICE_CALL]);
 
-	places[0].func = b->func->id;
-	places[0].cookie = places[0].func;
+	guess_others(p);
 	if (r == 0)
-		r = measure_modes(b, places, 1, p->ns[GS_PRICE_CALL]);
-	for (unsigned kind = 1; kind < GS_PRICE_N; kind++)
-		memcpy(p->ns[kind], p->ns[GS_PRICE_CALL], sizeof(p->ns[kind]));
-	if (r == 0)
-		r = measure_step(b, places, p);
+		r = measure_step(b, &like, p);
 	if (r == 0 && o->users)
-		r = measure_users(b, places[0].file_off, p);
+		r = measure_users(b, p);
 	if (r < 0 || !o->scopes)
 		return r;
-	places[0].family = FAMILY_TORCH;
-	places[1] = places[0];
-	places[1].cookie |= GS_COOKIE_EXIT | GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN;
-	r = offset_of(gs_price_target_end, &places[1].file_off);
-	return r < 0 ? r : measure_modes(b, places, 2, p->ns[GS_PRICE_SCOPE]);
+	like.family = FAMILY_TORCH;
+	return measure_modes(b, gs_price_scope, gs_price_scope_end, &like, p->ns[GS_PRICE_SCOPE]);
+}
+
+static void *close_links(void *links)
+{
+	links_close(links);
+	free(links);
+	return NULL;
+}
+
+/* The kernel takes long to remove probes (it waits until nobody can be in them); until then they
+ * stand on functions that nobody calls any more. */
+static void close_behind(struct links *links)
+{
+	pthread_attr_t detached;
+	pthread_t thread;
+
+	if (!links)
+		return;
+	pthread_attr_init(&detached);
+	pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &detached, close_links, links) != 0)
+		close_links(links);
+	pthread_attr_destroy(&detached);
 }
 
 int gs_price_measure(const struct gs_price_options *o, struct gs_prices *ret_prices,
@@ -275,8 +323,11 @@ int gs_price_measure(const struct gs_price_options *o, struct gs_prices *ret_pri
 	config.task_storage = b.features.task_storage;
 	if (r == 0)
 		r = kernel_load_alone(&b.k, &config, &b.features, o->scopes, o->users);
-	if (r == 0)
-		r = measure_all(&b, o, ret_prices);
+	if (r == 0) {
+		b.links = calloc(1, sizeof(*b.links));
+		r = b.links ? measure_all(&b, o, ret_prices) : -ENOMEM;
+	}
+	close_behind(b.links);
 	kernel_unload(&b.k);
 	return r < 0 ? gs_err_set(err, r, "the price of a probe could not be measured: %s",
 				  strerror(-r))

@@ -32,6 +32,7 @@ enum family {
 	FAMILY_NCCL,
 	FAMILY_TORCH,
 	FAMILY_PYSPAN,
+	FAMILY_USCOPE, /* described functions that may throw */
 	FAMILY_UNWIND, /* the last of those that plan.c has places for */
 	FAMILY_USER,
 	N_FAMILIES
@@ -46,6 +47,7 @@ struct kernel_side {
 	int n_timers;
 	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
+	struct gs_uscope_bpf *uscope; /* owned; NULL when none is described, or it was refused */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
@@ -220,6 +222,9 @@ struct users; /* which files had which, and what their calls added up to */
 /* *ret_users NULL: there are none. */
 int users_new(struct gs_probe *probe, struct users **ret_users);
 void users_free(struct users **users);
+
+/* Is a function among them that may throw, and whose return is wanted? */
+bool users_may_throw(const struct gs_user_set *set);
 
 /* Attach what a file has of the described probes; links are added. How many were placed. */
 unsigned users_attach(struct gs_probe *probe, struct links *links,
