@@ -86,9 +86,11 @@ struct gs_thread {
 	__u32 ended; /* 1: the thread is gone; user space takes the slot back */
 	char comm[16];
 	__u32 scope_depth;
-	__u32 turned;   /* this hit was taken by a link that replaces another, see GS_TURN_BOTH */
-	__u64 py_state; /* address of the interpreter's state of this thread; 0 not known */
-	__u64 py_retry_ns;         /* when it is worth looking for it again */
+	__u32 turned; /* this hit was taken by a link that replaces another, see GS_TURN_BOTH */
+	__u32 span_pending; /* id of the span that begins next, src/bpf/span.bpf.c */
+	__u32 pad;
+	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
+	__u64 py_retry_ns; /* when it is worth looking for it again */
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
 	struct gs_frame frame[GS_DEPTH_MAX];
 	struct gs_scope scope[GS_SCOPE_MAX];
@@ -180,6 +182,13 @@ enum gs_post {
 #define GS_COOKIE_GROUP_MASK  0xffffull
 #define GS_GROUP_MAX          4096
 
+/* The cookies of the probes that see spans (src/bpf/span.bpf.c). */
+enum gs_span_site {
+	GS_SPAN_NAME = 1,
+	GS_SPAN_BEGIN = 2,
+	GS_SPAN_END = 3,
+};
+
 /* Which tasks are followed: those in the map of processes (chosen by pid, or born of one), and
  * those that meet every criterion asked for here. */
 enum gs_filter {
@@ -207,8 +216,10 @@ struct gs_kernel_config {
 	char comm[16];          /* GS_FILTER_COMM, padded with zeros */
 	__u64 slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
 	__u64 sample_period_ns; /* between two of the timer's samples on a processor; 0 none */
+	__u32 span_first;       /* the first of GS_SPAN_NAMES ids of spans: of those without one */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct gs_kernel_config) == 56, "gs_kernel_config");
+_Static_assert(sizeof(struct gs_kernel_config) == 64, "gs_kernel_config");
 
 enum gs_stack_at { /* ored */
 		   GS_AT_SAMPLE = 1,

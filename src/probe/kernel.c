@@ -20,6 +20,7 @@
 #include "nccl.skel.h"
 #include "pyspan.skel.h"
 #include "sample.skel.h"
+#include "span.skel.h"
 #include "task.skel.h"
 #include "torch.skel.h"
 #include "unwind.skel.h"
@@ -169,6 +170,24 @@ static int load_torch(struct kernel_side *k, const struct gs_kernel_config *conf
 	return r;
 }
 
+static int load_span(struct kernel_side *k, const struct gs_kernel_config *config,
+		     const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_span_bpf *s = gs_span_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->span = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_site_program(f, s->progs.gs_span_site);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_span_bpf__load(s);
+	k->enter[FAMILY_SPAN] = s->progs.gs_span_site;
+	return r;
+}
+
 /* Needed beside every family that catches ends of functions which may throw. */
 static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *config,
 		       const struct features *f, uint32_t ring_bytes)
@@ -257,6 +276,8 @@ static int load_scopes(struct kernel_side *k, const struct gs_probe_options *opt
 		gs_log(1, "the kernel refused the programs for functions that may throw: %s",
 		       strerror(-r));
 	r = operators ? load_torch(k, config, f, ring_bytes) : 0;
+	if (r == 0 && config->span_first)
+		r = load_span(k, config, f, ring_bytes);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for operators: %s",
 				  strerror(-r));
@@ -501,6 +522,7 @@ void kernel_unload(struct kernel_side *k)
 	gs_unwind_bpf__destroy(k->unwind);
 	gs_torch_bpf__destroy(k->torch);
 	gs_uscope_bpf__destroy(k->uscope);
+	gs_span_bpf__destroy(k->span);
 	gs_pyspan_bpf__destroy(k->pyspan);
 	gs_nccl_bpf__destroy(k->nccl);
 	gs_cuda_bpf__destroy(k->cuda);

@@ -20,12 +20,24 @@
 #include "base/mem.h"
 #include "probe/probe_int.h"
 
+/* From now on calls of the id have it. */
+static void take_name(struct gs_probe *probe, const struct gs_event_name *e)
+{
+	char name[GS_SPAN_NAME_BYTES + 1];
+
+	memcpy(name, e->name, sizeof(e->name));
+	name[sizeof(e->name)] = '\0';
+	gs_func_set_name(probe->options.funcs, e->func, name[0] ? name : "record_function \"\"");
+}
+
 static int on_ring_event(void *ctx, void *data, size_t bytes)
 {
 	struct gs_probe *probe = ctx;
 	const struct gs_event *e = data;
 
-	if (bytes >= sizeof(*e) && e->bytes <= bytes)
+	if (bytes == sizeof(struct gs_event_name) && e->kind == GS_EV_NAME)
+		take_name(probe, (const void *)e);
+	else if (bytes >= sizeof(*e) && e->bytes <= bytes)
 		probe->handler->event(probe->handler->ctx, e);
 	probe->n_polled++;
 	return 0;

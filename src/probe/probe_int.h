@@ -31,6 +31,7 @@ enum family {
 	FAMILY_CUDA,
 	FAMILY_NCCL,
 	FAMILY_TORCH,
+	FAMILY_SPAN,
 	FAMILY_PYSPAN,
 	FAMILY_USCOPE, /* described functions that may throw */
 	FAMILY_UNWIND, /* the last of those that plan.c has places for */
@@ -47,6 +48,7 @@ struct kernel_side {
 	int n_timers;
 	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
+	struct gs_span_bpf *span;     /* owned; NULL when spans are not asked for */
 	struct gs_uscope_bpf *uscope; /* owned; NULL when none is described, or it was refused */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
@@ -155,8 +157,9 @@ void plan_fini(struct plan *plan);
 struct selection {
 	bool wanted[GS_FUNC_FIXED];
 	unsigned n;
-	bool operators; /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
-	bool unwind;    /* functions that may throw are probed */
+	bool operators;      /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
+	uint16_t span_first; /* the first id of spans; 0 they are not asked for */
+	bool unwind;         /* functions that may throw are probed */
 	bool python_gc, python_gil;
 	bool scopes; /* any of these */
 };
