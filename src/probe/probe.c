@@ -443,7 +443,7 @@ void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode)
 	if (func >= GS_FUNC_MAX)
 		return;
 	__atomic_store_n(&probe->kernel.modes->mode[func], (uint8_t)mode, __ATOMIC_RELAXED);
-	if (mode == GS_MODE_OFF)
+	if (mode >= GS_MODE_COUNT)
 		atomic_store(&probe->regroup, true);
 }
 

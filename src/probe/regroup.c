@@ -1,6 +1,7 @@
 /*
- * Functions are taken off: a group's links are replaced by new ones without them, while its other
- * functions are being called. Made in steps, one a call:
+ * Functions are taken off, or, of those that are only counted, the probes where they are left: a
+ * group's links are replaced by new ones without them, while its other functions are being called.
+ * Made in steps, one a call:
  *
  *   STEADY  calls of the functions that go, which are only counted now, have all returned; new
  *           links are attached beside the old ones; until now they count nothing
@@ -29,10 +30,16 @@
 
 enum phase { STEADY, WAITING, BOTH, NEW, STUCK };
 
+static bool is_exit(const struct place *p)
+{
+	return p->family != FAMILY_USER && p->cookie & GS_COOKIE_EXIT;
+}
+
 static bool is_going(const struct gs_probe *probe, const struct place *p)
 {
-	return __atomic_load_n(&probe->kernel.modes->mode[p->func], __ATOMIC_RELAXED) ==
-	       GS_MODE_OFF;
+	unsigned mode = __atomic_load_n(&probe->kernel.modes->mode[p->func], __ATOMIC_RELAXED);
+
+	return mode == GS_MODE_OFF || (mode == GS_MODE_COUNT && is_exit(p));
 }
 
 static size_t n_going(const struct gs_probe *probe, const struct link_group *g)
@@ -90,7 +97,7 @@ static bool is_in(const struct link_group *g, uint16_t func)
 static bool is_of(const struct gs_probe *probe, const struct link_group *g, uint16_t func,
 		  bool going)
 {
-	return is_in(g, func) && (!going || probe->kernel.modes->mode[func] == GS_MODE_OFF);
+	return is_in(g, func) && (!going || probe->kernel.modes->mode[func] >= GS_MODE_COUNT);
 }
 
 /* Has a thread entered one of the group's functions (going: one of those that go) before that time,

@@ -2,6 +2,7 @@
 """What tracing costs: told, foretold (--plan) and kept within --max-overhead. No times are asserted, only
 that steps are made and told, and that what was seen and what was only counted adds up."""
 
+import glob
 import json
 import os
 import re
@@ -9,7 +10,7 @@ import subprocess
 import sys
 
 import harness
-from harness import case, main
+from harness import Skip, case, main
 
 CALLS = 3000000
 
@@ -219,6 +220,52 @@ def operators(t):
         else:
             t.equal(f'{f["name"]}, seen and counted', got, f['calls'])
     t.true('no more unmatched', losses(thin, 'unmatched') <= losses(plain, 'unmatched'))
+
+
+@case("PyTorch's allocator steps down too: what is no longer followed is told")
+def allocator(t):
+    n = 300000
+    run = t.trace('--layer', 'torchmem', '--max-overhead', '0.01%', command=t.app(str(n), name='torch_blocks'))
+    t.match('a step', '--max-overhead: pytorch:malloc .* is now ', run.err)
+    for name in 'pytorch:malloc', 'pytorch:free':
+        got = calls(run, name) + counted(run, name)
+        t.true(f'{name}, seen and counted', 0 < got <= 2 * n, got)
+    t.true('blocks that are not followed are told', losses(run, 'thinned') + losses(run, 'budget') +
+           losses(run, 'taken_off') > 0)  # fmt: skip
+
+
+COLLECT = '''
+import gc
+seen = [0]
+def count(phase, info):
+    seen[0] += phase == 'start'
+gc.disable()
+gc.callbacks.append(count)
+for i in range(100000):
+    gc.collect(0)
+gc.callbacks.clear()
+print('collections', seen[0], flush=True)
+import os
+os._exit(0)
+'''
+
+
+@case("Python's collections step down too", timeout=120)
+def python_spans(t):
+    for python in glob.glob(os.path.expanduser('~/.pyenv/versions/3.1[0-3]*/bin/python3'))[:1] + ['/usr/bin/python3']:
+        plain = t.trace('--python-gc', command=[python, '-c', COLLECT])
+        if not calls(plain, 'gc'):
+            continue
+        before = calls(plain, 'gc') - int(plain.out.split()[1])
+        run = t.trace('--python-gc', '--max-overhead', '0.01%', command=[python, '-c', COLLECT])
+        t.match('a step', '--max-overhead: gc .* is now ', run.err)
+        got, made = calls(run, 'gc') + counted(run, 'gc'), int(run.out.split()[1]) + before
+        if is_off(run, 'gc'):
+            t.true('seen and counted until they were taken off', 0 < got <= made, f'{got} of {made}')
+        else:
+            t.equal('seen and counted', got, made)
+        return
+    raise Skip('no interpreter that is not stripped')
 
 
 @case('without a limit nothing is let pass, and the cost is told')
