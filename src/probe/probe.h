@@ -184,8 +184,8 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *han
 void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *handler);
 
 /* Trace the function so from its next call on; any thread. Needs gs_probe_options.modes. With
- * GS_MODE_OFF its calls are counted until gs_probe_rescan() has taken its probes off, for good; with
- * GS_MODE_COUNT those where it is left, if it has any. */
+ * GS_MODE_OFF its calls are counted until gs_probe_rescan() has taken its probes off, for good;
+ * with GS_MODE_COUNT those where it is left, if it has any. */
 void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode);
 
 /* Total of a loss so far, as the kernel side counted it, or (GS_LOSS_MAPS) the watch. */

@@ -89,7 +89,7 @@ def main():
         print("not ok: function named twice, or table not understood:", bad, len(names))
         return 1
     if not header:
-        print("SKIP: no nvml.h on this machine (set NVML_H); layouts are asserted in nvml_abi.h")
+        print("SKIP: no nvml.h on this machine (of CUDA; or set NVML_H): layouts are asserted in nvml_abi.h")
         return 77
     theirs_text = open(header, errors="replace").read()
     numbers = {k: v for k, v in NUMBERS.items()
