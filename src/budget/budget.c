@@ -16,6 +16,7 @@ struct func {
 	double now_ns;
 	uint8_t mode;
 	bool pinned;
+	_Atomic bool placed; /* it has probes of its own */
 	_Atomic uint8_t kind, entry_stepped, exit_stepped, n_values, n_texts;
 };
 
@@ -69,6 +70,7 @@ void gs_budget_place(struct gs_budget *b, unsigned func, const struct gs_hit *hi
 	if (func >= GS_FUNC_MAX)
 		return;
 	f = &b->func[func];
+	atomic_store_explicit(&f->placed, true, memory_order_relaxed);
 	raise_to(&f->kind, (uint8_t)hit->kind);
 	raise_to(hit->is_exit ? &f->exit_stepped : &f->entry_stepped, hit->is_stepped);
 	raise_to(&f->n_values, hit->n_values);
@@ -145,7 +147,8 @@ static unsigned dearest(const struct gs_budget *b)
 	for (unsigned i = 1; i < GS_FUNC_MAX; i++) {
 		const struct func *f = &b->func[i];
 
-		if (f->now_hits && !f->pinned && f->mode < GS_MODE_OFF &&
+		if (f->now_hits && !f->pinned &&
+		    f->mode < (f->placed ? GS_MODE_OFF : GS_MODE_COUNT) &&
 		    (!best || f->now_ns > b->func[best].now_ns))
 			best = i;
 	}

@@ -32,7 +32,8 @@ void gs_budget_free(struct gs_budget **budget);
 void gs_budget_pin(struct gs_budget *budget, unsigned func);
 
 /* Calls of the function pass this probe; of several ones at its entry the dearest counts, and so of
- * those where it is left. Until told, it is a GS_PRICE_CALL of emulated probes. Any thread. */
+ * those where it is left. Until told, it is a GS_PRICE_CALL of emulated probes, and has none of its
+ * own to be taken off (spans, whose names share probes). Any thread. */
 void gs_budget_place(struct gs_budget *budget, unsigned func, const struct gs_hit *hit);
 
 /* What a call of it costs in a mode; whether any of its probes is single-stepped. */

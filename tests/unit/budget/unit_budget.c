@@ -32,6 +32,12 @@ static void note(void *ctx, const struct gs_budget_step *s)
 
 #define BUDGET GS_CLEANUP(gs_budget_free) struct gs_budget
 
+static void place(struct gs_budget *b, unsigned first, unsigned last)
+{
+	for (unsigned i = first; i <= last; i++)
+		gs_budget_place(b, i, &(struct gs_hit){.kind = GS_PRICE_CALL});
+}
+
 static double tick(struct gs_budget *b, uint64_t now_ms, struct steps *steps)
 {
 	double ratio;
@@ -122,6 +128,7 @@ static void all_the_way(void **state)
 	BUDGET *b = gs_budget_new(&prices, 0.02);
 	struct steps steps;
 
+	place(b, 7, 9);
 	tick(b, 0, &steps);
 	gs_budget_hits(b, 1, 7, 400000, 0);
 	gs_budget_hits(b, 1, 8, 30000, 0);
@@ -152,6 +159,21 @@ static void counting_is_enough(void **state)
 	assert_string_equal(steps.text, "7>3(880000/s 88.00%) ");
 	gs_budget_hits(b, 1, 7, 0, 440000);
 	near(tick(b, 1000, &steps), 0.3432);
+	assert_int_equal(steps.n, 0);
+}
+
+/* Of several names that share probes none can be taken off. */
+static void shared_probes(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0.02);
+	struct steps steps;
+
+	tick(b, 0, &steps);
+	gs_budget_hits(b, 1, 7, 400000, 0);
+	tick(b, 500, &steps);
+	assert_string_equal(steps.text, "7>3(800000/s 80.00%) ");
+	gs_budget_hits(b, 1, 7, 0, 400000);
+	tick(b, 1000, &steps);
 	assert_int_equal(steps.n, 0);
 }
 
@@ -203,6 +225,7 @@ static void pinned(void **state)
 
 	gs_budget_pin(b, 7);
 	gs_budget_pin(b, GS_FUNC_MAX + 7);
+	place(b, 7, 8);
 	tick(b, 0, &steps);
 	gs_budget_hits(b, 1, 7, 400000, 0);
 	gs_budget_hits(b, 1, 8, 1, 0);
@@ -256,6 +279,7 @@ int main(void)
 		cmocka_unit_test(one_step),
 		cmocka_unit_test(all_the_way),
 		cmocka_unit_test(counting_is_enough),
+		cmocka_unit_test(shared_probes),
 		cmocka_unit_test(prices_of_places),
 		cmocka_unit_test(pinned),
 		cmocka_unit_test(many_threads),
