@@ -181,7 +181,7 @@ static __always_inline void span_end(struct pt_regs *ctx)
 SEC("?uprobe")
 int gs_span_site(struct pt_regs *ctx)
 {
-	switch (bpf_get_attach_cookie(ctx)) {
+	switch (bpf_get_attach_cookie(ctx) & 0xffff) { /* without the group */
 	case GS_SPAN_NAME:
 		name_said(ctx);
 		break;

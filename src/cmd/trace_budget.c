@@ -21,7 +21,6 @@ struct trace_budget {
 	struct gs_probe *probe;     /* of the tick under way */
 	_Atomic int64_t ratio_ppm;  /* of the last interval; -1 none yet */
 	uint64_t start_ns, last_ns; /* of what was counted */
-	unsigned n_steps;
 };
 
 void trace_budget_free(struct trace_budget **budget)
@@ -147,7 +146,6 @@ static void make_step(void *ctx, const struct gs_budget_step *s)
 	struct trace_budget *b = ctx;
 
 	gs_probe_set_mode(b->probe, s->func, s->mode);
-	b->n_steps++;
 	gs_say("--max-overhead: %s (%.0f calls/s, %.1f %% of a thread's time) is now %s",
 	       name_of(b, s->func), s->hits_per_s, 100 * s->ratio, words[s->mode]);
 }
@@ -187,9 +185,8 @@ void trace_budget_tell(const struct trace_budget *b)
 	ratio = trace_budget_ratio(b);
 	if (ratio > limit)
 		gs_say("--max-overhead was not kept: tracing took %.1f %% of a thread's time at "
-		       "the end%s; choose fewer functions (--func, --op, --layer)",
-		       100 * ratio,
-		       b->n_steps ? ", of what was not yet taken off or must be told" : "");
+		       "the end; choose fewer functions (--func, --op, --layer)",
+		       100 * ratio);
 }
 
 /* --- --plan --- */

@@ -337,7 +337,8 @@ def spans(t):
     wanted = {'Optimizer.zero_grad#SGD.zero_grad': 45, 'Optimizer.step#SGD.step': 45, 'Optimizer.step#Adam.step': 3,
               'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__': 48, 'forward and backward': 45}  # fmt: skip
     out = t.path('spans.json')
-    for options in (['--op=record_function'], ['-o', out], ['--avoid=session', '--op-set=all']):
+    for options in (['--op=record_function'], ['-o', out], ['--avoid=session', '--op-set=all'],
+                    ['--op=record_function', '--max-overhead=100']):  # fmt: skip
         run = t.trace('--layer=torch', *options, command=[PYTHON, path])
         t.equal(f'spans {options}', {n: row(run, n)[0] for n in wanted}, wanted)
         if not run.lost('ring_full'):
