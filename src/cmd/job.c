@@ -320,6 +320,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules)
 		return GS_EXIT_FAILED;
 	}
 	r = watch(o, m, rules);
+	job_measure_settle(m);
 	if (r == 0)
 		r = job_measure_report(m, rules, &session);
 	if (r < 0) {

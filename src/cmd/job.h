@@ -45,6 +45,9 @@ uint64_t job_measure_pause_ns(const struct job_measure *measure);
 size_t job_measure_alive(const struct job_measure *measure); /* processes */
 size_t job_measure_jobs(const struct job_measure *measure);
 
+/* The measurement is over: what was asked of Slurm may still come, for a moment. */
+void job_measure_settle(struct job_measure *measure);
+
 /* What was learned so far, judged by the rules. The session is the caller's. */
 int job_measure_report(struct job_measure *measure, const struct gs_rules *rules,
 		       struct gs_job_session *ret_session);

@@ -103,19 +103,33 @@ static const struct gs_work_row *row_of(const struct job_kernel *k, uint32_t pid
 	return NULL;
 }
 
-/* The job of a row: its own, or that of the nearest ancestor whose is known. */
+/* What is known of a row: of its own, or of the nearest ancestor of which it is known. */
+static bool known_of(const struct job_kernel *k, const struct gs_map *map,
+		     const struct gs_work_row *row, uint64_t *ret)
+{
+	for (int up = 0; row && up < ANCESTORS_MAX; up++) {
+		if (gs_map_get(map, row->pid, ret) || gs_map_get(map, row->parent_pid, ret))
+			return true;
+		row = row_of(k, row->parent_pid);
+	}
+	return false;
+}
+
 static bool is_of(const struct job_kernel *k, const struct gs_work_row *row, uint32_t job)
 {
 	uint64_t of;
 
-	for (int up = 0; row && up < ANCESTORS_MAX; up++) {
-		if (gs_map_get(&k->job_of, row->pid, &of))
-			return of == job;
-		if (gs_map_get(&k->job_of, row->parent_pid, &of))
-			return of == job;
-		row = row_of(k, row->parent_pid);
-	}
-	return false;
+	return known_of(k, &k->job_of, row, &of) && of == job;
+}
+
+void job_kernel_add_by(const struct job_kernel *k, const struct gs_map *of, struct gs_work *sums,
+		       size_t n_sums)
+{
+	uint64_t i;
+
+	for (size_t row = 0; k->now && row < k->now->n_rows; row++)
+		if (known_of(k, of, &k->now->rows[row], &i) && i < n_sums)
+			gs_work_add(&sums[i], &k->now->rows[row].work);
 }
 
 static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_call_row *row)

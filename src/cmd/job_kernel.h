@@ -26,6 +26,12 @@ int job_kernel_read(struct job_kernel *kernel);
 uint32_t job_kernel_take(const struct job_kernel *kernel, uint32_t job, struct gs_job_usage *usage,
 			 struct gs_job_call **ret_calls, size_t *ret_n_calls);
 
+/* Adds each process's counters to sums[i], where of says that it, or the nearest of its ancestors
+ * that of knows, is i. */
+struct gs_map;
+void job_kernel_add_by(const struct job_kernel *kernel, const struct gs_map *of,
+		       struct gs_work *sums, size_t n_sums);
+
 /* What was lost, in words; "" nothing. And what this kernel cannot tell. */
 void job_kernel_losses(const struct job_kernel *kernel, char *out, size_t bytes);
 const char *job_kernel_missing(const struct job_kernel *kernel);

@@ -20,12 +20,14 @@
 #include "cmd/job.h"
 #include "cmd/job_gpu.h"
 #include "cmd/job_kernel.h"
+#include "cmd/job_rank.h"
 #include "cmd/job_who.h"
 #include "host/work.h"
 
 #define SCAN_NS         500000000ull  /* between two searches for new processes */
 #define GROUP_NS        1000000000ull /* between two readings of cgroups and GPUs */
 #define KERNEL_PAUSE_NS 200000000ull
+#define SETTLE_NS       2000000000ull
 #define COST_SHARE      50 /* looking takes one of so many parts of the time at most */
 
 struct member { /* a job that is watched */
@@ -43,6 +45,7 @@ struct job_measure {
 	struct gs_host_work *work;
 	struct job_who *who;
 	struct job_gpu *gpu;
+	struct job_ranks *ranks;
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
 	struct member member[GS_HOST_WORK_GROUPS];
@@ -75,6 +78,7 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 /* One process: watched when it belongs to a job that was asked for. */
 static bool consider(struct job_measure *m, uint32_t pid)
 {
+	struct gs_job_task task;
 	struct gs_job job;
 	struct member *x;
 
@@ -85,6 +89,8 @@ static bool consider(struct job_measure *m, uint32_t pid)
 		return false;
 	if (m->kernel)
 		job_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
+	job_who_task(m->who, pid, &task);
+	job_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
 	x->job = job;
 	x->any_pid = pid;
 	return true;
@@ -145,6 +151,7 @@ static void read_groups(struct job_measure *m)
 	}
 	job_gpu_read(m->gpu);
 	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
+	job_ranks_look(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work);
 	for (size_t i = 0; i < m->n_members; i++) {
 		uint32_t pids[4096];
 		size_t n = gs_host_work_pids(m->work, (uint32_t)i, pids, GS_ARRAY_LEN(pids));
@@ -236,6 +243,8 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 		r = job_who_open(options, &m->who, err);
 	if (r == 0)
 		r = job_gpu_open(&m->gpu, err);
+	if (r == 0)
+		r = job_ranks_new(&m->ranks);
 	if (r < 0) {
 		job_measure_close(&m);
 		return r;
@@ -260,6 +269,7 @@ void job_measure_close(struct job_measure **ref)
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
 	job_kernel_close(&m->kernel);
+	job_ranks_free(&m->ranks);
 	free(m);
 	*ref = NULL;
 }
@@ -361,7 +371,9 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
 	job_gpu_usage(m->gpu, &x->gpu, u);
-	u->nccl_ratio = u->imbalance_ratio = NAN;
+	u->nccl_ratio = NAN;
+	job_ranks_take(m->ranks, (uint32_t)i, m->kernel, &ret->ranks, &ret->n_ranks);
+	gs_job_judge_ranks(ret);
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
 			   : NAN;
@@ -442,6 +454,13 @@ static void put_machine(struct gs_job_session *s)
 	s->n_cpus = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	if (sysinfo(&machine) == 0)
 		s->memory_bytes = (int64_t)machine.totalram * machine.mem_unit;
+}
+
+void job_measure_settle(struct job_measure *m)
+{
+	job_who_settle(m->who, SETTLE_NS);
+	for (size_t i = 0; i < m->n_members; i++)
+		job_who_refresh(m->who, &m->member[i].job);
 }
 
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,

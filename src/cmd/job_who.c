@@ -225,6 +225,21 @@ bool job_who_is(struct job_who *w, uint32_t pid, struct gs_job *ret)
 	return is;
 }
 
+void job_who_task(struct job_who *w, uint32_t pid, struct gs_job_task *ret)
+{
+	(void)gs_jobs_lookup(w->jobs, pid, ret);
+}
+
+void job_who_settle(struct job_who *w, uint64_t wait_ns)
+{
+	uint64_t end_ns = gs_clock_boot_ns() + wait_ns, now_ns;
+
+	/* A question may be asked again in another form: the first answer is not always the last.
+	 */
+	while ((now_ns = gs_clock_boot_ns()) < end_ns && gs_jobs_ask(w->jobs, end_ns - now_ns))
+		;
+}
+
 void job_who_refresh(struct job_who *w, struct gs_job *job)
 {
 	const struct gs_job *now;
