@@ -253,7 +253,8 @@ os._exit(0)
 @case("Python's collections step down too", timeout=120)
 def python_spans(t):
     for python in glob.glob(os.path.expanduser('~/.pyenv/versions/3.1[0-3]*/bin/python3'))[:1] + ['/usr/bin/python3']:
-        plain = t.trace('--python-gc', command=[python, '-c', COLLECT])
+        # A stripped one has nothing to attach to, which fails where no library of CUDA is either.
+        plain = t.trace('--python-gc', command=[python, '-c', COLLECT], status=None)
         if not calls(plain, 'gc'):
             continue
         before = calls(plain, 'gc') - int(plain.out.split()[1])
