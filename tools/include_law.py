@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
@@ -36,7 +36,7 @@ ALLOWED = {
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
-ALLOWED["probe"] |= {"code", "elf"}
+ALLOWED["probe"] |= {"code", "elf", "watch"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000

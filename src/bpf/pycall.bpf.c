@@ -242,8 +242,9 @@ static __always_inline __u32 pyfunc_of(__u64 code, __u32 layout)
 
 /* _PyEval_EvalFrameDefault(PyFrameObject *f, int throwflag) in 3.8; (PyThreadState *tstate,
  * PyFrameObject *f, int throwflag) from 3.9 on: Python/ceval.c. */
-static __always_inline void pycall_enter(struct pt_regs *ctx, __u32 layout)
+static __always_inline void pycall_enter(struct pt_regs *ctx, __u64 cookie)
 {
+	__u32 layout = cookie >> GS_COOKIE_CC_SHIFT & LAYOUT_MASK;
 	__u64 first = ctx->di, second = ctx->si, frame, place;
 	struct gs_kernel_state *state = state_get();
 	__u32 number, slot;
@@ -260,7 +261,7 @@ static __always_inline void pycall_enter(struct pt_regs *ctx, __u32 layout)
 	t = thread_same(&slot);
 	if (!t)
 		t = thread_find(state, GS_LAYER_PYTHON, &slot);
-	if (!t)
+	if (!t || turn_skips(t, cookie))
 		return;
 	if (bpf_probe_read_user(&code, sizeof(code),
 				(void *)(frame + gs_py_layouts[layout].frame_code))) {
@@ -268,7 +269,7 @@ static __always_inline void pycall_enter(struct pt_regs *ctx, __u32 layout)
 		return;
 	}
 	number = pyfunc_of(code, layout);
-	if (!number || !scope_enter(ctx, number, GS_LAYER_PYTHON, &place))
+	if (!number || !scope_begin(ctx, t, slot, number, GS_LAYER_PYTHON, &place))
 		return;
 	/* A frame that has not run yet stands before its first instruction. */
 	bpf_probe_read_user(&last, sizeof(last), (void *)(frame + gs_py_layouts[layout].frame_at));
@@ -297,9 +298,9 @@ __noinline int gs_pycall_find(__u32 slot, __u64 sp)
 
 /* Ends the function that was entered with a stack pointer so far above the present one. There is
  * none when it was not wanted, or too deep. */
-static __always_inline void pycall_leave(const struct pt_regs *ctx, __u32 depth_bytes)
+static __always_inline void pycall_leave(const struct pt_regs *ctx, __u64 cookie)
 {
-	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp + depth_bytes;
+	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp + (cookie >> GS_COOKIE_FRAME_SHIFT);
 	struct gs_kernel_state *state = state_get();
 	struct gs_thread *t;
 	__u32 slot, depth;
@@ -307,7 +308,9 @@ static __always_inline void pycall_leave(const struct pt_regs *ctx, __u32 depth_
 	if (!state || state->stopped)
 		return;
 	t = thread_known(&slot);
-	if (!t || !t->scope_depth || t->scope[(t->scope_depth - 1) & SCOPE_MASK].sp > sp)
+	if (!t || turn_skips(t, cookie))
+		return;
+	if (!t->scope_depth || t->scope[(t->scope_depth - 1) & SCOPE_MASK].sp > sp)
 		return;
 	depth = gs_pycall_find(slot, sp);
 	if (depth >= GS_SCOPE_MAX)
@@ -323,9 +326,9 @@ int gs_pycall_site(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
 	if (!(cookie & GS_COOKIE_EXIT))
-		pycall_enter(ctx, cookie >> GS_COOKIE_CC_SHIFT & LAYOUT_MASK);
+		pycall_enter(ctx, cookie);
 	else if (cookie_leaves(ctx, cookie))
-		pycall_leave(ctx, cookie >> GS_COOKIE_FRAME_SHIFT);
+		pycall_leave(ctx, cookie);
 	return 0;
 }
 

@@ -147,12 +147,16 @@ static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 slot, _
 }
 
 /* A call that is only counted. */
-__noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer)
+__noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer, __u32 refused)
 {
 	__u32 idx = dynamic_cell_find(slot, id, layer);
 	struct gs_cell *c = bpf_map_lookup_elem(&gs_cells, &idx);
 
-	if (c && idx)
+	if (!c || !idx)
+		return 0;
+	if (refused)
+		c->refused++;
+	else
 		c->skipped++;
 	return 0;
 }
@@ -169,28 +173,18 @@ __noinline int gs_scope_untimed(__u32 slot, __u32 id, __u32 layer)
 	return 0;
 }
 
-/* Opens a scope of the function. True when it did: *ret_place, never 0, then names it for
- * scope_leave(). */
-static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 layer,
-					__u64 *ret_place)
+/* Opens a scope of the function for a hit that is this link's (turn_skips()). True when it did:
+ * *ret_place, never 0, then names it for scope_leave(). */
+static __always_inline bool scope_begin(struct pt_regs *ctx, struct gs_thread *t, __u32 slot,
+					__u32 id, __u32 layer, __u64 *ret_place)
 {
-	struct gs_kernel_state *state = state_get();
-	struct gs_thread *t;
+	__u32 depth = t->scope_depth;
 	struct gs_scope *s;
-	__u32 depth, slot;
 
-	if (!state || state->stopped)
-		return false;
-	t = thread_same(&slot);
-	if (!t)
-		t = thread_find(state, layer, &slot);
-	if (!t)
-		return false;
-	depth = t->scope_depth;
 	if (depth)
 		depth = scope_drop_stale(t, slot, depth, ctx->sp, id);
 	if (gs_config.modes && mode_skips(mode_of(id))) {
-		gs_scope_skip(slot, id, layer);
+		gs_scope_skip(slot, id, layer, false);
 		t->scope_depth = depth;
 		return false;
 	}
@@ -213,6 +207,24 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 lay
 	*ret_place = slot | (__u64)depth << 16 | (__u64)id << 32;
 	s->start_ns = bpf_ktime_get_ns();
 	return true;
+}
+
+/* The same of the function that the cookie names. */
+static __always_inline bool scope_enter(struct pt_regs *ctx, __u64 cookie, __u32 layer,
+					__u64 *ret_place)
+{
+	struct gs_kernel_state *state = state_get();
+	struct gs_thread *t;
+	__u32 slot;
+
+	if (!state || state->stopped)
+		return false;
+	t = thread_same(&slot);
+	if (!t)
+		t = thread_find(state, layer, &slot);
+	if (!t || turn_skips(t, cookie))
+		return false;
+	return scope_begin(ctx, t, slot, cookie & (GS_FUNC_MAX - 1), layer, ret_place);
 }
 
 /* A return caught by a session link: place is what scope_enter() left in the link's cookie. */
@@ -250,8 +262,9 @@ static __always_inline struct gs_thread *thread_known(__u32 *ret_slot)
 /* Ends the innermost scope of the function whose frame holds the stack pointer: it was opened with
  * this one or one up to frame_bytes above. Scopes inside that are still open were left by a jump.
  */
-static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u32 id, __u32 frame_bytes)
+static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u64 cookie)
 {
+	__u32 id = cookie & (GS_FUNC_MAX - 1), frame_bytes = cookie >> GS_COOKIE_FRAME_SHIFT;
 	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp;
 	struct gs_kernel_state *state = state_get();
 	__u32 slot, depth, top;
@@ -260,7 +273,7 @@ static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u32 id, 
 	if (!state || state->stopped)
 		return;
 	t = thread_known(&slot);
-	if (!t)
+	if (!t || turn_skips(t, cookie))
 		return;
 	top = t->scope_depth;
 	depth = top;
@@ -333,15 +346,14 @@ static __always_inline bool cookie_leaves(const struct pt_regs *ctx, __u64 cooki
 static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), place;
-	__u32 id = cookie & (GS_FUNC_MAX - 1);
 
 	if (!(cookie & GS_COOKIE_EXIT)) {
-		scope_enter(ctx, id, layer, &place);
+		scope_enter(ctx, cookie, layer, &place);
 		return;
 	}
 	if (!cookie_leaves(ctx, cookie))
 		return;
-	scope_leave_at(ctx, id, cookie >> GS_COOKIE_FRAME_SHIFT);
+	scope_leave_at(ctx, cookie);
 }
 
 #endif

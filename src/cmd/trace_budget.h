@@ -16,10 +16,14 @@ void trace_budget_free(struct trace_budget **budget);
 /* All may be given NULL. Before the first event: the id that all Python functions count as. */
 void trace_budget_set_python(struct trace_budget *budget, unsigned func);
 
+/* Of any thread: a probe of the function was placed. */
+void trace_budget_function(struct trace_budget *budget, unsigned func, const struct gs_hit *hit);
+
 /* Of the consumer thread: */
 void trace_budget_event(struct trace_budget *budget, const struct gs_event *event);
 void trace_budget_cell(struct trace_budget *budget, const struct gs_thread *thread,
 		       const struct gs_cell *before, const struct gs_cell *now);
+void trace_budget_user(struct trace_budget *budget, const struct gs_user_sum *sum);
 
 /* An interval is over: makes the steps that --max-overhead asks for, and tells them (none with
  * probe NULL). The first one starts the clock. */

@@ -25,21 +25,6 @@
  * been read, and what its threads added up has been handed over. */
 #define N_HARVESTS 4
 
-struct given { /* a number that is in use */
-	uint64_t code;
-	uint32_t pid;  /* 0: free */
-	uint32_t next; /* of the same process: index plus 1 */
-};
-
-struct pycalls {
-	struct given given[GS_PYFUNC_MAX];
-	struct gs_map of_pid; /* -> index of its last, plus 1 */
-	struct {
-		uint32_t pid, last, n_harvests;
-	} ended[1024];
-	size_t n_ended;
-};
-
 /* --- where --- */
 
 static void tell(const struct plan_context *c, const char *reason, int status)
@@ -106,115 +91,56 @@ int pycall_fill(struct gs_pycall_bpf *s, const struct gs_probe_options *o, struc
 
 /* --- numbers --- */
 
-int pycalls_new(struct gs_probe *probe, struct pycalls **ret)
+int pycalls_new(struct gs_probe *probe, struct gs_pyfunc_set **ret)
 {
-	struct pycalls *p;
-
 	if (!probe->selection.py_func)
 		return 0;
-	p = calloc(1, sizeof(*p));
-	if (!p)
-		return -ENOMEM;
-	p->of_pid = GS_MAP_INIT(GS_PYFUNC_MAX);
-	*ret = p;
-	return 0;
+	*ret = gs_pyfunc_set_new();
+	return *ret ? 0 : -ENOMEM;
 }
 
-void pycalls_free(struct pycalls **ref)
-{
-	if (!*ref)
-		return;
-	gs_map_fini(&(*ref)->of_pid);
-	free(*ref);
-	*ref = NULL;
-}
-
-static void note_given(struct pycalls *p, const struct gs_event_code *e)
-{
-	uint32_t i = e->func - GS_FUNC_MAX;
-	uint64_t last = 0;
-
-	if (e->func < GS_FUNC_MAX || i >= GS_PYFUNC_MAX || !e->pid || p->given[i].pid)
-		return;
-	(void)gs_map_get(&p->of_pid, e->pid, &last);
-	p->given[i] = (struct given){e->code, e->pid, (uint32_t)last};
-	/* Without room it is not given again: there are many. */
-	(void)gs_map_put(&p->of_pid, e->pid, i + 1);
-}
-
-static void note_end(struct pycalls *p, uint32_t pid)
-{
-	uint64_t last;
-
-	if (!gs_map_get(&p->of_pid, pid, &last) || p->n_ended == GS_ARRAY_LEN(p->ended))
-		return;
-	/* Another process of this id has numbers of its own. */
-	gs_map_del(&p->of_pid, pid);
-	p->ended[p->n_ended].pid = pid;
-	p->ended[p->n_ended].last = (uint32_t)last;
-	p->ended[p->n_ended++].n_harvests = 0;
-}
-
-void pycalls_event(struct pycalls *p, const struct gs_event *event)
+void pycalls_event(struct gs_pyfunc_set *set, const struct gs_event *event)
 {
 	const struct gs_event_task *task = (const void *)event;
+	const struct gs_event_code *code = (const void *)event;
 
-	if (!p)
+	if (!set)
 		return;
-	if (event->kind == GS_EV_PYFUNC && event->bytes >= sizeof(struct gs_event_code))
-		note_given(p, (const void *)event);
+	if (event->kind == GS_EV_PYFUNC && event->bytes >= sizeof(*code))
+		gs_pyfunc_set_add(set, code->func, code->pid, code->code);
 	if (event->kind == GS_EV_TASK && event->bytes >= sizeof(*task) && task->pid == task->tid &&
 	    task->change == GS_TASK_EXIT)
-		note_end(p, task->pid);
+		gs_pyfunc_set_end(set, task->pid);
 }
 
-bool pycalls_knows(const struct pycalls *p, uint32_t number, uint32_t pid)
+static void take_back(void *ctx, uint32_t number, uint32_t pid, uint64_t code)
 {
-	return p && number - GS_FUNC_MAX < GS_PYFUNC_MAX &&
-	       p->given[number - GS_FUNC_MAX].pid == pid;
-}
-
-static void take_back(struct gs_probe *probe, uint32_t pid, uint32_t at)
-{
-	struct pycalls *p = probe->pycalls;
+	const struct gs_probe *probe = ctx;
 	int funcs_fd = bpf_map__fd(probe->kernel.pycall->maps.gs_py_funcs);
 	int free_fd = bpf_map__fd(probe->kernel.pycall->maps.gs_free_pyfuncs);
+	struct gs_py_func_key key = {code, pid};
+	struct gs_py_func f;
 
-	while (at && at <= GS_PYFUNC_MAX) {
-		struct given *g = &p->given[at - 1];
-		struct gs_py_func_key key = {g->code, pid};
-		uint32_t number = GS_FUNC_MAX + at - 1;
-		struct gs_py_func f;
-
-		if (bpf_map_lookup_elem(funcs_fd, &key, &f) == 0 && f.number == number)
-			bpf_map_delete_elem(funcs_fd, &key);
-		at = g->next;
-		*g = (struct given){0};
-		bpf_map_update_elem(free_fd, NULL, &number, BPF_ANY);
-	}
+	if (bpf_map_lookup_elem(funcs_fd, &key, &f) == 0 && f.number == number)
+		bpf_map_delete_elem(funcs_fd, &key);
+	bpf_map_update_elem(free_fd, NULL, &number, BPF_ANY);
 }
 
-static bool has_threads(const struct gs_probe *probe, uint32_t pid)
+/* Its first thread has ended before others, or its id is another's now. */
+static bool has_no_threads(void *ctx, uint32_t pid)
 {
+	const struct gs_probe *probe = ctx;
+
 	for (unsigned i = 1; i < GS_THREAD_MAX; i++)
 		if (probe->kernel.threads[i].pid == pid && !probe->kernel.threads[i].ended)
-			return true;
-	return false;
+			return false;
+	return true;
 }
 
 void pycalls_harvest(struct gs_probe *probe)
 {
-	struct pycalls *p = probe->pycalls;
-	size_t n = 0;
+	const struct gs_pyfunc_round round = {N_HARVESTS, has_no_threads, take_back, probe};
 
-	if (!p)
-		return;
-	for (size_t i = 0; i < p->n_ended; i++) {
-		/* Threads: its first one has ended before others, or its id is another's now. */
-		if (++p->ended[i].n_harvests < N_HARVESTS || has_threads(probe, p->ended[i].pid))
-			p->ended[n++] = p->ended[i];
-		else
-			take_back(probe, p->ended[i].pid, p->ended[i].last);
-	}
-	p->n_ended = n;
+	if (probe->pycalls)
+		gs_pyfunc_set_round(probe->pycalls, &round);
 }

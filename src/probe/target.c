@@ -59,6 +59,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 					    ? o->sample_period_ns
 					    : 0,
 		.modes = o->modes,
+		.span_first = probe->selection.span_first,
 		.n_cells = probe->selection.py_func ? GS_CELL_MAX_PYTHON : GS_CELL_MAX,
 		.py_func = probe->selection.py_func,
 	};

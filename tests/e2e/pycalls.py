@@ -5,6 +5,7 @@ import collections
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -239,6 +240,54 @@ def inlined(t):
         t.equal(f'{version}: told', len(told), 1)
         t.match(f'{version}: why', r'3\.11 and newer.*--python-hz', told[0]['reason'] if told else '')
         t.equal(f'{version}: none', run.summary['python_functions'], [])
+
+
+HOT = '''import os, sys
+def turn(i):
+    return i
+n = 0
+while not os.path.exists(sys.argv[1]):
+    for i in range(1000):
+        turn(i)
+    n += 1000
+print(n)
+'''
+
+
+def hot_loop(t, program, limit, until):
+    """A run whose program goes on until something was said, and how often it has called turn()."""
+    stop = t.path('stop')
+    live = t.start_trace('--python-calls', '--max-overhead', limit, command=[program, '-c', HOT, stop])
+    live.wait_err(until, seconds=60)
+    with open(stop, 'w'):
+        pass
+    run = live.finish()
+    os.remove(stop)
+    return run, int(run.out.split()[-1])
+
+
+def seen_and_counted(run):
+    rows = [f['calls'] for f in run.summary['python_functions'] if ':turn/' in f['name']]
+    return sum(rows) + sum(x['count'] for x in run.summary['lost_details']
+                           if x['cause'] == 'budget' and ':turn/' in x['detail'])  # fmt: skip
+
+
+@case('--max-overhead: all Python functions step down as one, and their calls add up until they are taken off', timeout=240)
+def budget(t):
+    def check(version, program):
+        for limit, until in (('20%', 'Python functions .* is now'), ('0.01%', 'the probes of Python functions are off')):
+            run, made = hot_loop(t, program, limit, until)
+            steps = re.findall(r'--max-overhead: (.*) \(.*\) is now', run.err)
+            t.equal(f'{version}, {limit}: what steps down', set(steps), {'Python functions'})
+            off = 'the probes of Python functions are off' in run.err
+            t.equal(f'{version}, {limit}: told as taken off', run.lost('taken_off'), int(off))
+            got = seen_and_counted(run)
+            if off:
+                t.true(f'{version}, {limit}: until they were taken off', 0 < got <= made, f'{got} of {made}')
+            else:
+                t.equal(f'{version}, {limit}: seen and counted', got, made)
+
+    each(check, n=1)
 
 
 @case('wrong patterns', needs=None)
