@@ -269,6 +269,9 @@ static __always_inline void pycall_enter(struct pt_regs *ctx, __u64 cookie)
 		return;
 	}
 	number = pyfunc_of(code, layout);
+	/* It has passed the probe: what that costs is part of the cost of all. */
+	if (!number)
+		gs_scope_skip(slot, gs_config.py_func, GS_LAYER_PYTHON, true);
 	if (!number || !scope_begin(ctx, t, slot, number, GS_LAYER_PYTHON, &place))
 		return;
 	/* A frame that has not run yet stands before its first instruction. */

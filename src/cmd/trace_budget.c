@@ -40,16 +40,22 @@ static void pin_communicators(struct gs_budget *b)
 			gs_budget_pin(b, id);
 }
 
-static void tell_prices(const struct gs_prices *p, const struct gs_price_options *o)
+static void tell_prices(const struct gs_prices *p, const struct gs_price_options *o, bool python)
 {
+	const bool is_used[GS_PRICE_N] = {[GS_PRICE_CALL] = true,
+					  [GS_PRICE_PLACE] = o->users,
+					  [GS_PRICE_SCOPE] = o->scopes,
+					  [GS_PRICE_USER] = o->users,
+					  [GS_PRICE_PYTHON] = python};
 	static const char *const words[GS_PRICE_N] = {
 		[GS_PRICE_CALL] = "call",
 		[GS_PRICE_PLACE] = "described probe without a return",
 		[GS_PRICE_SCOPE] = "call of an operator",
-		[GS_PRICE_USER] = "described probe with its return"};
+		[GS_PRICE_USER] = "described probe with its return",
+		[GS_PRICE_PYTHON] = "call of a Python function"};
 
 	for (unsigned i = 0; i < GS_PRICE_N; i++) {
-		if (i == GS_PRICE_SCOPE ? !o->scopes : i != GS_PRICE_CALL && !o->users)
+		if (!is_used[i])
 			continue;
 		gs_log(1, "a %s costs %.0f ns as an event, %.0f ns added up, %.0f ns only counted",
 		       words[i], p->ns[i][GS_MODE_EVENTS], p->ns[i][GS_MODE_AGGREGATE],
@@ -69,8 +75,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		.avoid = options->avoid,
 		.events = !options->summary_only || options->plan,
 		.scopes = options->layers >> GS_LAYER_TORCH & 1 || options->python_gc ||
-			  options->python_gil || options->python_calls ||
-			  gs_user_set_n(options->users),
+			  options->python_gil || gs_user_set_n(options->users),
 		.users = needed && gs_user_set_n(options->users),
 	};
 	struct trace_budget *b;
@@ -97,7 +102,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		return r;
 	}
 	pin_communicators(b->budget);
-	tell_prices(&b->prices, &po);
+	tell_prices(&b->prices, &po, options->python_calls);
 	*ret_budget = b;
 	return 0;
 }

@@ -41,7 +41,8 @@ struct gs_cell {
 	__u64 bytes;   /* of calls that succeeded */
 	__u64 inner;   /* driver calls that were part of a runtime call (counted there) */
 	__u64 skipped; /* calls let pass because of the function's mode: only counted */
-	__u64 refused; /* calls that the filter of a described probe did not let pass */
+	__u64 refused; /* calls that the filter of a described probe, or the patterns of
+			* --python-calls, did not let pass */
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
 	struct gs_use use;             /* of calls that were not sent as events */

@@ -229,6 +229,17 @@ def many(t):
     each(check)
 
 
+@case('functions that no pattern names cost as well, and --max-overhead knows', timeout=120)
+def budget_of_others(t):
+    def check(version, program):
+        run, made = hot_loop(t, program, '0.01%', 'the probes of Python functions are off', '--python-calls=no_such_name')
+        t.equal(f'{version}: taken off', run.lost('taken_off'), 1)
+        t.equal(f'{version}: shown', run.summary['python_functions'], [])
+        t.equal(f'{version}: only counted', run.lost('budget'), 0)
+
+    each(check, n=1)
+
+
 @case('3.11 and newer is told, with another way')
 def inlined(t):
     pythons = interpreters((3, 11), (3, 14))
@@ -254,10 +265,10 @@ print(n)
 '''
 
 
-def hot_loop(t, program, limit, until):
+def hot_loop(t, program, limit, until, calls='--python-calls'):
     """A run whose program goes on until something was said, and how often it has called turn()."""
     stop = t.path('stop')
-    live = t.start_trace('--python-calls', '--max-overhead', limit, command=[program, '-c', HOT, stop])
+    live = t.start_trace(calls, '--max-overhead', limit, command=[program, '-c', HOT, stop])
     live.wait_err(until, seconds=60)
     with open(stop, 'w'):
         pass
