@@ -11,6 +11,7 @@ BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "spool": {"base", "spool"},
+    "fetch": {"base", "fetch"},
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h", "model/python.h",
             "model/user_probe.h", "model/work.h", "model/work_side.h"},
@@ -23,6 +24,7 @@ ALLOWED = {
     "rpc": BELOW | {"rpc"},
     "head": BELOW | {"rpc", "store", "cluster", "head"},
     "plot": BELOW | {"plot"},
+    "push": BELOW | {"text", "spool", "fetch", "push"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},

@@ -8,10 +8,10 @@
  *   Scope           { string name = 1; string version = 2; }
  *   Metric          { string name = 1, description = 2, unit = 3; Gauge gauge = 5; Sum sum = 7; }
  *   Gauge           { repeated NumberDataPoint data_points = 1; }
- *   Sum             { ... = 1; AggregationTemporality aggregation_temporality = 2; bool is_monotonic = 3; }
- *   NumberDataPoint { repeated KeyValue attributes = 7; fixed64 start_time_unix_nano = 2;
- *                     fixed64 time_unix_nano = 3; double as_double = 4; }
- *   KeyValue        { string key = 1; AnyValue value = 2; }   AnyValue { string string_value = 1; }
+ *   Sum             { ... = 1; AggregationTemporality aggregation_temporality = 2; bool
+ * is_monotonic = 3; } NumberDataPoint { repeated KeyValue attributes = 7; fixed64
+ * start_time_unix_nano = 2; fixed64 time_unix_nano = 3; double as_double = 4; } KeyValue        {
+ * string key = 1; AnyValue value = 2; }   AnyValue { string string_value = 1; }
  *
  * Lengths of what contains all the rest are not known before its end: five bytes are kept for them,
  * which every reader takes.
@@ -123,7 +123,8 @@ static int open_metric(struct push_message *m, const struct push_sample *s)
 	if (r == 0)
 		r = open_late(&m->out, 2 << 3 | GS_PB_LENGTH, &m->metric_at);
 	if (r == 0)
-		r = gs_buf_reserve(&m->out, 64 + 3 * (name_bytes + strlen(s->help) + strlen(s->unit)));
+		r = gs_buf_reserve(&m->out,
+				   64 + 3 * (name_bytes + strlen(s->help) + strlen(s->unit)));
 	if (r < 0)
 		return r;
 	pb.at = m->out.data + m->out.bytes;
@@ -135,7 +136,8 @@ static int open_metric(struct push_message *m, const struct push_sample *s)
 	m->out.bytes = (size_t)(pb.at - m->out.data);
 	snprintf(m->open_name, sizeof(m->open_name), "%s", s->name);
 	m->open_type = s->type;
-	return open_late(&m->out, (s->type == PUSH_COUNTER ? 7 : 5) << 3 | GS_PB_LENGTH, &m->data_at);
+	return open_late(&m->out, (s->type == PUSH_COUNTER ? 7 : 5) << 3 | GS_PB_LENGTH,
+			 &m->data_at);
 }
 
 int push_otlp_put(void *message, const struct push_sample *sample)

@@ -48,8 +48,8 @@ static void comment(struct family *f, char *line)
 	what = strtok_r(NULL, " ", &save);
 	name = what ? strtok_r(NULL, " ", &save) : NULL;
 	rest = name ? save : NULL;
-	if (!rest || (strcmp(what, "TYPE") != 0 && strcmp(what, "UNIT") != 0 &&
-		      strcmp(what, "HELP") != 0))
+	if (!rest ||
+	    (strcmp(what, "TYPE") != 0 && strcmp(what, "UNIT") != 0 && strcmp(what, "HELP") != 0))
 		return;
 	if (strcmp(f->name, name) != 0) {
 		*f = (struct family){.type = PUSH_UNKNOWN};

@@ -1,11 +1,12 @@
 /*
  * Sends metrics to an engine that others run, instead of waiting to be scraped: Prometheus remote
  * write 1.0 (Prometheus, VictoriaMetrics, Mimir, Thanos) or OTLP over HTTP (any OpenTelemetry
- * collector). What is sent is what /metrics shows: the text of a scrape is made every interval, turned
- * into the protocol's message, and kept in a spool until the receiver has taken it, so that an engine
- * that is away for an hour has no hole afterwards.
+ * collector). What is sent is what /metrics shows: the text of a scrape is made every interval,
+ * turned into the protocol's message, and kept in a spool until the receiver has taken it, so that
+ * an engine that is away for an hour has no hole afterwards.
  *
- * A thread of its own makes and sends; memory and disk are bounded, and what is given up is counted.
+ * A thread of its own makes and sends; memory and disk are bounded, and what is given up is
+ * counted.
  */
 #ifndef GS_PUSH_PUSH_H
 #define GS_PUSH_PUSH_H
@@ -27,9 +28,9 @@ enum gs_push_protocol {
 struct gs_push_options {
 	size_t size; /* of this struct */
 	enum gs_push_protocol protocol;
-	const char *url;     /* "http://host:8428/api/v1/write", "https://host:4318/v1/metrics" */
-	const char *token;   /* "Authorization: Bearer"; NULL or "": none */
-	const char *ca_file; /* PEM; NULL or "": the system's */
+	const char *url;      /* "http://host:8428/api/v1/write", "https://host:4318/v1/metrics" */
+	const char *token;    /* "Authorization: Bearer"; NULL or "": none */
+	const char *ca_file;  /* PEM; NULL or "": the system's */
 	uint64_t interval_ns; /* 0: 15 s */
 	uint64_t timeout_ns;  /* of one request; 0: 10 s */
 	/* Put on every series ("instance", "job", "cluster"; of OTLP on the resource); lent. */
@@ -37,7 +38,8 @@ struct gs_push_options {
 	size_t n_labels;
 	const char *spool_dir;    /* NULL or "": in memory alone */
 	uint64_t spool_max_bytes; /* 0: 64 MiB */
-	/* The text of a scrape (OpenMetrics or Prometheus's), on the thread. 0 or a negative errno. */
+	/* The text of a scrape (OpenMetrics or Prometheus's), on the thread. 0 or a negative errno.
+	 */
 	int (*render)(void *ctx, struct gs_buf *out);
 	/* One line when it begins to fail, and when it works again. May be NULL. */
 	void (*say)(void *ctx, const char *text);
@@ -46,15 +48,15 @@ struct gs_push_options {
 
 struct gs_push;
 
-/* Copies the options. -ENOENT: no libcurl; -EBUSY: another program has the spool; -EINVAL: no http or
- * https URL. */
+/* Copies the options. -ENOENT: no libcurl; -EBUSY: another program has the spool; -EINVAL: no http
+ * or https URL. */
 int gs_push_start(const struct gs_push_options *options, struct gs_push **ret_push,
 		  struct gs_err *err);
 
 /* Sends what waits, for at most drain_ns; the rest stays in the spool. */
 void gs_push_stop(struct gs_push **push, uint64_t drain_ns);
 
-struct gs_push_stats { /* since the start */
+struct gs_push_stats {               /* since the start */
 	uint64_t requests, failures; /* sent; that failed and are tried again */
 	uint64_t samples;            /* taken by the receiver */
 	uint64_t rejected_samples;   /* the receiver will never take them: dropped */

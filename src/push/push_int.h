@@ -24,9 +24,9 @@ struct push_sample {
 	const char *unit, *help; /* of its family; "" none */
 };
 
-/* Calls fn for each sample, until it returns other than 0, which is returned. Times are ms without a
- * point (Prometheus's text) or seconds (OpenMetrics, which ends in "# EOF"). ret_bad: lines that are
- * not understood. The text is changed while it is read and is not terminated. */
+/* Calls fn for each sample, until it returns other than 0, which is returned. Times are ms without
+ * a point (Prometheus's text) or seconds (OpenMetrics, which ends in "# EOF"). ret_bad: lines that
+ * are not understood. The text is changed while it is read and is not terminated. */
 int push_parse(char *text, size_t bytes, int (*fn)(void *ctx, const struct push_sample *sample),
 	       void *ctx, uint64_t *ret_bad);
 

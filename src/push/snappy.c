@@ -1,5 +1,5 @@
-/* Snappy's block format (google/snappy, format_description.txt): the length as a varint, then elements;
- * one kind of element is a run of literal bytes. */
+/* Snappy's block format (google/snappy, format_description.txt): the length as a varint, then
+ * elements; one kind of element is a run of literal bytes. */
 #include "push/push_int.h"
 
 #include <dlfcn.h>
@@ -60,7 +60,8 @@ int push_snappy(const struct gs_buf *in, struct gs_buf *out)
 	r = gs_buf_reserve(out, bytes);
 	if (r < 0)
 		return r;
-	if (compress((const char *)in->data, in->bytes, (char *)out->data + out->bytes, &bytes) != 0)
+	if (compress((const char *)in->data, in->bytes, (char *)out->data + out->bytes, &bytes) !=
+	    0)
 		return push_snappy_plain(in, out);
 	out->bytes += bytes;
 	return 0;
