@@ -1,7 +1,7 @@
 /*
  * The few numbers of libcurl's ABI that are used, so that neither building nor starting needs it.
  * libcurl never changes the number of an option (curl.se/libcurl/abi.html); the values are those of
- * include/curl/curl.h of 7.20 and newer, and tests/unit/fetch checks them against the header where
+ * include/curl/curl.h of 7.20 and newer, and tests/unit/notify checks them against the header where
  * it is installed.
  */
 #ifndef GS_FETCH_CURL_ABI_H

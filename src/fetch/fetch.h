@@ -35,9 +35,15 @@ struct gs_fetch_http {
 int gs_fetch_http(const struct gs_fetch_http *request, long *ret_status,
 		  uint64_t *ret_retry_after_ns, struct gs_err *err);
 
+enum gs_fetch_ssl { /* libcurl's numbers */
+		    GS_FETCH_SSL_NO = 0,
+		    GS_FETCH_SSL_TRY = 1, /* if the server can */
+		    GS_FETCH_SSL_ALWAYS = 3,
+};
+
 struct gs_fetch_mail {
 	const char *url;                           /* smtp://HOST:PORT/OWN-NAME or smtps://... */
-	int use_ssl;                               /* 0 no, 1 if it can, 3 always */
+	int use_ssl;                               /* enum gs_fetch_ssl: STARTTLS */
 	const char *username, *password, *ca_file; /* "" none */
 	const char *from, *recipients;             /* recipients with commas */
 	const char *body;
