@@ -142,9 +142,14 @@ static __always_inline void leave_cpu(struct task_struct *p, struct work_mark *m
 				      __u64 state, __u64 now)
 {
 	struct gs_work_slot *s = slot_get(m->slot);
+	__u64 ran = p->se.sum_exec_runtime;
 
 	if (!s || m->state == STATE_NONE)
 		return;
+	/* Its turn began unseen (the program was skipped): the scheduler knows how long it was. */
+	if (m->state != GS_TIME_CPU && ran - m->ran_ns < now)
+		enter_state(s, m, GS_TIME_CPU, now - (ran - m->ran_ns));
+	m->ran_ns = ran;
 	count_faults(s, m, p);
 	if (state & TASK_DEAD) {
 		/* Later than its parent hears of the end, but taking memory apart may be long. */

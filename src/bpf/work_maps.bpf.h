@@ -38,14 +38,10 @@ struct work_mark {
 	__u8 newborn;    /* its first return from the kernel is not from a call of its own */
 	__u8 pad;
 	__u64 enter_ns;
+	__u64 ran_ns;                     /* what the scheduler says that it ran, when it left */
 	__u64 faults_minor, faults_major; /* of the task, when they were counted last */
 	struct known_file files[GS_LOOK_CACHE];
 	__u32 call_id[GS_CALL_CACHE], call_cell[GS_CALL_CACHE];
-};
-
-struct rq_mark {
-	__u64 issued_ns;
-	__u32 slot, bytes;
 };
 
 struct sock_mark {
@@ -84,7 +80,7 @@ MAP(gs_work_cell_of, BPF_MAP_TYPE_HASH, struct gs_work_cell_key, __u32, 2, 0);
 MAP(gs_work_state, BPF_MAP_TYPE_ARRAY, __u32, struct gs_work_state, 1, BPF_F_MMAPABLE);
 MAP(gs_work_pids, BPF_MAP_TYPE_HASH, __u32, __u32, 4096, 0);
 MAP(gs_work_groups, BPF_MAP_TYPE_HASH, __u64, __u32, 1024, 0);
-MAP(gs_work_rqs, BPF_MAP_TYPE_HASH, __u64, struct rq_mark, 16384, 0);
+MAP(gs_work_rqs, BPF_MAP_TYPE_HASH, __u64, struct gs_work_request, 16384, 0);
 MAP(gs_work_socks, BPF_MAP_TYPE_HASH, __u64, struct sock_mark, 16384, 0);
 MAP(gs_work_ops, BPF_MAP_TYPE_HASH, __u64, struct op_mark, 16384, 0);
 

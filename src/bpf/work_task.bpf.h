@@ -143,6 +143,7 @@ static __always_inline struct work_mark *mark_make(struct task_struct *p, __u8 s
 	m->faults_minor = born ? 0 : p->min_flt;
 	m->faults_major = born ? 0 : p->maj_flt;
 	m->newborn = born;
+	m->ran_ns = p->se.sum_exec_runtime;
 	m->uring_wait = GS_TIME_OTHER;
 	m->slot = slot;
 	add(s->work.threads_started, 1);

@@ -109,7 +109,14 @@ enum gs_work_loss {
 	GS_WORK_LOST_CELL,
 	GS_WORK_LOST_THREAD,
 	GS_WORK_LOST_REQUEST,
+	GS_WORK_LOST_END,
 	GS_WORK_LOST_COUNT,
+};
+
+struct gs_work_request { /* a request to a block device that a followed thread made */
+	__u64 issued_ns; /* 0: not started yet */
+	__u32 slot, bytes;
+	__u8 write, moves, pad[6]; /* moves: data, as a flush does not */
 };
 
 struct gs_work_state {

@@ -396,6 +396,36 @@ static void name_mounts(struct gs_work_snapshot *s)
 	}
 }
 
+/* Requests that have begun and not ended, as far as was seen. In batches: going from key to key
+ * begins anew when one goes meanwhile. */
+static void read_open(struct gs_work_probe *p, struct gs_work_snapshot *s)
+{
+	LIBBPF_OPTS(bpf_map_batch_opts, opts);
+	struct gs_work_request r[256];
+	uint64_t keys[GS_ARRAY_LEN(r)];
+	uint32_t at = 0, next = 0, n;
+	bool first = true;
+	int result;
+
+	if (!(p->families & GS_WORK_IO))
+		return;
+	do {
+		n = GS_ARRAY_LEN(r);
+		result = bpf_map_lookup_batch(p->rqs_fd, first ? NULL : &at, &next, keys, r, &n,
+					      &opts);
+		if (result && result != -ENOENT)
+			return;
+		for (uint32_t i = 0; i < n; i++) {
+			if (!r[i].issued_ns || !r[i].moves)
+				continue;
+			s->open_requests++;
+			s->open_bytes += r[i].bytes;
+		}
+		at = next;
+		first = false;
+	} while (result == 0);
+}
+
 static uint64_t missed_events(const struct gs_work_probe *p)
 {
 	uint64_t n = 0;
@@ -441,12 +471,14 @@ int gs_work_probe_read(struct gs_work_probe *p, struct gs_work_snapshot **ret_sn
 			memset(s->rows[i].work.time_ns, 0, sizeof(s->rows[i].work.time_ns));
 	}
 	name_disks(s->unowned, s->n_unowned);
+	read_open(p, s);
 	name_mounts(s);
 	s->losses = (struct gs_work_losses){
 		.keys_full = p->state->lost[GS_WORK_LOST_KEY],
 		.cells_full = p->state->lost[GS_WORK_LOST_CELL],
 		.threads = p->state->lost[GS_WORK_LOST_THREAD],
 		.requests = p->state->lost[GS_WORK_LOST_REQUEST],
+		.ends = p->state->lost[GS_WORK_LOST_END],
 		.torn = p->torn,
 		.missed = missed_events(p),
 	};
@@ -538,7 +570,8 @@ size_t gs_work_probe_forget_ended(struct gs_work_probe *p)
 		if (gone[slots[i]])
 			bpf_map_delete_elem(p->slot_of_fd, &key);
 	}
-	forget_pointers(p->rqs_fd, 16, 8, gone, p->n_slots);
+	forget_pointers(p->rqs_fd, sizeof(struct gs_work_request),
+			offsetof(struct gs_work_request, slot), gone, p->n_slots);
 	forget_pointers(p->socks_fd, 24, 8, gone, p->n_slots);
 	forget_cells(p, gone);
 	for (size_t i = 0; i < n; i++) {

@@ -99,7 +99,9 @@ struct gs_work_losses {      /* since the start; all 0: nothing is missing */
 	uint64_t cells_full; /* calls, requests left out of a table, not out of the sums */
 	uint64_t threads;    /* threads not followed: the kernel had no memory for their mark */
 	uint64_t requests;   /* block requests, sockets, ring operations: no room to follow them */
-	uint64_t torn;       /* rows read while they changed, too often: may be off by one event */
+	/* requests whose start or end was not seen: their bytes are counted, their time is not */
+	uint64_t ends;
+	uint64_t torn; /* rows read while they changed, too often: may be off by one event */
 	/* events that came while the same program ran on the same processor: the kernel skips it */
 	uint64_t missed;
 };
@@ -112,6 +114,9 @@ struct gs_work_snapshot {
 	 * options.all. */
 	struct gs_work_disk_row *unowned;
 	size_t n_unowned;
+	/* Bytes of requests of followed threads at the devices now, not counted yet. One whose end
+	 * was not seen stays among them until the kernel uses its memory for another. */
+	uint64_t open_requests, open_bytes;
 	struct gs_work_losses losses;
 };
 
