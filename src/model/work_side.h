@@ -50,6 +50,7 @@ struct gs_work_config {
 	__u8 switch_state; /* sched_switch hands over the state (Linux 5.18) */
 	__u8 uring_cqe;    /* io_uring_complete hands over the entry, not its fields (6.11) */
 	__u8 n_gpu_majors;
+	__u32 call_every; /* of calls that do not sleep, one in so many is timed; 1: all */
 	__u32 gpu_majors[GS_WORK_GPU_MAJORS];
 	struct gs_work_call_desc calls[2][GS_WORK_TABLE_CALLS]; /* by enum gs_work_abi */
 };

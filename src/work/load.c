@@ -179,6 +179,7 @@ static void configure(struct gs_work_config *c, const struct gs_work_options *o,
 	c->follow = !o->no_follow;
 	c->by_cgroup = o->by_cgroup;
 	c->call_times = !o->no_call_times;
+	c->call_every = o->call_every ? o->call_every : 16;
 	c->switch_state = point_args(btf, "sched_switch") >= 4;
 	c->uring_cqe = point_args(btf, "io_uring_complete") == 3;
 	gpu_majors(c, o);

@@ -339,8 +339,9 @@ static int by_time(const void *a, const void *b)
 static void sum_calls(struct gs_work_row *row)
 {
 	for (size_t i = 0; i < row->n_calls; i++) {
-		const struct gs_work_call_row *c = &row->calls[i];
+		struct gs_work_call_row *c = &row->calls[i];
 
+		gs_work_syscall_settle(&c->call);
 		if (GS_WORK_CALL_ABI(c->id) == GS_WORK_ABI_URING)
 			continue;
 		row->work.syscalls += c->call.calls;

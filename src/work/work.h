@@ -26,12 +26,14 @@ struct gs_work_options {
 	const uint64_t *cgroups; /* ids (inode numbers of the folders) of the unified hierarchy:
 				    with all below them */
 	size_t n_cgroups;
-	bool all;                   /* every process of the machine; kernel threads are left out */
-	bool no_follow;             /* leave out children that the processes make from now on */
-	bool by_cgroup;             /* add up by cgroup instead of by process */
-	bool no_call_times;         /* count calls and errors only: half the price */
-	uint32_t max_keys;          /* processes or cgroups held at once; 0: 4096 */
-	uint32_t max_cells;         /* rows of all tables; 0: 32768 */
+	bool all;            /* every process of the machine; kernel threads are left out */
+	bool no_follow;      /* leave out children that the processes make from now on */
+	bool by_cgroup;      /* add up by cgroup instead of by process */
+	bool no_call_times;  /* count calls and errors only: half the price */
+	uint32_t call_every; /* of calls that do not sleep time one in so many, at random; those
+				that sleep or move bytes are timed all the same. 1: all; 0: 16 */
+	uint32_t max_keys;   /* processes or cgroups held at once; 0: 4096 */
+	uint32_t max_cells;  /* rows of all tables; 0: 32768 */
 	const uint32_t *gpu_majors; /* character devices that are GPUs; NULL: /proc/devices */
 	size_t n_gpu_majors;
 };

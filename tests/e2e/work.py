@@ -51,12 +51,18 @@ def calls_of(row, name):
 
 @case('system calls: counts and errors are exact')
 def exact_calls(t):
-    for options in ((), ('-T',), ('-f', 'syscall')):
+    for options in ((), ('-T',), ('-f', 'syscall'), ('-e', '1')):
         row = only(t, watch(t, *options, load=('calls', 1000)))
         t.equal(f'getppid {options}', calls_of(row, 'getppid'), (1000, 0))
         t.equal(f'open {options}', calls_of(row, 'open'), (500, 500))
+        ppid = row['calls']['getppid']
+        if options == ('-e', '1'):
+            t.equal('every call timed', (ppid['timed'], ppid['in_hist']), (1000, 1000))
+        elif options != ('-T',):
+            # One in 16 at random, and what else it takes to know each call: the histogram speaks for all.
+            t.true('some are timed', 20 <= ppid['timed'] <= 400, ppid)
+            t.true('histogram', 400 <= ppid['in_hist'] <= 2000, ppid)
         if options != ('-T',):
-            t.equal('histogram', row['calls']['getppid']['in_hist'], 1000)
             t.true('time', row['calls']['open']['total_ns'] > 500 * 50, row['calls']['open'])
         # Families that are not asked for count nothing.
         t.equal(f'bytes {options}', row['io']['device']['read_bytes'], 0 if '-f' in options else 25000)

@@ -2,9 +2,10 @@
  * Follows a command, processes or a cgroup with the work probes and prints what they counted as
  * JSON: the front end that tests and the bench use.
  *
- * usage: work_watch [-f FAMILIES] [-g] [-n] [-a] [-T] [-p PID] [-c CGROUP_ID] [-s SECONDS]
+ * usage: work_watch [-f FAMILIES] [-g] [-n] [-a] [-T] [-e N] [-p PID] [-c CGROUP_ID] [-s SECONDS]
  *                   [-k MAX_KEYS] [-m GPU_MAJOR] [-r FORGET_TIMES] [-q] [COMMAND...]
  *   -g by cgroup; -n do not follow children; -a all processes; -T count calls, do not time them;
+ *   -e time one of N calls that do not sleep;
  *   -q no output but "ready" (the bench: until stdin ends); -r read and forget so often meanwhile
  */
 #include <errno.h>
@@ -62,9 +63,9 @@ static void put_calls(const struct gs_work_row *row)
 		for (unsigned b = 0; b < GS_WORK_LOG2; b++)
 			in_hist += c->hist[b];
 		printf("%s\"%s\":{\"calls\":%llu,\"errors\":%llu,\"total_ns\":%llu,\"max_ns\":%llu,"
-		       "\"in_hist\":%" PRIu64 "}",
+		       "\"timed\":%llu,\"in_hist\":%" PRIu64 "}",
 		       i ? "," : "", gs_work_call_name(row->calls[i].id, name, sizeof(name)),
-		       c->calls, c->errors, c->total_ns, c->max_ns, in_hist);
+		       c->calls, c->errors, c->total_ns, c->max_ns, c->timed, in_hist);
 	}
 	printf("}");
 }
@@ -176,7 +177,7 @@ int main(int argc, char **argv)
 	int opt, r, go = -1, status;
 
 	o.pids = pids;
-	while ((opt = getopt(argc, argv, "+f:gnaTp:c:s:k:m:r:q")) != -1) {
+	while ((opt = getopt(argc, argv, "+f:gnaTe:p:c:s:k:m:r:q")) != -1) {
 		if (opt == 'f' && gs_work_families_parse(optarg, &o.families, &err) < 0)
 			return fail(-EINVAL, &err) + 1;
 		if (opt == 'g')
@@ -187,6 +188,8 @@ int main(int argc, char **argv)
 			o.all = true;
 		if (opt == 'T')
 			o.no_call_times = true;
+		if (opt == 'e')
+			o.call_every = (uint32_t)atol(optarg);
 		if (opt == 'q')
 			quiet = true;
 		if (opt == 'p' && o.n_pids < 63)
