@@ -223,15 +223,14 @@ static __always_inline bool moves_bytes(__u32 id)
 SEC("?tp_btf/sys_enter")
 int gs_work_sys_enter(__u64 *ctx)
 {
-	__u64 task = bpf_get_current_task();
+	struct task_struct *p = bpf_get_current_task_btf();
 	struct work_hot *h = hot_here();
-	struct task_struct *p;
+	__u64 task = (__u64)p;
 	struct work_mark *m;
 	__u32 id;
 
 	if (!h)
 		return 0;
-	p = bpf_get_current_task_btf();
 	if (!hot_is(h, task)) {
 		m = mark_of(p);
 		warm(h, task, m);
@@ -272,7 +271,7 @@ SEC("?tp_btf/sys_exit")
 int gs_work_sys_exit(__u64 *ctx)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	__u64 task = bpf_get_current_task(), took = 0;
+	__u64 task = (__u64)p, took = 0;
 	struct pt_regs *regs = (void *)ctx[0];
 	const volatile struct gs_work_call_desc *d;
 	struct work_hot *h = hot_here();

@@ -38,6 +38,7 @@ struct work_mark {
 	__u8 newborn;    /* its first return from the kernel is not from a call of its own */
 	__u8 pad;
 	__u64 enter_ns; /* into the call that it left its processor in; 0: not known */
+	__u64 lock_ns;  /* when it began to wait for a lock, while it does */
 	__u64 off_ns;   /* when it left its processor; 0: it is on one */
 	__u64 away_ns;  /* that it was off its processor in this call */
 	__u64 ran_ns;   /* what the scheduler says that it ran, when it left */

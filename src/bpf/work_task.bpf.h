@@ -25,6 +25,15 @@ static __always_inline void enter_state(struct gs_work_slot *s, struct work_mark
 		add(s->work.time_ns[state], -now);
 		add(s->in_state[state], 1);
 	}
+	if (old == GS_TIME_LOCK) {
+		add(s->lock_since, -m->lock_ns);
+		if (now - m->lock_ns >= GS_WORK_IDLE_NS && now > m->lock_ns)
+			add(s->work.idle_ns, now - m->lock_ns);
+	}
+	if (state == GS_TIME_LOCK) {
+		add(s->lock_since, now);
+		m->lock_ns = now;
+	}
 	add(s->ended, 1);
 }
 

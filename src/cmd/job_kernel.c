@@ -140,6 +140,9 @@ static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_
 	c->calls += row->call.calls;
 	c->errors += row->call.errors;
 	c->total_ns += row->call.total_ns;
+	c->timed += row->call.timed;
+	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+		c->hist[i] += row->call.hist[i];
 	if (row->call.max_ns > c->max_ns)
 		c->max_ns = row->call.max_ns;
 	return 0;
@@ -152,27 +155,42 @@ static int longer(const void *a, const void *b)
 	return (x->total_ns < y->total_ns) - (x->total_ns > y->total_ns);
 }
 
-uint32_t job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_usage *u,
-			 struct gs_job_call **ret_calls, size_t *ret_n_calls)
+static int add_tables(struct gs_work_tables *t, const struct gs_work_row *row)
 {
-	uint32_t n = 0;
+	int r = 0;
 
-	*ret_calls = NULL;
-	*ret_n_calls = 0;
+	for (size_t i = 0; r == 0 && i < row->n_disks; i++)
+		r = gs_work_tables_add_disk(t, &row->disks[i]);
+	for (size_t i = 0; r == 0 && i < row->n_mounts; i++)
+		r = gs_work_tables_add_mount(t, &row->mounts[i]);
+	for (size_t i = 0; r == 0 && i < row->n_peers; i++)
+		r = gs_work_tables_add_peer(t, &row->peers[i]);
+	return r;
+}
+
+void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_report *report)
+{
+	struct gs_job_usage *u = &report->usage;
+
 	u->work = (struct gs_work){0};
+	u->io_rows = true;
+	report->n_processes_seen = 0;
 	for (size_t i = 0; k->now && i < k->now->n_rows; i++) {
 		const struct gs_work_row *row = &k->now->rows[i];
 
 		if (!is_of(k, row, job))
 			continue;
-		n++;
+		report->n_processes_seen++;
 		gs_work_add(&u->work, &row->work);
 		for (size_t c = 0; c < row->n_calls; c++)
-			if (add_call(ret_calls, ret_n_calls, &row->calls[c]) < 0)
+			if (add_call(&report->calls, &report->n_calls, &row->calls[c]) < 0)
 				break;
+		if (add_tables(&report->tables, row) < 0)
+			gs_log(1, "no memory for the tables of a job");
 	}
-	if (*ret_n_calls)
-		qsort(*ret_calls, *ret_n_calls, sizeof(**ret_calls), longer);
+	if (report->n_calls)
+		qsort(report->calls, report->n_calls, sizeof(*report->calls), longer);
+	gs_work_tables_sort(&report->tables);
 	if (k->families & GS_WORK_SCHED)
 		u->known |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
 			    1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
@@ -183,7 +201,11 @@ uint32_t job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job
 		u->known |= 1u << GS_JOB_KNOWS_IO;
 	if (k->families & GS_WORK_NET)
 		u->known |= 1u << GS_JOB_KNOWS_NET;
-	return n;
+}
+
+uint64_t job_kernel_open_bytes(const struct job_kernel *k)
+{
+	return k->now ? k->now->open_bytes : 0;
 }
 
 void job_kernel_losses(const struct job_kernel *k, char *out, size_t bytes)

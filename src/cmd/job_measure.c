@@ -21,6 +21,7 @@
 #include "cmd/job_gpu.h"
 #include "cmd/job_kernel.h"
 #include "cmd/job_who.h"
+#include "host/pressure.h"
 #include "host/work.h"
 
 #define SCAN_NS         500000000ull  /* between two searches for new processes */
@@ -31,6 +32,8 @@
 struct member { /* a job that is watched */
 	struct gs_job job;
 	struct gs_host_cgroup first, last;
+	struct gs_host_pressure stall_first, stall_last;
+	uint64_t stall_from_ns, stall_ns; /* between both */
 	bool has_cgroup, seen_alive;
 	uint32_t any_pid; /* whose cgroup is read */
 	int64_t cgroup_peak;
@@ -50,6 +53,7 @@ struct job_measure {
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
 	int64_t start_wall_ns;
 	uint64_t n_jobs_full;
+	struct gs_host_pressure stall_first; /* of the machine */
 	bool first_scan_done;
 };
 
@@ -69,6 +73,7 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 	}
 	x = &m->member[m->n_members++];
 	*x = (struct member){.job = *job, .cgroup_peak = -1, .start_ns = gs_clock_boot_ns()};
+	memset(&x->stall_first, 0xff, sizeof(x->stall_first)); /* -1: unknown */
 	return x;
 }
 
@@ -121,6 +126,21 @@ static bool owns_cgroup(const struct gs_job *job)
 	       job->kind == GS_JOB_CGROUP;
 }
 
+static void read_pressure(struct member *x, const char *path)
+{
+	struct gs_host_pressure now;
+
+	if (!gs_host_pressure_of_cgroup("/sys/fs/cgroup", "/proc", path ? 0 : x->any_pid, path,
+					&now))
+		return;
+	x->stall_last = now;
+	if (!x->stall_from_ns) {
+		x->stall_first = now;
+		x->stall_from_ns = gs_clock_boot_ns();
+	}
+	x->stall_ns = gs_clock_boot_ns() - x->stall_from_ns;
+}
+
 static void read_groups(struct job_measure *m)
 {
 	for (size_t i = 0; i < m->n_members; i++) {
@@ -131,8 +151,10 @@ static void read_groups(struct job_measure *m)
 		job_who_refresh(m->who, &x->job);
 		if (!path && x->job.kind == GS_JOB_SLURM)
 			path = job_who_cgroup_of(m->who, x->any_pid);
-		if (!owns_cgroup(&x->job) ||
-		    !(path ? gs_host_cgroup_read("/sys/fs/cgroup", "/proc", 0, path, &now)
+		if (!owns_cgroup(&x->job))
+			continue;
+		read_pressure(x, path);
+		if (!(path ? gs_host_cgroup_read("/sys/fs/cgroup", "/proc", 0, path, &now)
 			   : gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL,
 						 &now)))
 			continue;
@@ -243,6 +265,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 	open_kernel(m);
 	m->start_ns = m->last_ns = m->scan_ns = gs_clock_boot_ns();
 	m->start_wall_ns = (int64_t)gs_clock_wall_ns();
+	gs_host_pressure_read("/proc/pressure", &m->stall_first);
 	scan(m);
 	read_groups(m);
 	m->group_ns = gs_clock_boot_ns();
@@ -262,6 +285,19 @@ void job_measure_close(struct job_measure **ref)
 	job_kernel_close(&m->kernel);
 	free(m);
 	*ref = NULL;
+}
+
+/* What part of the time between two readings some task was stalled. */
+static void stalled(const struct gs_host_pressure *first, const struct gs_host_pressure *last,
+		    uint64_t elapsed_ns, double ratio[GS_PRESSURE_COUNT])
+{
+	for (unsigned i = 0; i < GS_PRESSURE_COUNT; i++) {
+		int64_t a = first->total_us[i], b = last->total_us[i];
+
+		ratio[i] = elapsed_ns && a >= 0 && b >= a
+				   ? fmin(1, (double)(b - a) * 1000 / (double)elapsed_ns)
+				   : NAN;
+	}
 }
 
 static double cores_of(const struct member *x, const struct gs_host_work_total *t)
@@ -318,7 +354,8 @@ static uint32_t known_of(uint32_t host)
 /* The families that --filter wants. */
 static uint32_t wanted(const struct job_options *o)
 {
-	uint32_t all = 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU;
+	uint32_t all =
+		1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU | 1u << GS_JOB_KNOWS_PRESSURE;
 	bool every = strcmp(o->filter, "all") == 0;
 
 	if ((every || strstr(o->filter, "sched")) && o->conf.probes[1])
@@ -352,11 +389,12 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->work = t.work;
 	u->cores = cores_of(x, &t);
 	if (m->kernel)
-		ret->n_processes_seen =
-			job_kernel_take(m->kernel, (uint32_t)i, u, &ret->calls, &ret->n_calls);
+		job_kernel_take(m->kernel, (uint32_t)i, ret);
 	else
 		u->known = known_of(t.known);
-	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY) & wanted(m->options);
+	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_PRESSURE) &
+		   wanted(m->options);
+	stalled(&x->stall_first, &x->stall_last, x->stall_ns, u->pressure_ratio);
 	u->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
@@ -391,7 +429,8 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 			snprintf(out, bytes, "not asked for (--filter %s)", m->options->filter);
 			continue;
 		}
-		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU) {
+		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
+		    i != GS_JOB_KNOWS_PRESSURE) {
 			snprintf(out, bytes, "counted in the kernel (eBPF)");
 			continue;
 		}
@@ -420,6 +459,10 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 				 "cgroup where the job has its own, else resident "
 				 "memory of its processes");
 			break;
+		case GS_JOB_KNOWS_PRESSURE:
+			snprintf(out, bytes,
+				 "PSI of the job's own cgroup (version 2); unknown without one");
+			break;
 		case GS_JOB_KNOWS_GPU:
 			snprintf(out, bytes, "%s", job_gpu_source(m->gpu));
 			break;
@@ -444,6 +487,15 @@ static void put_machine(struct gs_job_session *s)
 		s->memory_bytes = (int64_t)machine.totalram * machine.mem_unit;
 }
 
+static void put_stalls(const struct job_measure *m, struct gs_job_session *s)
+{
+	struct gs_host_pressure now;
+
+	gs_host_pressure_read("/proc/pressure", &now);
+	stalled(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns, s->pressure_ratio);
+	s->open_bytes = m->kernel ? job_kernel_open_bytes(m->kernel) : 0;
+}
+
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		       struct gs_job_session *s)
 {
@@ -465,6 +517,7 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		return -ENOMEM;
 	snprintf(s->filter, sizeof(s->filter), "%s", m->options->filter);
 	put_machine(s);
+	put_stalls(m, s);
 	put_sources(m, s);
 	for (size_t i = 0; i < m->n_members; i++) {
 		struct gs_host_work_total t;

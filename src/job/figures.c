@@ -46,13 +46,15 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	const __u64 *t = u->work.time_ns;
 	double core_ns = gs_job_core_ns(u), cpu = (double)t[GS_TIME_CPU];
-	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0;
+	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0, lock;
 
 	f->v[GS_FIGURE_CPU] = percent(ratio(cpu, core_ns));
 	if (!knows(u, GS_JOB_KNOWS_RUNQUEUE))
 		queue = 0;
 	else
 		f->v[GS_FIGURE_RUNQUEUE] = cpu + queue > 0 ? percent(queue / (cpu + queue)) : 0;
+	if (knows(u, GS_JOB_KNOWS_RUNQUEUE))
+		f->v[GS_FIGURE_CPU_DEMAND] = percent(ratio(cpu + queue, core_ns));
 	f->v[GS_FIGURE_WAIT] = percent(ratio(core_ns - fmin(core_ns, cpu + queue), core_ns));
 	if (!knows(u, GS_JOB_KNOWS_CAUSES))
 		return;
@@ -61,9 +63,12 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 	for (int i = 0; i < GS_TIME_COUNT; i++)
 		if (i != GS_TIME_PIPE)
 			threads_ns += (double)t[i];
+	/* And so are the threads of a pool that have nothing to do. */
+	threads_ns -= (double)u->work.idle_ns;
+	lock = (double)t[GS_TIME_LOCK] - (double)u->work.idle_ns;
 	f->v[GS_FIGURE_IO] = percent(ratio((double)t[GS_TIME_DISK], threads_ns));
 	f->v[GS_FIGURE_NET] = percent(ratio((double)t[GS_TIME_NETWORK], threads_ns));
-	f->v[GS_FIGURE_LOCK] = percent(ratio((double)t[GS_TIME_LOCK], threads_ns));
+	f->v[GS_FIGURE_LOCK] = percent(ratio(lock, threads_ns));
 	f->v[GS_FIGURE_GPU_SYNC] = percent(ratio((double)t[GS_TIME_GPU], threads_ns));
 	f->v[GS_FIGURE_SLEEP] = percent(ratio((double)t[GS_TIME_SLEEP], threads_ns));
 }
@@ -81,6 +86,15 @@ static void put_memory(const struct gs_job_usage *u, struct gs_figures *f)
 	} else if (u->machine_bytes > 0) {
 		f->v[GS_FIGURE_MEMORY] = 100 * used / (double)u->machine_bytes;
 	}
+}
+
+static void put_pressure(const struct gs_job_usage *u, struct gs_figures *f)
+{
+	if (!knows(u, GS_JOB_KNOWS_PRESSURE))
+		return;
+	f->v[GS_FIGURE_CPU_PRESSURE] = percent(u->pressure_ratio[GS_PRESSURE_CPU_SOME]);
+	f->v[GS_FIGURE_MEMORY_PRESSURE] = percent(u->pressure_ratio[GS_PRESSURE_MEMORY_SOME]);
+	f->v[GS_FIGURE_IO_PRESSURE] = percent(u->pressure_ratio[GS_PRESSURE_IO_SOME]);
 }
 
 static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
@@ -137,6 +151,12 @@ void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
 		f->v[GS_FIGURE_FAULTS_MAJOR] = ratio((double)w->faults_major, seconds);
 	put_io(u, seconds, f);
 	put_memory(u, f);
+	put_pressure(u, f);
+	/* The cgroup tells of those that the probes cannot know of. */
+	if (knows(u, GS_JOB_KNOWS_FAULTS) || w->oom_kills)
+		f->v[GS_FIGURE_OOM_KILLS] = (double)w->oom_kills;
+	if (knows(u, GS_JOB_KNOWS_NET))
+		f->v[GS_FIGURE_RETRANSMITS] = ratio((double)w->net_retransmits, seconds);
 	put_gpus(u, f);
 	f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
 	f->v[GS_FIGURE_IMBALANCE] = isnan(u->imbalance_ratio) ? NAN : 100 * u->imbalance_ratio;

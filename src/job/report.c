@@ -50,6 +50,7 @@ void gs_job_session_fini(struct gs_job_session *s)
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		free(s->jobs[i].pids);
 		free(s->jobs[i].calls);
+		gs_work_tables_fini(&s->jobs[i].tables);
 	}
 	free(s->jobs);
 	s->jobs = NULL;

@@ -66,7 +66,7 @@ void gs_work_io_add(struct gs_work_io_count *a, const struct gs_work_io_count *b
 }
 
 /* The struct is counters of one width from end to end; a field that is not would break this. */
-_Static_assert(sizeof(struct gs_work) == sizeof(__u64) * (GS_TIME_COUNT + 3 + 2 + 3 +
+_Static_assert(sizeof(struct gs_work) == sizeof(__u64) * (GS_TIME_COUNT + 1 + 3 + 2 + 3 +
 							  6 * GS_WORK_IO_KINDS + 5 + 5 + 3),
 	       "struct gs_work holds 64-bit counters only");
 

@@ -17,6 +17,7 @@
 
 #define GS_WORK_LOG2     40 /* buckets: 2^i .. 2^(i+1) ns, the last takes all above */
 #define GS_WORK_IO_KINDS 8
+#define GS_WORK_IDLE_NS  1000000000ull
 
 /* Where the time of its threads went. */
 enum gs_work_time {
@@ -60,6 +61,9 @@ struct gs_work_io_count {
 
 struct gs_work { /* one process or cgroup */
 	__u64 time_ns[GS_TIME_COUNT];
+	/* Of the time waiting for locks, that in waits of GS_WORK_IDLE_NS and more: threads of a
+	 * pool that wait for work, as a rule, not for a lock that another holds. */
+	__u64 idle_ns;
 	__u64 switches_voluntary, switches_forced, migrations;
 	__u64 threads_started, threads_ended; /* started: those alive when following began too */
 	__u64 syscalls, syscall_errors, syscall_ns;

@@ -72,6 +72,7 @@ struct gs_work_slot {
 	__u64 ended;
 	struct gs_work work;
 	__u64 in_state[GS_TIME_COUNT]; /* threads there now */
+	__u64 lock_since;              /* the sum of when those that wait for a lock began to */
 	__u64 begun;
 	struct gs_work_key key;
 	__u64 cgroup;

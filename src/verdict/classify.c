@@ -52,6 +52,8 @@ static const struct row cpu_rows[] = {
 	{"CPU-bound", 2, {AT_LEAST(CPU, CPU_BOUND), BELOW(IO, CPU_PURE)}},
 	{"CPU-IO-mixed", 2, {AT_LEAST(CPU, CPU_BOUND), AT_LEAST(IO, CPU_PURE)}},
 	{"CPU-bound", 1, {AT_LEAST(CPU, CPU_BOUND)}},
+	/* It would have used them, but others did. */
+	{"CPU-bound", 1, {AT_LEAST(CPU_DEMAND, CPU_BOUND)}},
 	{"IO-bound-intensive", 2, {AT_LEAST(IO, IO_BOUND), AT_LEAST(SWITCHES, SWITCHES)}},
 	{"IO-bound", 1, {AT_LEAST(IO, IO_BOUND)}},
 	{"Network-bound", 1, {AT_LEAST(NET, NET_BOUND)}},

@@ -97,12 +97,21 @@ static bool copy_slot(const struct gs_work_slot *s, struct gs_work_slot *ret)
 
 static void times_at(struct gs_work_slot *s, uint64_t now_ns)
 {
+	uint64_t n, waited;
+
 	for (size_t i = 0; i < GS_TIME_COUNT; i++) {
 		int64_t t = (int64_t)(s->work.time_ns[i] + s->in_state[i] * now_ns);
 
 		/* Who came into the state after now has been there for less than nothing. */
 		s->work.time_ns[i] = t > 0 ? (uint64_t)t : 0;
 	}
+	/* Of those that wait now, only the sum is known: short waits do not make a long mean. */
+	n = s->in_state[GS_TIME_LOCK];
+	waited = n * now_ns - s->lock_since;
+	if (n && (int64_t)waited > 0 && waited / n >= GS_WORK_IDLE_NS)
+		s->work.idle_ns += waited;
+	if (s->work.idle_ns > s->work.time_ns[GS_TIME_LOCK])
+		s->work.idle_ns = s->work.time_ns[GS_TIME_LOCK];
 }
 
 static uint64_t alive(const struct gs_work_slot *s)

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "model/work.h"
+#include "model/work_rows.h"
 
 /* "all", "syscall", "sched", "io", "net" or several with commas, ored into *ret_families.
  * -EINVAL with words that name the bad one. */
@@ -51,32 +52,6 @@ int gs_work_probe_follow_cgroup(struct gs_work_probe *probe, uint64_t cgroup, st
 
 /* Families that this kernel lacks a tracepoint for come as a line each, NULL after the last. */
 const char *gs_work_probe_missing(const struct gs_work_probe *probe, size_t i);
-
-struct gs_work_call_row {
-	uint32_t id; /* GS_WORK_CALL() */
-	struct gs_work_syscall call;
-};
-
-struct gs_work_disk_row {
-	uint32_t major, minor;
-	char name[32]; /* "sda"; empty when unknown */
-	struct gs_work_disk disk;
-};
-
-struct gs_work_mount_row {
-	uint32_t major, minor;
-	enum gs_work_io kind;
-	char path[256]; /* where it is mounted; empty when unknown here */
-	char type[32];  /* "ext4" */
-	struct gs_work_io_count io;
-};
-
-struct gs_work_peer_row {
-	uint16_t family; /* AF_INET, AF_INET6 */
-	uint16_t port;   /* of the peer, when we connected to it, else 0 */
-	uint8_t addr[16];
-	struct gs_work_peer peer;
-};
 
 struct gs_work_row {       /* a process or a cgroup */
 	uint64_t id;       /* pid, or the cgroup's id */
