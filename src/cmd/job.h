@@ -22,7 +22,7 @@ struct job_options {
 	uint32_t uid;
 	uint64_t duration_ns; /* 0: until the jobs end or a signal */
 	bool live, verbose, print_config, check_config, format_given, filter_given;
-	const char *output, *config;
+	const char *output, *config, *nvml;
 	enum gs_job_format format;
 	char filter[32];
 	struct gs_job_conf conf;

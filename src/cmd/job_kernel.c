@@ -24,17 +24,36 @@ struct job_kernel {
 	char missing[160];
 };
 
+/* "cuda" is no family of the kernel's. */
+static void without_cuda(const char *filter, char *out, size_t bytes)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	while (*filter) {
+		size_t word = strcspn(filter, ",");
+
+		if (word && (word != 4 || strncmp(filter, "cuda", 4) != 0) && n < bytes)
+			n += (size_t)snprintf(out + n, bytes - n, "%s%.*s", n ? "," : "", (int)word,
+					      filter);
+		filter += word;
+		filter += *filter == ',';
+	}
+}
+
 int job_kernel_open(const char *filter, const bool probes[4], struct job_kernel **ret,
 		    struct gs_err *err)
 {
 	static const uint32_t family[4] = {GS_WORK_SYSCALL, GS_WORK_SCHED, GS_WORK_IO, GS_WORK_NET};
 	GS_FREE struct job_kernel *k = calloc(1, sizeof(*k));
 	struct gs_work_options options = {.size = sizeof(options)};
+	char families[64];
 	int r;
 
 	if (!k)
 		return -ENOMEM;
-	r = gs_work_families_parse(filter, &k->families, err);
+	without_cuda(filter, families, sizeof(families));
+	r = families[0] ? gs_work_families_parse(families, &k->families, err) : 0;
 	if (r < 0)
 		return r;
 	for (int i = 0; i < 4; i++)

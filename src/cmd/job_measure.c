@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/job.h"
+#include "cmd/job_cuda.h"
 #include "cmd/job_gpu.h"
 #include "cmd/job_kernel.h"
 #include "cmd/job_who.h"
@@ -46,6 +47,7 @@ struct job_measure {
 	struct gs_host_work *work;
 	struct job_who *who;
 	struct job_gpu *gpu;
+	struct job_cuda *cuda;     /* NULL: not wanted */
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
 	struct member member[GS_HOST_WORK_GROUPS];
@@ -90,6 +92,8 @@ static bool consider(struct job_measure *m, uint32_t pid)
 		return false;
 	if (m->kernel)
 		job_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
+	if (m->cuda)
+		job_cuda_follow(m->cuda, pid, (uint32_t)(x - m->member));
 	x->job = job;
 	x->any_pid = pid;
 	return true;
@@ -185,6 +189,8 @@ void job_measure_look(struct job_measure *m)
 		scan(m);
 	}
 	m->look_cost_ns = gs_host_work_look(m->work);
+	if (m->cuda)
+		job_cuda_look(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {
 		m->group_ns = now_ns;
 		read_groups(m);
@@ -227,6 +233,28 @@ size_t job_measure_jobs(const struct job_measure *m)
 	return m->n_members;
 }
 
+/* The families that --filter wants. */
+static uint32_t wanted(const struct job_options *o)
+{
+	uint32_t all =
+		1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU | 1u << GS_JOB_KNOWS_PRESSURE;
+	bool every = strcmp(o->filter, "all") == 0;
+
+	if ((every || strstr(o->filter, "sched")) && o->conf.probes[1])
+		all |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
+		       1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
+		       1u << GS_JOB_KNOWS_FAULTS;
+	if ((every || strstr(o->filter, "syscall")) && o->conf.probes[0])
+		all |= 1u << GS_JOB_KNOWS_SYSCALLS;
+	if ((every || strstr(o->filter, "io")) && o->conf.probes[2])
+		all |= 1u << GS_JOB_KNOWS_IO;
+	if ((every || strstr(o->filter, "net")) && o->conf.probes[3])
+		all |= 1u << GS_JOB_KNOWS_NET;
+	if ((every || strstr(o->filter, "cuda")) && o->conf.probe_cuda)
+		all |= 1u << GS_JOB_KNOWS_CUDA;
+	return all;
+}
+
 /* Probes where they are permitted; what procfs tells otherwise. */
 static void open_kernel(struct job_measure *m)
 {
@@ -257,12 +285,17 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 	if (r == 0)
 		r = job_who_open(options, &m->who, err);
 	if (r == 0)
-		r = job_gpu_open(&m->gpu, err);
+		r = job_gpu_open(options->nvml, &m->gpu, err);
 	if (r < 0) {
 		job_measure_close(&m);
 		return r;
 	}
 	open_kernel(m);
+	if (options->conf.ebpf && wanted(options) >> GS_JOB_KNOWS_CUDA & 1 &&
+	    job_cuda_open(&m->cuda) < 0) {
+		job_measure_close(&m);
+		return -ENOMEM;
+	}
 	m->start_ns = m->last_ns = m->scan_ns = gs_clock_boot_ns();
 	m->start_wall_ns = (int64_t)gs_clock_wall_ns();
 	gs_host_pressure_read("/proc/pressure", &m->stall_first);
@@ -283,6 +316,7 @@ void job_measure_close(struct job_measure **ref)
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
 	job_kernel_close(&m->kernel);
+	job_cuda_close(&m->cuda);
 	free(m);
 	*ref = NULL;
 }
@@ -351,26 +385,6 @@ static uint32_t known_of(uint32_t host)
 	return known;
 }
 
-/* The families that --filter wants. */
-static uint32_t wanted(const struct job_options *o)
-{
-	uint32_t all =
-		1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU | 1u << GS_JOB_KNOWS_PRESSURE;
-	bool every = strcmp(o->filter, "all") == 0;
-
-	if ((every || strstr(o->filter, "sched")) && o->conf.probes[1])
-		all |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
-		       1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
-		       1u << GS_JOB_KNOWS_FAULTS;
-	if ((every || strstr(o->filter, "syscall")) && o->conf.probes[0])
-		all |= 1u << GS_JOB_KNOWS_SYSCALLS;
-	if ((every || strstr(o->filter, "io")) && o->conf.probes[2])
-		all |= 1u << GS_JOB_KNOWS_IO;
-	if ((every || strstr(o->filter, "net")) && o->conf.probes[3])
-		all |= 1u << GS_JOB_KNOWS_NET;
-	return all;
-}
-
 static void report_one(struct job_measure *m, size_t i, const struct gs_rules *rules,
 		       struct gs_job_report *ret)
 {
@@ -399,7 +413,9 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
 	job_gpu_usage(m->gpu, &x->gpu, u);
-	u->nccl_ratio = u->imbalance_ratio = NAN;
+	u->launches = u->nccl_ratio = u->imbalance_ratio = NAN;
+	if (m->cuda)
+		job_cuda_usage(m->cuda, (uint32_t)i, u);
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
 			   : NAN;
@@ -427,6 +443,12 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 
 		if (!(want >> i & 1)) {
 			snprintf(out, bytes, "not asked for (--filter %s)", m->options->filter);
+			continue;
+		}
+		if (i == GS_JOB_KNOWS_CUDA) {
+			snprintf(out, bytes, "%s",
+				 m->cuda ? job_cuda_source(m->cuda)
+					 : "no probes on CUDA and NCCL: ebpf.enabled is false");
 			continue;
 		}
 		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
@@ -529,6 +551,8 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 	}
 	if (m->kernel)
 		job_kernel_losses(m->kernel, s->loss, sizeof(s->loss));
+	if (m->cuda && !s->loss[0])
+		job_cuda_losses(m->cuda, s->loss, sizeof(s->loss));
 	if (m->kernel && !s->loss[0] && job_kernel_missing(m->kernel)[0])
 		snprintf(s->loss, sizeof(s->loss), "this kernel does not tell: %s",
 			 job_kernel_missing(m->kernel));

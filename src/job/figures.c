@@ -108,7 +108,6 @@ static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
 	f->v[GS_FIGURE_SM] = percent(u->sm_ratio);
 	f->v[GS_FIGURE_TENSOR] = percent(u->tensor_ratio);
 	f->v[GS_FIGURE_DRAM] = percent(u->dram_ratio);
-	f->v[GS_FIGURE_LAUNCHES] = ratio(u->launches, (double)u->elapsed_ns / 1e9);
 }
 
 static void put_io(const struct gs_job_usage *u, double seconds, struct gs_figures *f)
@@ -158,7 +157,10 @@ void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
 	if (knows(u, GS_JOB_KNOWS_NET))
 		f->v[GS_FIGURE_RETRANSMITS] = ratio((double)w->net_retransmits, seconds);
 	put_gpus(u, f);
-	f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
+	if (knows(u, GS_JOB_KNOWS_CUDA)) {
+		f->v[GS_FIGURE_LAUNCHES] = ratio(u->launches, seconds);
+		f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
+	}
 	f->v[GS_FIGURE_IMBALANCE] = isnan(u->imbalance_ratio) ? NAN : 100 * u->imbalance_ratio;
 	f->v[GS_FIGURE_RUN_TIME] = u->run_s;
 	if (u->limit_s > 0)

@@ -22,7 +22,8 @@
 	X(FAULTS, "faults")                                                                        \
 	X(MEMORY, "memory")                                                                        \
 	X(PRESSURE, "pressure") /* stalls for want of processors, memory, I/O */                   \
-	X(GPU, "gpu")
+	X(GPU, "gpu")                                                                              \
+	X(CUDA, "cuda") /* launches, time in NCCL */
 
 enum gs_job_family {
 #define GS_JOB_FAMILY_ID(id, key) GS_JOB_KNOWS_##id,

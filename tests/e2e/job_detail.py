@@ -312,5 +312,59 @@ def idle_pool(t):
         t.true('sums to wall time', abs(total - wall) < 0.03 * wall + 0.05, (total, wall))
 
 
+def cuda_job(t, *calls, config='{}\n', nvml='', options=()):
+    """A program of the stand-ins on a GPU of the stand-in of the driver's library."""
+    with open(t.path('c.yaml'), 'w', encoding='ascii') as f:
+        f.write(config)
+    env = {**os.environ, 'LD_LIBRARY_PATH': harness.fake, 'FAKE_CUDA_PACE': '1'}
+    words = [os.path.join(harness.fake, 'fake_app'), *calls]
+    proc = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.path.dirname(t.path('c.yaml')))
+    try:
+        maps = f'/proc/{proc.pid}/maps'
+        harness.wait_until(lambda: 'libcudart' in harness.read_text(maps), 20, 'the libraries of CUDA')
+        words = [harness.gpuscope, 'job', '-p', str(proc.pid), '-d', '3', '--format', 'json', '-c', t.path('c.yaml'),
+                 '--nvml', os.path.join(harness.fake, 'libnvidia-ml.so.1'), *options]  # fmt: skip
+        env = {**os.environ, 'FAKE_NVML': f'gpus=2,board=h100,pids={proc.pid}{nvml}'}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=100, env=env)
+        t.equal(f'exit status ({done.stderr[-300:]})', done.returncode, 0)
+        return json.loads(done.stdout)
+    finally:
+        proc.kill()
+        proc.wait()
+
+
+# What its GPU does follows from formulas: thresholds out of their way leave the host's figures to decide.
+ASIDE = 'classification:\n  gpu_tensor_threshold: 99\n  gpu_dram_threshold: 99\n  gpu_launch_threshold: 100\n'
+
+
+@case('a program that is in NCCL most of the time: communication-bound', timeout=120)
+def communication(t):
+    whole = cuda_job(t, 'ncclAllReduce=100000000')
+    found = whole['jobs'][0]
+    t.equal('class', found['classification']['type'], 'GPU-communication-bound')
+    t.true('collectives', found['figures']['collective_percent'] > 30, found['figures'])
+    t.equal('no launches', found['figures']['launches_per_second'], 0)
+    t.match('told', 'probes on launches and on NCCL: [0-9]+ in [0-9]+ libraries', whole['monitoring_session']['sources']['cuda'])
+
+
+@case('a program that launches small kernels all the time: launch-bound; idle; probes off', timeout=200)
+def launches(t):
+    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE)
+    found = whole['jobs'][0]
+    t.equal('class', found['classification']['type'], 'GPU-launch-bound')
+    t.true('launches', found['figures']['launches_per_second'] > 1000, found['figures'])
+    t.equal('no collectives', found['figures']['collective_percent'], 0)
+    t.equal('nothing lost', whole['monitoring_session']['lost'], None)
+    found = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, nvml=',idle')['jobs'][0]
+    t.equal('a GPU that does nothing', found['classification']['type'], 'GPU-idle')
+    for options, config in ((('-f', 'sched'), ASIDE), ((), ASIDE + 'ebpf:\n  probes:\n    cuda: false\n')):
+        whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=config, options=options)
+        t.equal(f'{options}', whole['jobs'][0]['figures']['launches_per_second'], None)
+        t.match('and why', 'not asked for', whole['monitoring_session']['sources']['cuda'])
+    # Alone it is measured, without the kernel's own.
+    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('-f', 'cuda'))
+    t.true('alone', whole['jobs'][0]['figures']['launches_per_second'] > 1000, whole['jobs'][0]['figures'])
+
+
 if __name__ == '__main__':
     main()
