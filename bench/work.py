@@ -146,16 +146,19 @@ def main():
         ways['strace -c'] = with_strace
     if not os.path.exists(floor):
         sys.exit(f'bench/work.py: no {floor}: ninja -C {o.build}')
-    calls, turns = {n: [] for n in ways}, {n: [] for n in switches}
+    calls, mixed, turns = {n: [] for n in ways}, {n: [] for n in ways}, {n: [] for n in switches}
     for _ in range(o.rounds):
         for name, start in ways.items():
-            words = [load, 'calls', str(o.calls)]
-            calls[name].append(measure(start, words, lambda out, took: took * 1e9 / (1.75 * o.calls)))
+            words = [load, 'ppid', str(o.calls)]
+            calls[name].append(measure(start, words, lambda out, took: took * 1e9 / o.calls))
+            words = [load, 'calls', str(o.calls // 2)]
+            mixed[name].append(measure(start, words, lambda out, took: took * 1e9 / (1.75 * (o.calls // 2))))
         for name, start in switches.items():
             # Each turn of the two is four calls and two switches at least.
             words = ['taskset', '-c', '0', load, 'pingpong', '50000']
             turns[name].append(measure(start, words, lambda out, took: took * 1e9 / 100000))
-    table('four getppid, two open that fail, one read of 100 bytes: each call', 'nothing', calls)
+    table('getppid, the least that a call can be', 'nothing', calls)
+    table('four getppid, two open that fail, one read of 100 bytes: each call', 'nothing', mixed)
     table('half a turn of a pipe ping-pong on one processor: one switch, two calls', 'nothing', turns)
 
 
