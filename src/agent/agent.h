@@ -38,6 +38,8 @@ struct agent_conf {
 	struct {
 		uint64_t interval_ns;
 		bool events;
+		double budget_ratio; /* of one processor, at one reading a second; 0 no limit */
+		char leave_out[512]; /* names of enum gs_gpu_part */
 	} sampling;
 	struct agent_group_conf group[AGENT_GROUPS];
 	struct {
@@ -58,11 +60,22 @@ struct agent_conf {
 		int64_t max_processes;
 		char hostname[256];
 	} metrics;
+	struct {
+		char path[108]; /* "" none */
+		char group[64];
+	} control;
 };
 
 extern const struct gs_conf_schema agent_conf_schema;
 extern const char *const agent_group_name[AGENT_GROUPS]; /* "basic", ... */
 extern const unsigned agent_group_bit[AGENT_GROUPS];     /* enum gs_gpu_group */
+
+/* What is not to be read, as bits of enum gs_gpu_part: what the file leaves out, and what nobody
+ * is served. */
+uint64_t agent_conf_leave_out(const struct agent_conf *conf);
+
+/* Of one processor, at the configured interval: who reads more often wants to. */
+double agent_conf_budget(const struct agent_conf *conf);
 
 /* After reading: what stands for another key is replaced by that. */
 void agent_conf_resolve(struct agent_conf *conf);
@@ -121,14 +134,17 @@ struct agent_state {
 	bool last_reload_ok;
 	int64_t started_wall_ns;
 	struct gs_http *http; /* lent */
+	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
+	size_t n_call_costs, n_part_costs;
 };
 
 int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
 void agent_state_fini(struct agent_state *state);
 
 /* Put a fresh reading of these groups in place of the last; takes it over. The caller holds no
- * lock. */
-void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapshot, unsigned groups);
+ * lock. gpu: where what it cost is told, NULL: nowhere. */
+void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapshot, unsigned groups,
+		     struct gs_gpu *gpu);
 
 /* Values of groups that were not read come from the snapshot before. 0 or -ENOMEM. */
 int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *before,
@@ -138,6 +154,22 @@ int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *bef
 
 extern const struct gs_http_route agent_routes[];
 extern const size_t agent_n_routes;
+
+/* --- agent_control.c: the socket by which the agent is told what to do --- */
+
+#define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
+
+/* The descriptor that listens, -ENODATA: none is configured, or another error with err. */
+int agent_control_open(const struct agent_conf *conf, struct gs_err *err);
+void agent_control_close(const struct agent_conf *conf, int *fd);
+
+/* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
+void agent_control_serve(int listen_fd, void *ctx,
+			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
+
+/* The client's side. */
+int agent_control_ask(const char *path, const char *command, struct gs_buf *ret_answer,
+		      struct gs_err *err);
 
 /* --- notify.c: systemd --- */
 

@@ -1,5 +1,6 @@
 /* The agent's configuration: tables, of which src/base/conf makes the parser and the default file.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/agent.h"
@@ -17,6 +18,25 @@ const unsigned agent_group_bit[AGENT_GROUPS] = {GS_GPU_READ_BASIC, GS_GPU_READ_P
 
 static const char *const names_choices[] = {"native", "dcgm", "dcgm-new", NULL};
 
+/* The part whose name stands at *at, which moves behind it; -1: there is none of that name. */
+static int next_part(const char **at)
+{
+	size_t n = strcspn(*at, ",");
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : sizeof(name) - 1), *at);
+	*at += n + ((*at)[n] == ',');
+	return gs_gpu_part_by_name(name + strspn(name, " "));
+}
+
+static bool valid_parts(const char *text)
+{
+	while (*text)
+		if (next_part(&text) < 0)
+			return false;
+	return true;
+}
+
 #define AT(section, field) offsetof(__typeof__(((struct agent_conf *)0)->section), field)
 
 static const struct gs_conf_key sampling_keys[] = {
@@ -32,6 +52,29 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .offset = AT(sampling, events),
 	 .preset = "true",
 	 .comment = "Watch for XID errors, in the driver and in the kernel's log."},
+	{.name = "budget",
+	 .kind = GS_CONF_RATIO,
+	 .offset = AT(sampling, budget_ratio),
+	 .preset = "0.4%",
+	 .comment =
+		 "How much of one processor's time NVIDIA's library may take, for all GPUs, at "
+		 "one\n"
+		 "reading a second (ten a second may take ten times that). Each of its calls is\n"
+		 "timed; what costs more is then read less often, up to 10 s apart for power and\n"
+		 "temperature, 60 s for others, 10 min for health. Memory, GPM and with it\n"
+		 "utilisation are read every time. When a value was read is served as\n"
+		 "gpuscope_gpu_values_timestamp_seconds. 0: everything is read every time."},
+	{.name = "leave_out",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(sampling, leave_out),
+	 .preset = "",
+	 .comment =
+		 "Values that are never read, by the names of "
+		 "gpuscope_gpu_values_timestamp_seconds,\n"
+		 "with commas: fan,engines,bar1. Links one by one are read only for metrics.links.",
+	 .bytes = sizeof(((struct agent_conf *)0)->sampling.leave_out),
+	 .valid = valid_parts,
+	 .expects = "names of values with commas, as \"fan,engines,bar1\""},
 };
 
 #define GROUP_KEYS(variable, preset_interval)                                                      \
@@ -192,6 +235,23 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .bytes = 256},
 };
 
+static const struct gs_conf_key control_keys[] = {
+	{.name = "path",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(control, path),
+	 .preset = AGENT_CONTROL_PATH,
+	 .comment = "A socket for `gpuscope agent ctl`: release-gpus, resume-gpus, status, reload. "
+		    "Its\n"
+		    "owner and root may connect. Empty: none. Not changed by a reload.",
+	 .bytes = sizeof(((struct agent_conf *)0)->control.path)},
+	{.name = "group",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(control, group),
+	 .preset = "",
+	 .comment = "Members of this group may connect as well.",
+	 .bytes = sizeof(((struct agent_conf *)0)->control.group)},
+};
+
 #define SECTION(name_, comment_, field, table)                                                     \
 	{                                                                                          \
 		.name = name_, .comment = comment_, .offset = offsetof(struct agent_conf, field),  \
@@ -212,6 +272,7 @@ static const struct gs_conf_section sections[] = {
 	SECTION("gpu", "", gpu, gpu_keys),
 	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
+	SECTION("control", "How the agent is told what to do.", control, control_keys),
 };
 
 static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
@@ -268,4 +329,26 @@ void agent_conf_resolve(struct agent_conf *c)
 		if (g->max_interval_ns < g->interval_ns)
 			g->max_interval_ns = g->interval_ns;
 	}
+}
+
+uint64_t agent_conf_leave_out(const struct agent_conf *c)
+{
+	const char *at = c->sampling.leave_out;
+	uint64_t bits = 0;
+
+	while (*at) {
+		int part = next_part(&at);
+
+		bits |= part >= 0 ? 1ull << part : 0;
+	}
+	if (!c->metrics.links)
+		bits |= 1ull << GS_GPU_PART_LINK_EACH;
+	return bits;
+}
+
+double agent_conf_budget(const struct agent_conf *c)
+{
+	double a_second = 1e9 / (double)c->sampling.interval_ns;
+
+	return c->sampling.budget_ratio * (a_second > 1 ? a_second : 1);
 }

@@ -30,11 +30,17 @@ int gs_cmd_report(int argc, char **argv);
 int gs_cmd_top(int argc, char **argv);
 int gs_cmd_agent(int argc, char **argv);
 int gs_cmd_job(int argc, char **argv);
+int gs_cmd_connect(int argc, char **argv);
 int gs_cmd_gpu(int argc, char **argv);
+int gs_cmd_head(int argc, char **argv);
 int gs_cmd_probes(int argc, char **argv);
 
 /* Compare reports of jobs; NULL: stdout, by the suffix of output. An exit status. */
 int gs_cmd_compare(char **paths, size_t n, const char *output, const char *format);
+
+/* Recorded samples (.gst, or JSON of gswarm-profiler) as a figure; panels: enum gs_plot_panel, 0 all. An
+ * exit status. */
+int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);
 
 /* "gpuscope: ..." on stderr, one line. */
 void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);

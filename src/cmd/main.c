@@ -18,6 +18,9 @@ static const struct gs_command commands[] = {
 	{"top", "GPUs, their processes and the machine on a full screen, live or recorded",
 	 gs_cmd_top},
 	{"agent", "the daemon of a node: samples of its GPUs, served to Prometheus", gs_cmd_agent},
+	{"head", "the centre of a cluster: keeps what its nodes deliver", gs_cmd_head},
+	{"connect", "measures this node and delivers it to a head, whatever happens in between",
+	 gs_cmd_connect},
 	{"probes", "which functions and static probes of a file can be traced; writes a probe file",
 	 gs_cmd_probes},
 };

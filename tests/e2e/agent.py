@@ -12,6 +12,7 @@ import time
 
 import harness
 from agent_help import Agent, Prometheus, config_text, free_port, gpu_labels, library, parse
+from certs import certificates
 from harness import Skip, case, main, read_text, wait_until
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -280,23 +281,6 @@ def processes(t):
     a = Agent(t, config_text(more='metrics:\n  processes: false\n'), what=what)
     t.equal('none', [k for k in a.metrics() if k.startswith('gpuscope_gpu_process_')], [])
     a.stop()
-
-
-def certificates(t):
-    """A CA, a server's certificate, a client's, and a key of nobody."""
-    need('openssl')
-
-    def openssl(*args):
-        subprocess.run(['openssl', *args], check=True, capture_output=True, cwd=t.tmp)
-
-    openssl('req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', 'ca.key', '-out', 'ca.pem', '-days', '2',
-            '-subj', '/CN=test CA')  # fmt: skip
-    with open(t.path('san'), 'w') as f:
-        f.write('subjectAltName=IP:127.0.0.1,DNS:localhost\n')
-    for name in ('server', 'client'):
-        openssl('req', '-newkey', 'rsa:2048', '-nodes', '-keyout', f'{name}.key', '-out', f'{name}.csr', '-subj', f'/CN={name}')
-        openssl('x509', '-req', '-in', f'{name}.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2',
-                '-out', f'{name}.pem', '-extfile', 'san')  # fmt: skip
 
 
 def secret(t, name, text, mode=0o600):

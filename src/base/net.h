@@ -1,0 +1,24 @@
+/* Addresses as people write them, and sockets that listen on them. */
+#ifndef GS_BASE_NET_H
+#define GS_BASE_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "base/err.h"
+
+#define GS_NET_TEXT_MAX 80 /* bytes of gs_net_text(), zero included */
+
+/* "host:port" or "[v6]:port" into its parts; false: it is no such text. */
+bool gs_net_split(const char *text, char *host, size_t host_bytes, char *port, size_t port_bytes);
+
+/* "127.0.0.1:14780", "[::1]:14780"; "?" for another family. */
+void gs_net_text(const struct sockaddr_storage *address, char *out, size_t bytes);
+
+/* A non-blocking listening socket on "HOST:PORT", "[IPv6]:PORT" or "*:PORT". ret_address: with the
+ * port it got. option is what a user changes to have another port ("http.listen"). */
+int gs_net_listen(const char *text, const char *option, char *ret_address, size_t bytes,
+		  struct gs_err *err);
+
+#endif

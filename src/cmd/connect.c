@@ -1,0 +1,508 @@
+/*
+ * gpuscope connect: measures this node and delivers what it measured to a head, for as long as it
+ * runs. The main thread reads; the link (src/link) has a thread of its own for everything that may
+ * have to wait for the network.
+ */
+#include <argp.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "cmd/cmd.h"
+#include "cmd/moment.h"
+#include "gpu/gpu.h"
+#include "link/link.h"
+#include "model/gpu_record.h"
+
+#define HEADS_MAX         8
+#define INTERVAL_NS       1000000000ull /* when the head leaves it to us */
+#define INTERVAL_LEAST_NS 50000000ull
+#define DRAIN_NS          10000000000ull
+#define RECORD_MAX        (8u << 20) /* of one moment */
+
+enum {
+	OPT_RESILIENT = 256,
+	OPT_SPOOL,
+	OPT_SPOOL_MAX,
+	OPT_INTERVAL,
+	OPT_BANDWIDTH,
+	OPT_NVLINK,
+	OPT_PROCESSES,
+	OPT_TLS,
+	OPT_CA,
+	OPT_CERT,
+	OPT_KEY,
+	OPT_SERVER_NAME,
+	OPT_TOKEN_FILE,
+	OPT_INSTANCE,
+	OPT_MACHINE_ID,
+	OPT_NVML,
+};
+
+struct connect_options {
+	const char *heads[HEADS_MAX];
+	size_t n_heads;
+	struct gs_link_options link;
+	bool resilient, bandwidth, nvlink, all_processes, quiet;
+	const char *token_file, *nvml;
+	uint64_t interval_ns; /* 0: as the head says */
+};
+
+struct connect {
+	const struct connect_options *o;
+	struct gs_link *link;
+	struct moment_reader *reader;
+	struct gs_buf records;
+	int signal_fd, wish_fd;
+	pthread_mutex_t lock;
+	struct gs_link_wish wish; /* under the lock */
+	uint64_t n_read, n_missed, n_not_kept;
+};
+
+/* --- the link's callbacks, on its thread --- */
+
+static void on_wish(void *ctx, const struct gs_link_wish *wish)
+{
+	struct connect *c = ctx;
+	const uint64_t one = 1;
+
+	pthread_mutex_lock(&c->lock);
+	c->wish = *wish;
+	pthread_mutex_unlock(&c->lock);
+	if (write(c->wish_fd, &one, sizeof(one)) < 0)
+		return; /* it is readable already */
+}
+
+static void on_say(void *ctx, const char *text)
+{
+	const struct connect *c = ctx;
+
+	if (!c->o->quiet)
+		gs_say("%s", text);
+}
+
+/* --- reading --- */
+
+static unsigned groups_of(const struct connect *c, const struct gs_link_wish *w)
+{
+	unsigned groups =
+		GS_GPU_READ_BASIC | GS_GPU_READ_HEALTH | GS_GPU_READ_EVENTS | GS_GPU_READ_PROCESSES;
+
+	/* Memory activity and PCIe come with the profiling counters where there are such. */
+	if (w->bandwidth || c->o->bandwidth)
+		groups |= GS_GPU_READ_GPM;
+	if (w->nvlink || c->o->nvlink)
+		groups |= GS_GPU_READ_LINKS | GS_GPU_READ_GPM;
+	return groups;
+}
+
+static int deliver(struct connect *c, const struct gs_node_snapshot *node, uint64_t missed)
+{
+	struct gs_link_span span = {.first_wall_ns = node->wall_ns,
+				    .last_wall_ns = node->wall_ns,
+				    .n_samples = 1,
+				    .missed_samples = missed};
+	struct gs_batch batch;
+	int r;
+
+	gs_buf_reset(&c->records);
+	r = gs_node_encode(&c->records, node);
+	if (r < 0)
+		return r;
+	batch = (struct gs_batch){c->records.data, c->records.bytes};
+	return gs_link_push(c->link, &batch, &span);
+}
+
+static int read_one(struct connect *c, const struct gs_link_wish *wish, uint64_t missed)
+{
+	struct gs_node_snapshot *node = NULL;
+	int r = moment_read(c->reader, groups_of(c, wish), c->o->all_processes, &node);
+
+	if (r < 0)
+		return r;
+	c->n_read++;
+	r = deliver(c, node, missed);
+	gs_node_snapshot_free(&node);
+	if (r == -ENOMEM)
+		return r;
+	if (r < 0 && c->n_not_kept++ == 0)
+		gs_say("a sample could not be kept: %s; such are counted", strerror(-r));
+	return 0;
+}
+
+static uint64_t interval_of(const struct connect *c, const struct gs_link_wish *w)
+{
+	uint64_t ns = c->o->interval_ns ? c->o->interval_ns
+		      : w->interval_ns  ? w->interval_ns
+					: INTERVAL_NS;
+
+	return ns < INTERVAL_LEAST_NS ? INTERVAL_LEAST_NS : ns;
+}
+
+/* True: a signal says that it is enough. */
+static bool wait_until(struct connect *c, uint64_t due_ns)
+{
+	struct pollfd fds[2] = {{c->signal_fd, POLLIN, 0}, {c->wish_fd, POLLIN, 0}};
+	uint64_t now = gs_clock_mono_ns(), drop;
+
+	if (due_ns > now) {
+		struct timespec left = {(time_t)((due_ns - now) / 1000000000ull),
+					(long)((due_ns - now) % 1000000000ull)};
+
+		(void)ppoll(fds, 2, &left, NULL);
+	} else {
+		(void)poll(fds, 2, 0);
+	}
+	if (fds[1].revents && read(c->wish_fd, &drop, sizeof(drop)) < 0)
+		drop = 0;
+	if (fds[0].revents) {
+		struct signalfd_siginfo info;
+
+		if (read(c->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+			return false;
+		if (info.ssi_signo == SIGUSR1)
+			moment_release(c->reader);
+		else if (info.ssi_signo == SIGUSR2)
+			moment_resume(c->reader);
+		else
+			return true;
+	}
+	return false;
+}
+
+/* Refused by the first head ever asked: nobody wants to find that out next morning. */
+static bool refused_at_once(struct connect *c)
+{
+	struct gs_link_stats st;
+
+	gs_link_stats(c->link, &st);
+	return st.state == GS_LINK_REFUSED && st.connects == 0;
+}
+
+static int loop(struct connect *c)
+{
+	uint64_t due = gs_clock_mono_ns(), missed = 0, last = 0;
+	struct gs_link_wish wish;
+	bool end = false;
+	int r = 0;
+
+	while (r == 0 && !end && !refused_at_once(c)) {
+		uint64_t interval, now;
+
+		pthread_mutex_lock(&c->lock);
+		wish = c->wish;
+		pthread_mutex_unlock(&c->lock);
+		interval = interval_of(c, &wish);
+		/* A shorter interval counts from the last reading on. */
+		if (last && due > last + interval)
+			due = last + interval;
+		now = gs_clock_mono_ns();
+		if (now < due) {
+			end = wait_until(c, due);
+			continue;
+		}
+		last = due;
+		r = read_one(c, &wish, missed);
+		now = gs_clock_mono_ns();
+		due += interval;
+		missed = due < now ? (now - due) / interval + 1 : 0;
+		due += missed * interval;
+		c->n_missed += missed;
+		end = wait_until(c, 0);
+	}
+	return r;
+}
+
+/* --- life --- */
+
+static int block_signals(struct connect *c, struct gs_err *err)
+{
+	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < GS_ARRAY_LEN(numbers); i++)
+		sigaddset(&set, numbers[i]);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	c->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
+	c->wish_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (c->signal_fd < 0 || c->wish_fd < 0)
+		return gs_err_set(err, -errno, "cannot wait for signals: %s", strerror(errno));
+	return 0;
+}
+
+/* The first line that is no comment. */
+static int read_token(const char *path, char *out, size_t bytes, struct gs_err *err)
+{
+	GS_FCLOSE FILE *f = fopen(path, "re");
+	char line[512];
+
+	if (!f)
+		return gs_err_set(err, -errno, "cannot read the token file %s: %s", path,
+				  strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\r\n")] = 0;
+		if (!line[0] || line[0] == '#')
+			continue;
+		snprintf(out, bytes, "%s", line);
+		explicit_bzero(line, sizeof(line));
+		return 0;
+	}
+	return gs_err_set(err, -EINVAL, "the token file %s holds no token", path);
+}
+
+/* Where batches wait: the state folder of the system, or of the user. */
+static int default_spool(char *out, size_t bytes, const char *instance, struct gs_err *err)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	char base[512];
+
+	if (geteuid() == 0)
+		snprintf(base, sizeof(base), "/var/lib/gpuscope");
+	else if (state && state[0] == '/')
+		snprintf(base, sizeof(base), "%s/gpuscope", state);
+	else if (home && home[0] == '/')
+		snprintf(base, sizeof(base), "%s/.local/state/gpuscope", home);
+	else
+		return gs_err_set(err, -ENOENT, "no home folder for the spool: give --spool DIR");
+	for (char *p = base + 1; *p; p++)
+		if (*p == '/') {
+			*p = 0;
+			(void)mkdir(base, 0755);
+			*p = '/';
+		}
+	if (mkdir(base, 0755) < 0 && errno != EEXIST)
+		return gs_err_set(err, -errno, "cannot make %s for the spool: %s; give --spool DIR",
+				  base, strerror(errno));
+	snprintf(out, bytes, "%s/spool%s%s", base, instance[0] ? "-" : "", instance);
+	return 0;
+}
+
+static void tell_end(const struct connect *c, const struct gs_link_stats *st, uint64_t left)
+{
+	gs_say("%llu samples read, %llu missed; %llu batches delivered, %llu samples wait%s, %llu "
+	       "lost",
+	       (unsigned long long)c->n_read, (unsigned long long)c->n_missed,
+	       (unsigned long long)st->acked_batches, (unsigned long long)left,
+	       left ? (c->o->resilient ? " in the spool for the next start"
+				       : " and are given up (--resilient keeps them)")
+		    : "",
+	       (unsigned long long)st->lost_samples);
+}
+
+static int run(struct connect_options *o)
+{
+	struct connect c = {.o = o,
+			    .records = GS_BUF_INIT(RECORD_MAX),
+			    .signal_fd = -1,
+			    .wish_fd = -1,
+			    .lock = PTHREAD_MUTEX_INITIALIZER};
+	char token[512] = "", spool[640];
+	struct gs_link_stats st = {.state = 0};
+	struct gs_err err = {{0}};
+	bool refused;
+	int r = block_signals(&c, &err);
+
+	if (r == 0 && o->token_file)
+		r = read_token(o->token_file, token, sizeof(token), &err);
+	if (r == 0 && o->resilient && !o->link.spool_dir) {
+		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
+				  &err);
+		o->link.spool_dir = spool;
+	}
+	if (r == 0)
+		r = moment_reader_new(o->nvml, &c.reader, &err);
+	if (r == 0) {
+		o->link.token = token[0] ? token : NULL;
+		o->link.wish = on_wish;
+		o->link.say = on_say;
+		o->link.ctx = &c;
+		r = gs_link_start(&o->link, &c.link, &err);
+	}
+	explicit_bzero(token, sizeof(token));
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		moment_reader_free(&c.reader);
+		return gs_exit_status_of(r);
+	}
+	r = loop(&c);
+	gs_link_stats(c.link, &st);
+	refused = st.state == GS_LINK_REFUSED && st.connects == 0;
+	if (r < 0)
+		gs_say("cannot read this node: %s", strerror(-r));
+	gs_link_stats(c.link, &st);
+	tell_end(&c, &st, gs_link_stop(&c.link, refused ? 0 : DRAIN_NS, false));
+	moment_reader_free(&c.reader);
+	gs_buf_fini(&c.records);
+	gs_close_p(&c.signal_fd);
+	gs_close_p(&c.wish_fd);
+	return r < 0 ? gs_exit_status_of(r) : refused ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
+/* --- options --- */
+
+static bool instance_valid(const char *text)
+{
+	return strlen(text) < 64 && text[0] != '.' &&
+	       text[strspn(text,
+			   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")] ==
+		       0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct connect_options *o = state->input;
+
+	switch (key) {
+	case OPT_RESILIENT:
+	case 'r':
+		o->resilient = true;
+		return 0;
+	case OPT_SPOOL:
+		o->link.spool_dir = arg;
+		o->resilient = true;
+		return 0;
+	case OPT_SPOOL_MAX:
+		if (gs_parse_bytes(arg, &o->link.spool_max_bytes) < 0 ||
+		    o->link.spool_max_bytes < 1 << 20)
+			argp_error(state, "--spool-max takes 1M or more, such as 256M");
+		return 0;
+	case OPT_INTERVAL:
+		if (gs_parse_ns(arg, 1000000000ull, &o->interval_ns) < 0 ||
+		    o->interval_ns < INTERVAL_LEAST_NS || o->interval_ns > 3600000000000ull)
+			argp_error(state,
+				   "--interval takes 50ms to 1h, such as 2 (seconds) or 500ms");
+		return 0;
+	case OPT_BANDWIDTH:
+		o->bandwidth = true;
+		return 0;
+	case OPT_NVLINK:
+		o->nvlink = true;
+		return 0;
+	case OPT_PROCESSES:
+	case 'a':
+		o->all_processes = true;
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	case OPT_TLS:
+		o->link.tls = true;
+		return 0;
+	case OPT_CA:
+		o->link.tls = true;
+		o->link.tls_ca = arg;
+		return 0;
+	case OPT_CERT:
+		o->link.tls = true;
+		o->link.tls_cert = arg;
+		return 0;
+	case OPT_KEY:
+		o->link.tls = true;
+		o->link.tls_key = arg;
+		return 0;
+	case OPT_SERVER_NAME:
+		o->link.server_name = arg;
+		return 0;
+	case OPT_TOKEN_FILE:
+		o->token_file = arg;
+		return 0;
+	case OPT_INSTANCE:
+		if (!instance_valid(arg))
+			argp_error(state,
+				   "--instance takes letters, digits, '.', '_' and '-', 63 at "
+				   "most");
+		o->link.instance = arg;
+		return 0;
+	case OPT_MACHINE_ID:
+		if (!arg[0] || !instance_valid(arg))
+			argp_error(state,
+				   "--machine-id takes letters, digits, '.', '_' and '-', 63 at "
+				   "most");
+		o->link.machine_id = arg;
+		return 0;
+	case OPT_NVML:
+		o->nvml = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->n_heads == HEADS_MAX)
+			argp_error(state, "more than %d heads", HEADS_MAX);
+		o->heads[o->n_heads++] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->n_heads)
+			argp_error(state, "which head? give HOST:PORT (a head listens on 8090)");
+		if (!o->link.tls_cert != !o->link.tls_key)
+			argp_error(state, "--cert and --key go together");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int gs_cmd_connect(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"resilient", 'r', NULL, 0,
+		 "Keep what is not delivered on disk: nothing is lost when this program or the "
+		 "machine ends",
+		 1},
+		{"spool", OPT_SPOOL, "DIR", 0,
+		 "Where to keep it (with --resilient; default /var/lib/gpuscope/spool, or below "
+		 "~/.local/state)",
+		 1},
+		{"spool-max", OPT_SPOOL_MAX, "BYTES", 0,
+		 "How much; then the oldest is given up and counted (256M)", 1},
+		{"interval", OPT_INTERVAL, "TIME", 0, "Between samples (as the head says, or 1 s)",
+		 2},
+		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0,
+		 "Read PCIe and memory counters, also when the head does not ask for them", 2},
+		{"enable-nvlink", OPT_NVLINK, NULL, 0,
+		 "Read NVLink counters, also when the head does not ask for them", 2},
+		{"all-processes", 'a', NULL, 0, "Every process, not only those on GPUs", 2},
+		{"tls", OPT_TLS, NULL, 0, "Encrypt, and check the head by the system's authorities",
+		 3},
+		{"ca", OPT_CA, "FILE", 0, "Check it by this authority (PEM)", 3},
+		{"cert", OPT_CERT, "FILE", 0, "Our certificate (PEM)", 3},
+		{"key", OPT_KEY, "FILE", 0, "Its key (PEM)", 3},
+		{"server-name", OPT_SERVER_NAME, "NAME", 0,
+		 "The name in the head's certificate, where it is not that of the address", 3},
+		{"token-file", OPT_TOKEN_FILE, "FILE", 0,
+		 "The token to show: the file's first line", 3},
+		{"instance", OPT_INSTANCE, "NAME", 0,
+		 "Tells several of these programs on one machine apart", 4},
+		{"machine-id", OPT_MACHINE_ID, "ID", 0, "Instead of that in /etc/machine-id", 4},
+		{"quiet", 'q', NULL, 0, "Do not tell of connections made and lost", 4},
+		{"nvml", OPT_NVML, "FILE", OPTION_HIDDEN, NULL, 4},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "HEAD:PORT...",
+		.doc = "Measures this node and delivers it to a head (gpuscope head, or one of "
+		       "gswarm-profiler).\vWith several heads the next one is tried when one does "
+		       "not "
+		       "answer. SIGUSR1 lets go of the GPUs, SIGUSR2 takes them up again.",
+		.help_filter = gs_cmd_help_filter,
+	};
+	struct connect_options o = {
+		.link = {.size = sizeof(struct gs_link_options), .kind = GS_LINK_SAMPLES}};
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		return GS_EXIT_USAGE;
+	o.link.addresses = o.heads;
+	o.link.n_addresses = o.n_heads;
+	return run(&o);
+}

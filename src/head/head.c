@@ -1,0 +1,131 @@
+/* The head's life. */
+#include "head/head_int.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#define INTERVAL_NS 1000000000ull
+#define GRACE_NS    1000000000ull
+
+void head_say(struct gs_head *h, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	if (!h->o.say)
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	h->o.say(h->o.say_ctx, text);
+}
+
+static enum gs_rpc_status authorize(void *ctx, const struct gs_rpc_call *call,
+				    const struct gs_rpc_method *method, const char *token)
+{
+	const struct gs_head *h = ctx;
+
+	return h->o.authorize ? h->o.authorize(h->o.authorize_ctx, call, method, token) : GS_RPC_OK;
+}
+
+int head_know_node(void *ctx, const struct gs_store_node *node)
+{
+	struct gs_head *h = ctx;
+	struct gs_cluster_node n = {.id = node->id, .last_wall_ns = node->last_wall_ns};
+
+	memcpy(n.machine_id, node->machine_id, sizeof(n.machine_id));
+	memcpy(n.instance, node->instance, sizeof(n.instance));
+	memcpy(n.hostname, node->hostname, sizeof(n.hostname));
+	return gs_cluster_put(h->cluster, &n);
+}
+
+static int start_rpc(struct gs_head *h, struct gs_err *err)
+{
+	struct gs_rpc_server_options o = {
+		.size = sizeof(o),
+		.listen = h->o.listen,
+		.n_listen = h->o.n_listen,
+		.tls_cert = h->o.tls_cert,
+		.tls_key = h->o.tls_key,
+		.tls_client_ca = h->o.tls_client_ca,
+		.methods = &head_node_method,
+		.n_methods = 1,
+		.ctx = h,
+		.authorize = authorize,
+	};
+
+	return gs_rpc_server_start(&o, &h->rpc, err);
+}
+
+int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_head,
+		  struct gs_err *err)
+{
+	struct gs_head *h = calloc(1, sizeof(*h));
+	int r;
+
+	if (!h)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	pthread_mutex_init(&h->lock, NULL);
+	h->o = *options;
+	h->o.interval_ns = options->interval_ns ? options->interval_ns : INTERVAL_NS;
+	h->raw = GS_BUF_INIT(GS_STORE_BATCH_MAX + 64);
+	h->cluster = gs_cluster_new();
+	r = h->cluster ? head_store_start(h, err) : gs_err_set(err, -ENOMEM, "no memory");
+	if (r == 0)
+		r = start_rpc(h, err);
+	if (r < 0) {
+		gs_head_stop(&h);
+		return r;
+	}
+	*ret_head = h;
+	return 0;
+}
+
+void gs_head_stop(struct gs_head **head)
+{
+	struct gs_head *h = *head;
+
+	if (!h)
+		return;
+	if (h->rpc)
+		gs_rpc_server_stop(&h->rpc, GRACE_NS);
+	head_store_stop(h);
+	gs_cluster_free(&h->cluster);
+	gs_buf_fini(&h->raw);
+	pthread_mutex_destroy(&h->lock);
+	gs_free_p(head);
+}
+
+static void tell_health(void *ctx, const struct gs_cluster_node *node)
+{
+	head_say(ctx, node->healthy ? "node %s delivers again" : "node %s is silent",
+		 node->hostname);
+}
+
+void gs_head_tick(struct gs_head *head)
+{
+	gs_cluster_tick(head->cluster, gs_clock_mono_ns(), tell_health, head);
+}
+
+const char *gs_head_address(const struct gs_head *head, size_t i)
+{
+	return gs_rpc_server_address(head->rpc, i);
+}
+
+struct gs_cluster *gs_head_cluster(struct gs_head *head)
+{
+	return head->cluster;
+}
+
+void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats)
+{
+	pthread_mutex_lock(&head->lock);
+	*ret_stats = head->stats;
+	ret_stats->waiting_batches = head->n_queue;
+	ret_stats->waiting_bytes = head->queue_bytes;
+	ret_stats->paused_streams = head->n_paused;
+	pthread_mutex_unlock(&head->lock);
+}

@@ -1,0 +1,67 @@
+/*
+ * The head of a cluster: nodes deliver to it over gRPC, it stores what they deliver, knows how they
+ * are, and keeps sessions. Like the agent a command with a room of its own.
+ *
+ *   rpc's thread ──records──► cluster (newest moments)
+ *        │  └──batches──► queue ──► store's thread ──commit──► acknowledgements
+ *   main thread: health, sessions, retention
+ *
+ * A batch is acknowledged when its transaction is on the disk, never before. What cannot be stored
+ * (the disk is full) stays in the queue; when that is full, nodes are read no further, and keep
+ * what they measure themselves.
+ */
+#ifndef GS_HEAD_HEAD_H
+#define GS_HEAD_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "cluster/cluster.h"
+#include "rpc/rpc.h"
+
+struct gs_head;
+
+struct gs_head_options {
+	size_t size;      /* of this struct */
+	const char *data; /* folder of the store */
+	const char *const *listen;
+	size_t n_listen;
+	const char *tls_cert, *tls_key, *tls_client_ca;
+	gs_rpc_authorize_fn authorize; /* NULL: everybody */
+	void *authorize_ctx;
+	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
+	bool bandwidth, nvlink;
+	/* One line about something that a person should know; any thread. May be NULL. */
+	void (*say)(void *ctx, const char *text);
+	void *say_ctx;
+};
+
+/* Opens the store, listens, starts the threads. */
+int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_head,
+		  struct gs_err *err);
+
+/* No more calls; what is in the queue is stored (unless it cannot be). */
+void gs_head_stop(struct gs_head **head);
+
+/* Now and then, from the thread that started it: health, clocks. */
+void gs_head_tick(struct gs_head *head);
+
+const char *gs_head_address(const struct gs_head *head, size_t i); /* of gRPC */
+struct gs_cluster *gs_head_cluster(struct gs_head *head);
+
+struct gs_head_stats {
+	uint64_t batches, samples, bytes; /* stored */
+	uint64_t duplicates;              /* batches that were stored before */
+	uint64_t refused;                 /* batches that no node could have made */
+	uint64_t commits, commit_ns;      /* how many, and all their time */
+	uint64_t waiting_batches, waiting_bytes;
+	uint64_t paused_streams; /* not read while the queue is full */
+	uint64_t latency_ns;     /* of the last commit's oldest batch: taken to durable */
+	char trouble[256];       /* what keeps it from storing; "" nothing */
+};
+
+void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats);
+
+#endif

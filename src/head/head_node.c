@@ -1,0 +1,318 @@
+/* The service Node of proto/gpuscope.proto: streams of batches. */
+#include "head/head_int.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "gpuscope.pb-c.h"
+#include "model/gpu_record.h"
+
+#define CLOCK_FIRST_NS  1000000000ull /* between the first few questions */
+#define CLOCK_EVERY_NS  30000000000ull
+#define CLOCK_FORGET_NS 600000000000ull /* clocks drift: an estimate that old is made anew */
+
+static void send(struct head_stream *s, const Gpuscope__V1__ToNode *m)
+{
+	uint8_t small[1024];
+	size_t bytes = gpuscope__v1__to_node__get_packed_size(m);
+	GS_FREE uint8_t *large = bytes > sizeof(small) ? malloc(bytes) : NULL;
+	uint8_t *out = bytes > sizeof(small) ? large : small;
+
+	if (!out)
+		return;
+	gpuscope__v1__to_node__pack(m, out);
+	/* A node that does not read its acknowledgements gets the next one, which covers them. */
+	(void)gs_rpc_call_send(s->call, out, bytes);
+}
+
+/* --- answers --- */
+
+static void fill_config(const struct gs_head *h, Gpuscope__V1__Config *c)
+{
+	gpuscope__v1__config__init(c);
+	c->version = 1;
+	c->interval_ns = h->o.interval_ns;
+	c->bandwidth = h->o.bandwidth;
+	c->nvlink = h->o.nvlink;
+	c->processes = true;
+}
+
+void head_node_welcome(struct head_stream *s, int r)
+{
+	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
+	Gpuscope__V1__Welcome welcome = GPUSCOPE__V1__WELCOME__INIT;
+	Gpuscope__V1__Config config;
+
+	if (!s->call)
+		return;
+	if (r < 0) {
+		gs_rpc_call_finish(s->call, GS_RPC_INVALID_ARGUMENT, "no batch of a node");
+		return;
+	}
+	fill_config(s->head, &config);
+	welcome.last_seq = s->stream.last_seq;
+	welcome.max_batch_bytes = GS_STORE_BATCH_MAX;
+	welcome.config = &config;
+	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_WELCOME;
+	m.welcome = &welcome;
+	send(s, &m);
+}
+
+void head_node_ack(struct head_stream *s, uint64_t seq)
+{
+	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
+	Gpuscope__V1__Ack ack = GPUSCOPE__V1__ACK__INIT;
+
+	if (!s->call)
+		return;
+	ack.seq = seq;
+	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_ACK;
+	m.ack = &ack;
+	send(s, &m);
+}
+
+void head_node_config(struct gs_head *h)
+{
+	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
+	Gpuscope__V1__Config config;
+
+	fill_config(h, &config);
+	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_CONFIG;
+	m.config = &config;
+	pthread_mutex_lock(&h->lock);
+	for (struct head_stream *s = h->live; s; s = s->behind)
+		if (s->call && s->node_id)
+			send(s, &m);
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* Clocks are asked for when something came: a node that is silent has none to set right. */
+static void ask_clock(struct head_stream *s)
+{
+	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
+	Gpuscope__V1__Clock clock = GPUSCOPE__V1__CLOCK__INIT;
+
+	if (s->clock_sent_ns && gs_clock_mono_ns() - s->clock_sent_ns <
+					(s->clock_id < 5 ? CLOCK_FIRST_NS : CLOCK_EVERY_NS))
+		return;
+	clock.id = ++s->clock_id;
+	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_CLOCK;
+	m.clock = &clock;
+	s->clock_sent_wall_ns = (int64_t)gs_clock_wall_ns();
+	s->clock_sent_ns = gs_clock_mono_ns();
+	send(s, &m);
+}
+
+/* The offset of the quickest round trip is the least wrong: half of the trip at most. */
+static void on_clock(struct head_stream *s, const Gpuscope__V1__ClockReply *c)
+{
+	uint64_t now = gs_clock_mono_ns(), trip, away;
+
+	if (c->id != s->clock_id || c->send_wall_ns < c->receive_wall_ns)
+		return; /* late, or of a clock that was set meanwhile */
+	trip = now - s->clock_sent_ns;
+	away = (uint64_t)(c->send_wall_ns - c->receive_wall_ns);
+	if (away > trip)
+		return;
+	trip -= away;
+	if (s->best_at_ns && trip > s->best_trip_ns && now - s->best_at_ns < CLOCK_FORGET_NS)
+		return;
+	s->best_trip_ns = trip;
+	s->best_at_ns = now;
+	s->offset_ns = s->clock_sent_wall_ns + (int64_t)(trip / 2) - c->receive_wall_ns;
+	gs_cluster_clock(s->head->cluster, s->node_id, s->offset_ns, trip / 2);
+}
+
+/* --- messages of a node --- */
+
+static void refuse(struct gs_rpc_call *call, const char *text)
+{
+	gs_rpc_call_finish(call, GS_RPC_INVALID_ARGUMENT, text);
+}
+
+/* Names that are shown and stored: no control characters, not longer than their fields. */
+static bool name_valid(const char *text, size_t bytes, bool may_be_empty)
+{
+	if (strlen(text) >= bytes || (!text[0] && !may_be_empty))
+		return false;
+	for (const char *p = text; *p; p++)
+		if ((unsigned char)*p < 0x20 || *p == 0x7f)
+			return false;
+	return true;
+}
+
+static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope__V1__Hello *m)
+{
+	struct head_stream *s;
+	struct head_item *item;
+
+	if (gs_rpc_call_user(call)) {
+		refuse(call, "a second Hello");
+		return;
+	}
+	if (m->protocol != 1 || !m->stream ||
+	    (m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_SAMPLES &&
+	     m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_TRACE)) {
+		refuse(call,
+		       "not a Hello that this head understands: is the node's gpuscope newer?");
+		return;
+	}
+	if (!name_valid(m->machine_id, sizeof(s->node.machine_id), false) ||
+	    !name_valid(m->instance, sizeof(s->node.instance), true) ||
+	    !name_valid(m->hostname, sizeof(s->node.hostname), false) ||
+	    !name_valid(m->title, sizeof(s->stream.title), true)) {
+		refuse(call, "a name is too long, or has control characters");
+		return;
+	}
+	s = calloc(1, sizeof(*s));
+	if (s)
+		s->decoder = gs_node_decoder_new();
+	if (!s || !s->decoder) {
+		free(s);
+		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
+		return;
+	}
+	s->refs = 1;
+	s->head = h;
+	s->call = gs_rpc_call_ref(call);
+	strcpy(s->node.machine_id, m->machine_id);
+	strcpy(s->node.instance, m->instance);
+	strcpy(s->node.hostname, m->hostname);
+	strcpy(s->stream.title, m->title);
+	s->stream.stream = m->stream;
+	s->stream.kind = (uint32_t)m->kind; /* the same numbers */
+	snprintf(s->address, sizeof(s->address), "%s", gs_rpc_call_peer(call));
+	snprintf(s->version, sizeof(s->version), "%s",
+		 name_valid(m->version, sizeof(s->version), true) ? m->version : "");
+	gs_rpc_call_set_user(call, s);
+	pthread_mutex_lock(&h->lock);
+	s->live = true;
+	s->behind = h->live;
+	if (h->live)
+		h->live->before = s;
+	h->live = s;
+	pthread_mutex_unlock(&h->lock);
+	item = head_item_new(s, HEAD_HELLO, NULL, 0);
+	if (item)
+		head_store_put(h, item);
+	else
+		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
+}
+
+/* Every record is whole; the newest moment is shown. False: it is not what a node makes. */
+static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b)
+{
+	struct gs_node_snapshot *moment = NULL, *newest = NULL;
+	struct gs_buf *raw = &s->head->raw;
+	struct gs_batch records;
+	size_t offset = 0;
+	const struct gs_record *r;
+
+	if (gs_store_unpack((uint32_t)b->codec, b->records.data, b->records.len, b->raw_bytes,
+			    raw) < 0)
+		return false;
+	records = (struct gs_batch){raw->data, raw->bytes};
+	while ((r = gs_record_next(&records, &offset)))
+		if (s->stream.kind == GS_STORE_SAMPLES &&
+		    gs_node_decode(s->decoder, r, &moment) == GS_NODE_WHOLE) {
+			gs_node_snapshot_free(&newest);
+			newest = gs_take(moment);
+		}
+	if (newest)
+		gs_cluster_apply(s->head->cluster, s->node_id, &newest);
+	gs_node_decoder_reset(s->decoder);
+	return offset == records.bytes;
+}
+
+static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpuscope__V1__Batch *b)
+{
+	struct head_item *item;
+
+	if (!s->node_id) {
+		refuse(call, "a batch before Welcome");
+		return;
+	}
+	if (!b->seq || b->first_wall_ns > b->last_wall_ns || !look_at(s, b)) {
+		refuse(call, "not a batch that a node makes");
+		return;
+	}
+	ask_clock(s);
+	item = head_item_new(s, HEAD_BATCH, b->records.data, b->records.len);
+	if (!item) {
+		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
+		return;
+	}
+	item->batch.seq = b->seq;
+	item->batch.first_wall_ns = b->first_wall_ns;
+	item->batch.last_wall_ns = b->last_wall_ns;
+	item->batch.clock_offset_ns = s->offset_ns;
+	item->batch.n_samples = b->sample_count;
+	item->batch.raw_bytes = b->raw_bytes;
+	item->batch.codec = (uint32_t)b->codec; /* the same numbers */
+	item->batch.lost_batches = b->lost_batches;
+	item->batch.lost_samples = b->lost_samples;
+	item->batch.missed_samples = b->missed_samples;
+	head_store_put(s->head, item);
+	(void)head_store_full(s);
+}
+
+static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
+{
+	struct gs_head *h = ctx;
+	struct head_stream *s = gs_rpc_call_user(call);
+	Gpuscope__V1__ToHead *m = gpuscope__v1__to_head__unpack(NULL, bytes, data);
+	struct head_item *item;
+
+	if (!m) {
+		refuse(call, "no message of this service");
+		return;
+	}
+	if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_HELLO)
+		on_hello(h, call, m->hello);
+	else if (!s)
+		refuse(call, "Hello comes first");
+	else if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BATCH)
+		on_batch(s, call, m->batch);
+	else if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_CLOCK)
+		on_clock(s, m->clock);
+	else if (m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BYE &&
+		 (item = head_item_new(s, HEAD_END, NULL, 0)))
+		head_store_put(h, item);
+	gpuscope__v1__to_head__free_unpacked(m, NULL);
+}
+
+static void on_half_closed(void *ctx, struct gs_rpc_call *call)
+{
+	gs_rpc_call_finish(call, GS_RPC_OK, NULL);
+}
+
+static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+{
+	struct head_stream *s = gs_rpc_call_user(call);
+
+	struct gs_head *h = ctx;
+
+	if (!s)
+		return;
+	gs_node_decoder_free(&s->decoder);
+	pthread_mutex_lock(&h->lock);
+	s->live = false;
+	h->n_paused -= s->paused;
+	*(s->before ? &s->before->behind : &h->live) = s->behind;
+	if (s->behind)
+		s->behind->before = s->before;
+	if (s->shown_connected)
+		gs_cluster_gone(h->cluster, s->node_id);
+	pthread_mutex_unlock(&h->lock);
+	head_stream_unref(&s);
+}
+
+const struct gs_rpc_method head_node_method = {
+	.path = "/gpuscope.v1.Node/Link",
+	.kind = GS_RPC_STREAM,
+	.max_message_bytes = GS_STORE_BATCH_MAX + 4096,
+	.message = on_message,
+	.half_closed = on_half_closed,
+	.closed = on_closed,
+};

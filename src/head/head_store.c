@@ -1,0 +1,359 @@
+/*
+ * The thread that stores. It takes what has come meanwhile as one transaction: while one is written
+ * the next gathers, so that a slow disk makes larger transactions, not longer queues.
+ */
+#include "head/head_int.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+
+#define GATHER_NS       100000000ull /* at least between two transactions */
+#define RETRY_NS        1000000000ull
+#define TRANSACTION_MAX 4096 /* batches */
+
+/* --- items and streams --- */
+
+struct head_item *head_item_new(struct head_stream *stream, int kind, const void *data,
+				size_t bytes)
+{
+	struct head_item *i = malloc(sizeof(*i) + bytes);
+
+	if (!i)
+		return NULL;
+	*i = (struct head_item){.stream = stream, .kind = kind, .taken_ns = gs_clock_mono_ns()};
+	if (bytes)
+		memcpy(i->data, data, bytes);
+	i->batch.data = i->data;
+	i->batch.bytes = bytes;
+	pthread_mutex_lock(&stream->head->lock);
+	stream->refs++;
+	pthread_mutex_unlock(&stream->head->lock);
+	return i;
+}
+
+void head_stream_unref(struct head_stream **stream)
+{
+	struct head_stream *s = *stream;
+	unsigned refs;
+
+	*stream = NULL;
+	pthread_mutex_lock(&s->head->lock);
+	refs = --s->refs;
+	pthread_mutex_unlock(&s->head->lock);
+	if (refs)
+		return;
+	if (s->call)
+		gs_rpc_call_unref(&s->call);
+	free(s);
+}
+
+static void free_item(struct head_item *i)
+{
+	head_stream_unref(&i->stream);
+	free(i);
+}
+
+void head_store_put(struct gs_head *h, struct head_item *item)
+{
+	pthread_mutex_lock(&h->lock);
+	item->next = NULL;
+	if (h->last)
+		h->last->next = item;
+	else
+		h->first = item;
+	h->last = item;
+	h->n_queue++;
+	h->queue_bytes += sizeof(*item) + item->batch.bytes;
+	pthread_cond_signal(&h->more);
+	pthread_mutex_unlock(&h->lock);
+}
+
+bool head_store_full(struct head_stream *s)
+{
+	struct gs_head *h = s->head;
+	bool pause = false, full;
+
+	pthread_mutex_lock(&h->lock);
+	full = h->queue_bytes >= HEAD_QUEUE_MAX_BYTES;
+	if (full && !s->paused && s->live) {
+		s->paused = pause = true;
+		h->n_paused++;
+	}
+	pthread_mutex_unlock(&h->lock);
+	if (pause)
+		gs_rpc_call_pause(s->call);
+	return full;
+}
+
+static void read_on(struct gs_head *h)
+{
+	pthread_mutex_lock(&h->lock);
+	if (h->n_paused && h->queue_bytes < HEAD_QUEUE_MAX_BYTES / 2)
+		for (struct head_stream *s = h->live; s; s = s->behind)
+			if (s->paused) {
+				s->paused = false;
+				h->n_paused--;
+				gs_rpc_call_resume(s->call);
+			}
+	pthread_mutex_unlock(&h->lock);
+}
+
+/* --- one transaction --- */
+
+static int open_stream(struct gs_head *h, struct head_stream *s)
+{
+	struct gs_cluster_node node = {.id = 0};
+	int r = gs_store_node(h->store, &s->node, &node.id);
+
+	if (r < 0)
+		return r;
+	s->stream.node = node.id;
+	r = gs_store_stream(h->store, &s->stream, &s->stream);
+	if (r < 0)
+		return r;
+	s->acked = s->stream.last_seq;
+	s->node.id = node.id;
+	memcpy(node.machine_id, s->node.machine_id, sizeof(node.machine_id));
+	memcpy(node.instance, s->node.instance, sizeof(node.instance));
+	memcpy(node.hostname, s->node.hostname, sizeof(node.hostname));
+	node.last_wall_ns = s->stream.last_wall_ns;
+	return gs_cluster_put(h->cluster, &node);
+}
+
+static int store_one(struct gs_head *h, struct head_item *i)
+{
+	struct head_stream *s = i->stream;
+
+	switch (i->kind) {
+	case HEAD_HELLO:
+		return open_stream(h, s);
+	case HEAD_END:
+		return s->stream.id ? gs_store_stream_end(h->store, s->stream.id) : 0;
+	case HEAD_BATCH:
+		return s->stream.id ? gs_store_append(h->store, s->stream.id, &i->batch) : -EINVAL;
+	}
+	return -EINVAL;
+}
+
+/* What one node must not do to others: a wrong item is told apart from a store that fails. */
+static bool is_its_own(int r)
+{
+	return r == -EEXIST || r == -EINVAL;
+}
+
+/* Everything of the list, or nothing. results: of each item. */
+static int store_all(struct gs_head *h, struct head_item *list, int *results)
+{
+	int r = gs_store_begin(h->store);
+	size_t n = 0;
+
+	for (struct head_item *i = list; i && r == 0; i = i->next, n++) {
+		r = store_one(h, i);
+		results[n] = r;
+		if (is_its_own(r))
+			r = 0;
+	}
+	if (r == 0)
+		return gs_store_commit(h->store);
+	gs_store_rollback(h->store);
+	return r;
+}
+
+/* The node is there, unless its call ended before the store came to it. */
+static void show_connected(struct gs_head *h, struct head_stream *s)
+{
+	pthread_mutex_lock(&h->lock);
+	if (s->live) {
+		gs_cluster_connected(h->cluster, s->node.id, s->address, s->version);
+		s->shown_connected = true;
+	}
+	pthread_mutex_unlock(&h->lock);
+	gs_cluster_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
+	s->node_id = s->node.id;
+}
+
+/* It is on the disk: the nodes may forget it. */
+static void tell(struct gs_head *h, struct head_item *list, const int *results)
+{
+	size_t n = 0;
+
+	for (struct head_item *i = list; i; i = i->next, n++) {
+		struct head_stream *s = i->stream;
+		const struct gs_store_batch *b = &i->batch;
+
+		if (results[n] == -EINVAL) {
+			head_node_welcome(s, -EINVAL);
+		} else if (i->kind == HEAD_HELLO) {
+			show_connected(h, s);
+			head_node_welcome(s, 0);
+		} else if (i->kind == HEAD_BATCH) {
+			if (results[n] == 0)
+				gs_cluster_counts(h->cluster, s->node.id, b->n_samples,
+						  b->lost_samples, b->missed_samples);
+			if (b->seq > s->acked)
+				s->acked = b->seq;
+		}
+	}
+	/* One acknowledgement a stream: for its last batch here. */
+	for (struct head_item *i = list; i; i = i->next)
+		if (i->kind == HEAD_BATCH && i->batch.seq == i->stream->acked)
+			head_node_ack(i->stream, i->stream->acked);
+}
+
+static void count(struct gs_head *h, struct head_item *list, const int *results, uint64_t began_ns)
+{
+	uint64_t now = gs_clock_mono_ns();
+	size_t n = 0;
+
+	pthread_mutex_lock(&h->lock);
+	for (struct head_item *i = list; i; i = i->next, n++) {
+		h->n_queue--;
+		h->queue_bytes -= sizeof(*i) + i->batch.bytes;
+		if (i->kind != HEAD_BATCH)
+			continue;
+		h->stats.duplicates += results[n] == -EEXIST;
+		h->stats.refused += results[n] == -EINVAL;
+		if (results[n] == 0) {
+			h->stats.batches++;
+			h->stats.samples += i->batch.n_samples;
+			h->stats.bytes += i->batch.bytes;
+		}
+	}
+	h->stats.commits++;
+	h->stats.commit_ns += now - began_ns;
+	h->stats.latency_ns = now - list->taken_ns;
+	h->stats.trouble[0] = 0;
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void set_trouble(struct gs_head *h, int r)
+{
+	bool is_new;
+
+	pthread_mutex_lock(&h->lock);
+	is_new = !h->stats.trouble[0];
+	snprintf(h->stats.trouble, sizeof(h->stats.trouble), "cannot store: %s (%s)", strerror(-r),
+		 gs_store_trouble(h->store));
+	pthread_mutex_unlock(&h->lock);
+	if (is_new)
+		head_say(h,
+			 "cannot store what nodes deliver: %s (%s); they keep it until this is "
+			 "mended",
+			 strerror(-r), gs_store_trouble(h->store));
+}
+
+/* --- the thread --- */
+
+/* Up to a transaction's worth from the front; it stays counted until it is stored. */
+static struct head_item *take(struct gs_head *h, uint64_t wait_until_ns, bool *ret_stop)
+{
+	struct head_item *list, *last;
+	struct timespec at = {(time_t)(wait_until_ns / 1000000000ull),
+			      (long)(wait_until_ns % 1000000000ull)};
+
+	pthread_mutex_lock(&h->lock);
+	while (!h->stopping && gs_clock_mono_ns() < wait_until_ns)
+		pthread_cond_timedwait(&h->more, &h->lock, &at);
+	while (!h->stopping && !h->first)
+		pthread_cond_wait(&h->more, &h->lock);
+	*ret_stop = h->stopping && !h->first;
+	list = last = h->first;
+	for (unsigned n = 1; last && last->next && n < TRANSACTION_MAX; n++)
+		last = last->next;
+	if (last) {
+		h->first = last->next;
+		last->next = NULL;
+		if (!h->first)
+			h->last = NULL;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return list;
+}
+
+static bool stopping(struct gs_head *h)
+{
+	bool stop;
+
+	pthread_mutex_lock(&h->lock);
+	stop = h->stopping;
+	pthread_mutex_unlock(&h->lock);
+	return stop;
+}
+
+static void *run(void *arg)
+{
+	static const struct timespec retry = {RETRY_NS / 1000000000ull, 0};
+	struct gs_head *h = arg;
+	int results[TRANSACTION_MAX];
+	uint64_t next_ns = 0;
+	bool stop = false;
+
+	while (!stop) {
+		struct head_item *list = take(h, next_ns, &stop);
+		uint64_t began = gs_clock_mono_ns();
+		int r = list ? store_all(h, list, results) : 0;
+
+		while (r < 0 && !stopping(h)) {
+			set_trouble(h, r);
+			nanosleep(&retry, NULL);
+			r = store_all(h, list, results);
+		}
+		if (list && r == 0) {
+			tell(h, list, results);
+			count(h, list, results, began);
+		}
+		while (list) {
+			struct head_item *next = list->next;
+
+			free_item(list);
+			list = next;
+		}
+		read_on(h);
+		next_ns = began + GATHER_NS;
+	}
+	return NULL;
+}
+
+int head_store_start(struct gs_head *h, struct gs_err *err)
+{
+	pthread_condattr_t attr;
+	int r = gs_store_open(h->o.data, GS_STORE_WRITE, &h->store, err);
+
+	if (r < 0)
+		return r;
+	r = gs_store_sessions_interrupted(h->store);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot read the sessions: %s",
+				  gs_store_trouble(h->store));
+	if (r > 0)
+		head_say(h,
+			 "%d session%s interrupted when this head last ended: `gpuscope session "
+			 "list`, then `session resume NAME` or `session export NAME`",
+			 r, r == 1 ? " was" : "s were");
+	r = gs_store_nodes(h->store, head_know_node, h);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot read the nodes: %s", gs_store_trouble(h->store));
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&h->more, &attr);
+	pthread_condattr_destroy(&attr);
+	r = -pthread_create(&h->thread, NULL, run, h);
+	h->has_thread = r == 0;
+	return r < 0 ? gs_err_set(err, r, "cannot start a thread: %s", strerror(-r)) : 0;
+}
+
+void head_store_stop(struct gs_head *h)
+{
+	if (h->has_thread) {
+		pthread_mutex_lock(&h->lock);
+		h->stopping = true;
+		pthread_cond_signal(&h->more);
+		pthread_mutex_unlock(&h->lock);
+		pthread_join(h->thread, NULL);
+		h->has_thread = false;
+	}
+	gs_store_close(&h->store);
+}

@@ -1,0 +1,107 @@
+/*
+ * The node's end of the line to a head: takes runs of records, keeps them in a spool until the head
+ * has stored them, and delivers them whenever the head can be reached. A thread of its own
+ * connects, sends and tries again; whoever measures never waits for the network.
+ *
+ * A head of gpuscope acknowledges what it stored (proto/gpuscope.proto); what it has not is sent
+ * again, also after this program or the head was killed. A head of gswarm-profiler, which knows no
+ * acknowledgements, gets each moment once, in its own form: what it was sent counts as delivered.
+ */
+#ifndef GS_LINK_LINK_H
+#define GS_LINK_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "model/record.h"
+
+struct gs_link;
+
+enum gs_link_kind { GS_LINK_SAMPLES = 1, GS_LINK_TRACE = 2 }; /* as in proto/gpuscope.proto */
+
+/* What the head wants measured. */
+struct gs_link_wish {
+	uint64_t interval_ns; /* 0: as the node likes */
+	bool bandwidth, nvlink, processes;
+};
+
+struct gs_link_options {
+	size_t size; /* of this struct */
+	/* Of the head: "host:port"; several are tried in turn. */
+	const char *const *addresses;
+	size_t n_addresses;
+	bool tls;
+	const char *tls_ca, *tls_cert, *tls_key,
+		*server_name; /* files and name, as of rpc_client.h */
+	const char *token;
+
+	enum gs_link_kind kind;
+	const char *machine_id; /* NULL: of /etc/machine-id */
+	const char *instance;   /* "" or NULL: the usual one */
+	const char *hostname;   /* NULL: the machine's */
+	const char *title;      /* of a trace */
+
+	const char *spool_dir;     /* NULL: in memory alone */
+	uint64_t spool_max_bytes;  /* 0: 256 MiB */
+	uint64_t memory_max_bytes; /* 0: 32 MiB */
+
+	/* On the link's thread, when the head says what it wants, first after each connect. May be
+	 * NULL. */
+	void (*wish)(void *ctx, const struct gs_link_wish *wish);
+	/* On the link's thread, one line about each change: connected, lost, refused. May be NULL.
+	 */
+	void (*say)(void *ctx, const char *text);
+	void *ctx;
+};
+
+/* Opens the spool and starts the thread. -EBUSY: another program has the spool. */
+int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_link,
+		  struct gs_err *err);
+
+/* Times of what is in a run of records, by this machine's clock. */
+struct gs_link_span {
+	int64_t first_wall_ns, last_wall_ns;
+	uint32_t n_samples;      /* moments; of a trace: records */
+	uint64_t missed_samples; /* that could not be taken, since the run before */
+};
+
+/* Pack and keep; any thread. When it returns 0 the records outlive this program. Others than 0:
+ * they are lost and counted, as of gs_spool_put(). */
+int gs_link_push(struct gs_link *link, const struct gs_batch *records,
+		 const struct gs_link_span *span);
+
+enum gs_link_state {
+	GS_LINK_CONNECTING = 1,
+	GS_LINK_CONNECTED = 2,
+	GS_LINK_WAITING = 3, /* lost or refused: tries again */
+	GS_LINK_REFUSED =
+		4, /* wrong token, a head that will not have us: tries again each minute */
+};
+
+struct gs_link_stats {
+	unsigned state;       /* enum gs_link_state */
+	bool gswarm;          /* connected to a head of gswarm-profiler */
+	char head[128];       /* address connected to; "" none */
+	char trouble[256];    /* why it is not connected; "" nothing */
+	uint64_t retry_in_ns; /* GS_LINK_WAITING */
+	uint64_t connects;    /* so far */
+	uint64_t sent_batches, sent_bytes, acked_batches;
+	uint64_t waiting_batches, waiting_samples, waiting_bytes; /* in the spool */
+	uint64_t lost_batches, lost_samples;                      /* over all runs of the stream */
+	int spool_error; /* why the spool's disk is not used: a negative errno; 0 */
+};
+
+void gs_link_stats(struct gs_link *link, struct gs_link_stats *ret_stats);
+
+/* Deliver what waits for at most drain_ns (a connection that is not there is tried once), then end.
+ * What is left stays in the spool for the next start; how many samples that are is returned. ended:
+ * the stream is over, nothing will ever follow (a trace). */
+uint64_t gs_link_stop(struct gs_link **link, uint64_t drain_ns, bool ended);
+
+/* The machine's own number, as in /etc/machine-id, or of its first network card where there is
+ * none. -ENOENT: neither. */
+int gs_link_machine_id(char *out, size_t bytes);
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * Between the files of the client: client.c has the connection (addresses, sockets, times),
+ * request.c the calls on it and nghttp2's callbacks, resolve.c looks names up.
+ */
+#ifndef GS_RPC_CLIENT_INT_H
+#define GS_RPC_CLIENT_INT_H
+
+#include <netdb.h>
+
+#include "base/net.h"
+#include "rpc/rpc_int.h"
+
+/* --- resolve.c --- */
+
+struct gs_rpc_resolve;
+
+/* In a thread of its own, because getaddrinfo(3) waits. */
+int gs_rpc_resolve_start(const char *host, const char *port, struct gs_rpc_resolve **ret_resolve);
+int gs_rpc_resolve_fd(const struct gs_rpc_resolve *resolve); /* readable when it is done */
+/* 0 with ret_found (freeaddrinfo), -EAGAIN: not yet, -ENOENT with words in why. */
+int gs_rpc_resolve_result(struct gs_rpc_resolve *resolve, struct addrinfo **ret_found, char *why,
+			  size_t bytes);
+void gs_rpc_resolve_drop(struct gs_rpc_resolve **resolve);
+
+/* --- client.c --- */
+
+struct gs_rpc_target {
+	char host[256], port[8];
+};
+
+enum gs_rpc_client_state {
+	GS_RPC_IDLE,
+	GS_RPC_START,      /* with the next address */
+	GS_RPC_RESOLVING,  /* its name */
+	GS_RPC_CONNECTING, /* TCP */
+	GS_RPC_HANDSHAKE,  /* TLS */
+	GS_RPC_GREETING,   /* until the server's SETTINGS */
+	GS_RPC_UP,
+};
+
+struct gs_rpc_client {
+	struct gs_rpc_client_options o; /* with limits filled in; its texts are ours */
+	struct gs_rpc_target *targets;  /* owned */
+	size_t target, n_tried;
+	struct gs_rpc_tls *tls;
+	char *bearer, *user_agent, *server_name; /* owned; NULL: none */
+	int epoll_fd;
+	enum gs_rpc_client_state state;
+	struct gs_rpc_resolve *resolve;
+	struct addrinfo *found, *candidate;
+	struct gs_rpc_wire wire;
+	uint32_t events; /* that epoll waits for */
+	char address[GS_NET_TEXT_MAX];
+	char authority[300];
+	char why[512]; /* the last failure, in words */
+	nghttp2_session *h2;
+	struct gs_buf out;
+	size_t sent_bytes;
+	uint64_t started_ns; /* the attempt with this address */
+	uint64_t heard_ns, pinged_ns, keepalive_ns;
+	bool greeted, going_away, leaving, closing, lost;
+	struct gs_rpc_request *requests;
+	size_t n_requests;
+	struct gs_rpc_timers timers;
+	struct gs_rpc_held held;
+	struct gs_rpc_client_stats stats;
+	uint8_t *in;
+};
+
+/* --- request.c --- */
+
+struct gs_rpc_request {
+	struct gs_rpc_client *client; /* NULL: forgotten, freed when nobody is within */
+	struct gs_rpc_request *next, **prev;
+	struct gs_rpc_request_events events;
+	void *ctx;
+	int32_t stream;
+	unsigned busy; /* within its callbacks */
+	unsigned paused;
+	bool ending; /* we send no more after the queue */
+	bool wants_writable;
+	bool closed; /* the stream is, what waits is still delivered */
+	bool grpc, has_status;
+	int http_status;
+	enum gs_rpc_status status;
+	char text[GS_RPC_TEXT_MAX];
+	struct gs_rpc_timer deadline, resume; /* resume: due at once */
+	struct gs_rpc_inbox inbox;
+	struct gs_rpc_outbox out;
+	struct gs_rpc_table metadata;
+};
+
+int gs_rpc_client_h2_new(struct gs_rpc_client *client);
+/* End every call. */
+void gs_rpc_client_end_all(struct gs_rpc_client *client, enum gs_rpc_status status,
+			   const char *text);
+void gs_rpc_client_forget_all(struct gs_rpc_client *client);
+
+#endif

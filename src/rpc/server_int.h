@@ -1,0 +1,172 @@
+/*
+ * Between the files of the server:
+ *
+ *   server.c   sockets, epoll, times of connections          ─┐
+ *   session.c  one connection's HTTP/2, without any socket    ├ the server's thread alone
+ *   core.c     what is shared: counters, lists of work       ─┘ and, under the lock, any thread
+ *   call.c     the functions on calls: any thread
+ *
+ * The functions on calls touch only what the lock protects, and put the call on the list of dirty
+ * ones; the server's thread then does what has to be done with nghttp2. So a handler may call them
+ * from within a callback of nghttp2, where nghttp2 itself must not be asked to send.
+ */
+#ifndef GS_RPC_SERVER_INT_H
+#define GS_RPC_SERVER_INT_H
+
+#include "rpc/rpc_int.h"
+
+#define GS_RPC_OWN_METADATA_BYTES 8192
+
+struct gs_rpc_post {
+	struct gs_rpc_post *next;
+	void (*fn)(void *arg);
+	void *arg;
+};
+
+struct gs_rpc_counters {
+	_Atomic uint64_t connections, connections_now, calls, calls_now;
+	_Atomic uint64_t calls_by_status[GS_RPC_STATUS_COUNT];
+	_Atomic uint64_t messages_in, messages_out, message_bytes_in, message_bytes_out;
+	_Atomic uint64_t wire_bytes_in, wire_bytes_out, queued_bytes_now, throttled, idle_closed;
+	_Atomic uint64_t refused[GS_RPC_REFUSAL_COUNT];
+};
+
+/* Add to a counter that is read without the lock. */
+static inline void gs_rpc_count(_Atomic uint64_t *counter, uint64_t n)
+{
+	atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* Lives until the server and the last reference of a call are gone. */
+struct gs_rpc_core {
+	atomic_uint refs;
+	struct gs_rpc_server_options o;       /* with all limits filled in */
+	const struct gs_rpc_method **methods; /* sorted by path; owned */
+	struct gs_rpc_counters counters;
+	struct gs_rpc_held held;
+	/* The server's thread alone. */
+	pthread_t thread;
+	struct gs_rpc_timers timers;
+	struct gs_rpc_session *ready; /* that have something to send */
+	uint64_t next_connection;
+	bool stopping;
+	/* Under the lock, with what call.c names. */
+	pthread_mutex_t lock;
+	int wake_fd; /* -1: no thread (tests) */
+	bool woken;
+	struct gs_rpc_call *dirty, **dirty_end;
+	struct gs_rpc_post *posts, **posts_end;
+};
+
+/* Who is at the other end; shared by a connection and its calls. */
+struct gs_rpc_peer {
+	atomic_uint refs;
+	uint64_t connection;
+	char address[80];
+	char identity[256];
+};
+
+struct gs_rpc_session {
+	struct gs_rpc_core *core;
+	nghttp2_session *h2;
+	struct gs_rpc_peer *peer;
+	void *owner; /* the connection */
+	struct gs_rpc_call *calls;
+	size_t n_calls;
+	struct gs_rpc_session *next_ready;
+	bool is_ready;
+	bool greeted;           /* preface and SETTINGS came */
+	bool blamed;            /* counted as broken */
+	bool broken;            /* its GOAWAY is the last; what comes is not read */
+	bool leaving;           /* GOAWAY sent */
+	uint64_t idle_since_ns; /* n_calls became 0 */
+	/* Buckets: full at the burst, a frame or message takes one. */
+	double control_tokens, message_tokens;
+	uint64_t control_ns, message_ns; /* when they were filled last */
+	struct gs_rpc_timer throttle;
+	uint64_t ping_ns; /* when the last of the client's came */
+	unsigned ping_strikes;
+};
+
+struct gs_rpc_call {
+	atomic_uint refs;
+	struct gs_rpc_core *core;
+	struct gs_rpc_peer *peer;
+	const struct gs_rpc_method *method;
+	void *_Atomic user;
+	uint64_t deadline_ns;
+	struct gs_rpc_table metadata; /* in; does not change after start */
+
+	/* The server's thread alone. */
+	struct gs_rpc_session *session; /* NULL: over */
+	struct gs_rpc_call *next, **prev;
+	int32_t stream;
+	struct gs_rpc_timer deadline;
+	struct gs_rpc_inbox inbox;
+	size_t header_bytes;
+	enum gs_rpc_status refused; /* while headers come: why it will not start */
+	const char *refused_text;
+	int http_status;
+	bool post, grpc, bad_path;
+	bool started, responded, ended_out, peer_ended, told_ended;
+	uint64_t n_messages;
+
+	/* Under the lock. */
+	bool dirty, over, finished, wants_writable, queued_any;
+	struct gs_rpc_call *next_dirty;
+	struct gs_rpc_outbox out;
+	struct gs_rpc_table headers, trailers; /* ours; not changed after finished */
+	enum gs_rpc_status status;
+	char *text; /* percent-encoded; NULL none; owned */
+
+	atomic_uint paused;
+	_Atomic size_t window_bytes;
+};
+
+/* --- core.c --- */
+
+int gs_rpc_core_new(const struct gs_rpc_server_options *options, struct gs_rpc_core **ret_core,
+		    struct gs_err *err);
+void gs_rpc_core_unref(struct gs_rpc_core **core);
+const struct gs_rpc_method *gs_rpc_core_method(const struct gs_rpc_core *core, const char *path);
+void gs_rpc_core_refuse(struct gs_rpc_core *core, enum gs_rpc_refusal why);
+/* The server's thread has something to do. With the lock held. */
+void gs_rpc_core_wake(struct gs_rpc_core *core);
+/* What was asked for by calls and posts; false: there was nothing. */
+bool gs_rpc_core_run(struct gs_rpc_core *core);
+bool gs_rpc_core_pending(struct gs_rpc_core *core);
+int gs_rpc_core_post(struct gs_rpc_core *core, void (*fn)(void *arg), void *arg);
+void gs_rpc_core_stats(const struct gs_rpc_core *core, struct gs_rpc_stats *ret_stats);
+
+/* --- call.c --- */
+
+struct gs_rpc_call *gs_rpc_call_new(struct gs_rpc_core *core, struct gs_rpc_peer *peer);
+/* Finish it now, whatever was queued. With the lock not held. */
+void gs_rpc_call_settle(struct gs_rpc_call *call, enum gs_rpc_status status, const char *text);
+void gs_rpc_call_mark_dirty(struct gs_rpc_call *call); /* with the lock held */
+
+/* --- session.c --- */
+
+/* peer: taken over in any case. */
+int gs_rpc_session_new(struct gs_rpc_core *core, struct gs_rpc_peer *peer, void *owner,
+		       struct gs_rpc_session **ret_session);
+/* Calls that run end as CANCELLED. */
+void gs_rpc_session_free(struct gs_rpc_session **session);
+/* Bytes that came. 0, or a negative errno: nothing can be said any more, close. */
+int gs_rpc_session_input(struct gs_rpc_session *session, const uint8_t *data, size_t bytes);
+int gs_rpc_session_output(struct gs_rpc_session *session, struct gs_buf *out, size_t up_to);
+/* Nothing to read and nothing to write any more. */
+bool gs_rpc_session_done(const struct gs_rpc_session *session);
+void gs_rpc_session_ping(struct gs_rpc_session *session);
+/* No new calls; those that run may end. */
+void gs_rpc_session_leave(struct gs_rpc_session *session, uint32_t error_code, const char *why);
+/* End all calls. */
+void gs_rpc_session_abort_calls(struct gs_rpc_session *session, enum gs_rpc_status status,
+				const char *text);
+/* A dirty call. */
+void gs_rpc_session_update(struct gs_rpc_call *call);
+
+struct gs_rpc_peer *gs_rpc_peer_new(struct gs_rpc_core *core, const char *address);
+void gs_rpc_peer_unref(struct gs_rpc_peer **peer);
+
+#endif

@@ -1,0 +1,766 @@
+/*
+ * One connection's HTTP/2, without any socket: bytes go in, callbacks of nghttp2 make calls of
+ * them, bytes come out. What a client sends as headers is in headers.c.
+ *
+ * Windows: the connection's is opened again as data come, so that a call that is paused does not
+ * stop the others; a call's own only as its messages are used up.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "rpc/session_int.h"
+
+/* Control frames (PING, SETTINGS, PRIORITY, resets, empty DATA) that nobody needs in such numbers:
+ * so many at once, then so many a second. */
+#define CONTROL_BURST      2000
+#define CONTROL_PER_SECOND 500
+
+static void make_ready(struct gs_rpc_session *s)
+{
+	if (s->is_ready)
+		return;
+	s->is_ready = true;
+	s->next_ready = s->core->ready;
+	s->core->ready = s;
+}
+
+static bool take_token(double *tokens, uint64_t *filled_ns, double burst, double per_second)
+{
+	uint64_t now = gs_clock_mono_ns();
+
+	*tokens += (double)(now - *filled_ns) / 1e9 * per_second;
+	*filled_ns = now;
+	if (*tokens > burst)
+		*tokens = burst;
+	if (*tokens < 1)
+		return false;
+	*tokens -= 1;
+	return true;
+}
+
+/* --- the end of a call --- */
+
+static void call_over(struct gs_rpc_call *call, enum gs_rpc_status status)
+{
+	struct gs_rpc_core *c = call->core;
+	struct gs_rpc_session *s = call->session;
+
+	*call->prev = call->next;
+	if (call->next)
+		call->next->prev = call->prev;
+	call->session = NULL;
+	gs_rpc_timer_set(&c->timers, &call->deadline, UINT64_MAX);
+	gs_rpc_inbox_fini(&call->inbox);
+	pthread_mutex_lock(&c->lock);
+	call->over = true;
+	gs_rpc_count(&c->counters.queued_bytes_now, -(uint64_t)call->out.bytes);
+	gs_rpc_outbox_fini(&call->out);
+	pthread_mutex_unlock(&c->lock);
+	if (--s->n_calls == 0)
+		s->idle_since_ns = gs_clock_mono_ns();
+	if (call->started) {
+		gs_rpc_count(&c->counters.calls_now, -1ULL);
+		gs_rpc_count(&c->counters.calls_by_status[status], 1);
+		if (call->method->closed)
+			call->method->closed(c->o.ctx, call, status);
+	}
+	gs_rpc_call_unref(&call);
+}
+
+static int on_stream_close(nghttp2_session *h2, int32_t stream, uint32_t error_code, void *user)
+{
+	struct gs_rpc_call *call = nghttp2_session_get_stream_user_data(h2, stream);
+
+	(void)error_code, (void)user;
+	if (!call)
+		return 0;
+	nghttp2_session_set_stream_user_data(h2, stream, NULL);
+	call_over(call, call->ended_out ? call->status : GS_RPC_CANCELLED);
+	return 0;
+}
+
+/* --- what goes out --- */
+
+struct fields {
+	nghttp2_nv *nv; /* owned */
+	size_t n;
+	char status[4];
+};
+
+static void fields_free(struct fields *f)
+{
+	free(f->nv);
+}
+
+static void put(struct fields *f, const char *name, const char *value)
+{
+	f->nv[f->n++] = gs_rpc_nv(name, value);
+}
+
+static void put_table(struct fields *f, const struct gs_rpc_table *t)
+{
+	struct gs_rpc_metadata m;
+
+	for (size_t i = 0; gs_rpc_table_at(t, i, &m); i++)
+		put(f, m.name, m.value);
+}
+
+static void put_status(struct fields *f, const struct gs_rpc_call *call)
+{
+	snprintf(f->status, sizeof(f->status), "%u", (unsigned)call->status % 100);
+	put(f, "grpc-status", f->status);
+	if (call->text)
+		put(f, "grpc-message", call->text);
+	put_table(f, &call->trailers);
+}
+
+static int submit_trailers(struct gs_rpc_call *call)
+{
+	GS_CLEANUP(fields_free)
+	struct fields f = {.nv = calloc(call->trailers.n + 2, sizeof(nghttp2_nv))};
+
+	if (!f.nv)
+		return NGHTTP2_ERR_NOMEM;
+	put_status(&f, call);
+	call->ended_out = true;
+	return nghttp2_submit_trailer(call->session->h2, call->stream, f.nv, f.n);
+}
+
+static void tell_writable(struct gs_rpc_call *call)
+{
+	if (call->method->writable)
+		call->method->writable(call->core->o.ctx, call);
+}
+
+static ssize_t read_data(nghttp2_session *h2, int32_t stream, uint8_t *out, size_t bytes,
+			 uint32_t *flags, nghttp2_data_source *source, void *user)
+{
+	struct gs_rpc_call *call = source->ptr;
+	struct gs_rpc_core *c = call->core;
+	uint64_t messages, message_bytes;
+	bool end, writable;
+	size_t n;
+
+	(void)user;
+	pthread_mutex_lock(&c->lock);
+	n = gs_rpc_outbox_take(&call->out, out, bytes, &messages, &message_bytes);
+	end = call->finished && !call->out.first;
+	writable = call->wants_writable && call->out.bytes <= c->o.max_queue_bytes / 2;
+	if (writable)
+		call->wants_writable = false;
+	pthread_mutex_unlock(&c->lock);
+	call->window_bytes = (size_t)nghttp2_session_get_stream_remote_window_size(h2, stream) - n;
+	gs_rpc_count(&c->counters.queued_bytes_now, -(uint64_t)n);
+	gs_rpc_count(&c->counters.messages_out, messages);
+	gs_rpc_count(&c->counters.message_bytes_out, message_bytes);
+	if (writable)
+		tell_writable(call);
+	if (end) {
+		*flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+		if (submit_trailers(call) != 0)
+			return NGHTTP2_ERR_CALLBACK_FAILURE;
+		return (ssize_t)n;
+	}
+	return n ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
+}
+
+/* The head of the answer; the whole of it when there is nothing but a status. */
+static int submit_response(struct gs_rpc_call *call, bool alone)
+{
+	nghttp2_data_provider provider = {.source.ptr = call, .read_callback = read_data};
+	GS_CLEANUP(fields_free)
+	struct fields f = {
+		.nv = calloc(call->headers.n + call->trailers.n + 8, sizeof(nghttp2_nv))};
+	char http[8];
+
+	if (!f.nv)
+		return NGHTTP2_ERR_NOMEM;
+	snprintf(http, sizeof(http), "%d", call->http_status ? call->http_status : 200);
+	put(&f, ":status", http);
+	put(&f, "content-type", "application/grpc");
+	put(&f, "grpc-accept-encoding", "identity");
+	put_table(&f, &call->headers);
+	if (alone) {
+		put_status(&f, call);
+		call->ended_out = true;
+	}
+	call->responded = true;
+	return nghttp2_submit_response(call->session->h2, call->stream, f.nv, f.n,
+				       alone ? NULL : &provider);
+}
+
+void gs_rpc_session_end_call(struct gs_rpc_call *call, enum gs_rpc_status status, const char *text)
+{
+	struct gs_rpc_session *s = call->session;
+
+	if (call->ended_out)
+		return;
+	gs_rpc_call_settle(call, status, text);
+	if (!call->responded) {
+		if (submit_response(call, true) != 0)
+			nghttp2_submit_rst_stream(s->h2, 0, call->stream, NGHTTP2_INTERNAL_ERROR);
+	} else if (nghttp2_session_get_stream_remote_window_size(s->h2, call->stream) <= 0 ||
+		   nghttp2_session_get_remote_window_size(s->h2) <= 0) {
+		/* Its window is shut, so trailers would wait behind it for ever. */
+		call->ended_out = true;
+		nghttp2_submit_rst_stream(s->h2, 0, call->stream, NGHTTP2_CANCEL);
+	} else {
+		nghttp2_session_resume_data(s->h2, call->stream);
+	}
+	make_ready(s);
+}
+
+static void refuse(struct gs_rpc_call *call, enum gs_rpc_refusal why, enum gs_rpc_status status,
+		   const char *text)
+{
+	gs_rpc_core_refuse(call->core, why);
+	gs_rpc_session_end_call(call, status, text);
+}
+
+/* --- messages --- */
+
+static void refuse_message(struct gs_rpc_call *call, int r)
+{
+	char text[120];
+
+	switch (r) {
+	case -EMSGSIZE:
+		snprintf(text, sizeof(text),
+			 "a message of %zu bytes is larger than the %zu that are taken",
+			 call->inbox.message_bytes, call->inbox.max_message_bytes);
+		refuse(call, GS_RPC_REFUSED_MESSAGE, GS_RPC_RESOURCE_EXHAUSTED, text);
+		return;
+	case -EOPNOTSUPP:
+		refuse(call, GS_RPC_REFUSED_ENCODING, GS_RPC_INTERNAL,
+		       "a compressed message without grpc-encoding");
+		return;
+	case -EPROTO:
+		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
+		       "what came is not framed as gRPC messages are");
+		return;
+	}
+	refuse(call, GS_RPC_REFUSED_MEMORY, GS_RPC_RESOURCE_EXHAUSTED,
+	       "the server has no memory for more messages now");
+}
+
+/* False: not now. */
+static bool rate_allows(struct gs_rpc_call *call)
+{
+	struct gs_rpc_session *s = call->session;
+	const struct gs_rpc_server_options *o = &call->core->o;
+
+	if (o->messages_per_second <= 0)
+		return true;
+	if (s->throttle.index)
+		return false;
+	if (s->message_ns == 0) {
+		s->message_ns = gs_clock_mono_ns();
+		s->message_tokens = o->message_burst;
+	}
+	if (take_token(&s->message_tokens, &s->message_ns, o->message_burst,
+		       o->messages_per_second))
+		return true;
+	if (call->method->kind == GS_RPC_UNARY) {
+		refuse(call, GS_RPC_REFUSED_RATE, GS_RPC_RESOURCE_EXHAUSTED,
+		       "too many messages a second");
+		return false;
+	}
+	gs_rpc_count(&call->core->counters.throttled, 1);
+	gs_rpc_timer_set(&call->core->timers, &s->throttle,
+			 gs_clock_mono_ns() + (uint64_t)(1e9 / o->messages_per_second) + 1000000);
+	return false;
+}
+
+static void deliver(struct gs_rpc_call *call, const void *data, size_t bytes)
+{
+	struct gs_rpc_core *c = call->core;
+
+	if (call->method->kind == GS_RPC_UNARY && call->n_messages == 1) {
+		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
+		       "a call of this method has one message, two came");
+		return;
+	}
+	call->n_messages++;
+	gs_rpc_count(&c->counters.messages_in, 1);
+	gs_rpc_count(&c->counters.message_bytes_in, bytes);
+	call->method->message(c->o.ctx, call, data, bytes);
+}
+
+/* The client has sent everything, and everything was delivered. */
+static void half_closed(struct gs_rpc_call *call)
+{
+	call->told_ended = true;
+	if (!gs_rpc_inbox_empty(&call->inbox))
+		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
+		       "the last message was cut off");
+	else if (call->method->kind == GS_RPC_UNARY && call->n_messages == 0)
+		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
+		       "a call of this method has one message, none came");
+	else if (call->method->kind == GS_RPC_STREAM && call->method->half_closed)
+		call->method->half_closed(call->core->o.ctx, call);
+}
+
+/* Deliver what is there, unless it is not wanted now. */
+static void take_messages(struct gs_rpc_call *call)
+{
+	nghttp2_session *h2 = call->session->h2;
+	const void *data;
+	size_t bytes, used;
+	int r = 0;
+
+	while (!call->paused && !gs_rpc_call_over(call)) {
+		/* A message costs its token before it is known to be whole: one that is not gives
+		 * it back. */
+		if (!rate_allows(call))
+			return;
+		r = gs_rpc_inbox_next(&call->inbox, &data, &bytes, &used);
+		nghttp2_session_consume_stream(h2, call->stream, used);
+		if (r != 1)
+			call->session->message_tokens += 1;
+		if (r < 0)
+			refuse_message(call, r);
+		if (r != 1)
+			break;
+		deliver(call, data, bytes);
+	}
+	if (r == 0 && call->peer_ended && !call->told_ended && !call->paused &&
+	    !gs_rpc_call_over(call))
+		half_closed(call);
+}
+
+static int on_data(nghttp2_session *h2, uint8_t flags, int32_t stream, const uint8_t *data,
+		   size_t bytes, void *user)
+{
+	struct gs_rpc_call *call = nghttp2_session_get_stream_user_data(h2, stream);
+	struct gs_rpc_session *s = user;
+	int r;
+
+	(void)flags;
+	nghttp2_session_consume_connection(h2, bytes);
+	s->ping_strikes = 0;
+	if (!call || !call->started || gs_rpc_call_over(call)) {
+		nghttp2_session_consume_stream(h2, stream, bytes);
+		return 0;
+	}
+	r = gs_rpc_inbox_put(&call->inbox, data, bytes);
+	if (r == 0) {
+		take_messages(call);
+		r = gs_rpc_inbox_keep(&call->inbox);
+	}
+	if (r < 0 && !gs_rpc_call_over(call))
+		refuse_message(call, r);
+	return 0;
+}
+
+/* The first call goes to the end, so that each has its turn at the tokens. */
+static void rotate_calls(struct gs_rpc_session *s)
+{
+	struct gs_rpc_call *first = s->calls, **end = &s->calls;
+
+	if (!first->next)
+		return;
+	s->calls = first->next;
+	s->calls->prev = &s->calls;
+	while (*end)
+		end = &(*end)->next;
+	*end = first;
+	first->prev = end;
+	first->next = NULL;
+}
+
+static void throttle_over(struct gs_rpc_timer *timer)
+{
+	struct gs_rpc_session *s =
+		(void *)((char *)timer - offsetof(struct gs_rpc_session, throttle));
+
+	if (s->calls)
+		rotate_calls(s);
+	for (struct gs_rpc_call *call = s->calls, *next; call; call = next) {
+		next = call->next;
+		if (call->started)
+			take_messages(call);
+	}
+	make_ready(s);
+}
+
+void gs_rpc_session_update(struct gs_rpc_call *call)
+{
+	struct gs_rpc_session *s = call->session;
+	bool queued, finished;
+
+	if (!s)
+		return;
+	pthread_mutex_lock(&call->core->lock);
+	queued = call->out.first != NULL;
+	finished = call->finished;
+	pthread_mutex_unlock(&call->core->lock);
+	if (!call->responded && (queued || finished)) {
+		if (submit_response(call, !queued) != 0)
+			nghttp2_submit_rst_stream(s->h2, 0, call->stream, NGHTTP2_INTERNAL_ERROR);
+	} else if (call->responded && !call->ended_out) {
+		nghttp2_session_resume_data(s->h2, call->stream);
+	}
+	if (call->started)
+		take_messages(call);
+	make_ready(s);
+}
+
+/* --- the start of a call --- */
+
+static void deadline_over(struct gs_rpc_timer *timer)
+{
+	struct gs_rpc_call *call = (void *)((char *)timer - offsetof(struct gs_rpc_call, deadline));
+
+	gs_rpc_session_end_call(call, GS_RPC_DEADLINE_EXCEEDED, "the deadline has passed");
+}
+
+static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct gs_rpc_session *s = user;
+	struct gs_rpc_call *call;
+
+	s->ping_strikes = 0;
+	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	call = gs_rpc_call_new(s->core, s->peer);
+	if (!call) {
+		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_MEMORY);
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	call->session = s;
+	call->stream = frame->hd.stream_id;
+	call->deadline.fire = deadline_over;
+	call->window_bytes = 65535;
+	call->next = s->calls;
+	call->prev = &s->calls;
+	if (s->calls)
+		s->calls->prev = &call->next;
+	s->calls = call;
+	s->n_calls++;
+	nghttp2_session_set_stream_user_data(h2, call->stream, call);
+	return 0;
+}
+
+static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags,
+		     void *user)
+{
+	struct gs_rpc_call *call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+
+	(void)flags, (void)user;
+	if (call && !call->started && frame->hd.type == NGHTTP2_HEADERS &&
+	    frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+		gs_rpc_header_take(call, (const char *)name, name_bytes, (const char *)value,
+				   value_bytes);
+	return 0;
+}
+
+static void begin_call(struct gs_rpc_call *call)
+{
+	struct gs_rpc_core *c = call->core;
+	const char *text = NULL;
+	enum gs_rpc_status status = gs_rpc_header_check(call, &text);
+	size_t max;
+
+	if (status != GS_RPC_OK) {
+		gs_rpc_session_end_call(call, status, text);
+		return;
+	}
+	max = call->method->max_message_bytes;
+	gs_rpc_inbox_init(&call->inbox, &c->held, max ? max : c->o.max_message_bytes);
+	call->started = true;
+	gs_rpc_count(&c->counters.calls, 1);
+	gs_rpc_count(&c->counters.calls_now, 1);
+	if (call->deadline_ns != UINT64_MAX &&
+	    gs_rpc_timer_set(&c->timers, &call->deadline, call->deadline_ns) < 0) {
+		refuse(call, GS_RPC_REFUSED_MEMORY, GS_RPC_RESOURCE_EXHAUSTED, "no memory");
+		return;
+	}
+	if (call->method->start)
+		call->method->start(c->o.ctx, call);
+}
+
+/* --- frames --- */
+
+static void flood(struct gs_rpc_session *s, const char *why)
+{
+	if (s->broken)
+		return;
+	s->broken = true;
+	gs_rpc_session_leave(s, NGHTTP2_ENHANCE_YOUR_CALM, why);
+}
+
+static void take_ping(struct gs_rpc_session *s)
+{
+	uint64_t now = gs_clock_mono_ns(), min = s->core->o.min_ping_ns;
+
+	if (min == UINT64_MAX)
+		return;
+	if (s->ping_ns && now - s->ping_ns < min)
+		s->ping_strikes++;
+	s->ping_ns = now;
+	if (s->ping_strikes > GS_RPC_PING_STRIKES)
+		flood(s, "too_many_pings"); /* the words that grpcio knows */
+}
+
+static bool is_control(const nghttp2_frame *frame)
+{
+	switch (frame->hd.type) {
+	case NGHTTP2_PING:
+	case NGHTTP2_SETTINGS:
+	case NGHTTP2_PRIORITY:
+	case NGHTTP2_RST_STREAM:
+		return true;
+	case NGHTTP2_DATA:
+		return frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+	}
+	return false;
+}
+
+static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct gs_rpc_session *s = user;
+	struct gs_rpc_call *call =
+		frame->hd.stream_id ? nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id)
+				    : NULL;
+
+	if (is_control(frame) &&
+	    !take_token(&s->control_tokens, &s->control_ns, CONTROL_BURST, CONTROL_PER_SECOND)) {
+		flood(s, "too_many_control_frames");
+		return 0;
+	}
+	if (frame->hd.type == NGHTTP2_SETTINGS)
+		s->greeted = true;
+	if (frame->hd.type == NGHTTP2_PING && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
+		take_ping(s);
+	if (!call)
+		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+		begin_call(call);
+	if (frame->hd.type == NGHTTP2_WINDOW_UPDATE)
+		call->window_bytes =
+			(size_t)nghttp2_session_get_stream_remote_window_size(h2, call->stream);
+	if ((frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
+	    frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+		call->peer_ended = true;
+		if (call->started)
+			take_messages(call);
+	}
+	return 0;
+}
+
+static int on_invalid_frame(nghttp2_session *h2, const nghttp2_frame *frame, int error, void *user)
+{
+	struct gs_rpc_session *s = user;
+
+	(void)h2, (void)frame;
+	if (error == NGHTTP2_ERR_REFUSED_STREAM)
+		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_STREAMS);
+	else if (error == NGHTTP2_ERR_HTTP_HEADER || error == NGHTTP2_ERR_HTTP_MESSAGING)
+		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_REQUEST);
+	return 0;
+}
+
+static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
+{
+	struct gs_rpc_session *s = user;
+	struct gs_rpc_call *call;
+
+	if (frame->hd.type == NGHTTP2_PING || frame->hd.type == NGHTTP2_SETTINGS)
+		return 0;
+	s->ping_strikes = 0;
+	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
+	    !s->blamed) {
+		s->blamed = true;
+		gs_rpc_core_refuse(s->core, frame->goaway.error_code == NGHTTP2_ENHANCE_YOUR_CALM
+						    ? GS_RPC_REFUSED_FLOOD
+						    : GS_RPC_REFUSED_PROTOCOL);
+	}
+	if (frame->hd.type != NGHTTP2_HEADERS || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+		return 0;
+	/* The call is answered while the client still sends: it shall stop (RFC 9113, 8.1). */
+	call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+	if (call && !call->peer_ended)
+		nghttp2_submit_rst_stream(h2, 0, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+	return 0;
+}
+
+/* --- sessions --- */
+
+static int new_h2(struct gs_rpc_session *s)
+{
+	nghttp2_session_callbacks *cb = NULL;
+	nghttp2_option *option = NULL;
+	int r = -ENOMEM;
+
+	if (nghttp2_session_callbacks_new(&cb) == 0 && nghttp2_option_new(&option) == 0) {
+		nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
+		nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+		nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
+		nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);
+		nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
+		nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+		nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+		nghttp2_option_set_no_auto_window_update(option, 1);
+		nghttp2_option_set_no_closed_streams(option, 1);
+		nghttp2_option_set_max_outbound_ack(option, 1000);
+		/* A client that ends may cancel all its calls at once. */
+		nghttp2_option_set_stream_reset_rate_limit(option, s->core->o.max_streams + 1000,
+							   200);
+		r = nghttp2_session_server_new2(&s->h2, cb, s, option) == 0 ? 0 : -ENOMEM;
+	}
+	nghttp2_session_callbacks_del(cb);
+	nghttp2_option_del(option);
+	return r;
+}
+
+static int greet(struct gs_rpc_session *s)
+{
+	const struct gs_rpc_server_options *o = &s->core->o;
+	const nghttp2_settings_entry settings[] = {
+		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->max_streams},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)o->window_bytes},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)o->max_metadata_bytes},
+	};
+	size_t window = o->window_bytes > NGHTTP2_MAX_WINDOW_SIZE / 4 ? NGHTTP2_MAX_WINDOW_SIZE
+								      : o->window_bytes * 4;
+
+	if (window < NGHTTP2_INITIAL_CONNECTION_WINDOW_SIZE)
+		window = NGHTTP2_INITIAL_CONNECTION_WINDOW_SIZE;
+	if (nghttp2_submit_settings(s->h2, 0, settings, GS_ARRAY_LEN(settings)) != 0 ||
+	    nghttp2_session_set_local_window_size(s->h2, 0, 0, (int32_t)window) != 0)
+		return -ENOMEM;
+	return 0;
+}
+
+int gs_rpc_session_new(struct gs_rpc_core *core, struct gs_rpc_peer *peer, void *owner,
+		       struct gs_rpc_session **ret_session)
+{
+	struct gs_rpc_session *s = calloc(1, sizeof(*s));
+	int r = -ENOMEM;
+
+	if (s) {
+		*s = (struct gs_rpc_session){.core = core,
+					     .peer = peer,
+					     .owner = owner,
+					     .idle_since_ns = gs_clock_mono_ns(),
+					     .control_ns = gs_clock_mono_ns(),
+					     .control_tokens = CONTROL_BURST,
+					     .throttle.fire = throttle_over};
+		r = new_h2(s);
+		if (r == 0)
+			r = greet(s);
+	} else {
+		gs_rpc_peer_unref(&peer);
+	}
+	if (r < 0) {
+		gs_rpc_session_free(&s);
+		return r;
+	}
+	make_ready(s);
+	*ret_session = s;
+	return 0;
+}
+
+void gs_rpc_session_free(struct gs_rpc_session **ref)
+{
+	struct gs_rpc_session *s = *ref;
+
+	*ref = NULL;
+	if (!s)
+		return;
+	while (s->calls) {
+		nghttp2_session_set_stream_user_data(s->h2, s->calls->stream, NULL);
+		call_over(s->calls, s->calls->ended_out ? s->calls->status : GS_RPC_CANCELLED);
+	}
+	gs_rpc_timer_set(&s->core->timers, &s->throttle, UINT64_MAX);
+	for (struct gs_rpc_session **p = &s->core->ready; *p; p = &(*p)->next_ready)
+		if (*p == s) {
+			*p = s->next_ready;
+			break;
+		}
+	nghttp2_session_del(s->h2);
+	gs_rpc_peer_unref(&s->peer);
+	free(s);
+}
+
+int gs_rpc_session_input(struct gs_rpc_session *s, const uint8_t *data, size_t bytes)
+{
+	ssize_t r;
+
+	gs_rpc_count(&s->core->counters.wire_bytes_in, bytes);
+	if (s->broken)
+		return 0;
+	r = nghttp2_session_mem_recv(s->h2, data, bytes);
+	make_ready(s);
+	if (r >= 0)
+		return 0;
+	if (!s->blamed)
+		gs_rpc_core_refuse(s->core, r == NGHTTP2_ERR_BAD_CLIENT_MAGIC
+						    ? GS_RPC_REFUSED_HANDSHAKE
+					    : r == NGHTTP2_ERR_FLOODED ? GS_RPC_REFUSED_FLOOD
+					    : r == NGHTTP2_ERR_NOMEM   ? GS_RPC_REFUSED_MEMORY
+								       : GS_RPC_REFUSED_PROTOCOL);
+	s->blamed = true;
+	return r == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPROTO;
+}
+
+int gs_rpc_session_output(struct gs_rpc_session *s, struct gs_buf *out, size_t up_to)
+{
+	size_t before = out->bytes;
+	int r = gs_rpc_pull(s->h2, out, up_to);
+
+	gs_rpc_count(&s->core->counters.wire_bytes_out, out->bytes - before);
+	return r;
+}
+
+bool gs_rpc_session_done(const struct gs_rpc_session *s)
+{
+	return (s->broken || !nghttp2_session_want_read(s->h2)) &&
+	       !nghttp2_session_want_write(s->h2);
+}
+
+void gs_rpc_session_ping(struct gs_rpc_session *s)
+{
+	nghttp2_submit_ping(s->h2, 0, NULL);
+	make_ready(s);
+}
+
+void gs_rpc_session_leave(struct gs_rpc_session *s, uint32_t error_code, const char *why)
+{
+	if (s->leaving && error_code == NGHTTP2_NO_ERROR)
+		return;
+	s->leaving = true;
+	nghttp2_submit_goaway(s->h2, 0, nghttp2_session_get_last_proc_stream_id(s->h2), error_code,
+			      (const uint8_t *)why, strlen(why));
+	make_ready(s);
+}
+
+void gs_rpc_session_abort_calls(struct gs_rpc_session *s, enum gs_rpc_status status,
+				const char *text)
+{
+	for (struct gs_rpc_call *call = s->calls; call; call = call->next)
+		gs_rpc_session_end_call(call, status, text);
+}
+
+struct gs_rpc_peer *gs_rpc_peer_new(struct gs_rpc_core *core, const char *address)
+{
+	struct gs_rpc_peer *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->refs = 1;
+	p->connection = ++core->next_connection;
+	snprintf(p->address, sizeof(p->address), "%s", address);
+	return p;
+}
+
+void gs_rpc_peer_unref(struct gs_rpc_peer **ref)
+{
+	struct gs_rpc_peer *p = *ref;
+
+	*ref = NULL;
+	if (p && atomic_fetch_sub(&p->refs, 1) == 1)
+		free(p);
+}

@@ -1,0 +1,83 @@
+/* A binary heap of times; a timer knows its place, so that it can be moved. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "rpc/rpc_int.h"
+
+static void place(struct gs_rpc_timers *t, size_t i, struct gs_rpc_timer *timer)
+{
+	t->heap[i] = timer;
+	timer->index = i + 1;
+}
+
+static void sift(struct gs_rpc_timers *t, size_t i)
+{
+	struct gs_rpc_timer *timer = t->heap[i];
+
+	for (; i > 0 && t->heap[(i - 1) / 2]->due_ns > timer->due_ns; i = (i - 1) / 2)
+		place(t, i, t->heap[(i - 1) / 2]);
+	for (;;) {
+		size_t child = i * 2 + 1;
+
+		if (child + 1 < t->n && t->heap[child + 1]->due_ns < t->heap[child]->due_ns)
+			child++;
+		if (child >= t->n || t->heap[child]->due_ns >= timer->due_ns)
+			break;
+		place(t, i, t->heap[child]);
+		i = child;
+	}
+	place(t, i, timer);
+}
+
+int gs_rpc_timer_set(struct gs_rpc_timers *t, struct gs_rpc_timer *timer, uint64_t due_ns)
+{
+	size_t i = timer->index;
+
+	if (due_ns == UINT64_MAX) {
+		if (!i)
+			return 0;
+		timer->index = 0;
+		if (i != t->n--) {
+			place(t, i - 1, t->heap[t->n]);
+			sift(t, i - 1);
+		}
+		if (t->n == 0) {
+			free(t->heap);
+			*t = (struct gs_rpc_timers){0};
+		}
+		return 0;
+	}
+	if (!i) {
+		if (t->n == t->room) {
+			size_t room = t->room ? t->room * 2 : 64;
+			struct gs_rpc_timer **more =
+				realloc(t->heap, room * sizeof(struct gs_rpc_timer *));
+
+			if (!more)
+				return -ENOMEM;
+			t->heap = more;
+			t->room = room;
+		}
+		i = ++t->n;
+		place(t, i - 1, timer);
+	}
+	timer->due_ns = due_ns;
+	sift(t, i - 1);
+	return 0;
+}
+
+uint64_t gs_rpc_timers_next_ns(const struct gs_rpc_timers *t)
+{
+	return t->n ? t->heap[0]->due_ns : UINT64_MAX;
+}
+
+void gs_rpc_timers_run(struct gs_rpc_timers *t, uint64_t now_ns)
+{
+	/* Those that are set again by their own call wait for the next turn. */
+	for (size_t n = t->n; n && t->n && t->heap[0]->due_ns <= now_ns; n--) {
+		struct gs_rpc_timer *timer = t->heap[0];
+
+		gs_rpc_timer_set(t, timer, UINT64_MAX);
+		timer->fire(timer);
+	}
+}

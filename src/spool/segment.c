@@ -1,0 +1,165 @@
+/* One file of batches, or the same in memory. */
+#include "spool/spool_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <zlib.h>
+
+#include "base/mem.h"
+
+void spool_segment_name(uint64_t first_seq, char out[40])
+{
+	snprintf(out, 40, "%020llu.batches", (unsigned long long)first_seq);
+}
+
+static uint32_t crc_of(const struct spool_entry *e, const uint8_t *data)
+{
+	const size_t skip = offsetof(struct spool_entry, seq);
+	uLong crc = crc32(0, (const Bytef *)e + skip, (uInt)(sizeof(*e) - skip));
+
+	return (uint32_t)crc32(crc, data, e->bytes);
+}
+
+static int remember(struct spool_segment *s, const struct spool_entry *e)
+{
+	if (s->n == s->n_max) {
+		uint32_t n_max = s->n_max ? s->n_max * 2 : 64;
+		struct spool_where *w = reallocarray(s->where, n_max, sizeof(*w));
+
+		if (!w)
+			return -ENOMEM;
+		s->where = w;
+		s->n_max = n_max;
+	}
+	s->where[s->n++] = (struct spool_where){
+		.seq = e->seq, .off = s->bytes, .bytes = e->bytes, .n_samples = e->n_samples};
+	s->bytes += (uint32_t)sizeof(*e) + e->bytes;
+	return 0;
+}
+
+int spool_segment_new(int dir_fd, uint64_t first_seq, struct spool_segment *ret_segment)
+{
+	char name[40];
+	int fd;
+
+	spool_segment_name(first_seq, name);
+	fd = dir_fd < 0 ? memfd_create("batches", MFD_CLOEXEC)
+			: openat(dir_fd, name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+				 0600);
+	if (fd < 0)
+		return -errno;
+	*ret_segment =
+		(struct spool_segment){.fd = fd, .in_memory = dir_fd < 0, .first_seq = first_seq};
+	return 0;
+}
+
+/* The whole entry at s->bytes: 1 and it is remembered; 0: there is none. */
+static int scan_one(struct spool_segment *s, uint64_t file_bytes, uint8_t *buffer)
+{
+	struct spool_entry e;
+	int r;
+
+	if (file_bytes - s->bytes < sizeof(e) ||
+	    pread(s->fd, &e, sizeof(e), s->bytes) != (ssize_t)sizeof(e))
+		return 0;
+	if (e.magic != SPOOL_MAGIC || e.bytes > GS_SPOOL_BATCH_MAX ||
+	    e.bytes > file_bytes - s->bytes - sizeof(e))
+		return 0;
+	if (s->n ? e.seq <= s->where[s->n - 1].seq : e.seq != s->first_seq)
+		return 0;
+	if (pread(s->fd, buffer, e.bytes, (off_t)(s->bytes + sizeof(e))) != (ssize_t)e.bytes ||
+	    crc_of(&e, buffer) != e.crc)
+		return 0;
+	r = remember(s, &e);
+	return r < 0 ? r : 1;
+}
+
+int spool_segment_open(int dir_fd, uint64_t first_seq, struct spool_segment *ret_segment,
+		       uint64_t *torn_bytes)
+{
+	struct spool_segment s = {.fd = -1, .first_seq = first_seq};
+	GS_FREE uint8_t *buffer = malloc(GS_SPOOL_BATCH_MAX);
+	struct stat st;
+	char name[40];
+	int r = 1;
+
+	if (!buffer)
+		return -ENOMEM;
+	spool_segment_name(first_seq, name);
+	s.fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (s.fd < 0 || fstat(s.fd, &st) < 0)
+		r = -errno;
+	while (r == 1)
+		r = scan_one(&s, (uint64_t)st.st_size, buffer);
+	if (r == 0 && (uint64_t)st.st_size > s.bytes) {
+		*torn_bytes += (uint64_t)st.st_size - s.bytes;
+		if (ftruncate(s.fd, s.bytes) < 0)
+			r = -errno;
+	}
+	if (r < 0) {
+		spool_segment_close(&s);
+		return r;
+	}
+	*ret_segment = s;
+	return 0;
+}
+
+void spool_segment_close(struct spool_segment *segment)
+{
+	gs_close_p(&segment->fd);
+	gs_free_p(&segment->where);
+}
+
+int spool_segment_put(struct spool_segment *segment, const struct gs_spool_batch *batch,
+		      uint64_t seq)
+{
+	struct spool_entry e = {
+		.magic = SPOOL_MAGIC,
+		.seq = seq,
+		.first_wall_ns = batch->first_wall_ns,
+		.last_wall_ns = batch->last_wall_ns,
+		.n_samples = batch->n_samples,
+		.raw_bytes = batch->raw_bytes,
+		.codec = batch->codec,
+		.bytes = (uint32_t)batch->bytes,
+		.missed_samples = batch->missed_samples,
+	};
+	struct iovec part[2] = {{&e, sizeof(e)}, {(void *)batch->data, batch->bytes}};
+	const uint32_t before = segment->bytes;
+	ssize_t n;
+	int r;
+
+	e.crc = crc_of(&e, batch->data);
+	n = pwritev(segment->fd, part, 2, before);
+	if (n == (ssize_t)(sizeof(e) + batch->bytes)) {
+		r = remember(segment, &e);
+		if (r == 0)
+			return 0;
+	} else {
+		r = n < 0 ? -errno
+			  : -ENOSPC; /* the system takes less than asked when the disk fills */
+	}
+	if (n > 0 && ftruncate(segment->fd, before) < 0)
+		return -errno;
+	return r;
+}
+
+int spool_segment_read(const struct spool_segment *segment, uint32_t i,
+		       struct spool_entry *ret_entry, uint8_t *buffer)
+{
+	const struct spool_where *w = &segment->where[i];
+	struct iovec part[2] = {{ret_entry, sizeof(*ret_entry)}, {buffer, w->bytes}};
+	ssize_t n = preadv(segment->fd, part, 2, w->off);
+
+	if (n < 0)
+		return -errno;
+	if (n != (ssize_t)(sizeof(*ret_entry) + w->bytes) || ret_entry->magic != SPOOL_MAGIC ||
+	    ret_entry->bytes != w->bytes || ret_entry->seq != w->seq ||
+	    crc_of(ret_entry, buffer) != ret_entry->crc)
+		return -EBADMSG;
+	return 0;
+}

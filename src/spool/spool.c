@@ -1,0 +1,490 @@
+/*
+ * The queue: segments by number, the oldest first. Beside them in the folder:
+ *
+ *   lock    held while a program has the spool
+ *   state   struct spool_state: whose numbers these are, and what is acknowledged
+ *
+ * The state is written before files that it makes needless are removed. When it cannot be read, the
+ * numbers that were used are not known, and a new stream begins behind what is still there.
+ */
+#include "spool/spool_int.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "base/buf.h"
+
+struct spool_state {
+	uint32_t magic, crc; /* of what follows */
+	uint64_t stream;
+	uint64_t acked_seq;
+	uint64_t next_seq; /* at least; entries may be further */
+	uint64_t lost_batches, lost_samples;
+};
+
+struct gs_spool {
+	int dir_fd, lock_fd, state_fd; /* -1: memory alone */
+	uint64_t max_bytes, max_memory_bytes;
+	uint32_t segment_bytes;
+	struct spool_state state;
+	struct spool_segment *segment; /* owned; oldest first */
+	uint32_t n, n_max;
+	uint64_t bytes, memory_bytes, n_batches, n_samples;
+	uint64_t torn_bytes;
+	int disk_error;
+	struct gs_buf buffer; /* of what was got last */
+};
+
+/* --- state --- */
+
+static uint32_t state_crc(const struct spool_state *s)
+{
+	const size_t skip = offsetof(struct spool_state, stream);
+
+	return (uint32_t)crc32(0, (const Bytef *)s + skip, (uInt)(sizeof(*s) - skip));
+}
+
+static void write_state(struct gs_spool *s)
+{
+	struct spool_state out = s->state;
+
+	out.magic = SPOOL_MAGIC;
+	out.crc = state_crc(&out);
+	/* What cannot be written is acknowledged again after the next start: the head knows. */
+	if (s->state_fd >= 0 && pwrite(s->state_fd, &out, sizeof(out), 0) != (ssize_t)sizeof(out))
+		s->disk_error = errno ? -errno : -ENOSPC;
+}
+
+static int new_stream(struct gs_spool *s)
+{
+	uint64_t id = 0;
+
+	while (id == 0)
+		if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
+			return -errno;
+	s->state = (struct spool_state){.stream = id, .next_seq = 1};
+	write_state(s);
+	return 0;
+}
+
+static bool read_state(struct gs_spool *s)
+{
+	struct spool_state st;
+
+	if (pread(s->state_fd, &st, sizeof(st), 0) != (ssize_t)sizeof(st) ||
+	    st.magic != SPOOL_MAGIC || st.crc != state_crc(&st) || !st.stream || !st.next_seq)
+		return false;
+	s->state = st;
+	return true;
+}
+
+/* --- segments --- */
+
+static int by_seq(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Numbers of the folder's files, rising. Owned by the caller. */
+static int list_files(int dir_fd, uint64_t **ret_seqs, size_t *ret_n)
+{
+	GS_FREE uint64_t *seqs = NULL;
+	size_t n = 0;
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	int r = 0;
+
+	if (!d) {
+		r = -errno;
+		gs_close_p(&fd);
+		return r;
+	}
+	for (struct dirent *e; (e = readdir(d));) {
+		char name[40];
+		char *end;
+		uint64_t seq = strtoull(e->d_name, &end, 10);
+
+		spool_segment_name(seq, name);
+		if (strcmp(end, ".batches") != 0 || strcmp(name, e->d_name) != 0)
+			continue;
+		uint64_t *more = reallocarray(seqs, n + 1, sizeof(*seqs));
+		if (!more) {
+			r = -ENOMEM;
+			break;
+		}
+		seqs = more;
+		seqs[n++] = seq;
+	}
+	closedir(d);
+	if (r == 0 && n)
+		qsort(seqs, n, sizeof(*seqs), by_seq);
+	if (r == 0) {
+		*ret_seqs = gs_take(seqs);
+		*ret_n = n;
+	}
+	return r;
+}
+
+static int add_segment(struct gs_spool *s, const struct spool_segment *segment)
+{
+	if (s->n == s->n_max) {
+		uint32_t n_max = s->n_max ? s->n_max * 2 : 16;
+		struct spool_segment *more = reallocarray(s->segment, n_max, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		s->segment = more;
+		s->n_max = n_max;
+	}
+	s->segment[s->n++] = *segment;
+	return 0;
+}
+
+/* A segment goes, with all that is in it. */
+static void remove_segment(struct gs_spool *s, uint32_t at)
+{
+	struct spool_segment *g = &s->segment[at];
+	char name[40];
+
+	for (uint32_t i = g->n_acked; i < g->n; i++) {
+		s->n_batches--;
+		s->n_samples -= g->where[i].n_samples;
+	}
+	*(g->in_memory ? &s->memory_bytes : &s->bytes) -= g->bytes;
+	if (!g->in_memory) {
+		spool_segment_name(g->first_seq, name);
+		(void)unlinkat(s->dir_fd, name, 0);
+	}
+	spool_segment_close(g);
+	s->n--;
+	memmove(g, g + 1, (s->n - at) * sizeof(*g));
+}
+
+static void count_lost(struct gs_spool *s, uint32_t n_samples)
+{
+	s->state.lost_batches++;
+	s->state.lost_samples += n_samples;
+}
+
+/* The oldest segment has to make room: what is in it is lost. */
+static void drop_oldest(struct gs_spool *s)
+{
+	const struct spool_segment *g = &s->segment[0];
+
+	for (uint32_t i = g->n_acked; i < g->n; i++)
+		count_lost(s, g->where[i].n_samples);
+	write_state(s);
+	remove_segment(s, 0);
+}
+
+static void forget_acked(struct gs_spool *s)
+{
+	while (s->n) {
+		struct spool_segment *g = &s->segment[0];
+
+		for (; g->n_acked < g->n && g->where[g->n_acked].seq <= s->state.acked_seq;
+		     g->n_acked++) {
+			s->n_batches--;
+			s->n_samples -= g->where[g->n_acked].n_samples;
+		}
+		/* The last one is written to, as long as it has room. */
+		if (g->n_acked < g->n || (s->n == 1 && g->bytes < s->segment_bytes))
+			return;
+		remove_segment(s, 0);
+	}
+}
+
+static int read_files(struct gs_spool *s)
+{
+	GS_FREE uint64_t *seqs = NULL;
+	size_t n = 0;
+	int r = list_files(s->dir_fd, &seqs, &n);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct spool_segment g;
+
+		r = spool_segment_open(s->dir_fd, seqs[i], &g, &s->torn_bytes);
+		if (r < 0)
+			return r;
+		/* Numbers must rise from file to file; a file without a whole entry tells nothing.
+		 */
+		if (!g.n || (s->n && s->segment[s->n - 1].where[s->segment[s->n - 1].n - 1].seq >=
+					     g.first_seq)) {
+			char name[40];
+
+			spool_segment_name(g.first_seq, name);
+			(void)unlinkat(s->dir_fd, name, 0);
+			s->torn_bytes += g.bytes;
+			spool_segment_close(&g);
+			continue;
+		}
+		r = add_segment(s, &g);
+		if (r < 0) {
+			spool_segment_close(&g);
+			return r;
+		}
+		s->bytes += g.bytes;
+		s->n_batches += g.n;
+		for (uint32_t k = 0; k < g.n; k++)
+			s->n_samples += g.where[k].n_samples;
+		if (g.where[g.n - 1].seq >= s->state.next_seq)
+			s->state.next_seq = g.where[g.n - 1].seq + 1;
+	}
+	return r;
+}
+
+/* --- life --- */
+
+static int open_dir(struct gs_spool *s, const char *dir, struct gs_err *err)
+{
+	int r;
+
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return gs_err_set(err, -errno, "cannot make the folder %s: %s", dir,
+				  strerror(errno));
+	s->dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir_fd < 0)
+		return gs_err_set(err, -errno, "cannot open the folder %s: %s", dir,
+				  strerror(errno));
+	s->lock_fd = openat(s->dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->lock_fd < 0)
+		return gs_err_set(err, -errno, "cannot write into %s: %s", dir, strerror(errno));
+	if (flock(s->lock_fd, LOCK_EX | LOCK_NB) < 0)
+		return gs_err_set(
+			err, errno == EWOULDBLOCK ? -EBUSY : -errno,
+			errno == EWOULDBLOCK
+				? "%s is used by another gpuscope: give this one another instance"
+				: "cannot lock %s",
+			dir);
+	s->state_fd = openat(s->dir_fd, "state", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->state_fd < 0)
+		return gs_err_set(err, -errno, "cannot write into %s: %s", dir, strerror(errno));
+	if (read_state(s)) {
+		r = read_files(s);
+		if (r == 0)
+			forget_acked(s);
+	} else {
+		/* Files of numbers whose stream is not known: a new one takes them over, in order.
+		 */
+		r = new_stream(s);
+		if (r == 0)
+			r = read_files(s);
+	}
+	return r < 0 ? gs_err_set(err, r, "cannot read %s: %s", dir, strerror(-r)) : 0;
+}
+
+int gs_spool_open(const struct gs_spool_options *options, struct gs_spool **ret_spool,
+		  struct gs_err *err)
+{
+	struct gs_spool *s = calloc(1, sizeof(*s));
+	int r = 0;
+
+	if (!s)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	s->dir_fd = s->lock_fd = s->state_fd = -1;
+	s->max_bytes = options->max_bytes ? options->max_bytes : 256ull << 20;
+	s->max_memory_bytes = options->max_memory_bytes ? options->max_memory_bytes : 32ull << 20;
+	s->segment_bytes = options->segment_bytes ? options->segment_bytes : 4u << 20;
+	s->buffer = GS_BUF_INIT(GS_SPOOL_BATCH_MAX);
+	r = options->dir ? open_dir(s, options->dir, err) : new_stream(s);
+	if (r < 0) {
+		gs_spool_close(&s);
+		return r;
+	}
+	*ret_spool = s;
+	return 0;
+}
+
+void gs_spool_close(struct gs_spool **spool)
+{
+	struct gs_spool *s = *spool;
+
+	if (!s)
+		return;
+	if (s->state_fd >= 0 && s->state.stream)
+		write_state(s);
+	for (uint32_t i = 0; i < s->n; i++)
+		spool_segment_close(&s->segment[i]);
+	free(s->segment);
+	gs_buf_fini(&s->buffer);
+	gs_close_p(&s->state_fd);
+	gs_close_p(&s->lock_fd);
+	gs_close_p(&s->dir_fd);
+	gs_free_p(spool);
+}
+
+uint64_t gs_spool_stream(const struct gs_spool *spool)
+{
+	return spool->state.stream;
+}
+
+int gs_spool_renew(struct gs_spool *spool)
+{
+	while (spool->n)
+		remove_segment(spool, 0);
+	return new_stream(spool);
+}
+
+/* --- in and out --- */
+
+static uint64_t *used_by(struct gs_spool *s, bool in_memory, uint64_t *ret_max)
+{
+	*ret_max = in_memory ? s->max_memory_bytes : s->max_bytes;
+	return in_memory ? &s->memory_bytes : &s->bytes;
+}
+
+/* Into the last segment, or a new one of this kind; the oldest go while there is no room. */
+static int put_where(struct gs_spool *s, const struct gs_spool_batch *batch, bool in_memory)
+{
+	const uint64_t need = sizeof(struct spool_entry) + batch->bytes;
+	struct spool_segment *last = s->n ? &s->segment[s->n - 1] : NULL;
+	uint64_t max, *used = used_by(s, in_memory, &max);
+	int r;
+
+	if (need > max)
+		return -ENOBUFS;
+	while (*used + need > max && s->n)
+		drop_oldest(s);
+	last = s->n ? &s->segment[s->n - 1] : NULL;
+	if (!last || last->in_memory != in_memory || last->bytes + need > s->segment_bytes) {
+		struct spool_segment g;
+
+		r = spool_segment_new(in_memory ? -1 : s->dir_fd, s->state.next_seq, &g);
+		if (r < 0)
+			return r;
+		r = add_segment(s, &g);
+		if (r < 0) {
+			spool_segment_close(&g);
+			return r;
+		}
+		last = &s->segment[s->n - 1];
+	}
+	r = spool_segment_put(last, batch, s->state.next_seq);
+	if (r == 0) {
+		*used += need;
+	} else if (!last->n) { /* nothing is in it: it must not stay with this number */
+		remove_segment(s, s->n - 1);
+	}
+	return r;
+}
+
+int gs_spool_put(struct gs_spool *spool, const struct gs_spool_batch *batch)
+{
+	int r = batch->bytes > GS_SPOOL_BATCH_MAX ? -EMSGSIZE : -ENODEV;
+
+	if (r != -EMSGSIZE && spool->dir_fd >= 0) {
+		r = put_where(spool, batch, false);
+		spool->disk_error = r;
+	}
+	if (r != 0 && r != -EMSGSIZE)
+		r = put_where(spool, batch, true);
+	if (r != 0) {
+		count_lost(spool, batch->n_samples);
+		return r;
+	}
+	spool->n_batches++;
+	spool->n_samples += batch->n_samples;
+	spool->state.next_seq++;
+	return 0;
+}
+
+/* The entry at or behind seq. */
+static bool find(const struct gs_spool *s, uint64_t seq, uint32_t *ret_segment, uint32_t *ret_i)
+{
+	for (uint32_t g = 0; g < s->n; g++) {
+		const struct spool_segment *m = &s->segment[g];
+		uint32_t low = m->n_acked, high = m->n;
+
+		if (!m->n || m->where[m->n - 1].seq < seq)
+			continue;
+		while (low < high) {
+			uint32_t mid = low + (high - low) / 2;
+
+			if (m->where[mid].seq < seq)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low == m->n)
+			continue;
+		*ret_segment = g;
+		*ret_i = low;
+		return true;
+	}
+	return false;
+}
+
+int gs_spool_get(struct gs_spool *spool, uint64_t seq, struct gs_spool_batch *ret_batch)
+{
+	struct spool_entry e;
+	uint32_t g, i;
+	int r;
+
+	if (!find(spool, seq, &g, &i))
+		return GS_SPOOL_END;
+	struct spool_segment *m = &spool->segment[g];
+	gs_buf_reset(&spool->buffer);
+	r = gs_buf_reserve(&spool->buffer, m->where[i].bytes);
+	if (r < 0)
+		return r;
+	r = spool_segment_read(m, i, &e, spool->buffer.data);
+	if (r < 0) {
+		count_lost(spool, m->where[i].n_samples);
+		spool->n_batches--;
+		spool->n_samples -= m->where[i].n_samples;
+		memmove(&m->where[i], &m->where[i + 1], (m->n - i - 1) * sizeof(*m->where));
+		m->n--;
+		return r;
+	}
+	*ret_batch = (struct gs_spool_batch){
+		.seq = e.seq,
+		.first_wall_ns = e.first_wall_ns,
+		.last_wall_ns = e.last_wall_ns,
+		.n_samples = e.n_samples,
+		.raw_bytes = e.raw_bytes,
+		.codec = e.codec,
+		.lost_batches = spool->state.lost_batches,
+		.lost_samples = spool->state.lost_samples,
+		.missed_samples = e.missed_samples,
+		.data = spool->buffer.data,
+		.bytes = e.bytes,
+	};
+	return 0;
+}
+
+void gs_spool_ack(struct gs_spool *spool, uint64_t seq)
+{
+	struct spool_state *st = &spool->state;
+
+	if (seq <= st->acked_seq || seq >= st->next_seq)
+		return;
+	st->acked_seq = seq;
+	write_state(spool);
+	forget_acked(spool);
+}
+
+void gs_spool_stats(const struct gs_spool *spool, struct gs_spool_stats *ret_stats)
+{
+	uint32_t g, i;
+
+	*ret_stats = (struct gs_spool_stats){
+		.first_seq = find(spool, 0, &g, &i) ? spool->segment[g].where[i].seq : 0,
+		.next_seq = spool->state.next_seq,
+		.n_batches = spool->n_batches,
+		.n_samples = spool->n_samples,
+		.bytes = spool->bytes + spool->memory_bytes,
+		.memory_bytes = spool->memory_bytes,
+		.lost_batches = spool->state.lost_batches,
+		.lost_samples = spool->state.lost_samples,
+		.torn_bytes = spool->torn_bytes,
+		.disk_error = spool->disk_error,
+	};
+}

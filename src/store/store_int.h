@@ -1,0 +1,51 @@
+/* Private to the room: the connection and its statements. */
+#ifndef GS_STORE_STORE_INT_H
+#define GS_STORE_STORE_INT_H
+
+#include <sqlite3.h>
+
+#include "store/store.h"
+
+enum store_sql { /* statements that are kept prepared: store.c has their texts */
+		 STORE_NODE_PUT,
+		 STORE_NODE_ID,
+		 STORE_STREAM_PUT,
+		 STORE_STREAM_GET,
+		 STORE_APPEND,
+		 STORE_STREAM_MOVE,
+		 STORE_NODE_MOVE,
+		 STORE_SQL_COUNT
+};
+
+struct gs_store {
+	sqlite3 *db;
+	sqlite3_stmt *kept[STORE_SQL_COUNT];
+	char trouble[256];
+	int lock_fd; /* held by the writer */
+};
+
+/* A negative errno of what SQLite says; its words are kept. */
+int store_error(struct gs_store *s, int rc);
+
+/* The kept statement, reset and without values; NULL and *ret_r set on failure. */
+sqlite3_stmt *store_kept(struct gs_store *s, enum store_sql which, int *ret_r);
+
+/* A statement for once; to be finalized. */
+int store_prepare(struct gs_store *s, const char *sql, sqlite3_stmt **ret_stmt);
+
+/* Run to its end; rows are not looked at. 0 or a negative errno. */
+int store_run(struct gs_store *s, sqlite3_stmt *stmt);
+
+int store_exec(struct gs_store *s, const char *sql);
+
+/* A column's text into a field, cut to its size; "" for NULL. */
+void store_text(sqlite3_stmt *stmt, int column, char *out, size_t bytes);
+
+static inline void store_finalize_p(sqlite3_stmt **stmt)
+{
+	sqlite3_finalize(*stmt);
+	*stmt = NULL;
+}
+#define STORE_STMT GS_CLEANUP(store_finalize_p) sqlite3_stmt
+
+#endif
