@@ -277,7 +277,7 @@ int gs_work_sys_exit(__u64 *ctx)
 	struct work_hot *h = hot_here();
 	struct work_mark *m = NULL;
 	long result = (long)ctx[1];
-	__u32 weight = 0;
+	__u32 weight = 0, id;
 	struct call c;
 
 	if (!h)
@@ -303,17 +303,18 @@ int gs_work_sys_exit(__u64 *ctx)
 		weight = h->weight;
 		h->enter_ns = 0;
 	}
-	call_read(&c, p, regs);
+	id = id_of(p, regs->orig_ax);
 	/* The return from a signal handler puts back the registers of before: no number. 15 and
 	 * 173 are rt_sigreturn (asm/unistd_64.h, unistd_32.h). */
 	if ((long)regs->orig_ax < 0)
-		c.id = GS_WORK_CALL_ABI(c.id) == GS_WORK_ABI_32 ? GS_WORK_CALL(GS_WORK_ABI_32, 173)
-								: GS_WORK_CALL(GS_WORK_ABI_64, 15);
+		id = GS_WORK_CALL_ABI(id) == GS_WORK_ABI_32 ? GS_WORK_CALL(GS_WORK_ABI_32, 173)
+							    : GS_WORK_CALL(GS_WORK_ABI_64, 15);
 	if (want(GS_WORK_SYSCALL))
-		count_call(call_cell_of(h, h->slot, c.id), result, took, weight);
-	if (!moves_bytes(c.id))
+		count_call(call_cell_of(h, h->slot, id), result, took, weight);
+	if (!moves_bytes(id))
 		return 0;
-	d = call_desc(c.id);
+	call_read(&c, p, regs);
+	d = call_desc(id);
 	if (!m)
 		m = mark_of(p);
 	if (d && m)
