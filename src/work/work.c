@@ -466,6 +466,8 @@ int gs_work_probe_read(struct gs_work_probe *p, struct gs_work_snapshot **ret_sn
 	}
 	if (r == 0) {
 		s->mono_ns = gs_clock_mono_ns();
+		s->begun_ns = p->begun_ns;
+		s->ready_ns = p->ready_ns;
 		r = read_rows(p, s, row_of);
 	}
 	if (r == 0)

@@ -85,6 +85,8 @@ struct gs_work_losses {      /* since the start; all 0: nothing is missing */
 
 struct gs_work_snapshot {
 	uint64_t mono_ns; /* the times below are as of here */
+	/* What was there when following began is followed since a moment between these two. */
+	uint64_t begun_ns, ready_ns;
 	struct gs_work_row *rows;
 	size_t n_rows;
 	/* Requests to devices for nobody in particular: the kernel writing back, mostly. Only with

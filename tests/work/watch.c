@@ -17,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "work/work.h"
 
 static void put_io(const struct gs_work_io_count *io)
@@ -108,9 +107,10 @@ static void put_tables(const struct gs_work_row *row)
 	printf("]");
 }
 
-static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p, uint64_t from_ns)
+static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p)
 {
-	printf("{\"elapsed_ns\":%" PRIu64 ",\"missing\":[", s->mono_ns - from_ns);
+	printf("{\"elapsed_ns\":[%" PRIu64 ",%" PRIu64 "],\"missing\":[", s->mono_ns - s->ready_ns,
+	       s->mono_ns - s->begun_ns);
 	for (size_t i = 0; gs_work_probe_missing(p, i); i++)
 		printf("%s\"%s\"", i ? "," : "", gs_work_probe_missing(p, i));
 	printf("],\"missed\":%" PRIu64 ",\"ends\":%" PRIu64 ",\"open_bytes\":%" PRIu64
@@ -165,7 +165,7 @@ int main(int argc, char **argv)
 {
 	struct gs_work_options o = {.size = sizeof(o)};
 	uint32_t pids[64], major;
-	uint64_t cgroup, from_ns;
+	uint64_t cgroup;
 	struct gs_work_snapshot *s;
 	struct gs_work_probe *p;
 	struct gs_err err = {""};
@@ -224,7 +224,6 @@ int main(int argc, char **argv)
 			kill(child, SIGKILL);
 		return fail(r, &err);
 	}
-	from_ns = gs_clock_mono_ns();
 	if (quiet) {
 		printf("ready\n");
 		fflush(stdout);
@@ -247,7 +246,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		return fail(r, &err);
 	if (!quiet)
-		put(s, p, from_ns);
+		put(s, p);
 	if (gone)
 		fprintf(stderr, "forgot %zu\n", gone);
 	gs_work_snapshot_free(s);
