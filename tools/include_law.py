@@ -27,9 +27,10 @@ ALLOWED = {
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "job": BELOW | {"text", "verdict", "job"},
+    "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "plot", "head", "cmd"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "plot", "head", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "job/tables.h"
 #include "work/work.h"
 
 #define ANCESTORS_MAX 32
@@ -179,11 +180,11 @@ static int add_tables(struct gs_work_tables *t, const struct gs_work_row *row)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < row->n_disks; i++)
-		r = gs_work_tables_add_disk(t, &row->disks[i]);
+		r = gs_job_tables_add_disk(t, &row->disks[i]);
 	for (size_t i = 0; r == 0 && i < row->n_mounts; i++)
-		r = gs_work_tables_add_mount(t, &row->mounts[i]);
+		r = gs_job_tables_add_mount(t, &row->mounts[i]);
 	for (size_t i = 0; r == 0 && i < row->n_peers; i++)
-		r = gs_work_tables_add_peer(t, &row->peers[i]);
+		r = gs_job_tables_add_peer(t, &row->peers[i]);
 	return r;
 }
 
@@ -209,7 +210,7 @@ void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_rep
 	}
 	if (report->n_calls)
 		qsort(report->calls, report->n_calls, sizeof(*report->calls), longer);
-	gs_work_tables_sort(&report->tables);
+	gs_job_tables_sort(&report->tables);
 	if (k->families & GS_WORK_SCHED)
 		u->known |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
 			    1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cmd/job.h"
-#include "cmd/job_cuda.h"
+#include "launch/launch.h"
 #include "cmd/job_gpu.h"
 #include "cmd/job_kernel.h"
 #include "cmd/job_who.h"
@@ -47,7 +47,7 @@ struct job_measure {
 	struct gs_host_work *work;
 	struct job_who *who;
 	struct job_gpu *gpu;
-	struct job_cuda *cuda;     /* NULL: not wanted */
+	struct gs_launches *cuda;  /* NULL: not wanted */
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
 	struct member member[GS_HOST_WORK_GROUPS];
@@ -93,7 +93,7 @@ static bool consider(struct job_measure *m, uint32_t pid)
 	if (m->kernel)
 		job_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
 	if (m->cuda)
-		job_cuda_follow(m->cuda, pid, (uint32_t)(x - m->member));
+		gs_launches_follow(m->cuda, pid, (uint32_t)(x - m->member));
 	x->job = job;
 	x->any_pid = pid;
 	return true;
@@ -190,7 +190,7 @@ void job_measure_look(struct job_measure *m)
 	}
 	m->look_cost_ns = gs_host_work_look(m->work);
 	if (m->cuda)
-		job_cuda_look(m->cuda);
+		gs_launches_look(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {
 		m->group_ns = now_ns;
 		read_groups(m);
@@ -292,7 +292,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 	}
 	open_kernel(m);
 	if (options->conf.ebpf && wanted(options) >> GS_JOB_KNOWS_CUDA & 1 &&
-	    job_cuda_open(&m->cuda) < 0) {
+	    gs_launches_open(&m->cuda) < 0) {
 		job_measure_close(&m);
 		return -ENOMEM;
 	}
@@ -316,7 +316,7 @@ void job_measure_close(struct job_measure **ref)
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
 	job_kernel_close(&m->kernel);
-	job_cuda_close(&m->cuda);
+	gs_launches_close(&m->cuda);
 	free(m);
 	*ref = NULL;
 }
@@ -415,7 +415,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	job_gpu_usage(m->gpu, &x->gpu, u);
 	u->launches = u->nccl_ratio = u->imbalance_ratio = NAN;
 	if (m->cuda)
-		job_cuda_usage(m->cuda, (uint32_t)i, u);
+		gs_launches_usage(m->cuda, (uint32_t)i, u);
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
 			   : NAN;
@@ -447,7 +447,7 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 		}
 		if (i == GS_JOB_KNOWS_CUDA) {
 			snprintf(out, bytes, "%s",
-				 m->cuda ? job_cuda_source(m->cuda)
+				 m->cuda ? gs_launches_source(m->cuda)
 					 : "no probes on CUDA and NCCL: ebpf.enabled is false");
 			continue;
 		}
@@ -552,7 +552,7 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 	if (m->kernel)
 		job_kernel_losses(m->kernel, s->loss, sizeof(s->loss));
 	if (m->cuda && !s->loss[0])
-		job_cuda_losses(m->cuda, s->loss, sizeof(s->loss));
+		gs_launches_losses(m->cuda, s->loss, sizeof(s->loss));
 	if (m->kernel && !s->loss[0] && job_kernel_missing(m->kernel)[0])
 		snprintf(s->loss, sizeof(s->loss), "this kernel does not tell: %s",
 			 job_kernel_missing(m->kernel));

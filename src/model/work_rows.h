@@ -46,13 +46,4 @@ struct gs_work_tables {
 	size_t n_peers;
 };
 
-/* Adds one row: to the one of the same device, file system or peer, or as a new one. -ENOMEM. */
-int gs_work_tables_add_disk(struct gs_work_tables *tables, const struct gs_work_disk_row *row);
-int gs_work_tables_add_mount(struct gs_work_tables *tables, const struct gs_work_mount_row *row);
-int gs_work_tables_add_peer(struct gs_work_tables *tables, const struct gs_work_peer_row *row);
-
-/* Each table by bytes moved, most first. */
-void gs_work_tables_sort(struct gs_work_tables *tables);
-void gs_work_tables_fini(struct gs_work_tables *tables);
-
 #endif

@@ -2,7 +2,7 @@
  * Only the functions that the figures need have probes: launches and what NCCL offers. Calls of
  * processes that were never told of (children of a job's) count for the job of their parent.
  */
-#include "cmd/job_cuda.h"
+#include "launch/launch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,7 +26,7 @@ struct sum { /* of one process */
 	uint64_t launches, nccl_ns, calls;
 };
 
-struct job_cuda {
+struct gs_launches {
 	struct gs_probe *probe; /* NULL: not needed so far, or not possible */
 	struct gs_map job_of;   /* pid -> job */
 	struct gs_map sum_of;   /* pid -> index of sums */
@@ -37,9 +37,9 @@ struct job_cuda {
 	char source[320];
 };
 
-int job_cuda_open(struct job_cuda **ret)
+int gs_launches_open(struct gs_launches **ret)
 {
-	struct job_cuda *c = calloc(1, sizeof(*c));
+	struct gs_launches *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
@@ -50,9 +50,9 @@ int job_cuda_open(struct job_cuda **ret)
 	return 0;
 }
 
-void job_cuda_close(struct job_cuda **ref)
+void gs_launches_close(struct gs_launches **ref)
 {
-	struct job_cuda *c = *ref;
+	struct gs_launches *c = *ref;
 
 	if (!c)
 		return;
@@ -80,7 +80,7 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 	gs_log(2, "%s: %u probes of CUDA and NCCL", attach->path, attach->n_probes);
 }
 
-static bool start(struct job_cuda *c, uint32_t pid)
+static bool start(struct gs_launches *c, uint32_t pid)
 {
 	static const char *const globs[] = {"cudaLaunch*", "cudaGraphLaunch*", "cuLaunch*",
 					    "cuGraphLaunch*", "nccl*"};
@@ -111,7 +111,7 @@ static bool start(struct job_cuda *c, uint32_t pid)
 	return true;
 }
 
-static void attach(struct job_cuda *c, uint32_t pid)
+static void attach(struct gs_launches *c, uint32_t pid)
 {
 	if (!c->probe) {
 		if (!start(c, pid))
@@ -128,13 +128,13 @@ static void attach(struct job_cuda *c, uint32_t pid)
 }
 
 /* A process that maps the library later is seen at a later look. */
-static void look_for(struct job_cuda *c, uint32_t pid)
+static void look_for(struct gs_launches *c, uint32_t pid)
 {
 	if (!c->failed && gs_library_scan_process((pid_t)pid, is_cuda, NULL) > 0)
 		attach(c, pid);
 }
 
-void job_cuda_follow(struct job_cuda *c, uint32_t pid, uint32_t job)
+void gs_launches_follow(struct gs_launches *c, uint32_t pid, uint32_t job)
 {
 	uint64_t at;
 
@@ -152,7 +152,7 @@ void job_cuda_follow(struct job_cuda *c, uint32_t pid, uint32_t job)
 
 /* ---- what ---- */
 
-static struct sum *sum_of(struct job_cuda *c, uint32_t pid)
+static struct sum *sum_of(struct gs_launches *c, uint32_t pid)
 {
 	uint64_t at, job;
 	struct sum *more;
@@ -177,7 +177,7 @@ static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_c
 		    const struct gs_cell *now)
 {
 	const struct gs_func *f = gs_func_by_id(now->func);
-	struct job_cuda *c = ctx;
+	struct gs_launches *c = ctx;
 	struct sum *s = sum_of(c, thread->pid);
 
 	if (!s || !f) {
@@ -191,14 +191,14 @@ static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_c
 		s->nccl_ns += now->total_ns - before->total_ns;
 }
 
-static void harvest(struct job_cuda *c)
+static void harvest(struct gs_launches *c)
 {
 	const struct gs_probe_handler h = {.cell = on_cell, .ctx = c};
 
 	gs_probe_harvest(c->probe, &h);
 }
 
-void job_cuda_look(struct job_cuda *c)
+void gs_launches_look(struct gs_launches *c)
 {
 	uint64_t now_ns = gs_clock_mono_ns();
 
@@ -220,7 +220,7 @@ void job_cuda_look(struct job_cuda *c)
 	harvest(c);
 }
 
-void job_cuda_usage(struct job_cuda *c, uint32_t job, struct gs_job_usage *u)
+void gs_launches_usage(struct gs_launches *c, uint32_t job, struct gs_job_usage *u)
 {
 	uint64_t launches = 0, nccl_ns = 0;
 	size_t n = 0;
@@ -244,12 +244,12 @@ void job_cuda_usage(struct job_cuda *c, uint32_t job, struct gs_job_usage *u)
 		u->nccl_ratio = (double)nccl_ns / (double)n / (double)u->elapsed_ns;
 }
 
-const char *job_cuda_source(const struct job_cuda *c)
+const char *gs_launches_source(const struct gs_launches *c)
 {
 	return c->source;
 }
 
-void job_cuda_losses(const struct job_cuda *c, char *out, size_t bytes)
+void gs_launches_losses(const struct gs_launches *c, char *out, size_t bytes)
 {
 	uint64_t n = c->n_lost;
 

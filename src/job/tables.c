@@ -1,5 +1,5 @@
 /* Tables of several owners added up. */
-#include "model/work_rows.h"
+#include "job/tables.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void *one_more(void **rows, size_t *n, size_t bytes)
 	return more + (*n)++ * bytes;
 }
 
-int gs_work_tables_add_disk(struct gs_work_tables *t, const struct gs_work_disk_row *row)
+int gs_job_tables_add_disk(struct gs_work_tables *t, const struct gs_work_disk_row *row)
 {
 	struct gs_work_disk_row *r;
 
@@ -35,7 +35,7 @@ int gs_work_tables_add_disk(struct gs_work_tables *t, const struct gs_work_disk_
 	return 0;
 }
 
-int gs_work_tables_add_mount(struct gs_work_tables *t, const struct gs_work_mount_row *row)
+int gs_job_tables_add_mount(struct gs_work_tables *t, const struct gs_work_mount_row *row)
 {
 	struct gs_work_mount_row *r;
 
@@ -53,7 +53,7 @@ int gs_work_tables_add_mount(struct gs_work_tables *t, const struct gs_work_moun
 	return 0;
 }
 
-int gs_work_tables_add_peer(struct gs_work_tables *t, const struct gs_work_peer_row *row)
+int gs_job_tables_add_peer(struct gs_work_tables *t, const struct gs_work_peer_row *row)
 {
 	struct gs_work_peer_row *r;
 
@@ -101,7 +101,7 @@ static int by_peer(const void *a, const void *b)
 	return by_more(x->sent_bytes + x->received_bytes, y->sent_bytes + y->received_bytes);
 }
 
-void gs_work_tables_sort(struct gs_work_tables *t)
+void gs_job_tables_sort(struct gs_work_tables *t)
 {
 	if (t->n_disks)
 		qsort(t->disks, t->n_disks, sizeof(*t->disks), by_disk);
@@ -111,7 +111,7 @@ void gs_work_tables_sort(struct gs_work_tables *t)
 		qsort(t->peers, t->n_peers, sizeof(*t->peers), by_peer);
 }
 
-void gs_work_tables_fini(struct gs_work_tables *t)
+void gs_job_tables_fini(struct gs_work_tables *t)
 {
 	free(t->disks);
 	free(t->mounts);
