@@ -11,15 +11,13 @@
 
 static const struct {
 	const char *file, *word;
-} parts[GS_PRESSURE_COUNT] = {
-	[GS_PRESSURE_CPU_SOME] = {"cpu", "some"},
-	[GS_PRESSURE_MEMORY_SOME] = {"memory", "some"},
-	[GS_PRESSURE_MEMORY_FULL] = {"memory", "full"},
-	[GS_PRESSURE_IO_SOME] = {"io", "some"},
-	[GS_PRESSURE_IO_FULL] = {"io", "full"},
+} parts[GS_STALL_COUNT] = {
+	[GS_STALL_CPU_SOME] = {"cpu", "some"},       [GS_STALL_MEMORY_SOME] = {"memory", "some"},
+	[GS_STALL_MEMORY_FULL] = {"memory", "full"}, [GS_STALL_IO_SOME] = {"io", "some"},
+	[GS_STALL_IO_FULL] = {"io", "full"},
 };
 
-int64_t gs_host_parse_pressure(const char *text, const char *word)
+int64_t gs_host_parse_stalls(const char *text, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -41,11 +39,11 @@ int64_t gs_host_parse_pressure(const char *text, const char *word)
 	return -1;
 }
 
-static bool read_all(const char *folder, const char *suffix, struct gs_host_pressure *ret)
+static bool read_all(const char *folder, const char *suffix, struct gs_host_stalls *ret)
 {
 	bool any = false;
 
-	for (unsigned i = 0; i < GS_PRESSURE_COUNT; i++) {
+	for (unsigned i = 0; i < GS_STALL_COUNT; i++) {
 		char path[4096], text[512];
 		GS_CLOSE int fd = -1;
 		ssize_t n;
@@ -59,19 +57,19 @@ static bool read_all(const char *folder, const char *suffix, struct gs_host_pres
 		if (n <= 0)
 			continue;
 		text[n] = '\0';
-		ret->total_us[i] = gs_host_parse_pressure(text, parts[i].word);
+		ret->total_us[i] = gs_host_parse_stalls(text, parts[i].word);
 		any |= ret->total_us[i] >= 0;
 	}
 	return any;
 }
 
-bool gs_host_pressure_read(const char *folder, struct gs_host_pressure *ret)
+bool gs_host_stalls_read(const char *folder, struct gs_host_stalls *ret)
 {
 	return read_all(folder, "", ret);
 }
 
-bool gs_host_pressure_of_cgroup(const char *sysfs_root, const char *proc_root, uint32_t pid,
-				const char *path, struct gs_host_pressure *ret)
+bool gs_host_stalls_of_cgroup(const char *sysfs_root, const char *proc_root, uint32_t pid,
+			      const char *path, struct gs_host_stalls *ret)
 {
 	char own[1024], folder[2300], text[8192];
 	GS_CLOSE int fd = -1;

@@ -49,6 +49,7 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0, lock;
 
 	f->v[GS_FIGURE_CPU] = percent(ratio(cpu, core_ns));
+	f->v[GS_FIGURE_CPUS] = ratio(cpu, (double)u->elapsed_ns);
 	if (!knows(u, GS_JOB_KNOWS_RUNQUEUE))
 		queue = 0;
 	else
@@ -92,9 +93,9 @@ static void put_pressure(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	if (!knows(u, GS_JOB_KNOWS_PRESSURE))
 		return;
-	f->v[GS_FIGURE_CPU_PRESSURE] = percent(u->pressure_ratio[GS_PRESSURE_CPU_SOME]);
-	f->v[GS_FIGURE_MEMORY_PRESSURE] = percent(u->pressure_ratio[GS_PRESSURE_MEMORY_SOME]);
-	f->v[GS_FIGURE_IO_PRESSURE] = percent(u->pressure_ratio[GS_PRESSURE_IO_SOME]);
+	f->v[GS_FIGURE_CPU_PRESSURE] = percent(u->pressure_ratio[GS_STALL_CPU_SOME]);
+	f->v[GS_FIGURE_MEMORY_PRESSURE] = percent(u->pressure_ratio[GS_STALL_MEMORY_SOME]);
+	f->v[GS_FIGURE_IO_PRESSURE] = percent(u->pressure_ratio[GS_STALL_IO_SOME]);
 }
 
 static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
@@ -108,6 +109,7 @@ static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
 	f->v[GS_FIGURE_SM] = percent(u->sm_ratio);
 	f->v[GS_FIGURE_TENSOR] = percent(u->tensor_ratio);
 	f->v[GS_FIGURE_DRAM] = percent(u->dram_ratio);
+	f->v[GS_FIGURE_GPU_ENERGY] = u->energy_joules;
 }
 
 static void put_io(const struct gs_job_usage *u, double seconds, struct gs_figures *f)
@@ -161,6 +163,7 @@ void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
 		f->v[GS_FIGURE_LAUNCHES] = ratio(u->launches, seconds);
 		f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
 	}
+	f->v[GS_FIGURE_SLOWEST_RANK] = u->slowest_rank;
 	f->v[GS_FIGURE_IMBALANCE] = isnan(u->imbalance_ratio) ? NAN : 100 * u->imbalance_ratio;
 	f->v[GS_FIGURE_RUN_TIME] = u->run_s;
 	if (u->limit_s > 0)

@@ -52,6 +52,7 @@ void gs_job_session_fini(struct gs_job_session *s)
 		free(s->jobs[i].pids);
 		free(s->jobs[i].calls);
 		gs_job_tables_fini(&s->jobs[i].tables);
+		free(s->jobs[i].ranks);
 	}
 	free(s->jobs);
 	s->jobs = NULL;

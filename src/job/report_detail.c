@@ -15,12 +15,12 @@
 
 #define ROW_BYTES 400
 
-static const char *const pressure_keys[GS_PRESSURE_COUNT] = {
-	[GS_PRESSURE_CPU_SOME] = "cpu_some_percent",
-	[GS_PRESSURE_MEMORY_SOME] = "memory_some_percent",
-	[GS_PRESSURE_MEMORY_FULL] = "memory_full_percent",
-	[GS_PRESSURE_IO_SOME] = "io_some_percent",
-	[GS_PRESSURE_IO_FULL] = "io_full_percent",
+static const char *const pressure_keys[GS_STALL_COUNT] = {
+	[GS_STALL_CPU_SOME] = "cpu_some_percent",
+	[GS_STALL_MEMORY_SOME] = "memory_some_percent",
+	[GS_STALL_MEMORY_FULL] = "memory_full_percent",
+	[GS_STALL_IO_SOME] = "io_some_percent",
+	[GS_STALL_IO_FULL] = "io_full_percent",
 };
 
 /* ---- names of rows ---- */
@@ -173,11 +173,11 @@ static void put_peers(struct gs_doc *doc, const struct gs_work_tables *t)
 	gs_doc_end(doc);
 }
 
-void gs_job_put_pressure(struct gs_doc *doc, const double ratio[GS_PRESSURE_COUNT],
+void gs_job_put_pressure(struct gs_doc *doc, const double ratio[GS_STALL_COUNT],
 			 const struct gs_job_style *style)
 {
 	gs_doc_begin_flat(doc, "pressure");
-	for (unsigned i = 0; i < GS_PRESSURE_COUNT; i++)
+	for (unsigned i = 0; i < GS_STALL_COUNT; i++)
 		gs_doc_put_double(doc, pressure_keys[i], gs_job_rounded(style, 100 * ratio[i]));
 	gs_doc_end(doc);
 }
@@ -406,19 +406,19 @@ static void lines_of_tables(const struct lines *l, const struct gs_work_tables *
 	}
 }
 
-static void line_of_pressure(const struct lines *l, const double ratio[GS_PRESSURE_COUNT])
+static void line_of_pressure(const struct lines *l, const double ratio[GS_STALL_COUNT])
 {
 	char line[256];
 
-	for (unsigned i = 0; i < GS_PRESSURE_COUNT; i++)
+	for (unsigned i = 0; i < GS_STALL_COUNT; i++)
 		if (isnan(ratio[i]))
 			return;
 	snprintf(line, sizeof(line),
 		 "stalled for a CPU %.1f %%, memory %.1f %% (all tasks %.1f %%), I/O %.1f %% "
 		 "(all tasks %.1f %%)",
-		 100 * ratio[GS_PRESSURE_CPU_SOME], 100 * ratio[GS_PRESSURE_MEMORY_SOME],
-		 100 * ratio[GS_PRESSURE_MEMORY_FULL], 100 * ratio[GS_PRESSURE_IO_SOME],
-		 100 * ratio[GS_PRESSURE_IO_FULL]);
+		 100 * ratio[GS_STALL_CPU_SOME], 100 * ratio[GS_STALL_MEMORY_SOME],
+		 100 * ratio[GS_STALL_MEMORY_FULL], 100 * ratio[GS_STALL_IO_SOME],
+		 100 * ratio[GS_STALL_IO_FULL]);
 	l->put(l->ctx, "pressure", line);
 }
 

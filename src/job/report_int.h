@@ -65,7 +65,7 @@ void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
 
 void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
 		       const struct gs_job_style *style);
-void gs_job_put_pressure(struct gs_doc *doc, const double ratio[GS_PRESSURE_COUNT],
+void gs_job_put_pressure(struct gs_doc *doc, const double ratio[GS_STALL_COUNT],
 			 const struct gs_job_style *style);
 /* Lines of "job_id,table,row,key,value". */
 void gs_job_put_detail_csv(struct gs_pen *pen, const struct gs_job_report *job);

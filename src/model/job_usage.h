@@ -33,13 +33,13 @@ enum gs_job_family {
 };
 
 /* Time in which some task stalled for want of it; full: all that were not idle did. */
-enum gs_pressure {
-	GS_PRESSURE_CPU_SOME,
-	GS_PRESSURE_MEMORY_SOME,
-	GS_PRESSURE_MEMORY_FULL,
-	GS_PRESSURE_IO_SOME,
-	GS_PRESSURE_IO_FULL,
-	GS_PRESSURE_COUNT
+enum gs_stall {
+	GS_STALL_CPU_SOME,
+	GS_STALL_MEMORY_SOME,
+	GS_STALL_MEMORY_FULL,
+	GS_STALL_IO_SOME,
+	GS_STALL_IO_FULL,
+	GS_STALL_COUNT
 };
 
 struct gs_job_usage {
@@ -51,11 +51,15 @@ struct gs_job_usage {
 	int64_t memory_peak_bytes;  /* -1 unknown */
 	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
 	int64_t machine_bytes;      /* memory of the machine; -1 unknown */
-	double pressure_ratio[GS_PRESSURE_COUNT]; /* of the interval; NAN unknown */
-	double n_gpus, gpus_idle;                 /* these and the following: NAN unknown */
+	double pressure_ratio[GS_STALL_COUNT]; /* of the interval; NAN unknown */
+	double n_gpus, gpus_idle;              /* these and the following: NAN unknown */
 	double gpu_ratio, gpu_memory_ratio, sm_ratio, tensor_ratio, dram_ratio;
+	double energy_joules; /* of its GPUs, in the interval */
+	uint64_t gpu_mask;    /* which they are, by index in the snapshot; idle_mask: never used */
+	uint64_t gpu_idle_mask;
 	double launches; /* kernel launches in the interval, by GPU */
 	double nccl_ratio, imbalance_ratio;
+	double slowest_rank;   /* its number */
 	double run_s, limit_s; /* since its start; asked for */
 };
 

@@ -32,8 +32,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (gs_host_parse_syscall(text, &call) == 1)
 		assert(call.nr >= -1);
 	assert(gs_host_wait_of_link(text) < GS_TIME_COUNT);
-	assert(gs_host_parse_pressure(text, "some") >= -1);
-	assert(gs_host_parse_pressure(text, "full") >= -1);
+	assert(gs_host_parse_stalls(text, "some") >= -1);
+	assert(gs_host_parse_stalls(text, "full") >= -1);
 	if (gs_host_parse_cgroup(text, "", path, sizeof(path)))
 		assert(memchr(path, '\0', sizeof(path)));
 	if (gs_host_parse_cgroup(text, "memory", path, sizeof(path)))

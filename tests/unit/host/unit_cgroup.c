@@ -131,16 +131,16 @@ static void pressure(void **state)
 {
 	static const char text[] = "some avg10=1.50 avg60=0.20 avg300=0.00 total=123456\n"
 				   "full avg10=0.00 avg60=0.00 avg300=0.00 total=99\n";
-	struct gs_host_pressure p;
+	struct gs_host_stalls p;
 	char sys[128], proc[128], machine[128];
 
 	(void)state;
-	assert_int_equal(gs_host_parse_pressure(text, "some"), 123456);
-	assert_int_equal(gs_host_parse_pressure(text, "full"), 99);
-	assert_int_equal(gs_host_parse_pressure(text, "so"), -1);
-	assert_int_equal(gs_host_parse_pressure("some avg10=0.00\nfull total=5\n", "some"), -1);
-	assert_int_equal(gs_host_parse_pressure("some total=\n", "some"), -1);
-	assert_int_equal(gs_host_parse_pressure("", "some"), -1);
+	assert_int_equal(gs_host_parse_stalls(text, "some"), 123456);
+	assert_int_equal(gs_host_parse_stalls(text, "full"), 99);
+	assert_int_equal(gs_host_parse_stalls(text, "so"), -1);
+	assert_int_equal(gs_host_parse_stalls("some avg10=0.00\nfull total=5\n", "some"), -1);
+	assert_int_equal(gs_host_parse_stalls("some total=\n", "some"), -1);
+	assert_int_equal(gs_host_parse_stalls("", "some"), -1);
 	tree_make();
 	snprintf(sys, sizeof(sys), "%s/sys", tree_root);
 	snprintf(proc, sizeof(proc), "%s/proc", tree_root);
@@ -151,19 +151,19 @@ static void pressure(void **state)
 	tree_put("sys/unified/job_1/cpu.pressure",
 		 "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n");
 	tree_put("sys/unified/job_1/memory.pressure", text);
-	assert_true(gs_host_pressure_of_cgroup(sys, proc, 77, NULL, &p));
-	assert_int_equal(p.total_us[GS_PRESSURE_CPU_SOME], 7);
-	assert_int_equal(p.total_us[GS_PRESSURE_MEMORY_SOME], 123456);
-	assert_int_equal(p.total_us[GS_PRESSURE_MEMORY_FULL], 99);
-	assert_int_equal(p.total_us[GS_PRESSURE_IO_SOME], -1);
-	assert_true(gs_host_pressure_of_cgroup(sys, proc, 0, "/job_1", &p));
-	assert_false(gs_host_pressure_of_cgroup(sys, proc, 0, "/job_2", &p));
-	assert_false(gs_host_pressure_of_cgroup(sys, proc, 0, "/", &p));
-	assert_false(gs_host_pressure_of_cgroup(sys, proc, 78, NULL, &p));
-	assert_false(gs_host_pressure_read(machine, &p));
+	assert_true(gs_host_stalls_of_cgroup(sys, proc, 77, NULL, &p));
+	assert_int_equal(p.total_us[GS_STALL_CPU_SOME], 7);
+	assert_int_equal(p.total_us[GS_STALL_MEMORY_SOME], 123456);
+	assert_int_equal(p.total_us[GS_STALL_MEMORY_FULL], 99);
+	assert_int_equal(p.total_us[GS_STALL_IO_SOME], -1);
+	assert_true(gs_host_stalls_of_cgroup(sys, proc, 0, "/job_1", &p));
+	assert_false(gs_host_stalls_of_cgroup(sys, proc, 0, "/job_2", &p));
+	assert_false(gs_host_stalls_of_cgroup(sys, proc, 0, "/", &p));
+	assert_false(gs_host_stalls_of_cgroup(sys, proc, 78, NULL, &p));
+	assert_false(gs_host_stalls_read(machine, &p));
 	tree_put("proc/pressure/io", text);
-	assert_true(gs_host_pressure_read(machine, &p));
-	assert_int_equal(p.total_us[GS_PRESSURE_IO_FULL], 99);
+	assert_true(gs_host_stalls_read(machine, &p));
+	assert_int_equal(p.total_us[GS_STALL_IO_FULL], 99);
 	tree_remove();
 }
 
