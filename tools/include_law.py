@@ -32,9 +32,10 @@ ALLOWED = {
     "alert": BELOW | {"verdict", "alert"},
     "notify": BELOW | {"text", "alert", "fetch", "notify"},
     "job": BELOW | {"text", "verdict", "job"},
+    "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"http", "prom", "verdict", "job", "account", "alert", "notify", "push", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "plot", "head", "cmd"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "plot", "head", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
