@@ -14,6 +14,7 @@
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
+#include "model/job_account.h"
 #include "prom/prom.h"
 
 /* --- agent_conf.c: the configuration --- */
@@ -183,6 +184,9 @@ struct agent_jobs;
 int agent_jobs_start(const struct agent_jobs_conf *conf, struct agent_state *state,
 		     struct agent_jobs **ret_jobs, struct gs_err *err);
 void agent_jobs_stop(struct agent_jobs **jobs);
+
+/* What was read last, the caller's; NULL: nothing yet, or no memory. */
+struct gs_job_accounts *agent_jobs_copy(struct agent_jobs *jobs);
 
 /* Whether reading goes on as it is; names do not matter to it. */
 bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_conf *b);
