@@ -21,14 +21,15 @@ ALLOWED = {
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
     "rpc": BELOW | {"rpc"},
-    "head": BELOW | {"rpc", "store", "cluster", "head"},
+    "archive": BELOW | {"text", "journal", "store", "archive"},
+    "head": BELOW | {"rpc", "store", "cluster", "archive", "head"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
     "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "head", "cmd"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "head", "archive", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
