@@ -21,6 +21,7 @@ static const struct gs_command commands[] = {
 	{"head", "the centre of a cluster: keeps what its nodes deliver", gs_cmd_head},
 	{"connect", "measures this node and delivers it to a head, whatever happens in between",
 	 gs_cmd_connect},
+	{"session", "sessions of a head: start, stop, list, resume, export", gs_cmd_session},
 	{"probes", "which functions and static probes of a file can be traced; writes a probe file",
 	 gs_cmd_probes},
 };

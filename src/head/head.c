@@ -59,6 +59,7 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 
 	h->methods[0] = head_node_method;
 	memcpy(&h->methods[1], head_control_methods, sizeof(head_control_methods));
+	memcpy(&h->methods[1 + HEAD_N_CONTROL], head_gswarm_methods, sizeof(head_gswarm_methods));
 	return gs_rpc_server_start(&o, &h->rpc, err);
 }
 

@@ -23,8 +23,9 @@
 
 struct gs_head;
 
-/* Who may call what. A role may also do what those below it may; nodes deliver only. */
+/* What a method needs. Who may control may read; who delivers can do nothing else. */
 enum gs_head_role {
+	GS_HEAD_ROLE_ANY = 0, /* any of them */
 	GS_HEAD_ROLE_NODE = 1,
 	GS_HEAD_ROLE_READ = 2,
 	GS_HEAD_ROLE_CONTROL = 3,
@@ -40,6 +41,9 @@ struct gs_head_options {
 	void *authorize_ctx;
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
+	/* gswarm's call Exit came; any thread. NULL: it is refused. */
+	void (*exit)(void *ctx);
+	void *exit_ctx;
 	/* One line about something that a person should know; any thread. May be NULL. */
 	void (*say)(void *ctx, const char *text);
 	void *say_ctx;

@@ -22,7 +22,7 @@ struct head_stream {
 	bool live, shown_connected, paused;  /* paused: its call is not read, the queue is full */
 
 	struct gs_rpc_call *call; /* referenced */
-	bool gswarm;              /* a node of gswarm-profiler, which knows no answers */
+	unsigned gswarm; /* a client of gswarm-profiler, which knows no answers: its number; 0 */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
@@ -30,6 +30,7 @@ struct head_stream {
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */
 	struct gs_node_decoder *decoder;
+	uint64_t seq, heard_ns; /* gswarm: of its last update */
 	uint64_t clock_id, clock_sent_ns;
 	int64_t clock_sent_wall_ns;
 	uint64_t best_trip_ns;
@@ -49,7 +50,8 @@ struct head_item {
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
 #define HEAD_N_CONTROL 9
-#define HEAD_N_METHODS (1 + HEAD_N_CONTROL)
+#define HEAD_N_GSWARM  10
+#define HEAD_N_METHODS (1 + HEAD_N_CONTROL + HEAD_N_GSWARM)
 
 struct head_job;
 
@@ -144,6 +146,8 @@ int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct 
 void head_export_wake(struct gs_rpc_call *call); /* there is room to send, or the call is over */
 void head_export_stop(struct gs_head *h);        /* waits for those that run */
 
+void head_node_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status);
+extern const struct gs_rpc_method head_gswarm_methods[HEAD_N_GSWARM];
 extern const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL];
 
 /* What the head wants measured has changed: tell all nodes. Any thread. */

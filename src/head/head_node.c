@@ -294,7 +294,7 @@ static void on_half_closed(void *ctx, struct gs_rpc_call *call)
 	gs_rpc_call_finish(call, GS_RPC_OK, NULL);
 }
 
-static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+void head_node_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
 {
 	struct head_stream *s = gs_rpc_call_user(call);
 
@@ -322,5 +322,5 @@ const struct gs_rpc_method head_node_method = {
 	.max_message_bytes = GS_STORE_BATCH_MAX + 4096,
 	.message = on_message,
 	.half_closed = on_half_closed,
-	.closed = on_closed,
+	.closed = head_node_closed,
 };
