@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/gsprof.h"
 
 static const struct gs_command commands[] = {
 	{"trace", "CUDA and NCCL calls of a command, of running processes or of the machine",
@@ -67,6 +68,8 @@ static void help(FILE *out)
 
 int main(int argc, char **argv)
 {
+	if (gsprof_is_called(argv[0]))
+		return gsprof_main(argc, argv);
 	if (argc < 2) {
 		help(stderr);
 		return GS_EXIT_USAGE;

@@ -118,6 +118,13 @@ static void tell_health(void *ctx, const struct gs_cluster_node *node)
 void gs_head_tick(struct gs_head *head)
 {
 	gs_cluster_tick(head->cluster, gs_clock_mono_ns(), tell_health, head);
+	head_keep(head);
+}
+
+int gs_head_reload_tls(struct gs_head *head, struct gs_err *err)
+{
+	return head->o.tls_cert && head->o.tls_cert[0] ? gs_rpc_server_reload_tls(head->rpc, err)
+						       : 0;
 }
 
 const char *gs_head_address(const struct gs_head *head, size_t i)

@@ -83,8 +83,11 @@ struct gs_head {
 	size_t n_active;
 	uint64_t wish_version;
 
-	unsigned n_exports; /* that run; their ends are told by more_reads */
+	bool expiring, more_to_expire; /* a job for it waits or runs; it left some */
+	bool over_told;                /* of the store's thread: that nothing is left to remove */
+	unsigned n_exports;            /* that run; their ends are told by more_reads */
 
+	uint64_t next_expire_ns; /* of the thread that ticks */
 	struct gs_store *reader; /* of the reader's thread */
 	pthread_t read_thread;
 	bool has_read_thread;
@@ -100,6 +103,9 @@ int head_reader_start(struct gs_head *h, struct gs_err *err);
 
 /* No more jobs are taken; the reader's thread ends. */
 void head_jobs_end(struct gs_head *h);
+
+/* Now and then: what is too old is removed, a little at a time. head_keep.c */
+void head_keep(struct gs_head *h);
 
 /* --- sessions: head_session.c --- */
 
