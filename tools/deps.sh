@@ -7,7 +7,7 @@ packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev lib
 	libzstd-dev libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev
 	python3 python3-yaml
 	protobuf-compiler zstd tmux curl openssl prometheus
-	libnghttp2-dev python3-grpcio libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev
+	libnghttp2-dev python3-grpcio python3-protobuf libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev
 	libjansson-dev munge slurmctld slurmd slurm-client)
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then

@@ -126,10 +126,6 @@ static int by_name(const struct session_command *c, struct remote *remote, const
 
 static int stop(const struct session_command *c, struct remote *remote, struct gs_err *err)
 {
-	if (!c->n_args && !c->all)
-		return gs_err_set(err, -EDOM, "which session? give its NAME, or --all");
-	if (c->n_args && c->all)
-		return gs_err_set(err, -EDOM, "either a NAME or --all");
 	return by_name(c, remote, CONTROL "StopSession", c->n_args ? c->arg[0] : "", err);
 }
 
@@ -336,6 +332,8 @@ static void check(struct session_command *c, struct argp_state *state)
 	if (c->n_args > v->max_args)
 		argp_error(state, "what is \"%s\"? session %s %s", c->arg[v->max_args], v->name,
 			   v->args);
+	if (v->run == stop && !c->n_args == !c->all)
+		argp_error(state, "which session? give its NAME, or --all");
 	if (c->used & ~v->takes)
 		argp_error(state, "session %s does not take one of these options", v->name);
 	if (v->run == set && (c->metrics.n || c->nodes.n || c->reports.n))
