@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "head/head.h"
 #include "head/session.h"
+#include "model/gpu_record.h"
 #include "store/store.h"
 
 /* --- the queue in front of the store: head_store.c --- */
@@ -140,6 +141,13 @@ void head_stream_unref(struct head_stream **stream);
 /* What the store said of a stream: answered to the node. On the store's thread. r: 0 or why not. */
 void head_node_welcome(struct head_stream *s, int r);
 void head_node_ack(struct head_stream *s, uint64_t seq);
+
+/* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
+ * caller's, may be NULL): its last moment. */
+struct Gpuscope__V1__Batch;
+bool head_batch_look(const struct Gpuscope__V1__Batch *batch, unsigned kind,
+		     struct gs_node_decoder *decoder, struct gs_buf *raw,
+		     struct gs_node_snapshot **ret_newest);
 
 extern const struct gs_rpc_method head_node_method;
 
