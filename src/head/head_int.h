@@ -31,7 +31,8 @@ struct head_stream {
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */
 	struct gs_node_decoder *decoder;
-	uint64_t seq, heard_ns; /* gswarm: of its last update */
+	struct gs_node_snapshot *early; /* gswarm: under the lock, the newest before node_id */
+	uint64_t seq, heard_ns;         /* gswarm: of its last update */
 	uint64_t clock_id, clock_sent_ns;
 	int64_t clock_sent_wall_ns;
 	uint64_t best_trip_ns;
