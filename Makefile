@@ -21,11 +21,14 @@ build-release/build.ninja:
 deps:
 	@tools/deps.sh
 
+deps-check:
+	@tools/deps.sh --check
+
 demo: deps
 	@$(MAKE) --no-print-directory all
 	@tools/demo.sh $(BUILD)
 
-check: deps
+check: deps-check
 	@tools/check.sh
 
 unit: all
@@ -53,4 +56,4 @@ install: release
 clean:
 	rm -rf build build-asan build-release build-fuzz
 
-.PHONY: all deps demo check unit asan release fuzz bench format install clean
+.PHONY: all deps deps-check demo check unit asan release fuzz bench format install clean

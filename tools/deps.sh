@@ -1,14 +1,29 @@
 #!/usr/bin/env bash
 # Installs what building and testing gpuscope needs on Debian 12 and Ubuntu 24.04, and nothing that
-# is there already. `tools/deps.sh --print` only names the missing packages.
+# is there already. `--check`: also what some tests run on, where the distribution has it (PyTorch: a
+# hundred packages, 50 MiB to fetch). `--print` only names the missing packages.
+#
+# usage: tools/deps.sh [--check] [--print]
 set -euo pipefail
 
 packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
 	libzstd-dev libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev
 	python3 python3-yaml
-	protobuf-compiler zstd tmux curl openssl prometheus
-	libnghttp2-dev python3-grpcio python3-protobuf libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev
-	libjansson-dev munge slurmctld slurmd slurm-client)
+	protobuf-compiler zstd tmux curl openssl prometheus prometheus-alertmanager libcurl4 libcurl4-openssl-dev
+	libnghttp2-dev libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev libcairo2
+	libjansson-dev munge slurmctld slurmd slurm-client libslurm-dev)
+wanted=()
+print=
+for word in "$@"; do
+	case $word in
+	--check) wanted=(python3-torch strace python3-grpcio python3-protobuf) ;;
+	--print) print=1 ;;
+	*)
+		echo "usage: tools/deps.sh [--check] [--print]" >&2
+		exit 2
+		;;
+	esac
+done
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "deps: this is not a Debian or Ubuntu machine: install by hand what corresponds to: ${packages[*]}" >&2
@@ -25,29 +40,48 @@ for p in "${packages[@]}"; do
 	[ "$p" = bpftool ] && is_installed linux-tools-common && continue
 	is_installed "$p" || missing+=("$p")
 done
-if [ "${1:-}" = --print ]; then
-	printf '%s\n' "${missing[@]}"
+
+# No lists of packages yet: then nobody knows, and the update below tells.
+is_known() {
+	[ -n "$(apt-cache show "$1" 2>/dev/null)" ]
+}
+
+is_offered() {
+	is_known "$1" || ! is_known bash
+}
+lacking=()
+for p in "${wanted[@]}"; do
+	is_installed "$p" || ! is_offered "$p" || lacking+=("$p")
+done
+if [ -n "$print" ]; then
+	printf '%s\n' "${missing[@]}" "${lacking[@]}"
 	exit 0
 fi
-[ ${#missing[@]} -eq 0 ] && exit 0
+[ $((${#missing[@]} + ${#lacking[@]})) -eq 0 ] && exit 0
 
 as_root=()
 if [ "$(id -u)" != 0 ]; then
 	if ! command -v sudo >/dev/null; then
-		echo "deps: these packages are missing, and installing them needs root: ${missing[*]}" >&2
+		echo "deps: these packages are missing, and installing them needs root: ${missing[*]} ${lacking[*]}" >&2
+		# Tests that need the others say so and are skipped.
+		[ ${#missing[@]} -eq 0 ] && exit 0
 		exit 1
 	fi
 	as_root=(sudo)
 fi
-echo "installing: ${missing[*]}"
+echo "installing: ${missing[*]} ${lacking[*]}"
 export DEBIAN_FRONTEND=noninteractive
 "${as_root[@]}" apt-get update -qq
-if ! apt-cache show bpftool 2>/dev/null | grep -q '^Version'; then
+for p in "${lacking[@]}"; do
+	is_known "$p" && missing+=("$p")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+if ! is_known bpftool; then
 	missing=("${missing[@]/#bpftool/linux-tools-generic}")
 fi
 # The tests start daemons of their own: their packages shall not leave any running on this machine.
 daemons=()
-for d in prometheus munge slurmctld slurmd; do
+for d in prometheus prometheus-alertmanager munge slurmctld slurmd; do
 	[[ " ${missing[*]} " == *" $d "* ]] && daemons+=("$d")
 done
 if [ ${#daemons[@]} -gt 0 ] && [ ! -e /usr/sbin/policy-rc.d ]; then

@@ -23,13 +23,17 @@ ALLOWED = {
     "rpc": BELOW | {"rpc"},
     "archive": BELOW | {"text", "journal", "store", "archive"},
     "head": BELOW | {"rpc", "store", "cluster", "archive", "head"},
+    "plot": BELOW | {"plot"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
+    "account": BELOW | {"place", "host", "work", "verdict", "job", "account"},
+    "alert": BELOW | {"verdict", "alert"},
+    "notify": BELOW | {"text", "alert", "notify"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "head", "archive", "rpc", "cmd"},
+    "agent": BELOW | FIRST | {"http", "prom", "verdict", "job", "account", "alert", "notify", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "plot", "head", "archive", "rpc", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
@@ -37,7 +41,7 @@ ALLOWED["probe"] |= {"code", "elf"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
-LARGE = {"rpc": 5600, "model": 6000, "cmd": 10500, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
+LARGE = {"rpc": 5600, "model": 6500, "cmd": 11500, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

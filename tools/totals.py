@@ -1,61 +1,98 @@
 #!/usr/bin/env python3
-"""Adds up the results in a folder: *.junit.xml of meson (a TAP case counts as one) and *.tap. Says
-why something was skipped or what failed, then one line of totals.
+"""Adds up the results in a folder: *.json of meson (a TAP case counts as one) and *.tap. Says why
+something was skipped, then what failed with what it said, then one line of totals.
 
 usage: totals.py FOLDER
 """
 
+import collections
 import glob
+import json
+import os
 import re
 import sys
-import xml.etree.ElementTree as ElementTree
+
+LINES_MAX = 40  # shown of one case that failed
+CASES_MAX = 15  # failed cases that are shown with their lines: a log's end must hold all
+
+Result = collections.namedtuple('Result', 'name outcome reason lines', defaults=('', ()))
 
 
-def of_junit(path):
-    """(name, 'pass' | 'fail' | 'skip', reason) of each case."""
-    run = path.rsplit('/', 1)[-1].removesuffix('.junit.xml')
-    for suite in ElementTree.parse(path).iter('testsuite'):
-        cases = list(suite.iter('testcase'))
-        # A program that ended badly without a failed case is one failure.
-        if suite.find('system-err') is not None and not cases:
-            yield f'{run}: {suite.get("name")}', 'fail', 'ended badly'
-        tap = re.findall(r'(?m)^ok \d+ - (.*?) # SKIP (.*)$', suite.findtext('system-out') or '')
-        reasons = dict(tap)
-        for case in cases:
-            name = case.get('name')
-            what = f'{run}: {suite.get("name")}: {name}'
-            skipped = case.find('skipped')
-            if case.find('failure') is not None or case.find('error') is not None:
-                node = case.find('failure') if case.find('failure') is not None else case.find('error')
-                yield what, 'fail', node.get('message') or ''
-            elif skipped is not None:
-                yield what, 'skip', reasons.get(name) or skipped.get('message') or 'no reason given'
-            else:
-                yield what, 'pass', ''
+def last_lines(text, n):
+    return [line for line in (text or '').splitlines() if line.strip()][-n:]
 
 
-def of_tap(path):
-    with open(path, encoding='utf-8') as f:
+def cases_of_tap(text):
+    """(name, is ok, skip's reason or None, its `#` lines) of each case; those lines come after it."""
+    found = []
+    for line in text.splitlines():
+        m = re.match(r'(not )?ok\b *\d* *(?:- )?(.*?)(?: *# *SKIP\b *(.*))?$', line, re.I)
+        if m:
+            found.append((m[2], not m[1], m[3], []))
+        elif line.startswith('#') and found:
+            found[-1][3].append(line[1:].removeprefix(' '))
+    return found
+
+
+def of_test(run, test):
+    """A test of meson: of a program that writes TAP its cases, of any other the whole."""
+    what = f'{run}: {test["name"].rpartition(" / ")[2]}'
+    text, errors = test.get('stdout') or '', test.get('stderr') or ''
+    plan = re.search(r'(?m)^1\.\.(\d+)', text)
+    results = []
+    for name, is_ok, skip, lines in cases_of_tap(text) if plan else ():
+        outcome = 'fail' if not is_ok else 'pass' if skip is None else 'skip'
+        reason = (skip or 'no reason given') if outcome == 'skip' else ''
+        results.append(Result(f'{what}: {name}', outcome, reason, lines))
+    if test['result'] in ('OK', 'EXPECTEDFAIL'):
+        return results or [Result(what, 'pass')]
+    if test['result'] == 'SKIP':
+        reason = re.search(r'(?m)^1\.\.0 *# *SKIP *(.*)$|^SKIP:? *(.*)$', text, re.I)
+        return results or [Result(what, 'skip', next(filter(None, reason.groups()), '') if reason else 'no reason given')]
+    # Without a failed case, or beside it: it was too slow, ended badly, or ran fewer cases than it told.
+    if test['result'] != 'FAIL' or not any(r.outcome == 'fail' for r in results):
+        lines = last_lines(text, LINES_MAX // 2) + last_lines(errors, LINES_MAX // 2)
+        results.append(Result(what, 'fail', f'{test["result"]}, exit status {test.get("returncode")}', lines))
+    return results
+
+
+def of_meson(path):
+    run = os.path.basename(path).removesuffix('.json')
+    with open(path, encoding='utf-8', errors='replace') as f:
         for line in f:
-            m = re.match(r'(not )?ok - (.*?)(?: # SKIP (.*))?$', line.rstrip())
-            if m:
-                yield m[2], 'fail' if m[1] else 'skip' if m[3] else 'pass', m[3] or ''
+            yield from of_test(run, json.loads(line))
+
+
+def of_checks(path):
+    """Of the steps of check.sh; the lines of one that failed are the end of its log."""
+    with open(path, encoding='utf-8') as f:
+        for name, is_ok, skip, _ in cases_of_tap(f.read()):
+            m = re.match(r'(.*) \(see (.*)\)$', name)
+            lines = []
+            if m and not is_ok and os.path.exists(m[2]):
+                with open(m[2], encoding='utf-8', errors='replace') as log:
+                    lines = last_lines(log.read(), LINES_MAX)
+            yield Result(name, 'fail' if not is_ok else 'pass' if skip is None else 'skip', skip or '', lines)
 
 
 def main():
     folder = sys.argv[1]
     results = []
     for path in sorted(glob.glob(folder + '/*.tap')):
-        results += of_tap(path)
-    for path in sorted(glob.glob(folder + '/*.junit.xml')):
-        results += of_junit(path)
-    for name, outcome, reason in results:
-        if outcome == 'skip':
-            print(f'skipped: {name}: {reason}')
-    for name, outcome, reason in results:
-        if outcome == 'fail':
-            print(f'FAILED: {name} {reason}'.rstrip())
-    n = {o: sum(r[1] == o for r in results) for o in ('pass', 'fail', 'skip')}
+        results += of_checks(path)
+    for path in sorted(glob.glob(folder + '/*.json')):
+        results += of_meson(path)
+    for r in results:
+        if r.outcome == 'skip':
+            print(f'skipped: {r.name}: {r.reason}')
+    for i, r in enumerate(r for r in results if r.outcome == 'fail'):
+        print(f'FAILED: {r.name} {r.reason}'.rstrip())
+        shown = list(r.lines[:LINES_MAX]) if i < CASES_MAX else []
+        for line in shown:
+            print('    ' + line[:1000])
+        if len(r.lines) > len(shown):
+            print(f'    ... {len(r.lines) - len(shown)} lines more')
+    n = {o: sum(r.outcome == o for r in results) for o in ('pass', 'fail', 'skip')}
     # That nothing ran is no success.
     if not results:
         n['fail'] = 1

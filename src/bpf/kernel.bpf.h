@@ -31,6 +31,10 @@ struct thread_struct {
 	unsigned long fsbase; /* x86-64: where pthread_self() points */
 } GS_CORE;
 
+struct mm_struct {
+	unsigned long env_end; /* of the environment that the program began with, on its stack */
+} GS_CORE;
+
 struct task_struct {
 	int pid;  /* what user space calls tid */
 	int tgid; /* what user space calls pid */
@@ -38,6 +42,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	struct signal_struct *signal;
 	struct thread_struct thread;
+	struct mm_struct *mm;
 } GS_CORE;
 
 #endif

@@ -73,6 +73,17 @@ static __always_inline __u32 leave_slot(void)
 	return slot;
 }
 
+/* What was known of the program before is forgotten. The new one's interpreter may already have
+ * been found: user space is told of the new program before its mapping, this comes after it. */
+static __always_inline void python_exec(struct task_struct *p, __u32 pid)
+{
+	struct gs_py_proc *known = bpf_map_lookup_elem(&gs_py_procs, &pid);
+	struct mm_struct *mm = p->mm;
+
+	if (known && !(mm && known->image == mm->env_end))
+		bpf_map_delete_elem(&gs_py_procs, &pid);
+}
+
 SEC("?tp_btf/sched_process_exec")
 int gs_task_exec(__u64 *ctx)
 {
@@ -80,7 +91,7 @@ int gs_task_exec(__u64 *ctx)
 	__u32 pid = p->tgid, slot = leave_slot();
 
 	if (gs_config.py_stack_at)
-		bpf_map_delete_elem(&gs_py_procs, &pid);
+		python_exec(p, pid);
 	if (slot || bpf_map_lookup_elem(&gs_procs, &pid))
 		send_task(p, GS_TASK_EXEC, 0, slot);
 	return 0;

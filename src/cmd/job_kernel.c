@@ -19,6 +19,7 @@ struct job_kernel {
 	struct gs_work_probe *probe;
 	struct gs_work_snapshot *now; /* owned; NULL before the first reading */
 	struct gs_map job_of;         /* pid -> job */
+	struct gs_map holders;        /* pid -> nothing: those that do not count */
 	uint32_t families;
 	uint64_t n_not_followed;
 	char missing[160];
@@ -50,6 +51,7 @@ int job_kernel_open(const char *filter, const bool probes[4], struct job_kernel 
 		n += (size_t)snprintf(k->missing + n, sizeof(k->missing) - n, "%s%s", n ? "; " : "",
 				      gs_work_probe_missing(k->probe, i));
 	k->job_of = GS_MAP_INIT(1u << 20);
+	k->holders = GS_MAP_INIT(1u << 12);
 	*ret = gs_take(k);
 	return 0;
 }
@@ -63,6 +65,7 @@ void job_kernel_close(struct job_kernel **ref)
 	gs_work_snapshot_free(k->now);
 	gs_work_probe_free(k->probe);
 	gs_map_fini(&k->job_of);
+	gs_map_fini(&k->holders);
 	free(k);
 	*ref = NULL;
 }
@@ -81,6 +84,14 @@ void job_kernel_follow(struct job_kernel *k, uint32_t pid, uint32_t job)
 		gs_log(1, "process %u is not followed: %s", pid, gs_err_text(&err, r));
 		k->n_not_followed++;
 	}
+}
+
+void job_kernel_follow_holder(struct job_kernel *k, uint32_t pid, uint32_t job)
+{
+	if (gs_map_put(&k->holders, pid, 0) < 0)
+		k->n_not_followed++;
+	else
+		job_kernel_follow(k, pid, job);
 }
 
 int job_kernel_read(struct job_kernel *k)
@@ -103,19 +114,33 @@ static const struct gs_work_row *row_of(const struct job_kernel *k, uint32_t pid
 	return NULL;
 }
 
-/* The job of a row: its own, or that of the nearest ancestor whose is known. */
+/* What is known of a row: of its own, or of the nearest ancestor of which it is known. */
+static bool known_of(const struct job_kernel *k, const struct gs_map *map,
+		     const struct gs_work_row *row, uint64_t *ret)
+{
+	for (int up = 0; row && up < ANCESTORS_MAX; up++) {
+		if (gs_map_get(map, row->pid, ret) || gs_map_get(map, row->parent_pid, ret))
+			return true;
+		row = row_of(k, row->parent_pid);
+	}
+	return false;
+}
+
 static bool is_of(const struct job_kernel *k, const struct gs_work_row *row, uint32_t job)
 {
 	uint64_t of;
 
-	for (int up = 0; row && up < ANCESTORS_MAX; up++) {
-		if (gs_map_get(&k->job_of, row->pid, &of))
-			return of == job;
-		if (gs_map_get(&k->job_of, row->parent_pid, &of))
-			return of == job;
-		row = row_of(k, row->parent_pid);
-	}
-	return false;
+	return known_of(k, &k->job_of, row, &of) && of == job;
+}
+
+void job_kernel_add_by(const struct job_kernel *k, const struct gs_map *of, struct gs_work *sums,
+		       size_t n_sums)
+{
+	uint64_t i;
+
+	for (size_t row = 0; k->now && row < k->now->n_rows; row++)
+		if (known_of(k, of, &k->now->rows[row], &i) && i < n_sums)
+			gs_work_add(&sums[i], &k->now->rows[row].work);
 }
 
 static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_call_row *row)
@@ -162,8 +187,9 @@ uint32_t job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job
 	u->work = (struct gs_work){0};
 	for (size_t i = 0; k->now && i < k->now->n_rows; i++) {
 		const struct gs_work_row *row = &k->now->rows[i];
+		uint64_t none;
 
-		if (!is_of(k, row, job))
+		if (gs_map_get(&k->holders, row->pid, &none) || !is_of(k, row, job))
 			continue;
 		n++;
 		gs_work_add(&u->work, &row->work);

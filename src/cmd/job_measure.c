@@ -17,15 +17,21 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "cmd/job.h"
 #include "cmd/job_gpu.h"
 #include "cmd/job_kernel.h"
+#include "cmd/job_rank.h"
 #include "cmd/job_who.h"
 #include "host/work.h"
 
-#define SCAN_NS         500000000ull  /* between two searches for new processes */
+#define SCAN_NS         500000000ull /* between two searches for new processes */
+#define HURRY_NS        50000000ull  /* the same, while a job that is waited for begins */
+#define HURRY_FOR_NS    30000000000ull
+#define DETACHED_NS     100000000ull  /* and later: each step of a job begins anew */
 #define GROUP_NS        1000000000ull /* between two readings of cgroups and GPUs */
 #define KERNEL_PAUSE_NS 200000000ull
+#define SETTLE_NS       2000000000ull
 #define COST_SHARE      50 /* looking takes one of so many parts of the time at most */
 
 struct member { /* a job that is watched */
@@ -43,6 +49,7 @@ struct job_measure {
 	struct gs_host_work *work;
 	struct job_who *who;
 	struct job_gpu *gpu;
+	struct job_ranks *ranks;
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
 	struct member member[GS_HOST_WORK_GROUPS];
@@ -50,6 +57,7 @@ struct job_measure {
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
 	int64_t start_wall_ns;
 	uint64_t n_jobs_full;
+	struct gs_map holders; /* pid -> nothing: slurmstepds that are followed, not counted */
 	bool first_scan_done;
 };
 
@@ -61,7 +69,10 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 			      : GS_HOST_WORK_GROUPS;
 
 	for (size_t i = 0; i < m->n_members; i++)
-		if (m->member[i].job.kind == job->kind && strcmp(m->member[i].job.id, job->id) == 0)
+		if (m->member[i].job.kind == job->kind &&
+		    (strcmp(m->member[i].job.id, job->id) == 0 ||
+		     (job->kind == GS_JOB_SLURM && job->job_id > 0 &&
+		      m->member[i].job.job_id == job->job_id)))
 			return &m->member[i];
 	if (m->n_members >= most) {
 		m->n_jobs_full++;
@@ -75,19 +86,39 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 /* One process: watched when it belongs to a job that was asked for. */
 static bool consider(struct job_measure *m, uint32_t pid)
 {
+	struct gs_job_task task;
 	struct gs_job job;
 	struct member *x;
 
-	if (gs_host_work_watches(m->work, pid) || !job_who_is(m->who, pid, &job))
+	uint64_t none;
+
+	if (gs_host_work_watches(m->work, pid) ||
+	    (gs_map_get(&m->holders, pid, &none) && job_who_is_holder(pid)) ||
+	    !job_who_is(m->who, pid, &job))
 		return false;
 	x = member_of(m, &job);
+	if (x && job_who_is_holder(pid) && gs_map_put(&m->holders, pid, 0) == 0) {
+		if (m->kernel)
+			job_kernel_follow_holder(m->kernel, pid, (uint32_t)(x - m->member));
+		x->any_pid = pid;
+		return false;
+	}
 	if (!x || gs_host_work_add(m->work, (uint32_t)(x - m->member), pid, m->first_scan_done) < 0)
 		return false;
 	if (m->kernel)
 		job_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
+	job_who_task(m->who, pid, &task);
+	job_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
 	x->job = job;
 	x->any_pid = pid;
 	return true;
+}
+
+/* A recorder is there before its job: the first seconds of that shall not be missed. */
+static bool hurries(const struct job_measure *m)
+{
+	return m->options->detach && !job_measure_alive(m) &&
+	       m->last_ns - m->start_ns < HURRY_FOR_NS;
 }
 
 static void scan(struct job_measure *m)
@@ -145,6 +176,7 @@ static void read_groups(struct job_measure *m)
 	}
 	job_gpu_read(m->gpu);
 	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
+	job_ranks_look(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work);
 	for (size_t i = 0; i < m->n_members; i++) {
 		uint32_t pids[4096];
 		size_t n = gs_host_work_pids(m->work, (uint32_t)i, pids, GS_ARRAY_LEN(pids));
@@ -158,7 +190,7 @@ void job_measure_look(struct job_measure *m)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
 
-	if (now_ns - m->scan_ns >= SCAN_NS) {
+	if (now_ns - m->scan_ns >= (m->options->detach ? DETACHED_NS : SCAN_NS) || hurries(m)) {
 		m->scan_ns = now_ns;
 		scan(m);
 	}
@@ -184,6 +216,10 @@ uint64_t job_measure_pause_ns(const struct job_measure *m)
 	/* The kernel counts by itself; looking only finds new processes and the end. */
 	if (m->kernel && pause_ns < KERNEL_PAUSE_NS)
 		pause_ns = KERNEL_PAUSE_NS;
+	if (hurries(m))
+		return HURRY_NS;
+	if (m->options->detach && m->kernel)
+		pause_ns = DETACHED_NS;
 
 	return pause_ns > m->look_cost_ns * COST_SHARE ? pause_ns : m->look_cost_ns * COST_SHARE;
 }
@@ -220,6 +256,30 @@ static void open_kernel(struct job_measure *m)
 		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "%s", gs_err_text(&err, r));
 }
 
+/* The job is there before its first process: all that the launcher makes is its. */
+static void follow_launcher(struct job_measure *m)
+{
+	struct gs_job job = {.kind = GS_JOB_SLURM,
+			     .job_id = strtoll(m->options->ids[0], NULL, 10),
+			     .array_job_id = -1,
+			     .array_task_id = -1,
+			     .het_job_id = -1,
+			     .het_offset = -1,
+			     .uid = -1,
+			     .n_cpus = -1,
+			     .mem_bytes = -1,
+			     .start_s = -1,
+			     .limit_s = -1};
+	struct member *x;
+
+	snprintf(job.id, sizeof(job.id), "%s", m->options->ids[0]);
+	x = member_of(m, &job);
+	if (m->kernel && gs_map_put(&m->holders, m->options->launcher, 0) == 0)
+		job_kernel_follow_holder(m->kernel, m->options->launcher,
+					 (uint32_t)(x - m->member));
+	x->any_pid = m->options->launcher;
+}
+
 int job_measure_open(const struct job_options *options, struct job_measure **ret,
 		     struct gs_err *err)
 {
@@ -228,6 +288,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 
 	if (r == 0) {
 		m->options = options;
+		m->holders = GS_MAP_INIT(1u << 12);
 		m->start_ns = m->last_ns = gs_clock_boot_ns();
 		m->start_wall_ns = (int64_t)gs_clock_wall_ns();
 		r = gs_host_work_open("/proc", &m->work, err);
@@ -236,6 +297,8 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 		r = job_who_open(options, &m->who, err);
 	if (r == 0)
 		r = job_gpu_open(&m->gpu, err);
+	if (r == 0)
+		r = job_ranks_new(&m->ranks);
 	if (r < 0) {
 		job_measure_close(&m);
 		return r;
@@ -243,6 +306,8 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 	open_kernel(m);
 	m->start_ns = m->last_ns = m->scan_ns = gs_clock_boot_ns();
 	m->start_wall_ns = (int64_t)gs_clock_wall_ns();
+	if (options->launcher)
+		follow_launcher(m);
 	scan(m);
 	read_groups(m);
 	m->group_ns = gs_clock_boot_ns();
@@ -256,10 +321,12 @@ void job_measure_close(struct job_measure **ref)
 
 	if (!m)
 		return;
+	gs_map_fini(&m->holders);
 	gs_host_work_close(&m->work);
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
 	job_kernel_close(&m->kernel);
+	job_ranks_free(&m->ranks);
 	free(m);
 	*ref = NULL;
 }
@@ -361,7 +428,9 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
 	job_gpu_usage(m->gpu, &x->gpu, u);
-	u->nccl_ratio = u->imbalance_ratio = NAN;
+	u->nccl_ratio = NAN;
+	job_ranks_take(m->ranks, (uint32_t)i, m->kernel, &ret->ranks, &ret->n_ranks);
+	gs_job_judge_ranks(ret);
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
 			   ? (double)(now_s - (uint64_t)x->job.start_s)
 			   : NAN;
@@ -442,6 +511,13 @@ static void put_machine(struct gs_job_session *s)
 	s->n_cpus = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	if (sysinfo(&machine) == 0)
 		s->memory_bytes = (int64_t)machine.totalram * machine.mem_unit;
+}
+
+void job_measure_settle(struct job_measure *m)
+{
+	job_who_settle(m->who, SETTLE_NS);
+	for (size_t i = 0; i < m->n_members; i++)
+		job_who_refresh(m->who, &m->member[i].job);
 }
 
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,

@@ -8,8 +8,9 @@
 #include "cmd/trace.h"
 #include "text/text.h"
 #include "model/gpu_record.h"
+#include "plot/plot.h"
 
-enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP, OPT_FLAME, OPT_COMPARE };
+enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP, OPT_FLAME, OPT_COMPARE, OPT_PLOT, OPT_PANELS };
 
 #define COMPARE_MAX 4096
 
@@ -17,6 +18,8 @@ struct report_options {
 	const char *path;
 	const char *output; /* NULL: only the summary */
 	bool compare;
+	const char *plot; /* NULL: no figure */
+	unsigned panels;
 	char *reports[COMPARE_MAX]; /* of --compare; borrowed from argv */
 	size_t n_reports;
 	const char *format_name;
@@ -28,7 +31,13 @@ struct report_options {
 /* What goes with one file of calls and with reports of jobs differs. */
 static void check_together(struct report_options *o, struct argp_state *state)
 {
-	if (o->compare)
+	if (o->compare && o->plot)
+		argp_error(state, "--compare and --plot exclude each other");
+	if (o->panels && !o->plot)
+		argp_error(state, "--panels is for --plot");
+	if (o->plot && (o->output || o->format_name))
+		argp_error(state, "--plot writes a figure: -o and --format are for summaries");
+	if (o->compare || o->plot)
 		return;
 	if (o->n_reports > 1)
 		argp_error(state, "one file at a time (--compare takes reports of jobs)");
@@ -37,6 +46,24 @@ static void check_together(struct report_options *o, struct argp_state *state)
 		argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
 	if (o->format_name && gs_summary_format_parse(o->format_name, &o->format) < 0)
 		argp_error(state, "--format takes table, json, csv or yaml");
+}
+
+static unsigned parse_panels(const char *text, struct argp_state *state)
+{
+	char words[256];
+	unsigned panels = 0;
+
+	snprintf(words, sizeof(words), "%s", text);
+	for (char *save, *w = strtok_r(words, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+		unsigned panel = gs_plot_panel_by_name(w);
+
+		if (!panel)
+			argp_error(state,
+				   "--panels takes utilization, memory, pcie, nvlink, dram, power, "
+				   "bubble, devices");
+		panels |= panel;
+	}
+	return panels;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -59,6 +86,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_COMPARE:
 		o->compare = true;
+		return 0;
+	case OPT_PLOT:
+		if (!gs_plot_knows(arg))
+			argp_error(state, "--plot takes a file ending in one of " GS_PLOT_SUFFIXES);
+		o->plot = arg;
+		return 0;
+	case OPT_PANELS:
+		o->panels = parse_panels(arg, state);
 		return 0;
 	case OPT_THREADS:
 		o->style.threads = true;
@@ -217,13 +252,21 @@ int gs_cmd_report(int argc, char **argv)
 		 "compare reports of jobs (`gpuscope job -o FILE.json`, ebpf-hpc-monitor's JSON); "
 		 "table, json, yaml or html",
 		 0},
+		{"plot", OPT_PLOT, "FILE", 0,
+		 "draw recorded samples (.gst files, sessions of gswarm-profiler) over time: .pdf, "
+		 ".svg "
+		 "or .png",
+		 0},
+		{"panels", OPT_PANELS, "LIST", 0,
+		 "of --plot: utilization, memory, pcie, nvlink, dram, power, bubble, devices (all)",
+		 0},
 		{0},
 	};
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
 		.help_filter = gs_cmd_help_filter,
-		.args_doc = "FILE.gst\n--compare REPORT.json...",
+		.args_doc = "FILE.gst\n--compare REPORT.json...\n--plot FIGURE FILE...",
 		.doc = "Prints the summary of a recorded file, as `gpuscope trace` printed it.\v"
 		       "Exit status: 0 done (also when a torn or damaged file could be read in "
 		       "part, "
@@ -241,6 +284,8 @@ int gs_cmd_report(int argc, char **argv)
 		return GS_EXIT_USAGE;
 	if (o.compare)
 		return gs_cmd_compare(o.reports, o.n_reports, o.output, o.format_name);
+	if (o.plot)
+		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
 	r = gs_journal_open(o.path, &reader, &err);
 	eo.flame_by = o.flame_by;
 	if (r == 0 && o.output)

@@ -208,11 +208,20 @@ static int open_signals(struct trace *t)
 	return t->signal_fd < 0 ? -errno : 0;
 }
 
+/* The command is over. As long as it is not waited for its names can still be read, and on a busy
+ * machine nobody may have come to that yet. */
 static void reap_child(struct trace *t)
 {
+	siginfo_t info = {0};
 	int status;
 
-	if (t->child.pid <= 0 || waitpid(t->child.pid, &status, WNOHANG) != t->child.pid)
+	if (t->child.pid <= 0 ||
+	    waitid(P_PID, (id_t)t->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+	    info.si_pid != t->child.pid)
+		return;
+	if (t->consumer_runs)
+		trace_output_process(t->output, t->child.pid);
+	if (waitpid(t->child.pid, &status, 0) != t->child.pid)
 		return;
 	t->child.pid = -1;
 	t->child_ended = true;

@@ -160,6 +160,7 @@ static int look(struct trace_python *p, pid_t pid, unsigned n_tries)
 {
 	struct gs_err err = {{0}};
 	struct gs_py_proc python;
+	uint64_t image = 0;
 	int r = gs_pythons_find(p->pythons, pid, &python, &err);
 
 	if (r == -EAGAIN || (r == -ENOTSUP && n_tries < SURE_TRIES))
@@ -171,9 +172,15 @@ static int look(struct trace_python *p, pid_t pid, unsigned n_tries)
 		tell_unreadable(p, gs_err_text(&err, r));
 	} else if (r == 0) {
 		r = gs_probe_python(p->probe, pid, &python);
+		/* It ran exec() meanwhile: what was found is of the program before. */
+		if (r == 0 && gs_python_image(pid, &image) != -ESRCH && image != python.image) {
+			gs_probe_python(p->probe, pid, NULL);
+			return -EAGAIN;
+		}
 		p->n_found++;
-		gs_log(1, "process %d: Python 3.%u, stacks can be read%s%s", (int)pid,
-		       python.version & 0xffu, r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
+		gs_log(1, "process %d: Python 3.%u at %#llx, stacks can be read%s%s", (int)pid,
+		       python.version & 0xffu, (unsigned long long)python.runtime,
+		       r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
 	}
 	return 0;
 }

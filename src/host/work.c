@@ -38,6 +38,7 @@ struct process {
 	uint64_t faults_minor, faults_major;
 	uint64_t io[4]; /* read and written bytes, reads, writes: as /proc/PID/io */
 	uint64_t disk[2];
+	uint64_t first_io_bytes;
 	int64_t rss_bytes;
 	uint64_t threads_cpu_ns; /* what its threads were seen to use */
 	bool io_known, any_thread_ended;
@@ -454,6 +455,8 @@ int gs_host_work_add(struct gs_host_work *w, uint32_t group, uint32_t pid, bool 
 		p->faults_major = l.majflt;
 	}
 	take_io(w, p, born);
+	if (!born)
+		p->first_io_bytes = p->io[0] + p->io[1];
 	look_at_threads(w, p, !born, gs_clock_boot_ns());
 	return 0;
 }
@@ -527,6 +530,16 @@ static void forget_process(struct gs_host_work *w, size_t i)
 		gs_map_put(&w->by_pid, p->pid, i);
 }
 
+void gs_host_work_reuse(struct gs_host_work *w, uint32_t group)
+{
+	for (size_t i = 0; i < w->n_processes;)
+		if (w->process[i].group == group)
+			forget_process(w, i);
+		else
+			i++;
+	w->group[group] = (struct group){0};
+}
+
 uint64_t gs_host_work_look(struct gs_host_work *w)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
@@ -582,6 +595,21 @@ void gs_host_work_total(const struct gs_host_work *w, uint32_t group,
 		ret->known |= GS_WORK_KNOWS_CAUSES;
 	if (!g->io_failed)
 		ret->known |= GS_WORK_KNOWS_IO;
+}
+
+bool gs_host_work_of(const struct gs_host_work *w, uint32_t pid, struct gs_host_work_process *ret)
+{
+	const struct process *p;
+	uint64_t at;
+
+	if (!gs_map_get(&w->by_pid, pid, &at))
+		return false;
+	p = &w->process[at];
+	*ret = (struct gs_host_work_process){
+		.cpu_ns = p->threads_cpu_ns + hidden_ns(w, p),
+		.io_bytes = p->io[0] + p->io[1] - p->first_io_bytes,
+	};
+	return true;
 }
 
 static int by_number(const void *a, const void *b)

@@ -93,6 +93,7 @@ static const struct gs_conf_key dashboard_keys[] = {
 static const struct {
 	const char *section, *key;
 } foreign[] = {
+	{"", "alerts"},
 	{"", "logging"},
 	{"", "performance"},
 	{"", "integrations"},
@@ -164,7 +165,7 @@ static void make_class_keys(void)
 	for (size_t i = 0; gs_threshold_get(i) && i < GS_JOB_THRESHOLDS_MAX; i++) {
 		const struct gs_threshold *t = gs_threshold_get(i);
 
-		snprintf(presets[i], sizeof(presets[i]), "%.0f", t->value);
+		snprintf(presets[i], sizeof(presets[i]), "%g", t->value);
 		class_keys[n_class_keys++] = (struct gs_conf_key){
 			.name = t->key,
 			.kind = GS_CONF_REAL,

@@ -49,6 +49,7 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0;
 
 	f->v[GS_FIGURE_CPU] = percent(ratio(cpu, core_ns));
+	f->v[GS_FIGURE_CPUS] = ratio(cpu, (double)u->elapsed_ns);
 	if (!knows(u, GS_JOB_KNOWS_RUNQUEUE))
 		queue = 0;
 	else
@@ -94,6 +95,7 @@ static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
 	f->v[GS_FIGURE_SM] = percent(u->sm_ratio);
 	f->v[GS_FIGURE_TENSOR] = percent(u->tensor_ratio);
 	f->v[GS_FIGURE_DRAM] = percent(u->dram_ratio);
+	f->v[GS_FIGURE_GPU_ENERGY] = u->energy_joules;
 	f->v[GS_FIGURE_LAUNCHES] = ratio(u->launches, (double)u->elapsed_ns / 1e9);
 }
 
@@ -139,6 +141,7 @@ void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
 	put_memory(u, f);
 	put_gpus(u, f);
 	f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
+	f->v[GS_FIGURE_SLOWEST_RANK] = u->slowest_rank;
 	f->v[GS_FIGURE_IMBALANCE] = isnan(u->imbalance_ratio) ? NAN : 100 * u->imbalance_ratio;
 	f->v[GS_FIGURE_RUN_TIME] = u->run_s;
 	if (u->limit_s > 0)

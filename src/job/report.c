@@ -50,6 +50,7 @@ void gs_job_session_fini(struct gs_job_session *s)
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		free(s->jobs[i].pids);
 		free(s->jobs[i].calls);
+		free(s->jobs[i].ranks);
 	}
 	free(s->jobs);
 	s->jobs = NULL;

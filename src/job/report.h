@@ -19,6 +19,25 @@ struct gs_job_call { /* a system call of the job */
 	uint64_t calls, errors, total_ns, max_ns;
 };
 
+struct gs_job_rank { /* a task of a step, with all that it started; NAN unknown */
+	char step[24];
+	int32_t rank;
+	uint32_t n_processes; /* that were seen */
+	double cpu_s;
+	double wait_s;     /* of its threads, off the processors for any cause but want of one */
+	double gpu_wait_s; /* of that: in the GPU's driver */
+	double gpu_ratio;  /* its share of its GPU's time, mean */
+	int64_t gpu_memory_bytes; /* highest; -1 unknown */
+	double file_bytes, net_bytes;
+};
+
+struct gs_job_imbalance {
+	const char *of; /* "cpu_seconds", "gpu_ratio"; "": there is nothing to compare */
+	double ratio;   /* the largest over the mean */
+	int32_t rank;   /* that has it */
+	char evidence[256];
+};
+
 struct gs_job_report { /* one job */
 	struct gs_job job;
 	struct gs_job_usage usage;
@@ -28,7 +47,10 @@ struct gs_job_report { /* one job */
 	size_t n_pids;
 	uint32_t n_processes_seen;
 	bool ended;                /* no process was left at the end */
-	struct gs_job_call *calls; /* owned; by time, largest first */
+	struct gs_job_rank *ranks; /* owned; of its largest step, by number; of one task: none */
+	size_t n_ranks;
+	struct gs_job_imbalance imbalance; /* gs_job_judge_ranks() */
+	struct gs_job_call *calls;         /* owned; by time, largest first */
 	size_t n_calls;
 };
 
@@ -49,6 +71,9 @@ struct gs_job_session {
 };
 
 void gs_job_session_fini(struct gs_job_session *session);
+
+/* The imbalance of the ranks, into the report and its usage: before the figures. */
+void gs_job_judge_ranks(struct gs_job_report *job);
 
 /* The figures of what was used. */
 void gs_job_figures_of(const struct gs_job_usage *usage, struct gs_figures *ret_figures);

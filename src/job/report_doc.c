@@ -271,6 +271,62 @@ static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 	gs_doc_end(doc);
 }
 
+static void put_ranks(struct gs_doc *doc, const struct gs_job_report *job,
+		      const struct gs_job_style *style)
+{
+	const struct gs_job_imbalance *b = &job->imbalance;
+
+	gs_doc_begin_list(doc, "ranks", job->n_ranks);
+	for (size_t i = 0; i < job->n_ranks; i++) {
+		const struct gs_job_rank *r = &job->ranks[i];
+
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_i64_if(doc, "rank", r->rank, true);
+		gs_doc_put_text(doc, "step", r->step);
+		gs_doc_put_u64(doc, "processes", r->n_processes);
+		gs_doc_put_double(doc, "cpu_seconds", gs_job_rounded(style, r->cpu_s));
+		gs_doc_put_double(doc, "wait_seconds", gs_job_rounded(style, r->wait_s));
+		gs_doc_put_double(doc, "gpu_wait_seconds", gs_job_rounded(style, r->gpu_wait_s));
+		gs_doc_put_double(doc, "gpu_ratio", gs_job_rounded(style, r->gpu_ratio));
+		gs_doc_put_i64_if(doc, "gpu_memory_bytes", r->gpu_memory_bytes,
+				  r->gpu_memory_bytes >= 0);
+		gs_doc_put_double(doc, "file_bytes", r->file_bytes);
+		gs_doc_put_double(doc, "network_bytes", r->net_bytes);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+	if (isnan(b->ratio)) {
+		gs_doc_put_null(doc, "imbalance");
+		return;
+	}
+	gs_doc_begin_map(doc, "imbalance");
+	gs_doc_put_text(doc, "of", b->of);
+	gs_doc_put_double(doc, "max_over_mean", gs_job_rounded(style, b->ratio));
+	gs_doc_put_i64_if(doc, "slowest_rank", b->rank, true);
+	gs_doc_put_text(doc, "evidence", b->evidence);
+	gs_doc_end(doc);
+}
+
+static void put_mask(struct gs_doc *doc, const char *key, uint64_t mask)
+{
+	gs_doc_begin_list(doc, key, (size_t)__builtin_popcountll(mask));
+	for (unsigned i = 0; i < 64; i++)
+		if (mask >> i & 1)
+			gs_doc_put_u64(doc, NULL, i);
+	gs_doc_end(doc);
+}
+
+static void put_gpus(struct gs_doc *doc, const struct gs_job_report *job)
+{
+	if (!gs_job_knows(job, GS_JOB_KNOWS_GPU)) {
+		gs_doc_put_null(doc, "gpus");
+		gs_doc_put_null(doc, "gpus_never_used");
+		return;
+	}
+	put_mask(doc, "gpus", job->usage.gpu_mask);
+	put_mask(doc, "gpus_never_used", job->usage.gpu_idle_mask);
+}
+
 static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 		    const struct gs_job_report *job, const struct gs_job_style *style)
 {
@@ -303,6 +359,8 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 		put_calls(doc, job);
 	put_analysis(doc, job, style);
 	put_times(doc, job, style);
+	put_gpus(doc, job);
+	put_ranks(doc, job, style);
 	gs_doc_begin_map(doc, "figures");
 	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++)
 		gs_doc_put_double(doc, gs_figure_key(i), gs_job_rounded(style, job->figures.v[i]));

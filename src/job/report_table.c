@@ -151,10 +151,34 @@ static void put_counts(struct gs_page *page, const struct gs_job_report *job)
 	}
 	if (gs_job_knows(job, GS_JOB_KNOWS_GPU) && f->v[GS_FIGURE_N_GPUS] > 0) {
 		snprintf(line, sizeof(line),
-			 "%.0f, utilisation %s %%, memory %s %%, never used %.0f",
+			 "%.0f, utilisation %s %%, memory %s %%, never used %.0f, energy %s J",
 			 f->v[GS_FIGURE_N_GPUS], number(c, f->v[GS_FIGURE_GPU], "%.1f"),
-			 number(d, f->v[GS_FIGURE_GPU_MEMORY], "%.1f"), f->v[GS_FIGURE_GPUS_IDLE]);
+			 number(d, f->v[GS_FIGURE_GPU_MEMORY], "%.1f"), f->v[GS_FIGURE_GPUS_IDLE],
+			 number(b, f->v[GS_FIGURE_GPU_ENERGY], "%.0f"));
 		row(page, "GPUs", GS_INK_PLAIN, line);
+	}
+}
+
+/* All of them when they are few or asked for, else the one that stands out. */
+static void put_ranks(struct gs_page *page, const struct gs_job_report *job, bool all)
+{
+	char line[256], a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[GS_FMT_BYTES], d[32], e[GS_FMT_BYTES];
+
+	if (job->n_ranks < 2)
+		return;
+	row(page, "ranks",
+	    isnan(job->imbalance.ratio) || job->imbalance.ratio < 1.15 ? GS_INK_PLAIN : GS_INK_WARN,
+	    job->imbalance.evidence[0] ? job->imbalance.evidence : "too little work to compare");
+	for (size_t i = 0; i < job->n_ranks && (all || job->n_ranks <= 8); i++) {
+		const struct gs_job_rank *r = &job->ranks[i];
+
+		snprintf(line, sizeof(line),
+			 "%5d  %s on CPU, %s waiting, GPU %s %%, files %s, network %s", r->rank,
+			 gs_fmt_ns(a, (uint64_t)(r->cpu_s * 1e9)),
+			 isnan(r->wait_s) ? "-" : gs_fmt_ns(e, (uint64_t)(r->wait_s * 1e9)),
+			 number(d, 100 * r->gpu_ratio, "%.1f"), bytes_text(c, r->file_bytes),
+			 bytes_text(b, r->net_bytes));
+		row(page, "", GS_INK_PLAIN, line);
 	}
 }
 
@@ -222,6 +246,7 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 		put_verdict(&page, job);
 		put_times(&page, job);
 		put_counts(&page, job);
+		put_ranks(&page, job, style->verbose);
 		if (style->syscalls)
 			put_calls(&page, job, style->verbose);
 		if (style->verbose)

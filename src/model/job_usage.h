@@ -39,8 +39,12 @@ struct gs_job_usage {
 	int64_t machine_bytes;      /* memory of the machine; -1 unknown */
 	double n_gpus, gpus_idle;   /* these and the following: NAN unknown */
 	double gpu_ratio, gpu_memory_ratio, sm_ratio, tensor_ratio, dram_ratio;
+	double energy_joules; /* of its GPUs, in the interval */
+	uint64_t gpu_mask;    /* which they are, by index in the snapshot; idle_mask: never used */
+	uint64_t gpu_idle_mask;
 	double launches; /* kernel launches in the interval, by GPU */
 	double nccl_ratio, imbalance_ratio;
+	double slowest_rank;   /* its number */
 	double run_s, limit_s; /* since its start; asked for */
 };
 

@@ -22,6 +22,7 @@ enum gs_py_at {
  * into its structures. */
 struct gs_py_proc {
 	__u64 runtime;
+	__u64 image;          /* the end of the program's environment: each exec has another one */
 	__u32 runtime_interp; /* first interpreter */
 	__u32 interp_next;
 	__u32 interp_threads; /* first thread state */
@@ -47,7 +48,7 @@ struct gs_py_proc {
 	__u16 bytes_length; /* of a bytes object */
 	__u16 bytes_data;
 };
-_Static_assert(sizeof(struct gs_py_proc) == 72, "gs_py_proc");
+_Static_assert(sizeof(struct gs_py_proc) == 80, "gs_py_proc");
 
 #define GS_PY_FILE_BYTES  512
 #define GS_PY_NAME_BYTES  256

@@ -296,6 +296,12 @@ const struct gs_place_process *gs_place_process(struct gs_place *p, uint32_t pid
 	if (read_process(p, pid, &now) == 0) {
 		bool other = e->known && e->known->start_ns && e->known->start_ns != now.start_ns;
 
+		/* One that has ended has no files any more: what was read before says more. */
+		if (e->known && !other && !e->known->gone && !now.exe[0] && !now.cmdline[0] &&
+		    strcmp(e->known->comm, now.comm) == 0) {
+			e->stale = 0;
+			return e->known;
+		}
 		if (other)
 			entry_renew(p, index_of(p, e));
 		if (!e->known)

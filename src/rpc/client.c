@@ -363,7 +363,6 @@ static int read_some(struct gs_rpc_client *c, const char **ret_why)
 			return -ECONNRESET;
 		}
 		c->heard_ns = gs_clock_mono_ns();
-		c->pinged_ns = c->greeted ? c->pinged_ns : 0;
 		c->stats.wire_bytes_in += (uint64_t)n;
 		used = nghttp2_session_mem_recv(c->h2, c->in, (size_t)n);
 		if (used < 0) {
@@ -416,19 +415,26 @@ static bool h2_done(const struct gs_rpc_client *c)
 	       c->sent_bytes == c->out.bytes;
 }
 
+/* A PING is out, and nothing at all has come since. */
+static bool waits_for_life(const struct gs_rpc_client *c)
+{
+	return c->pinged_ns && c->heard_ns < c->pinged_ns;
+}
+
+static uint64_t keepalive_due_ns(const struct gs_rpc_client *c)
+{
+	if (waits_for_life(c))
+		return after(c->pinged_ns, c->o.keepalive_timeout_ns);
+	return c->n_requests || c->o.keepalive_idle ? after(c->heard_ns, c->keepalive_ns)
+						    : UINT64_MAX;
+}
+
 static void keep_alive(struct gs_rpc_client *c, uint64_t now)
 {
-	if (c->state != GS_RPC_UP || c->pinged_ns || (!c->n_requests && !c->o.keepalive_idle) ||
-	    now < after(c->heard_ns, c->keepalive_ns))
+	if (c->state != GS_RPC_UP || waits_for_life(c) || now < keepalive_due_ns(c))
 		return;
 	nghttp2_submit_ping(c->h2, 0, NULL);
 	c->pinged_ns = now;
-}
-
-static bool is_silent(const struct gs_rpc_client *c, uint64_t now)
-{
-	return c->pinged_ns && c->heard_ns < c->pinged_ns &&
-	       now >= after(c->pinged_ns, c->o.keepalive_timeout_ns);
 }
 
 static bool step_connection(struct gs_rpc_client *c)
@@ -445,7 +451,7 @@ static bool step_connection(struct gs_rpc_client *c)
 	}
 	now = gs_clock_mono_ns();
 	gs_rpc_timers_run(&c->timers, now);
-	if (r == 0 && is_silent(c, now)) {
+	if (r == 0 && waits_for_life(c) && now >= keepalive_due_ns(c)) {
 		why = "the other side has fallen silent";
 		r = -ETIMEDOUT;
 	}
@@ -544,10 +550,7 @@ uint64_t gs_rpc_client_next_ns(const struct gs_rpc_client *c)
 		if ((!blocked && nghttp2_session_want_write(c->h2)) ||
 		    (c->leaving && !c->closing && !c->n_requests))
 			return 0;
-		if (c->pinged_ns)
-			due = after(c->pinged_ns, c->o.keepalive_timeout_ns);
-		else if (c->n_requests || c->o.keepalive_idle)
-			due = after(c->heard_ns, c->keepalive_ns);
+		due = keepalive_due_ns(c);
 	}
 	return due < next ? due : next;
 }

@@ -1,5 +1,6 @@
 /* Names into addresses without waiting: a thread asks, and outlives who has stopped caring. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 
@@ -15,8 +16,7 @@ struct gs_rpc_resolve {
 	int saved_errno;
 };
 
-static const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM,
-				       .ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG};
+static const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
 
 static void unref(struct gs_rpc_resolve *r)
 {
@@ -45,6 +45,7 @@ int gs_rpc_resolve_start(const char *host, const char *port, struct gs_rpc_resol
 {
 	struct gs_rpc_resolve *r = calloc(1, sizeof(*r));
 	pthread_attr_t attr;
+	sigset_t all, before;
 	pthread_t thread;
 	int e;
 
@@ -56,7 +57,10 @@ int gs_rpc_resolve_start(const char *host, const char *port, struct gs_rpc_resol
 	snprintf(r->port, sizeof(r->port), "%s", port);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all); /* signals are for the program's own threads */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	e = r->fd < 0 ? errno : pthread_create(&thread, &attr, resolve_thread, r);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	if (e) {
 		r->refs = 1;

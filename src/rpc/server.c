@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -611,6 +612,19 @@ static void *server_thread(void *arg)
 	return NULL;
 }
 
+/* Signals are for the program's own threads. */
+static int start_thread(struct gs_rpc_server *s)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&s->thread, NULL, server_thread, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
 /* --- for the caller --- */
 
 static void server_free(struct gs_rpc_server **ref)
@@ -704,7 +718,7 @@ int gs_rpc_server_start(const struct gs_rpc_server_options *o, struct gs_rpc_ser
 	if (r == 0)
 		r = open_all(s, o, err);
 	if (r == 0)
-		r = -pthread_create(&s->thread, NULL, server_thread, s);
+		r = start_thread(s);
 	if (r < 0)
 		return r;
 	*ret_server = gs_take(s);

@@ -567,9 +567,9 @@ static int on_frame_send(nghttp2_session *h2, const nghttp2_frame *frame, void *
 	struct gs_rpc_session *s = user;
 	struct gs_rpc_call *call;
 
-	s->ping_strikes = 0;
 	if (frame->hd.type == NGHTTP2_PING || frame->hd.type == NGHTTP2_SETTINGS)
 		return 0;
+	s->ping_strikes = 0;
 	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
 	    !s->blamed) {
 		s->blamed = true;

@@ -73,6 +73,24 @@ static int load_own(SSL_CTX *ctx, const char *cert, const char *key, struct gs_e
 	return 0;
 }
 
+/* A binary that is not of this machine's distribution looks for the system's certificates where its
+ * own has them: so also where others do. */
+static int load_system(SSL_CTX *ctx, struct gs_err *err)
+{
+	static const char *const bundles[] = {
+		"/etc/ssl/certs/ca-certificates.crt",                /* Debian, Ubuntu, Arch */
+		"/etc/pki/tls/certs/ca-bundle.crt",                  /* Fedora, RHEL */
+		"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", /* newer ones */
+		"/etc/ssl/ca-bundle.pem",                            /* SUSE */
+	};
+	bool any = SSL_CTX_set_default_verify_paths(ctx) == 1;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(bundles); i++)
+		any |= access(bundles[i], R_OK) == 0 &&
+		       SSL_CTX_load_verify_locations(ctx, bundles[i], NULL) == 1;
+	return any ? 0 : gs_err_set(err, -EINVAL, "the system's certificates cannot be read");
+}
+
 static int load_files(SSL_CTX *ctx, const struct gs_rpc_tls_options *o, struct gs_err *err)
 {
 	int r = readable(o->cert, "certificate", err);
@@ -95,8 +113,8 @@ static int load_files(SSL_CTX *ctx, const struct gs_rpc_tls_options *o, struct g
 	if (given(o->ca)) {
 		if (SSL_CTX_load_verify_locations(ctx, o->ca, NULL) != 1)
 			return gs_err_set(err, -EINVAL, "%s holds no certificates in PEM", o->ca);
-	} else if (!o->server && SSL_CTX_set_default_verify_paths(ctx) != 1) {
-		return gs_err_set(err, -EINVAL, "the system's certificates cannot be read");
+	} else if (!o->server && (r = load_system(ctx, err)) < 0) {
+		return r;
 	}
 	if (o->server && given(o->ca)) {
 		SSL_CTX_set_client_CA_list(ctx, SSL_load_client_CA_file(o->ca));
@@ -158,6 +176,65 @@ void gs_rpc_tls_close(struct gs_rpc_tls **tls)
 
 /* --- connections --- */
 
+/* OpenSSL's own way to a socket is write(2), which ends a program with SIGPIPE when the peer is
+ * gone; and whoever uses this room should not have to know. */
+static int bio_write(BIO *bio, const char *data, int bytes)
+{
+	ssize_t n = send((int)(intptr_t)BIO_get_data(bio), data, (size_t)bytes, MSG_NOSIGNAL);
+
+	BIO_clear_retry_flags(bio);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_write(bio);
+	return (int)n;
+}
+
+static int bio_read(BIO *bio, char *data, int bytes)
+{
+	ssize_t n = recv((int)(intptr_t)BIO_get_data(bio), data, (size_t)bytes, 0);
+
+	BIO_clear_retry_flags(bio);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		BIO_set_retry_read(bio);
+	if (n == 0)
+		BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+	return (int)n;
+}
+
+static long bio_ctrl(BIO *bio, int what, long number, void *pointer)
+{
+	(void)number, (void)pointer;
+	if (what == BIO_CTRL_EOF)
+		return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
+	return what == BIO_CTRL_FLUSH;
+}
+
+static BIO_METHOD *bio_method;
+
+static void make_method(void)
+{
+	bio_method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "gs_rpc");
+	if (!bio_method)
+		return;
+	BIO_meth_set_write(bio_method, bio_write);
+	BIO_meth_set_read(bio_method, bio_read);
+	BIO_meth_set_ctrl(bio_method, bio_ctrl);
+}
+
+static bool set_socket(SSL *ssl, int fd)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	BIO *bio;
+
+	pthread_once(&once, make_method);
+	bio = bio_method ? BIO_new(bio_method) : NULL;
+	if (!bio)
+		return false;
+	BIO_set_data(bio, (void *)(intptr_t)fd);
+	BIO_set_init(bio, 1);
+	SSL_set_bio(ssl, bio, bio);
+	return true;
+}
+
 /* The name that the certificate must have: a DNS name, or an IP address. */
 static bool expect_name(SSL *ssl, const char *name)
 {
@@ -178,7 +255,7 @@ int gs_rpc_wire_init(struct gs_rpc_wire *w, int fd, struct gs_rpc_tls *tls, cons
 		return 0;
 	ERR_clear_error();
 	w->ssl = ssl = SSL_new(tls->ctx); /* holds the context while it lives */
-	if (!ssl || SSL_set_fd(ssl, fd) != 1 ||
+	if (!ssl || !set_socket(ssl, fd) ||
 	    (!tls->server && server_name && !expect_name(ssl, server_name))) {
 		ERR_clear_error();
 		gs_rpc_wire_fini(w);

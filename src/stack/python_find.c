@@ -70,6 +70,33 @@ int gs_python_peek(pid_t pid, uint64_t address, void *to, size_t bytes)
 	return (size_t)n == bytes ? 0 : -EFAULT;
 }
 
+int gs_python_image(pid_t pid, uint64_t *ret_image)
+{
+	enum {
+		ENV_END = 51,
+		FIRST = 3
+	}; /* proc(5): fields of stat; the first one behind the name */
+	GS_FCLOSE FILE *file = NULL;
+	char text[2048], *at;
+	size_t n;
+
+	snprintf(text, sizeof(text), "/proc/%d/stat", (int)pid);
+	file = fopen(text, "re");
+	if (!file)
+		return errno == ENOENT ? -ESRCH : -errno;
+	n = fread(text, 1, sizeof(text) - 1, file);
+	if (ferror(file))
+		return -ESRCH;
+	text[n] = '\0';
+	at = strrchr(text, ')');
+	for (int field = FIRST - 1; at && field < ENV_END; field++)
+		at = strchr(at + 1, ' ');
+	*ret_image = at ? strtoull(at, NULL, 10) : 0;
+	/* The kernel writes it when the program is mapped and its stack is made; 0 is also what one
+	 * sees who may not look, but that one could not read the interpreter either. */
+	return *ret_image ? 0 : -EAGAIN;
+}
+
 static void elf_close_p(struct gs_elf **elf)
 {
 	gs_elf_close(elf);
@@ -243,6 +270,8 @@ static bool may_be_python(const struct mapping *m, unsigned nth)
 int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, struct gs_err *err)
 {
 	GS_FCLOSE FILE *maps = NULL;
+	uint64_t image;
+	int image_r = gs_python_image(pid, &image);
 	struct mapping m;
 	char name[32], line[4200];
 	unsigned nth = 0;
@@ -270,8 +299,12 @@ int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, str
 		r = bias_of(where.open_path, &m, &bias);
 		if (r == 0)
 			r = read_process(pid, f, bias, ret, err);
-		if (r == 0)
+		if (r == 0 && image_r < 0)
+			return image_r;
+		if (r == 0) {
+			ret->image = image;
 			return 0;
+		}
 	}
 	/* A program that is just being started has only its loader mapped yet, or not even that. */
 	return r == -ENOENT && nth == 0 ? -EAGAIN : r;

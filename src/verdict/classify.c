@@ -43,6 +43,12 @@ static const struct row gpu_rows[] = {
 	{"GPU-compute-bound", 1, {AT_LEAST(SM, GPU_SM)}},
 	{"GPU-input-bound", 2, {BELOW(GPU, GPU_BUSY), AT_LEAST(IO, IO_BOUND)}},
 	{"GPU-launch-bound", 2, {AT_LEAST(LAUNCHES, GPU_LAUNCHES), BELOW(SM, GPU_SM)}},
+	/* Launches are not counted: a processor that never rests, and kernels that are there most
+	 * of the time and fill few SMs. */
+	{"GPU-launch-bound",
+	 3,
+	 {AT_LEAST(CPUS, GPU_FEEDER), BELOW(SM, GPU_SM), AT_LEAST(GPU, GPU_FED)}},
+	{"GPU-input-bound", 2, {BELOW(GPU, GPU_BUSY), AT_LEAST(CPUS, GPU_FEEDER)}},
 	{"GPU-input-bound", 2, {BELOW(GPU, GPU_BUSY), AT_LEAST(CPU, CPU_BOUND)}},
 	{"GPU-compute-bound", 1, {AT_LEAST(GPU, GPU_BUSY)}},
 };

@@ -18,6 +18,7 @@
 	X(DURATION, "duration_seconds", "Length of the interval.")                                 \
 	X(CORES, "cores", "Processors that the job may use.")                                      \
 	X(CPU, "cpu_percent", "Time on CPU, of all its cores' time.")                              \
+	X(CPUS, "cpus_busy", "Processors at work for it, mean.")                                   \
 	X(RUNQUEUE, "runqueue_percent", "Time waiting for a CPU, of its threads' busy time.")      \
 	X(WAIT, "wait_percent", "Time that its cores had nothing of it to run.")                   \
 	X(IO, "io_percent", "Time blocked on disks and file systems, of its threads' time.")       \
@@ -46,9 +47,11 @@
 	X(SM, "sm_percent", "SMs active, mean.")                                                   \
 	X(TENSOR, "tensor_percent", "Tensor pipes active, mean.")                                  \
 	X(DRAM, "dram_percent", "Bandwidth of device memory used, mean.")                          \
+	X(GPU_ENERGY, "gpu_energy_joules", "Energy of its GPUs, in all.")                          \
 	X(LAUNCHES, "launches_per_second", "Kernel launches, by GPU.")                             \
 	X(NCCL, "collective_percent", "Host time in collectives, of the interval.")                \
 	X(IMBALANCE, "rank_imbalance_percent", "How far the slowest rank is above the mean.")      \
+	X(SLOWEST_RANK, "slowest_rank", "Number of the rank with most to do.")                     \
 	X(RUN_TIME, "run_seconds", "Time since the job began.")                                    \
 	X(TIME_LIMIT, "time_limit_percent", "Run time, of the time asked for.")
 

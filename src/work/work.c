@@ -14,7 +14,8 @@
 
 #include "base/clock.h"
 
-#define TORN_TRIES 1000
+#define FOLLOW_AT_ONCE 2048 /* half of what the map holds */
+#define TORN_TRIES     1000
 
 int gs_work_families_parse(const char *text, uint32_t *ret_families, struct gs_err *err)
 {
@@ -64,6 +65,26 @@ int gs_work_probe_follow_pid(struct gs_work_probe *p, uint32_t pid, struct gs_er
 	/* Only the walk looks there: an id that is given to another process later is nobody. */
 	bpf_map_delete_elem(p->pids_fd, &pid);
 	return r < 0 ? gs_err_set(err, r, "cannot follow process %u: %s", pid, strerror(-r)) : 0;
+}
+
+int gs_work_probe_follow_pids(struct gs_work_probe *p, const uint32_t *pids, size_t n_pids,
+			      struct gs_err *err)
+{
+	uint32_t one = 1;
+	int r = 0;
+
+	for (size_t at = 0; r == 0 && at < n_pids; at += FOLLOW_AT_ONCE) {
+		size_t end = n_pids - at < FOLLOW_AT_ONCE ? n_pids : at + FOLLOW_AT_ONCE;
+
+		for (size_t i = at; r == 0 && i < end; i++)
+			r = bpf_map_update_elem(p->pids_fd, &pids[i], &one, BPF_ANY);
+		if (r == 0)
+			r = work_walk(p);
+		for (size_t i = at; i < end; i++)
+			bpf_map_delete_elem(p->pids_fd, &pids[i]);
+	}
+	return r < 0 ? gs_err_set(err, r, "cannot follow %zu processes: %s", n_pids, strerror(-r))
+		     : 0;
 }
 
 int gs_work_probe_follow_cgroup(struct gs_work_probe *p, uint64_t cgroup, struct gs_err *err)

@@ -45,6 +45,9 @@ void gs_work_probe_free(struct gs_work_probe *probe);
 
 /* Follow one more, with the threads it has by now. -ESRCH: no such process. */
 int gs_work_probe_follow_pid(struct gs_work_probe *probe, uint32_t pid, struct gs_err *err);
+/* Several at once, for the price of one; those that have ended are passed over. */
+int gs_work_probe_follow_pids(struct gs_work_probe *probe, const uint32_t *pids, size_t n_pids,
+			      struct gs_err *err);
 int gs_work_probe_follow_cgroup(struct gs_work_probe *probe, uint64_t cgroup, struct gs_err *err);
 
 /* Families that this kernel lacks a tracepoint for come as a line each, NULL after the last. */

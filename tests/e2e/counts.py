@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -416,6 +417,26 @@ def another_root(t):
                   command=['chroot', root, '/fake_app', '--pause-ms=1500', 'cudaMalloc=31', 'cuMemAlloc_v2=37'])  # fmt: skip
     t.equal('lines', len(run.lines), 1)
     t.counts(run)
+
+
+@case('a command that is over before anybody looked at it is known by its name')
+def over_at_once(t):
+    go = t.path('go')
+    # Its parent, gpuscope, stands still from before the program's start until after its end.
+    script = f'while [ ! -e {go} ]; do sleep 0.01; done; kill -STOP $PPID; exec "$0" "$@"'
+    live = t.start_trace('-o', 't.csv', command=['sh', '-c', script, *t.app('cudaMalloc=7')],
+                         env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
+    live.wait_err(re.escape(harness.fake) + r'/libcudart[^ ]*: [0-9]+ probes')
+    children = f'/proc/{live.pid}/task/{live.pid}/children'
+    wait_until(lambda: harness.read_text(children).split(), what='the command')
+    pid = int(harness.read_text(children).split()[0])
+    open(go, 'w').close()
+    wait_until(lambda: harness.read_text(f'/proc/{pid}/stat').rpartition(')')[2].split()[0] == 'Z', what='its end')
+    os.kill(live.pid, signal.SIGCONT)
+    run = live.finish()
+    t.counts(run)
+    t.nothing_lost(run)
+    t.equal('processes', [(p['pid'], p['comm']) for p in run.summary['processes']], [(pid, 'fake_app')])
 
 
 @case('many short processes')

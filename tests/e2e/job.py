@@ -88,7 +88,9 @@ def check_wall(job, threads):
     """Every ns of every thread is somewhere."""
     total = sum(job['thread_seconds'].values())
     wall = job['duration_seconds'] * threads
-    assert abs(total - wall) <= 0.03 * wall + 0.05, (total, wall, job['thread_seconds'])
+    # Procfs is read thread after thread: a look that others hold up ends later than it began, for each of them.
+    slack = 0.15 * threads if job['metrics']['total_syscalls'] is None else 0.05
+    assert abs(total - wall) <= 0.03 * wall + slack, (total, wall, job['thread_seconds'])
 
 
 def each_way(title, **more):

@@ -5,9 +5,11 @@ import collections
 import glob
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import time
 
 import harness
 from harness import Skip, case, main, wait_until
@@ -113,9 +115,19 @@ def compare(t, what, wanted, trace, may_lack=0):
 
 
 def run(t, program, cases, env=None, options=('--python-at', 'alloc'), before=()):
+    """The target is told of each interpreter whose stacks can be read from now on; it waits for that."""
     base = t.path('told')
-    env = {'LD_LIBRARY_PATH': harness.fake, **(env or {})}
-    done = t.trace(*options, '-o', 'trace.gst', command=[*before, program, TARGET, base, *cases], env=env)
+    env = {'LD_LIBRARY_PATH': harness.fake, 'PYTHON_TARGET_READY': '1', **(env or {})}
+    live = t.start_trace(*options, '-o', 'trace.gst', command=[*before, program, TARGET, base, *cases], env=env)
+    seen = 0
+    while live.proc.poll() is None:
+        found = re.findall(r'process (\d+): Python \S+ at 0x([0-9a-f]+), stacks can be read\n', live.err_text())
+        for pid, state in found[seen:]:
+            open(f'{base}.ready.{pid}.{state}', 'w').close()
+        seen = len(found)
+        time.sleep(0.005)
+    done = live.finish()
+    t.equal(f'exit status ({done.err[-300:]})', done.status, 0)
     return done, told(base), Trace('trace.gst')
 
 
@@ -231,9 +243,7 @@ def sampling_more(t):
 def by_line(t):
     program = newest()
     base = t.path('told')
-    done = t.trace('--python-at', 'alloc', '--python-hz', '99', command=[program, TARGET, base, 'plain', 'threads'],
-                   env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
-    marks = told(base)
+    done, marks, _ = run(t, program, ['plain', 'threads'], options=('--python-at', 'alloc', '--python-hz', '99'))
     lines = {(x['function'], x['line']): x for x in done.summary['python_lines']}
     mine = [x for k, x in lines.items() if k[0] == 'mark' and x['allocs']]
     t.equal('lines of cudaMalloc', len(mine), 1)

@@ -2,6 +2,7 @@
 so many bytes as the mark's number, and writes down the stack that Python itself tells there.
 
 usage: python_target.py OUT CASE...     (OUT.PID: one JSON object a line)
+PYTHON_TARGET_READY: it waits for OUT.ready.PID.ADDRESS, which says that the stacks of this interpreter are read.
 Runs on Python 3.8 and newer without anything installed.
 """
 import asyncio
@@ -305,10 +306,18 @@ def executes():
 
 
 def wait_for_probes():
-    """What reads the stacks of a program that has just begun needs some milliseconds to find out."""
+    """What reads the stacks of a program that has just begun needs some milliseconds to find out, and the longer the
+    busier the machine is."""
     import time
 
-    time.sleep(0.3)
+    if 'PYTHON_TARGET_READY' not in os.environ:
+        time.sleep(0.3)
+        return
+    # Another program after an exec has its state at another address.
+    state = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, '_PyRuntime'))
+    end = time.monotonic() + 30
+    while not os.path.exists('%s.ready.%d.%x' % (out, os.getpid(), state)) and time.monotonic() < end:
+        time.sleep(0.002)
 
 
 def pool_work(n):

@@ -6,18 +6,27 @@ usage: rpc.py GPUSCOPE FOLDER_OF_RPC_PEER [CASE...]
 
 import concurrent.futures
 import contextlib
+import importlib.util
 import json
 import os
 import queue
+import shutil
 import socket
+import ssl
 import subprocess
+import sys
 import threading
+import warnings
 
 import harness
 from certs import certificates
 from harness import Skip, case, main, wait_until
 
 MIB = 1 << 20
+# grpcio is a package of the distribution, which another python3 in front of its own does not see.
+SYSTEM_PYTHON = os.path.realpath('/usr/bin/python3')
+if not importlib.util.find_spec('grpc') and os.path.realpath(sys.executable) != SYSTEM_PYTHON and os.path.exists(SYSTEM_PYTHON):
+    os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
 
 
 def grpcio():
@@ -173,9 +182,9 @@ def metadata(t):
         t.true('binary trailer', ('x-some-bin', b'\0\xff\1\xfe') in call.trailing_metadata(), call.trailing_metadata())
         secret = c.unary_unary('/t.T/Secret')
         fails(t, 'no token', grpc, grpc.StatusCode.UNAUTHENTICATED, None, lambda: secret(b''))
-        for wrong in ('Bearer wrong', 'Bearer ', 'Basic secret', 'Bearer secrets'):
-            fails(t, wrong, grpc, grpc.StatusCode.PERMISSION_DENIED if 'Bearer ' in wrong and len(wrong) > 7 else grpc.StatusCode.UNAUTHENTICATED,
-                  None, lambda w=wrong: secret(b'', metadata=[('authorization', w)]))  # fmt: skip
+        for wrong, code in (('Bearer wrong', 'PERMISSION_DENIED'), ('Bearer', 'UNAUTHENTICATED'), ('Basic secret', 'UNAUTHENTICATED'),
+                            ('Bearer secrets', 'PERMISSION_DENIED')):  # fmt: skip
+            fails(t, wrong, grpc, grpc.StatusCode[code], None, lambda w=wrong: secret(b'', metadata=[('authorization', w)]))
         t.equal('right', secret(b'x', metadata=[('authorization', 'Bearer secret')]), b'x')
         fails(t, 'metadata of 100 KiB', grpc, grpc.StatusCode.RESOURCE_EXHAUSTED, None,
               lambda: c.unary_unary('/t.T/Echo')(b'', metadata=[(f'k{n}', 'v' * 4000) for n in range(6)]))  # fmt: skip
@@ -195,7 +204,7 @@ def deadlines(t):
             yield b''
             never.wait(30)
 
-        call = hang(one_message(), timeout=0.2)
+        call = hang(one_message(), timeout=3)
         fails(t, 'deadline', grpc, grpc.StatusCode.DEADLINE_EXCEEDED, None, lambda: next(call))
         t.equal('the handler knew of it', s.line('hanging '), 'a while')
         t.true('and of the end', s.line('ended ') in ('DEADLINE_EXCEEDED', 'CANCELLED'))
@@ -258,9 +267,9 @@ def slow_reader(t):
 @case('rates: a stream is slowed down, a unary call refused', timeout=120, needs=None)
 def rates(t):
     grpc = grpcio()
-    s = Server('--rate', 50)
+    s = Server('--rate', 5)
     with channel_to(s.address) as c:
-        t.equal('a stream gets through', c.stream_unary('/t.T/Sum')((b'x' for _ in range(120)), timeout=60), b'120 120')
+        t.equal('a stream gets through', c.stream_unary('/t.T/Sum')((b'x' for _ in range(20)), timeout=60), b'20 20')
         stats = s.stats()
         t.true('slowed down', stats['throttled'] > 0, stats)
         refused = [call.exception(timeout=30) for call in [c.unary_unary('/t.T/Echo').future(b'') for _ in range(400)]]
@@ -295,6 +304,41 @@ def tls(t):
         t.true('identity', b'identity=client\n' in c.unary_unary('/t.T/Meta')(b'', timeout=30))
     with channel_to(s.address, grpc.ssl_channel_credentials(ca)) as c:
         fails(t, 'no certificate', grpc, grpc.StatusCode.UNAVAILABLE, None, lambda: c.unary_unary('/t.T/Echo')(b'', timeout=20))
+    s.stop()
+
+
+def peer_name(t, address, **context):
+    """Common name of the server's certificate, as Python's ssl sees it."""
+    c = ssl.create_default_context(cafile=t.path('ca.pem'))
+    c.set_alpn_protocols(context.get('alpn', ['h2']))
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore', DeprecationWarning)
+        c.maximum_version = context.get('version', ssl.TLSVersion.TLSv1_3)
+    host, port = address.split(':')
+    with socket.create_connection((host, int(port)), timeout=30) as plain, c.wrap_socket(plain, server_hostname=host) as x:
+        return dict(pair[0] for pair in x.getpeercert()['subject'])['commonName']
+
+
+@case('TLS: certificates are read again; old versions and other protocols are refused', timeout=120, needs=None)
+def tls_reload(t):
+    certificates(t)
+    s = Server('--cert', t.path('server.pem'), '--key', t.path('server.key'))
+    t.equal('before', peer_name(t, s.address), 'server')
+    shutil.copy(t.path('client.pem'), t.path('server.pem'))
+    s.tell('reload')
+    t.match('key of another', 'does not belong', s.line('reloaded '))
+    t.equal('stays as it was', peer_name(t, s.address), 'server')
+    shutil.copy(t.path('client.key'), t.path('server.key'))
+    s.tell('reload')
+    t.equal('done', s.line('reloaded '), '')
+    t.equal('after', peer_name(t, s.address), 'client')
+    t.equal('TLS 1.2', peer_name(t, s.address, version=ssl.TLSVersion.TLSv1_2), 'client')
+    for what, context in (('TLS 1.1', {'version': ssl.TLSVersion.TLSv1_1}), ('HTTP/1.1', {'alpn': ['http/1.1']})):
+        try:
+            peer_name(t, s.address, **context)
+            t.fail(f'{what} is not refused')
+        except (ssl.SSLError, OSError):
+            pass
     s.stop()
 
 
@@ -384,8 +428,11 @@ def call_errors(t):
     t.true('metadata', 'x-a=one' in ' '.join(lines) and 'trailer last' in lines, lines)
     ends(t, 'token', call(address, '--token', 'secret', '/t.T/Secret', 1, '=x'), 'ended OK ')
     ends(t, 'no token', call(address, '/t.T/Secret', 1, '=x'), 'ended UNAUTHENTICATED who are you?')
-    t.true('the server knows the deadline', any(x.endswith((' 99', ' 98', ' 97', ' 96', ' 95')) for x in call(address, '--timeout', 100000, '/t.T/Remaining', 1, '=x')))
-    ends(t, 'deadline', call(address, '--timeout', 300, '/t.T/Hang', 1, '=x'), 'ended DEADLINE_EXCEEDED the deadline has passed')
+    lines = call(address, '--timeout', 100000, '/t.T/Remaining', 1, '=x')
+    t.true('the server knows the deadline', any(x.startswith('message ') and 0 < int(x.split()[-1]) <= 100 for x in lines), lines)
+    # Whoever is first says it: we or the server.
+    lines = call(address, '--timeout', 300, '/t.T/Hang', 1, '=x')
+    t.true('deadline', any(x.startswith('ended DEADLINE_EXCEEDED ') for x in lines), lines)
     server.stop(0)
     lines = call(address, '/t.T/Echo', 1, '=x')
     t.true('nobody there', any('Connection refused' in x for x in lines), lines)
@@ -430,7 +477,7 @@ def call_tls(t):
     server.stop(0)
 
 
-@case('what is no gRPC: garbage, HTTP/1.1, GET, wrong types', timeout=120, needs=None)
+@case('what is no gRPC: garbage, HTTP/1.1, GET, other types', timeout=120, needs=None)
 def garbage(t):
     s = Server()
     host, port = s.address.split(':')
@@ -443,7 +490,14 @@ def garbage(t):
                     pass
     stats = s.stats()
     t.equal('counted', stats['handshake failed'] + stats['protocol error'], 3)
-    t.equal('none is left', stats['connections_now'], 0)
+    wait_until(lambda: s.stats()['connections_now'] == 0, 20, 'none is left')
+    if not shutil.which('curl'):
+        t.note('curl is not installed: GET and other types are not tried')
+        return
+    for status, *args in (['405'], ['415', '-X', 'POST', '-H', 'content-type: application/json']):
+        done = subprocess.run(['curl', '-s', '-o', os.devnull, '-w', '%{http_code}', '--http2-prior-knowledge', *args, f'http://{s.address}/t.T/Echo'],
+                              capture_output=True, text=True, timeout=60)  # fmt: skip
+        t.equal('HTTP status', done.stdout, status)
     s.stop()
 
 

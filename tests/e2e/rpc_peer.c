@@ -1,13 +1,17 @@
 /*
  * The room rpc as a program, for tests against other implementations of gRPC:
  *
- *   rpc_peer serve [--listen A]... [--cert F --key F [--ca F]] [--KEY NUMBER]...
- *     prints "listening ADDRESS" for each address; lines on stdin: "stats", "stop MS"; "ended
- *     STATUS" for each call of Hang that is over
- *   rpc_peer call ADDRESS [--tls --ca F [--cert F --key F] [--name N]] [--token T] [--timeout MS]
- *       [--meta NAME VALUE]... PATH COUNT BYTES|=TEXT
- *     sends COUNT messages and prints "message BYTES SUM" for each that comes, then "ended STATUS
- *     TEXT" and what it knows of metadata
+ * rpc_peer serve [--listen A]... [--cert F --key F [--ca F]] [--rate N] [--max-message N]
+ *     [--max-queue N]
+ *
+ *   prints "listening ADDRESS" for each address; lines on stdin: "stats", "reload", "stop MS";
+ *   "ended STATUS" for each call of Hang that is over
+ *
+ * rpc_peer call ADDRESS [--tls --ca F [--cert F --key F] [--name N]] [--token T] [--timeout MS]
+ *     [--meta NAME VALUE]... PATH COUNT BYTES|=TEXT
+ *
+ *   sends COUNT messages and prints "message BYTES SUM" for each that comes, then "ended STATUS
+ *   TEXT" and what it knows of metadata
  */
 #include <errno.h>
 #include <poll.h>
@@ -296,6 +300,9 @@ static int serve(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		if (strncmp(line, "stats", 5) == 0) {
 			say_stats(server);
+		} else if (strncmp(line, "reload", 6) == 0) {
+			r = gs_rpc_server_reload_tls(server, &err);
+			say("reloaded %s\n", r < 0 ? err.text : "");
 		} else if (strncmp(line, "stop", 4) == 0) {
 			gs_rpc_server_stop(&server, strtoull(line + 4, NULL, 10) * 1000000);
 			say("stopped\n");

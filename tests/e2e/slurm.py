@@ -148,11 +148,7 @@ def requeue(t):
         jobs.read()
         first = jobs.job(a)
         old = {p['pid'] for p in first['processes']}
-        s.run('scontrol', 'requeue', str(a))
-        s.wait_state(a, 'PENDING')
-        # A requeued job waits for its time (two minutes): it does not need to.
-        s.run('scontrol', 'update', f'JobId={a}', 'StartTime=now')
-        s.wait_state(a, 'RUNNING', 100)
+        s.requeue(a)
         s.wait_tasks(1)
         jobs.read()
         second = jobs.job(a)

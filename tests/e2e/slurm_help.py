@@ -168,7 +168,19 @@ PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP
         return self.run('squeue', '-h', '-t', 'all', '-j', str(job), '-o', '%T', check=False).stdout.split()
 
     def wait_state(self, job, wanted, seconds=60):
-        wait_until(lambda: wanted in self.state(job), seconds, f'job {job} {wanted}')
+        try:
+            wait_until(lambda: wanted in self.state(job), seconds, f'job {job} {wanted}')
+        except AssertionError as e:
+            raise AssertionError(f'{e}: it is {self.state(job)}: {self.logs()}') from e
+
+    def requeue(self, job):
+        """Ends the run of a job and waits for its next one. Slurm would begin it after two minutes, because slurmd
+        refuses what was allowed in the second in which it took the old run's rights back, or earlier, and the job then
+        has failed. A few seconds are enough for that."""
+        self.run('scontrol', 'requeue', str(job))
+        self.wait_state(job, 'PENDING')
+        self.run('scontrol', 'update', f'JobId={job}', 'StartTime=now+4')
+        self.wait_state(job, 'RUNNING')
 
     def pids(self):
         """{pid: (job, step, local id, global id)} of all that its slurmstepds say they run, of both nodes."""
@@ -185,7 +197,10 @@ PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP
         def count():
             return sum(r[2] != '-' for r in self.pids().values())
 
-        wait_until(lambda: count() == wanted, seconds, f'{wanted} tasks, now {count()}')
+        try:
+            wait_until(lambda: count() == wanted, seconds, f'{wanted} tasks')
+        except AssertionError as e:
+            raise AssertionError(f'{e}: there are {self.pids()}: {self.logs()}') from e
         time.sleep(0.3)  # what the tasks start themselves
         return self.pids()
 

@@ -2,6 +2,7 @@
 """Which processes are traced: those chosen, and no other."""
 
 import os
+import re
 import pwd
 import subprocess
 import time
@@ -125,6 +126,8 @@ def everything(t):
     waiting = t.start_app('cudaMalloc=31')
     live = t.start_trace('-a')
     settle(live)
+    # All processes of the machine are traced: others may have a library of that name too.
+    live.wait_err(re.escape(harness.fake) + r'/libcudart[^ ]*: [0-9]+ probes')
     waiting.let_go()
     lines = waiting.result()
     new = t.start_app('cudaMalloc=37')

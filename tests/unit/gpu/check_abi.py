@@ -18,6 +18,7 @@ SIZES = {
     "struct nvml_processes_util": "nvmlProcessesUtilizationInfo_v1_t",
     "struct nvml_accounting": "nvmlAccountingStats_t", "struct nvml_attributes": "nvmlDeviceAttributes_t",
     "struct nvml_field": "nvmlFieldValue_t", "struct nvml_event": "nvmlEventData_t",
+    "struct nvml_c2c_mode": "nvmlC2cModeInfo_v1_t",
     "struct nvml_gpm_support": "nvmlGpmSupport_t", "struct nvml_gpm_metric": "nvmlGpmMetric_t",
 }
 OFFSETS = {
@@ -48,6 +49,20 @@ NUMBERS = {
     "NVML_FI_PCIE_TX_BYTES": "NVML_FI_DEV_PCIE_COUNT_TX_BYTES", "NVML_FI_PCIE_RX_BYTES": "NVML_FI_DEV_PCIE_COUNT_RX_BYTES",
     "NVML_FI_NVLINK_XMIT_BYTES": "NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES",
     "NVML_FI_NVLINK_RCV_BYTES": "NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES",
+    "NVML_FI_LINK_REPLAY": "NVML_FI_DEV_NVLINK_ERROR_DL_REPLAY", "NVML_FI_LINK_CRC": "NVML_FI_DEV_NVLINK_ERROR_DL_CRC",
+    "NVML_FI_LINK_RECOVERY": "NVML_FI_DEV_NVLINK_ERROR_DL_RECOVERY",
+    "NVML_FI_LINK_STATE": "NVML_FI_DEV_NVLINK_GET_STATE", "NVML_FI_C2C_COUNT": "NVML_FI_DEV_C2C_LINK_COUNT",
+    "NVML_FI_C2C_STATUS": "NVML_FI_DEV_C2C_LINK_GET_STATUS", "NVML_FI_C2C_MAX_BW": "NVML_FI_DEV_C2C_LINK_GET_MAX_BW",
+    "NVML_FI_NVLINK_MALFORMED": "NVML_FI_DEV_NVLINK_COUNT_MALFORMED_PACKET_ERRORS",
+    "NVML_FI_NVLINK_OVERRUN": "NVML_FI_DEV_NVLINK_COUNT_BUFFER_OVERRUN_ERRORS",
+    "NVML_FI_NVLINK_RCV_ERRORS": "NVML_FI_DEV_NVLINK_COUNT_RCV_ERRORS",
+    "NVML_FI_NVLINK_RCV_REMOTE": "NVML_FI_DEV_NVLINK_COUNT_RCV_REMOTE_ERRORS",
+    "NVML_FI_NVLINK_RCV_GENERAL": "NVML_FI_DEV_NVLINK_COUNT_RCV_GENERAL_ERRORS",
+    "NVML_FI_NVLINK_INTEGRITY": "NVML_FI_DEV_NVLINK_COUNT_LOCAL_LINK_INTEGRITY_ERRORS",
+    "NVML_FI_NVLINK_DISCARDS": "NVML_FI_DEV_NVLINK_COUNT_XMIT_DISCARDS",
+    "NVML_FI_NVLINK_RECOVERY_FAILED": "NVML_FI_DEV_NVLINK_COUNT_LINK_RECOVERY_FAILED_EVENTS",
+    "NVML_FI_NVLINK_EFFECTIVE": "NVML_FI_DEV_NVLINK_COUNT_EFFECTIVE_ERRORS",
+    "NVML_FI_NVLINK_SYMBOL": "NVML_FI_DEV_NVLINK_COUNT_SYMBOL_ERRORS",
     "NVML_FI_RECOVERY_ACTION": "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION",
     "NVML_FI_THROTTLE_SW_THERMAL": "NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN",
     "NVML_FI_THROTTLE_HW_THERMAL": "NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN",
@@ -60,7 +75,8 @@ NUMBERS = {
     "NVML_LINK_TO_SWITCH": "NVML_NVLINK_DEVICE_TYPE_SWITCH", "NVML_LINK_CRC_FLIT": "NVML_NVLINK_ERROR_DL_CRC_FLIT",
 }
 LATE = {"NVML_FI_THROTTLE_", "NVML_FI_RECOVERY", "NVML_FI_PCIE_TX", "NVML_FI_PCIE_RX", "NVML_FI_NVLINK_X",
-        "NVML_FI_NVLINK_R"}  # of API 12.5 and newer: an older header need not have them
+        "NVML_FI_NVLINK_R", "NVML_FI_NVLINK_M", "NVML_FI_NVLINK_O", "NVML_FI_NVLINK_I", "NVML_FI_NVLINK_DI",
+        "NVML_FI_NVLINK_E", "NVML_FI_NVLINK_S"}  # of API 12.5 and newer: an older header need not have them
 
 
 def find_header():
@@ -89,7 +105,7 @@ def main():
         print("not ok: function named twice, or table not understood:", bad, len(names))
         return 1
     if not header:
-        print("SKIP: no nvml.h on this machine (set NVML_H); layouts are asserted in nvml_abi.h")
+        print("SKIP: no nvml.h on this machine (of CUDA; or set NVML_H): layouts are asserted in nvml_abi.h")
         return 77
     theirs_text = open(header, errors="replace").read()
     numbers = {k: v for k, v in NUMBERS.items()

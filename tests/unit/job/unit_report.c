@@ -264,6 +264,59 @@ static void unknown_is_null_and_an_empty_cell(void **state)
 	free(text);
 }
 
+static struct gs_job_report ranks_of(struct gs_job_rank *ranks, size_t n)
+{
+	struct gs_job_report job = {.ranks = ranks, .n_ranks = n};
+
+	gs_job_judge_ranks(&job);
+	return job;
+}
+
+static void the_slow_rank_is_named(void **state)
+{
+	struct gs_job_rank r[4];
+	struct gs_job_report job;
+
+	for (int i = 0; i < 4; i++)
+		r[i] = (struct gs_job_rank){.rank = i,
+					    .cpu_s = i == 2 ? 4 : 1,
+					    .wait_s = i == 2 ? 0 : 3,
+					    .gpu_wait_s = 0,
+					    .gpu_ratio = NAN,
+					    .gpu_memory_bytes = -1};
+	job = ranks_of(r, 4);
+	assert_string_equal(job.imbalance.of, "cpu_seconds");
+	assert_int_equal(job.imbalance.rank, 2);
+	assert_true(fabs(job.imbalance.ratio - 4 / 1.75) < 1e-9);
+	assert_true(fabs(job.usage.imbalance_ratio - (4 / 1.75 - 1)) < 1e-9);
+	assert_true(job.usage.slowest_rank == 2);
+	assert_string_equal(
+		job.imbalance.evidence,
+		"rank 2 was on processors for 4.00 s, the mean is 1.75 s (2.29 times); it "
+		"waited 0 ns, the others 3.00 s each");
+	/* GPUs decide where each rank's is known. */
+	for (int i = 0; i < 4; i++)
+		r[i].gpu_ratio = i == 1 ? 0.9 : 0.3;
+	job = ranks_of(r, 4);
+	assert_string_equal(job.imbalance.of, "gpu_ratio");
+	assert_int_equal(job.imbalance.rank, 1);
+	assert_true(fabs(job.imbalance.ratio - 2) < 1e-9);
+	/* ... and not when they did nothing, or one is not known. */
+	r[3].gpu_ratio = NAN;
+	assert_int_equal(ranks_of(r, 4).imbalance.rank, 2);
+	for (int i = 0; i < 4; i++)
+		r[i].gpu_ratio = 0.001;
+	assert_int_equal(ranks_of(r, 4).imbalance.rank, 2);
+	/* One rank, or nothing done: there is nothing to compare. */
+	assert_true(isnan(ranks_of(r, 1).imbalance.ratio));
+	assert_true(isnan(ranks_of(r, 0).usage.imbalance_ratio));
+	for (int i = 0; i < 4; i++)
+		r[i].cpu_s = 0.001 * i;
+	job = ranks_of(r, 4);
+	assert_true(isnan(job.imbalance.ratio));
+	assert_int_equal(job.imbalance.rank, -1);
+}
+
 static void formats_by_name_and_suffix(void **state)
 {
 	enum gs_job_format f;
@@ -291,6 +344,7 @@ int main(void)
 		cmocka_unit_test(the_documented_shape),
 		cmocka_unit_test(unknown_is_null_and_an_empty_cell),
 		cmocka_unit_test(formats_by_name_and_suffix),
+		cmocka_unit_test(the_slow_rank_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

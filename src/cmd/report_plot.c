@@ -1,0 +1,90 @@
+/* gpuscope report --plot: recorded samples as figures. */
+#include <errno.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "journal/journal.h"
+#include "model/gpu_record.h"
+#include "plot/plot.h"
+
+static int add_journal(struct gs_plot *plot, const char *path, struct gs_journal_reader *reader,
+		       struct gs_err *err)
+{
+	struct gs_node_decoder *decoder = gs_node_decoder_new();
+	struct gs_node_snapshot *node = NULL;
+	struct gs_journal_stats st;
+	struct gs_batch batch;
+	int r = decoder ? 0 : -ENOMEM;
+
+	while (r == 0 && (r = gs_journal_next(reader, &batch)) == 0)
+		gs_records_for_each (&batch, record) {
+			r = gs_node_decode(decoder, record, &node);
+			if (r == GS_NODE_WHOLE) {
+				r = gs_plot_add(plot, node);
+				gs_node_snapshot_free(&node);
+			}
+			if (r < 0)
+				break;
+		}
+	gs_journal_stats(reader, &st);
+	if (st.cut_bytes || st.skipped_bytes || st.n_skipped_frames)
+		gs_say("%s: damaged or torn: %llu frames and %llu bytes could not be read", path,
+		       (unsigned long long)st.n_skipped_frames,
+		       (unsigned long long)(st.cut_bytes + st.skipped_bytes));
+	if (decoder && gs_node_decoder_torn(decoder))
+		gs_say("%s: %llu moments were not whole", path,
+		       (unsigned long long)gs_node_decoder_torn(decoder));
+	gs_node_decoder_free(&decoder);
+	return r < 0 ? gs_err_set(err, r, "cannot read %s: %s", path, strerror(-r)) : 0;
+}
+
+static int add_json(struct gs_plot *plot, const char *path, struct gs_err *err)
+{
+	GS_FCLOSE FILE *f = fopen(path, "re");
+
+	if (!f)
+		return gs_err_set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+	return gs_err_prefix(err, gs_plot_add_gswarm(plot, f, err), "%s", path);
+}
+
+static int add_file(struct gs_plot *plot, const char *path, struct gs_err *err)
+{
+	struct gs_journal_reader *reader = NULL;
+	const char *dot = strrchr(path, '.');
+	int r;
+
+	if (dot && strcmp(dot, ".json") == 0)
+		return add_json(plot, path, err);
+	r = gs_journal_open(path, &reader, err);
+	if (r == 0)
+		r = add_journal(plot, path, reader, err);
+	gs_journal_reader_close(&reader);
+	return r;
+}
+
+int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels)
+{
+	struct gs_plot_options o = {.size = sizeof(o), .panels = panels};
+	struct gs_plot *plot = gs_plot_new(&o);
+	struct gs_err err = {{0}};
+	struct gs_plot_stats st;
+	int r = plot ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_file(plot, paths[i], &err);
+	if (r == 0)
+		r = gs_plot_write(plot, output, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+	} else {
+		gs_plot_stats(plot, &st);
+		gs_say("%s: %llu samples of %llu GPUs, %llu gaps", output,
+		       (unsigned long long)st.n_samples, (unsigned long long)st.n_devices,
+		       (unsigned long long)st.n_gaps);
+		if (st.n_left_out)
+			gs_say("%llu moments were left out: their clocks are too far apart",
+			       (unsigned long long)st.n_left_out);
+	}
+	gs_plot_free(&plot);
+	return r == 0 ? GS_EXIT_DONE : r == -ENOPKG ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;
+}

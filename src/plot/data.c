@@ -1,0 +1,288 @@
+/* Moments into bins. */
+#include "plot/plot_int.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+#define DEVICES_MAX  20000
+#define FIRST_BIN_NS 100000000ll
+#define GAP_STEPS    3.0
+
+double plot_mean(const struct plot_device *d, enum plot_value v, int bin)
+{
+	const struct plot_bin *b = &d->bin[v][bin];
+
+	return b->n ? (double)b->sum / b->n : NAN;
+}
+
+double plot_util_percentile(const struct plot_device *d, double share)
+{
+	uint64_t want = (uint64_t)ceil(share * (double)d->n_util), seen = 0;
+
+	if (!d->n_util)
+		return NAN;
+	for (int i = 0; i < PLOT_PERCENT; i++) {
+		seen += d->util_count[i];
+		if (seen >= want && seen)
+			return (double)i / (PLOT_PERCENT - 1);
+	}
+	return 1;
+}
+
+double plot_energy_j(const struct plot_device *d)
+{
+	return !isnan(d->energy_last)       ? d->energy_j
+	       : d->energy_from_power_j > 0 ? d->energy_from_power_j
+					    : NAN;
+}
+
+/* Two bins become one. */
+static void halve(struct gs_plot *p)
+{
+	for (size_t i = 0; i < p->n; i++)
+		for (int v = 0; v < PLOT_VALUES; v++) {
+			struct plot_bin *b = p->device[i]->bin[v];
+
+			for (int k = 0; k < PLOT_BINS / 2; k++) {
+				struct plot_bin x = b[2 * k], y = b[2 * k + 1];
+
+				b[k] = (struct plot_bin){.sum = x.sum + y.sum,
+							 .max = fmaxf(x.max, y.max),
+							 .n = x.n + y.n};
+			}
+			memset(&b[PLOT_BINS / 2], 0, PLOT_BINS / 2 * sizeof(*b));
+		}
+	p->bin_ns *= 2;
+}
+
+/* Nodes do not begin at once: what is older than the first bin moves all of them to the right. */
+static void shift(struct gs_plot *p, int64_t bins)
+{
+	for (size_t i = 0; i < p->n; i++)
+		for (int v = 0; v < PLOT_VALUES; v++) {
+			struct plot_bin *b = p->device[i]->bin[v];
+
+			memmove(&b[bins], b, (size_t)(PLOT_BINS - bins) * sizeof(*b));
+			memset(b, 0, (size_t)bins * sizeof(*b));
+		}
+	p->start_ns -= bins * p->bin_ns;
+}
+
+static bool make_room(struct gs_plot *p, int64_t wall_ns)
+{
+	while (wall_ns < p->start_ns) {
+		int64_t bins = (p->start_ns - wall_ns + p->bin_ns - 1) / p->bin_ns;
+		int64_t used =
+			p->last_ns < p->start_ns ? 0 : (p->last_ns - p->start_ns) / p->bin_ns + 1;
+
+		if (bins + used <= PLOT_BINS)
+			shift(p, bins);
+		else if (p->bin_ns < INT64_MAX / 4)
+			halve(p);
+		else
+			return false;
+	}
+	while ((wall_ns - p->start_ns) / p->bin_ns >= PLOT_BINS)
+		halve(p);
+	return true;
+}
+
+static int find_device(struct gs_plot *p, const char *key, struct plot_device **ret_device)
+{
+	const uint64_t hash = gs_hash_bytes(key, strlen(key));
+	struct plot_device *d;
+	uint64_t known;
+
+	if (gs_map_get(&p->by_key, hash, &known)) {
+		*ret_device = (struct plot_device *)(uintptr_t)known;
+		return 0;
+	}
+	if (p->n == DEVICES_MAX)
+		return -ENOBUFS;
+	if (p->n == p->n_max) {
+		size_t n_max = p->n_max ? p->n_max * 2 : 16;
+		struct plot_device **more = reallocarray(p->device, n_max, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		p->device = more;
+		p->n_max = n_max;
+	}
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	if (gs_map_put(&p->by_key, hash, (uint64_t)(uintptr_t)d) < 0) {
+		free(d);
+		return -ENOMEM;
+	}
+	d->energy_last = NAN;
+	p->device[p->n++] = d;
+	*ret_device = d;
+	return 0;
+}
+
+static void put(struct plot_device *d, enum plot_value v, int64_t bin, double value)
+{
+	struct plot_bin *b = &d->bin[v][bin];
+
+	if (isnan(value))
+		return;
+	b->sum += (float)value;
+	b->max = b->n ? fmaxf(b->max, (float)value) : (float)value;
+	b->n++;
+}
+
+static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f)
+{
+	return gs_gpu_has(s, f) ? s->value[f] : NAN;
+}
+
+static void add_util(struct plot_device *d, double util)
+{
+	if (isnan(util))
+		return;
+	util = fmin(fmax(util, 0), 1);
+	d->util_count[(int)lround(util * (PLOT_PERCENT - 1))]++;
+	d->n_util++;
+	d->n_idle += util < 0.01;
+	d->util_sum += util;
+}
+
+/* A counter that became smaller began anew (the driver was loaded). */
+static void add_energy(struct plot_device *d, double joules, double watts, int64_t wall_ns)
+{
+	if (!isnan(joules)) {
+		if (!isnan(d->energy_last) && joules >= d->energy_last)
+			d->energy_j += joules - d->energy_last;
+		d->energy_last = joules;
+	}
+	if (isnan(watts))
+		return;
+	d->power_sum += watts;
+	d->n_power++;
+	if (d->last_ns && wall_ns > d->last_ns &&
+	    (double)(wall_ns - d->last_ns) < GAP_STEPS * d->step_ns)
+		d->energy_from_power_j += watts * (double)(wall_ns - d->last_ns) / 1e9;
+}
+
+static void add_time(struct plot_device *d, int64_t wall_ns)
+{
+	if (!d->first_ns) {
+		d->first_ns = wall_ns;
+	} else if (wall_ns > d->last_ns) {
+		double step = (double)(wall_ns - d->last_ns);
+
+		if (d->step_ns > 0 && step > GAP_STEPS * d->step_ns)
+			d->n_gaps++;
+		else
+			d->step_ns = d->step_ns > 0 ? 0.9 * d->step_ns + 0.1 * step : step;
+	}
+	if (wall_ns > d->last_ns)
+		d->last_ns = wall_ns;
+}
+
+static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t i)
+{
+	const struct gs_gpu_info *info = &m->gpu->info[i];
+	const struct gs_gpu_sample *s = &m->gpu->sample[i];
+	int64_t bin = (m->wall_ns - p->start_ns) / p->bin_ns;
+	double total = value_of(s, GS_GPU_MEM_TOTAL), used = value_of(s, GS_GPU_MEM_USED);
+	double watts = value_of(s, GS_GPU_POWER);
+	struct plot_device *d;
+	char key[96];
+	int r;
+
+	if (info->uuid[0])
+		snprintf(key, sizeof(key), "%s", info->uuid);
+	else
+		snprintf(key, sizeof(key), "%.64s/%u", m->name, info->index);
+	r = find_device(p, key, &d);
+	if (r < 0)
+		return r;
+	if (!d->label[0]) {
+		snprintf(d->host, sizeof(d->host), "%s", m->name);
+		d->index = info->index;
+		snprintf(d->label, sizeof(d->label), "%.64s:%u%s", m->name, info->index,
+			 info->is_mig ? " (MIG)" : "");
+	}
+	if (s->lost)
+		return 0; /* what it shows was true some time ago */
+	d->n_samples++;
+	add_energy(d, value_of(s, GS_GPU_ENERGY), watts, m->wall_ns);
+	add_time(d, m->wall_ns);
+	add_util(d, value_of(s, GS_GPU_UTIL));
+	put(d, PLOT_UTIL, bin, value_of(s, GS_GPU_UTIL));
+	put(d, PLOT_MEMORY, bin, total > 0 ? used / total : NAN);
+	if (total > 0 && used / total > d->memory_max)
+		d->memory_max = used / total;
+	put(d, PLOT_PCIE_RX, bin, value_of(s, GS_GPU_PCIE_RX_BPS));
+	put(d, PLOT_PCIE_TX, bin, value_of(s, GS_GPU_PCIE_TX_BPS));
+	put(d, PLOT_NVLINK_RX, bin, value_of(s, GS_GPU_NVLINK_RX_BPS));
+	put(d, PLOT_NVLINK_TX, bin, value_of(s, GS_GPU_NVLINK_TX_BPS));
+	put(d, PLOT_DRAM, bin, value_of(s, GS_GPU_DRAM_ACTIVE));
+	put(d, PLOT_POWER, bin, watts);
+	return 0;
+}
+
+int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment)
+{
+	int64_t t = moment->wall_ns;
+	int r = 0;
+
+	if (t <= 0 || (plot->o.from_wall_ns && t < plot->o.from_wall_ns) ||
+	    (plot->o.to_wall_ns && t >= plot->o.to_wall_ns))
+		return 0;
+	if (!plot->stats.n_moments)
+		plot->start_ns = plot->last_ns = t;
+	if (!make_room(plot, t)) {
+		plot->stats.n_left_out++;
+		return 0;
+	}
+	if (t > plot->last_ns)
+		plot->last_ns = t;
+	plot->stats.n_moments++;
+	for (uint32_t i = 0; r == 0 && i < moment->gpu->n_gpus; i++)
+		r = add_gpu(plot, moment, i);
+	return r;
+}
+
+void gs_plot_stats(const struct gs_plot *plot, struct gs_plot_stats *ret_stats)
+{
+	*ret_stats = plot->stats;
+	ret_stats->n_devices = plot->n;
+	ret_stats->n_gaps = ret_stats->n_samples = 0;
+	for (size_t i = 0; i < plot->n; i++) {
+		ret_stats->n_gaps += plot->device[i]->n_gaps;
+		ret_stats->n_samples += plot->device[i]->n_samples;
+	}
+}
+
+struct gs_plot *gs_plot_new(const struct gs_plot_options *options)
+{
+	struct gs_plot *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return NULL;
+	p->o = *options;
+	p->bin_ns = FIRST_BIN_NS;
+	p->by_key = GS_MAP_INIT(DEVICES_MAX);
+	snprintf(p->title, sizeof(p->title), "%s", options->title ? options->title : "");
+	return p;
+}
+
+void gs_plot_free(struct gs_plot **plot)
+{
+	struct gs_plot *p = *plot;
+
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->n; i++)
+		free(p->device[i]);
+	free(p->device);
+	gs_map_fini(&p->by_key);
+	gs_free_p(plot);
+}

@@ -1,0 +1,72 @@
+/*
+ * Figures of GPUs over time, as PDF, SVG or PNG: moments go in one after the other, a file comes
+ * out. Any length of time and any number of moments is kept in about 130 KiB a GPU: values are
+ * added up in bins, which grow wider as time goes on. Where nothing was measured there is a gap,
+ * never a line.
+ *
+ * Drawn by cairo, which is opened when it is needed.
+ */
+#ifndef GS_PLOT_PLOT_H
+#define GS_PLOT_PLOT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/err.h"
+#include "model/host.h"
+
+struct gs_plot;
+
+enum gs_plot_panel { /* ored */
+		     GS_PLOT_UTIL = 1,
+		     GS_PLOT_MEMORY = 2,
+		     GS_PLOT_PCIE = 4,   /* received and sent */
+		     GS_PLOT_NVLINK = 8, /* likewise */
+		     GS_PLOT_DRAM = 16,  /* share of time in which device memory was busy */
+		     GS_PLOT_POWER = 32,
+		     GS_PLOT_BUBBLE = 64,   /* each GPU a row, coloured by utilisation */
+		     GS_PLOT_DEVICES = 128, /* percentiles and energy of each, as a table */
+		     GS_PLOT_ALL = 255,
+};
+
+struct gs_plot_options {
+	size_t size;          /* of this struct */
+	unsigned panels;      /* enum gs_plot_panel; 0: all of which there are values */
+	const char *title;    /* NULL: from the data */
+	int64_t from_wall_ns; /* moments before it are left out; 0: none are */
+	int64_t to_wall_ns;   /* from here on; 0: none */
+};
+
+/* The panel that gswarm calls gpu_utilization, gpu_memory, gpu_dram_bandwidth or gpu_bubble, and
+ * ours: utilization, memory, pcie, nvlink, dram, power, bubble, devices. 0: none is called so. */
+unsigned gs_plot_panel_by_name(const char *name);
+
+/* Suffixes that can be written, for messages. */
+#define GS_PLOT_SUFFIXES ".pdf, .svg, .png"
+bool gs_plot_knows(const char *path);
+
+struct gs_plot *gs_plot_new(const struct gs_plot_options *options); /* NULL: no memory */
+void gs_plot_free(struct gs_plot **plot);
+
+/* A moment of a node, in any order of nodes; of one node they should rise. 0 or -ENOMEM. */
+int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment);
+
+/* All frames of a session that gswarm-profiler (or `session export`) wrote as JSON. -EBADMSG: err
+ * tells which part is not as it should be; what was before it is in. */
+int gs_plot_add_gswarm(struct gs_plot *plot, FILE *file, struct gs_err *err);
+
+/* Draw. -ENODATA: nothing was added; -ENOPKG: cairo is not here; -EINVAL: another suffix; else what
+ * the system says about the file. A file that could not be written whole is removed. */
+int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err);
+
+struct gs_plot_stats {
+	uint64_t n_moments, n_samples, n_devices; /* a sample: one GPU at one moment */
+	uint64_t
+		n_gaps; /* times in which a GPU was silent for more than three of its usual steps */
+	uint64_t n_left_out; /* moments older than what is drawn: their order was wrong */
+};
+
+void gs_plot_stats(const struct gs_plot *plot, struct gs_plot_stats *ret_stats);
+
+#endif

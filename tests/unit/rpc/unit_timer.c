@@ -1,0 +1,103 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "rpc/rpc_int.h"
+
+#define N 1000
+
+static struct gs_rpc_timers timers;
+static struct gs_rpc_timer all[N];
+static uint64_t last_ns;
+static unsigned n_fired;
+
+static void in_order(struct gs_rpc_timer *t)
+{
+	assert_true(t->due_ns >= last_ns);
+	assert_int_equal(t->index, 0);
+	last_ns = t->due_ns;
+	n_fired++;
+}
+
+static void order(void **state)
+{
+	uint64_t random = 1;
+	unsigned removed = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < N * 5; i++) {
+		struct gs_rpc_timer *t = &all[i % N];
+
+		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+		t->fire = in_order;
+		assert_int_equal(gs_rpc_timer_set(&timers, t, random >> 40), 0);
+	}
+	for (unsigned i = 0; i < N; i += 7, removed++)
+		assert_int_equal(gs_rpc_timer_set(&timers, &all[i], UINT64_MAX), 0);
+	gs_rpc_timer_set(&timers, &all[0], UINT64_MAX); /* not in it */
+	assert_int_equal(timers.n, N - removed);
+	while (gs_rpc_timers_next_ns(&timers) != UINT64_MAX)
+		gs_rpc_timers_run(&timers, gs_rpc_timers_next_ns(&timers) + 100000);
+	assert_int_equal(n_fired, N - removed);
+	assert_null(timers.heap);
+}
+
+static void again(struct gs_rpc_timer *t)
+{
+	n_fired++;
+	gs_rpc_timer_set(&timers, t, t->due_ns);
+}
+
+/* One that sets itself again, due already, does not hold the others up. */
+static void set_again(void **state)
+{
+	struct gs_rpc_timer t = {.fire = again};
+
+	(void)state;
+	n_fired = 0;
+	assert_int_equal(gs_rpc_timer_set(&timers, &t, 5), 0);
+	gs_rpc_timers_run(&timers, 4);
+	assert_int_equal(n_fired, 0);
+	gs_rpc_timers_run(&timers, 10);
+	assert_int_equal(n_fired, 1);
+	gs_rpc_timer_set(&timers, &t, UINT64_MAX);
+}
+
+/* Delays of an attempt: none above the bound, and the largest random number reaches it. */
+static void backoff(void **state)
+{
+	static const uint64_t bounds_s[] = {1, 2, 4, 8, 16, 32, 60, 60, 60};
+	struct gs_rpc_backoff b = {0}, tiny = {.base_ns = 10, .max_ns = 25};
+
+	(void)state;
+	for (size_t i = 0; i < GS_ARRAY_LEN(bounds_s); i++) {
+		struct gs_rpc_backoff low = b, half = b;
+
+		assert_int_equal(gs_rpc_backoff_next_ns(&low, 0), 0);
+		assert_int_equal(gs_rpc_backoff_next_ns(&half, 1ULL << 63),
+				 bounds_s[i] * 500000000);
+		assert_int_equal(gs_rpc_backoff_next_ns(&b, UINT64_MAX), bounds_s[i] * 1000000000);
+	}
+	gs_rpc_backoff_held(&b, GS_RPC_BACKOFF_HELD_NS);
+	assert_int_equal(b.n_failures, GS_ARRAY_LEN(bounds_s));
+	gs_rpc_backoff_held(&b, GS_RPC_BACKOFF_HELD_NS + 1);
+	assert_int_equal(gs_rpc_backoff_next_ns(&b, UINT64_MAX), 1000000000);
+	assert_int_equal(gs_rpc_backoff_next_ns(&tiny, UINT64_MAX), 10);
+	assert_int_equal(gs_rpc_backoff_next_ns(&tiny, UINT64_MAX), 20);
+	assert_int_equal(gs_rpc_backoff_next_ns(&tiny, UINT64_MAX), 25);
+	for (int i = 0; i < 1000; i++)
+		assert_int_equal(gs_rpc_backoff_next_ns(&tiny, UINT64_MAX), 25);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(order),
+		cmocka_unit_test(set_again),
+		cmocka_unit_test(backoff),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
