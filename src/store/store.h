@@ -112,6 +112,7 @@ struct gs_store_range {
 	size_t n_nodes;
 	const int64_t *streams; /* likewise of streams */
 	size_t n_streams;
+	int64_t begin_wall_ns; /* 0, or: only those whose first_wall_ns is this or later */
 };
 
 struct gs_store_cursor;
@@ -124,7 +125,8 @@ struct gs_store_found {
 
 #define GS_STORE_END 1
 
-/* Batches by first_wall_ns. A reader sees what was there when the first was read. */
+/* Batches by first_wall_ns. A reader sees what was there when the first was read; while a cursor is
+ * open the log of what is written meanwhile cannot be put away. */
 int gs_store_cursor_open(struct gs_store *store, const struct gs_store_range *range,
 			 struct gs_store_cursor **ret_cursor);
 
