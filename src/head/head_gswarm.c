@@ -95,6 +95,7 @@ static struct head_stream *begin(struct gs_head *h, struct gs_rpc_call *call, co
 	s->refs = 1;
 	s->head = h;
 	s->call = gs_rpc_call_ref(call);
+	s->is_gswarm = true;
 	s->heard_ns = gs_clock_mono_ns();
 	s->stream.kind = GS_STORE_SAMPLES;
 	snprintf(s->node.hostname, sizeof(s->node.hostname), "%s", hostname);

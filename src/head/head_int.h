@@ -23,7 +23,8 @@ struct head_stream {
 	bool live, shown_connected, paused;  /* paused: its call is not read, the queue is full */
 
 	struct gs_rpc_call *call; /* referenced */
-	unsigned gswarm; /* a client of gswarm-profiler, which knows no answers: its number; 0 */
+	bool is_gswarm;           /* of a client of gswarm-profiler, which knows no answers */
+	unsigned gswarm;          /* and its number; of the rpc's thread */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
