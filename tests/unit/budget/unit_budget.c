@@ -1,4 +1,4 @@
-/* What probe/budget.h decides, with a clock of our own. */
+/* What budget/budget.h decides, with a clock of our own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,12 +8,12 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "probe/budget.h"
+#include "budget/budget.h"
 
 #define MS 1000000ull
 
 /* An event 1,000 ns, added up 900, sampled 400, counted 390. */
-static const struct gs_prices prices = {{1000, 900, 400, 390}};
+static const struct gs_prices prices = {.ns = {[GS_PRICE_CALL] = {1000, 900, 400, 390}}};
 
 struct steps {
 	char text[512];
@@ -31,6 +31,12 @@ static void note(void *ctx, const struct gs_budget_step *s)
 }
 
 #define BUDGET GS_CLEANUP(gs_budget_free) struct gs_budget
+
+static void place(struct gs_budget *b, unsigned first, unsigned last)
+{
+	for (unsigned i = first; i <= last; i++)
+		gs_budget_place(b, i, &(struct gs_hit){.kind = GS_PRICE_CALL});
+}
 
 static double tick(struct gs_budget *b, uint64_t now_ms, struct steps *steps)
 {
@@ -122,16 +128,93 @@ static void all_the_way(void **state)
 	BUDGET *b = gs_budget_new(&prices, 0.02);
 	struct steps steps;
 
+	place(b, 7, 9);
 	tick(b, 0, &steps);
 	gs_budget_hits(b, 1, 7, 400000, 0);
 	gs_budget_hits(b, 1, 8, 30000, 0);
+	gs_budget_hits(b, 1, 9, 100, 0);
 	tick(b, 500, &steps);
-	assert_string_equal(steps.text, "7>3(800000/s 80.00%) 8>3(60000/s 6.00%) ");
-	/* Counting alone is over the limit: there is nothing left to do, and no loop without end.
-	 */
+	assert_string_equal(steps.text, "7>4(800000/s 80.00%) 8>4(60000/s 6.00%) ");
+	/* Until the probes are off, hits go on being counted: they cost, and are no reason for
+	 * steps. */
 	gs_budget_hits(b, 1, 7, 0, 400000);
-	near(tick(b, 1000, &steps), 0.312);
+	gs_budget_hits(b, 1, 9, 100, 0);
+	near(tick(b, 1000, &steps), (400000 * 390 + 100 * 1000) / 500e6);
 	assert_int_equal(steps.n, 0);
+	gs_budget_hits(b, 1, 9, 100, 0);
+	near(tick(b, 1500, &steps), 0.0002);
+	assert_int_equal(steps.n, 0);
+	assert_int_equal(gs_budget_mode(b, 9), GS_MODE_EVENTS);
+}
+
+/* Counting is enough: it stays. */
+static void counting_is_enough(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0.35);
+	struct steps steps;
+
+	tick(b, 0, &steps);
+	gs_budget_hits(b, 1, 7, 440000, 0);
+	tick(b, 500, &steps);
+	assert_string_equal(steps.text, "7>3(880000/s 88.00%) ");
+	gs_budget_hits(b, 1, 7, 0, 440000);
+	near(tick(b, 1000, &steps), 0.3432);
+	assert_int_equal(steps.n, 0);
+}
+
+/* Of several names that share probes none can be taken off. */
+static void shared_probes(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0.02);
+	struct steps steps;
+
+	tick(b, 0, &steps);
+	gs_budget_hits(b, 1, 7, 400000, 0);
+	tick(b, 500, &steps);
+	assert_string_equal(steps.text, "7>3(800000/s 80.00%) ");
+	gs_budget_hits(b, 1, 7, 0, 400000);
+	tick(b, 1000, &steps);
+	assert_int_equal(steps.n, 0);
+}
+
+/* Each function has the price of its own probes. */
+static void prices_of_places(void **state)
+{
+	const struct gs_prices p = {.ns = {[GS_PRICE_CALL] = {1000, 900, 400, 390},
+					   [GS_PRICE_PLACE] = {500, 450, 300, 290},
+					   [GS_PRICE_SCOPE] = {1200, 1100, 700, 690},
+					   [GS_PRICE_USER] = {2000, 1900, 600, 590}},
+				    .step_ns = 10000,
+				    .value_ns = 50,
+				    .text_ns = 70};
+	BUDGET *b = gs_budget_new(&p, 0);
+	struct steps steps;
+
+	near(gs_budget_price_ns(b, 7, GS_MODE_EVENTS), 1000);
+	assert_false(gs_budget_is_stepped(b, 7));
+	gs_budget_place(b, 7, &(struct gs_hit){.kind = GS_PRICE_SCOPE});
+	gs_budget_place(b, 7, &(struct gs_hit){.kind = GS_PRICE_SCOPE, .is_exit = true});
+	near(gs_budget_price_ns(b, 7, GS_MODE_EVENTS), 1200);
+	/* Of several ways out one is taken. */
+	for (int i = 0; i < 3; i++)
+		gs_budget_place(b, 7,
+				&(struct gs_hit){.kind = GS_PRICE_SCOPE,
+						 .is_exit = true,
+						 .is_stepped = true});
+	assert_true(gs_budget_is_stepped(b, 7));
+	near(gs_budget_price_ns(b, 7, GS_MODE_SAMPLE), 10700);
+	near(gs_budget_price_ns(b, 7, GS_MODE_COUNT), 690); /* that probe is off then */
+	gs_budget_place(b, 7, &(struct gs_hit){.kind = GS_PRICE_SCOPE, .is_stepped = true});
+	near(gs_budget_price_ns(b, 7, GS_MODE_AGGREGATE), 21100);
+	near(gs_budget_price_ns(b, 7, GS_MODE_OFF), 0);
+	gs_budget_place(b, 8, &(struct gs_hit){.kind = GS_PRICE_USER, .n_values = 3, .n_texts = 2});
+	near(gs_budget_price_ns(b, 8, GS_MODE_EVENTS), 2000 + 150 + 140);
+	near(gs_budget_price_ns(b, 8, GS_MODE_COUNT), 590); /* nothing is read */
+	gs_budget_place(b, GS_FUNC_MAX, &(struct gs_hit){.kind = GS_PRICE_USER});
+	near(gs_budget_price_ns(b, GS_FUNC_MAX, GS_MODE_EVENTS), 0);
+	tick(b, 0, &steps);
+	gs_budget_hits(b, 1, 7, 10, 5);
+	near(tick(b, 500, &steps), (10 * 21200 + 5 * 10690) / 500e6);
 }
 
 /* What must be understood is not touched, whatever it costs. */
@@ -142,11 +225,12 @@ static void pinned(void **state)
 
 	gs_budget_pin(b, 7);
 	gs_budget_pin(b, GS_FUNC_MAX + 7);
+	place(b, 7, 8);
 	tick(b, 0, &steps);
 	gs_budget_hits(b, 1, 7, 400000, 0);
 	gs_budget_hits(b, 1, 8, 1, 0);
 	tick(b, 500, &steps);
-	assert_string_equal(steps.text, "8>3(2/s 0.00%) ");
+	assert_string_equal(steps.text, "8>4(2/s 0.00%) ");
 	assert_int_equal(gs_budget_mode(b, 7), GS_MODE_EVENTS);
 }
 
@@ -194,6 +278,9 @@ int main(void)
 		cmocka_unit_test(below_the_limit),
 		cmocka_unit_test(one_step),
 		cmocka_unit_test(all_the_way),
+		cmocka_unit_test(counting_is_enough),
+		cmocka_unit_test(shared_probes),
+		cmocka_unit_test(prices_of_places),
 		cmocka_unit_test(pinned),
 		cmocka_unit_test(many_threads),
 		cmocka_unit_test(short_intervals),

@@ -6,23 +6,21 @@
  * The cost of a hit is its price (probe/price.h) in the mode that the function has. The cost that
  * counts is that of the busiest thread: a loop that is slowed down runs in one thread. When it
  * passes the limit in an interval, the functions that cost most in it go down, one step at a time,
- * until what the same hits would cost now is below. No function ever goes up again: a program that
- * is in a quiet phase would be taken for one that calls little, and be slowed down again when it is
- * not.
+ * until what the same hits would cost now is below. The last step takes the probes off, which takes
+ * a while: hits that come until then are added up, but no reason for further steps. No function
+ * ever goes up again: a program that is in a quiet phase would be taken for one that calls little,
+ * and be slowed down again when it is not.
  */
-#ifndef GS_PROBE_BUDGET_H
-#define GS_PROBE_BUDGET_H
+#ifndef GS_BUDGET_BUDGET_H
+#define GS_BUDGET_BUDGET_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "model/kernel_side.h"
+#include "model/price.h"
 
 #define GS_BUDGET_MAX_THREADS 4096 /* counted apart in one interval; others are added to one */
-
-struct gs_prices {
-	double ns[GS_MODE_N]; /* of one hit: entry and return */
-};
 
 struct gs_budget;
 
@@ -32,6 +30,15 @@ void gs_budget_free(struct gs_budget **budget);
 
 /* The function is never touched: what it tells is needed to understand the rest. */
 void gs_budget_pin(struct gs_budget *budget, unsigned func);
+
+/* Calls of the function pass this probe; of several ones at its entry the dearest counts, and so of
+ * those where it is left. Until told, it is a GS_PRICE_CALL of emulated probes, and has none of its
+ * own to be taken off (spans, whose names share probes). Any thread. */
+void gs_budget_place(struct gs_budget *budget, unsigned func, const struct gs_hit *hit);
+
+/* What a call of it costs in a mode; whether any of its probes is single-stepped. */
+double gs_budget_price_ns(const struct gs_budget *budget, unsigned func, enum gs_mode mode);
+bool gs_budget_is_stepped(const struct gs_budget *budget, unsigned func);
 
 /* Since the last tick a thread made so many calls of the function that were traced, and so many
  * that were only counted. */

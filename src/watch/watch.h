@@ -3,8 +3,8 @@
  * processes of the machine, through perf's side-band records: no tracefs, no BPF, no cost but at
  * the mmap itself.
  */
-#ifndef GS_PROBE_WATCH_H
-#define GS_PROBE_WATCH_H
+#ifndef GS_WATCH_WATCH_H
+#define GS_WATCH_WATCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -17,7 +17,7 @@
  * When a thread other than the first runs a new program, the kernel first ends the first one: EXIT
  * and then EXEC with the same pid.
  */
-#include "probe/watch.h"
+#include "watch/watch.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
