@@ -230,7 +230,8 @@ struct gs_store_usage {
 
 int gs_store_usage(struct gs_store *store, struct gs_store_usage *ret_usage);
 
-/* Of the file and its log, without what is free in it. A quick look. */
+/* What is stored takes, without what is free to be used again in the file, and without its log
+ * (which holds the same, or what is old). A quick look. */
 uint64_t gs_store_used_bytes(struct gs_store *store);
 
 /* Of the oldest batch; 0: there is none. */
