@@ -342,7 +342,7 @@ alerts:
 @case('jobs of the agent: a rule about their last minutes, told by a webhook', timeout=120)
 def job_of_agent(t):
     hook = Webhook()
-    rules = "  rules:\n    - {name: busy, on: job, condition: 'cpus_busy > 0.3', for: 0s, cooldown: 0s}\n"
+    rules = "    - {name: busy, subject: job, condition: 'cpus_busy > 0.3', for: 0s, cooldown: 0s}\n"
     a = Agent(t, conf(f'  webhook: {{url: "{hook.url}"}}\n', rules=rules) + 'jobs:\n  slurm: false\n  pods: false\n  users: true\n'
               '  interval: 500ms\n  window: 2s\n', what='gpus=1')  # fmt: skip
     burner = subprocess.Popen(['sh', '-c', 'while :; do :; done'])
