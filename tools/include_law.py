@@ -21,15 +21,16 @@ ALLOWED = {
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
     "rpc": BELOW | {"rpc"},
-    "head": BELOW | {"rpc", "store", "cluster", "head"},
     "plot": BELOW | {"plot"},
+    "archive": BELOW | {"text", "journal", "store", "archive"},
+    "head": BELOW | {"rpc", "store", "cluster", "archive", "head"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
     "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "plot", "head", "cmd"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "plot", "head", "archive", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

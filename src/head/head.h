@@ -23,6 +23,13 @@
 
 struct gs_head;
 
+/* Who may call what. A role may also do what those below it may; nodes deliver only. */
+enum gs_head_role {
+	GS_HEAD_ROLE_NODE = 1,
+	GS_HEAD_ROLE_READ = 2,
+	GS_HEAD_ROLE_CONTROL = 3,
+};
+
 struct gs_head_options {
 	size_t size;      /* of this struct */
 	const char *data; /* folder of the store */

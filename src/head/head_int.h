@@ -2,10 +2,12 @@
 #ifndef GS_HEAD_HEAD_INT_H
 #define GS_HEAD_HEAD_INT_H
 
+#include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
 
 #include "base/buf.h"
 #include "head/head.h"
+#include "head/session.h"
 #include "store/store.h"
 
 /* --- the queue in front of the store: head_store.c --- */
@@ -19,7 +21,8 @@ struct head_stream {
 	struct head_stream *before, *behind; /* of those that somebody delivers now */
 	bool live, shown_connected, paused;  /* paused: its call is not read, the queue is full */
 
-	struct gs_rpc_call *call; /* referenced; NULL: acknowledgements go nowhere (gswarm) */
+	struct gs_rpc_call *call; /* referenced */
+	bool gswarm;              /* a node of gswarm-profiler, which knows no answers */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
@@ -45,9 +48,19 @@ struct head_item {
 
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
+#define HEAD_N_CONTROL 9
+#define HEAD_N_METHODS (1 + HEAD_N_CONTROL)
+
+struct head_job;
+
+struct head_jobs { /* under the head's lock */
+	struct head_job *first, *last;
+};
+
 struct gs_head {
 	struct gs_head_options o;
 	struct gs_rpc_server *rpc;
+	struct gs_rpc_method methods[HEAD_N_METHODS];
 	struct gs_cluster *cluster;
 	struct gs_store *store; /* of the store's thread */
 	pthread_t thread;
@@ -61,9 +74,43 @@ struct gs_head {
 	struct gs_head_stats stats;
 	struct head_stream *live; /* a list; each referenced by its call */
 	size_t n_paused;
+	struct head_jobs writes, reads;
+	pthread_cond_t more_reads;
+	bool jobs_ended;
+	struct gs_store_session *active; /* n_active, newest first: a copy of the store's */
+	size_t n_active;
+	uint64_t wish_version;
+
+	unsigned n_exports; /* that run; their ends are told by more_reads */
+
+	struct gs_store *reader; /* of the reader's thread */
+	pthread_t read_thread;
+	bool has_read_thread;
 
 	struct gs_buf raw; /* of the rpc's thread */
 };
+
+/* --- jobs: head_job.c --- */
+
+/* Those that are there, on the thread of the store (NULL: the head ends). */
+void head_jobs_run(struct gs_head *h, struct head_jobs *jobs, struct gs_store *store);
+int head_reader_start(struct gs_head *h, struct gs_err *err);
+
+/* No more jobs are taken; the reader's thread ends. */
+void head_jobs_end(struct gs_head *h);
+
+/* --- sessions: head_session.c --- */
+
+/* As gs_head_wish(), with the lock held. */
+void head_wish_locked(const struct gs_head *h, const char *hostname, struct gs_head_switches *wish);
+
+/* A text of somebody else in a message: cut, and without what steers a terminal. */
+struct head_shown {
+	char text[64];
+};
+struct head_shown head_shown(const char *text);
+
+/* --- the store's thread --- */
 
 int head_store_start(struct gs_head *h, struct gs_err *err);
 void head_store_stop(struct gs_head *h);
@@ -87,6 +134,17 @@ void head_node_welcome(struct head_stream *s, int r);
 void head_node_ack(struct head_stream *s, uint64_t seq);
 
 extern const struct gs_rpc_method head_node_method;
+
+enum gs_rpc_status head_status_of(int r); /* that fits a negative errno */
+void head_reply(struct gs_rpc_call *call, const ProtobufCMessage *m);
+
+/* Sends a session in a format of ExportRequest, from a thread of its own; it ends the call. */
+int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct gs_store_session *s,
+		      unsigned format, struct gs_err *err);
+void head_export_wake(struct gs_rpc_call *call); /* there is room to send, or the call is over */
+void head_export_stop(struct gs_head *h);        /* waits for those that run */
+
+extern const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL];
 
 /* What the head wants measured has changed: tell all nodes. Any thread. */
 void head_node_config(struct gs_head *h);

@@ -28,13 +28,17 @@ static void send(struct head_stream *s, const Gpuscope__V1__ToNode *m)
 
 /* --- answers --- */
 
-static void fill_config(const struct gs_head *h, Gpuscope__V1__Config *c)
+/* With the lock held. */
+static void fill_config(const struct gs_head *h, const char *hostname, Gpuscope__V1__Config *c)
 {
+	struct gs_head_switches wish;
+
+	head_wish_locked(h, hostname, &wish);
 	gpuscope__v1__config__init(c);
-	c->version = 1;
-	c->interval_ns = h->o.interval_ns;
-	c->bandwidth = h->o.bandwidth;
-	c->nvlink = h->o.nvlink;
+	c->version = h->wish_version;
+	c->interval_ns = wish.interval_ns;
+	c->bandwidth = wish.bandwidth;
+	c->nvlink = wish.nvlink;
 	c->processes = true;
 }
 
@@ -44,13 +48,15 @@ void head_node_welcome(struct head_stream *s, int r)
 	Gpuscope__V1__Welcome welcome = GPUSCOPE__V1__WELCOME__INIT;
 	Gpuscope__V1__Config config;
 
-	if (!s->call)
-		return;
 	if (r < 0) {
 		gs_rpc_call_finish(s->call, GS_RPC_INVALID_ARGUMENT, "no batch of a node");
 		return;
 	}
-	fill_config(s->head, &config);
+	if (s->gswarm)
+		return;
+	pthread_mutex_lock(&s->head->lock);
+	fill_config(s->head, s->node.hostname, &config);
+	pthread_mutex_unlock(&s->head->lock);
 	welcome.last_seq = s->stream.last_seq;
 	welcome.max_batch_bytes = GS_STORE_BATCH_MAX;
 	welcome.config = &config;
@@ -64,7 +70,7 @@ void head_node_ack(struct head_stream *s, uint64_t seq)
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Ack ack = GPUSCOPE__V1__ACK__INIT;
 
-	if (!s->call)
+	if (s->gswarm)
 		return;
 	ack.seq = seq;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_ACK;
@@ -77,13 +83,14 @@ void head_node_config(struct gs_head *h)
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Config config;
 
-	fill_config(h, &config);
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_CONFIG;
 	m.config = &config;
 	pthread_mutex_lock(&h->lock);
 	for (struct head_stream *s = h->live; s; s = s->behind)
-		if (s->call && s->node_id)
+		if (!s->gswarm && s->node_id) {
+			fill_config(h, s->node.hostname, &config);
 			send(s, &m);
+		}
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -311,6 +318,7 @@ static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status st
 const struct gs_rpc_method head_node_method = {
 	.path = "/gpuscope.v1.Node/Link",
 	.kind = GS_RPC_STREAM,
+	.role = GS_HEAD_ROLE_NODE,
 	.max_message_bytes = GS_STORE_BATCH_MAX + 4096,
 	.message = on_message,
 	.half_closed = on_half_closed,

@@ -218,4 +218,6 @@
 	X(PIPE_HMMA, "tensor_half_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe",    \
 	  "tensor_half", "t-half", "Share of cycles in which a pipe of the SMs was active.")       \
 	X(PIPE_IMMA, "tensor_integer_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe", \
-	  "tensor_integer", "t-int", "Share of cycles in which a pipe of the SMs was active.")
+	  "tensor_integer", "t-int", "Share of cycles in which a pipe of the SMs was active.")     \
+	X(MEM_USED_RATIO, "memory_used_ratio", RATIO, GAUGE, "gpu_memory_used_ratio", "", "",      \
+	  "mem-used", "Device memory in use, where the node tells no bytes (gswarm-profiler).")

@@ -66,6 +66,17 @@ static int put(struct gs_buf *buf, enum gs_record_kind kind, void *fields, size_
 	put(buf, kind, &(fields), sizeof(fields), offsetof(__typeof__(fields), text_bytes), texts, \
 	    GS_ARRAY_LEN(texts))
 
+/* A ratio in two bytes: 0 says that it is unknown, as do files that are older than the field. */
+static uint16_t small_ratio(double ratio)
+{
+	return ratio >= 0 && ratio <= 1 ? (uint16_t)(ratio * 10000 + 1.5) : 0;
+}
+
+static double ratio_of(uint16_t small)
+{
+	return small && small <= 10001 ? (small - 1) / 10000.0 : -1;
+}
+
 static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
 {
 	const struct gs_host_sample *h = &n->host->sample;
@@ -98,6 +109,8 @@ static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
 		.net_rx_bps = h->net_rx_bps,
 		.net_tx_bps = h->net_tx_bps,
 		.failed_reads = h->failed_reads,
+		.mem_used_e4 = small_ratio(h->mem_used_ratio),
+		.root_used_e4 = small_ratio(h->root_used_ratio),
 		.gpu_time_ns = g->time_ns,
 		.gpu_wall_ns = g->wall_ns,
 		.missed_samples = g->missed_samples,
@@ -398,6 +411,8 @@ static int begin(struct gs_node_decoder *d, const struct gs_rec_host_sample *r)
 		.net_rx_bps = clean(r->net_rx_bps),
 		.net_tx_bps = clean(r->net_tx_bps),
 		.failed_reads = r->failed_reads,
+		.mem_used_ratio = ratio_of(r->mem_used_e4),
+		.root_used_ratio = ratio_of(r->root_used_e4),
 	};
 	d->n_gpus = r->n_gpus;
 	d->n_gpu_processes = r->n_gpu_processes;

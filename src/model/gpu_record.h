@@ -34,7 +34,7 @@ struct gs_rec_host_sample {
 	int64_t gpu_wall_ns;
 	uint64_t missed_samples, failed_calls, lost_events, read_ns;
 	uint16_t text_bytes[GS_N_TEXTS_HOST];
-	uint32_t pad;
+	uint16_t mem_used_e4, root_used_e4; /* a ratio in 1/10000, plus 1; 0 unknown */
 };
 
 struct gs_rec_gpu_info {

@@ -21,6 +21,7 @@ static int move_stream(struct gs_store *s, int64_t stream, const struct gs_store
 	sqlite3_bind_int64(stmt, 6, (int64_t)b->missed_samples);
 	sqlite3_bind_int64(stmt, 7, b->first_wall_ns);
 	sqlite3_bind_int64(stmt, 8, b->last_wall_ns);
+	sqlite3_bind_int64(stmt, 9, b->clock_offset_ns);
 	r = store_run(s, stmt);
 	if (r == 0 && sqlite3_changes(s->db) == 0)
 		r = -EEXIST;
@@ -126,6 +127,39 @@ int gs_store_usage(struct gs_store *store, struct gs_store_usage *ret_usage)
 		.first_wall_ns = sqlite3_column_int64(stmt, 2),
 		.last_wall_ns = sqlite3_column_int64(stmt, 3),
 	};
+	return 0;
+}
+
+static int64_t pragma(struct gs_store *s, const char *sql)
+{
+	STORE_STMT *stmt = NULL;
+
+	if (store_prepare(s, sql, &stmt) < 0 || sqlite3_step(stmt) != SQLITE_ROW)
+		return 0;
+	return sqlite3_column_int64(stmt, 0);
+}
+
+uint64_t gs_store_used_bytes(struct gs_store *store)
+{
+	uint64_t file = file_bytes(store, "");
+	uint64_t unused = (uint64_t)(pragma(store, "PRAGMA freelist_count") *
+				     pragma(store, "PRAGMA page_size"));
+
+	return (file > unused ? file - unused : 0) + file_bytes(store, "-wal");
+}
+
+int gs_store_oldest(struct gs_store *store, int64_t *ret_wall_ns)
+{
+	STORE_STMT *stmt = NULL;
+	int r = store_prepare(store, "SELECT min(first_wall_ns) FROM batch", &stmt);
+	int rc;
+
+	if (r < 0)
+		return r;
+	rc = sqlite3_step(stmt);
+	if (rc != SQLITE_ROW)
+		return store_error(store, rc);
+	*ret_wall_ns = sqlite3_column_int64(stmt, 0);
 	return 0;
 }
 
