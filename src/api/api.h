@@ -19,7 +19,8 @@ struct gs_api_options {
 	struct gs_head *head; /* lent until the stop */
 	const char *listen;   /* "127.0.0.1:8091" */
 	const char *tls_cert, *tls_key;
-	const char *token_file, *read_token_file; /* as in http/http.h */
+	unsigned (*token_role)(void *ctx, const char *token); /* as in http/http.h; NULL: all may */
+	void *token_ctx;
 	const char *grpc_address;                 /* shown on the page; lent */
 };
 

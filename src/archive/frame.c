@@ -9,14 +9,17 @@
 
 #include "archive/archive_int.h"
 
-#define WINDOW      65536 /* frames that may be open */
-#define BEHIND      3     /* frames that stay open behind the time that is passed */
-#define PHASE_SHARE 0.1   /* of what a sample is off, that the phase follows */
-#define RELOCK      3.0   /* frames without a sample: the phase is taken anew */
+#define WINDOW       65536 /* frames that may be open */
+#define BEHIND       3     /* frames that stay open behind the time that is passed */
+#define PHASE_SHARE  0.1   /* of what a sample is off, that the phase follows */
+#define PERIOD_SHARE 0.2
+#define SEVERAL      0.6 /* frames between samples: below it a frame has several */
+#define RELOCK       3.0 /* frames without a sample: the phase is taken anew */
 
 struct archive_pace {
 	double phase;
-	double last; /* where the last sample was, in frames */
+	double last;   /* where the last sample was, in frames */
+	double period; /* between samples, in frames, of late */
 	bool locked;
 };
 
@@ -73,10 +76,16 @@ static int64_t frame_of(const struct archive_frames *f, struct archive_pace *p, 
 	int64_t number;
 
 	if (!p->locked || fabs(x - p->last) > RELOCK || fabs(p->phase - 0.5) > 1.0) {
-		p->locked = true;
 		p->phase = x - floor(x);
+		p->period = p->locked ? p->period : 1;
+		p->locked = true;
+	} else {
+		p->period += PERIOD_SHARE * (x - p->last - p->period);
 	}
 	p->last = x;
+	/* Several in each frame: there is no nearest one to miss. */
+	if (p->period < SEVERAL)
+		return x < 0 ? 0 : (int64_t)floor(x);
 	number = (int64_t)floor(x - p->phase + 0.5);
 	p->phase += PHASE_SHARE * (x - p->phase - (double)number);
 	return number < 0 ? 0 : number;

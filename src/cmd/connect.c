@@ -18,6 +18,7 @@
 #include "base/fmt.h"
 #include "cmd/cmd.h"
 #include "cmd/moment.h"
+#include "cmd/remote.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
 #include "model/gpu_record.h"
@@ -241,26 +242,6 @@ static int block_signals(struct connect *c, struct gs_err *err)
 	return 0;
 }
 
-/* The first line that is no comment. */
-static int read_token(const char *path, char *out, size_t bytes, struct gs_err *err)
-{
-	GS_FCLOSE FILE *f = fopen(path, "re");
-	char line[512];
-
-	if (!f)
-		return gs_err_set(err, -errno, "cannot read the token file %s: %s", path,
-				  strerror(errno));
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\r\n")] = 0;
-		if (!line[0] || line[0] == '#')
-			continue;
-		snprintf(out, bytes, "%s", line);
-		explicit_bzero(line, sizeof(line));
-		return 0;
-	}
-	return gs_err_set(err, -EINVAL, "the token file %s holds no token", path);
-}
-
 /* Where batches wait: the state folder of the system, or of the user. */
 static int default_spool(char *out, size_t bytes, const char *instance, struct gs_err *err)
 {
@@ -314,7 +295,7 @@ static int run(struct connect_options *o)
 	int r = block_signals(&c, &err);
 
 	if (r == 0 && o->token_file)
-		r = read_token(o->token_file, token, sizeof(token), &err);
+		r = remote_token(o->token_file, token, sizeof(token), &err);
 	if (r == 0 && o->resilient && !o->link.spool_dir) {
 		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
 				  &err);

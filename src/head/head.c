@@ -59,6 +59,7 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 
 	h->methods[0] = head_node_method;
 	memcpy(&h->methods[1], head_control_methods, sizeof(head_control_methods));
+	memcpy(&h->methods[1 + HEAD_N_CONTROL], head_gswarm_methods, sizeof(head_gswarm_methods));
 	return gs_rpc_server_start(&o, &h->rpc, err);
 }
 
@@ -117,6 +118,13 @@ static void tell_health(void *ctx, const struct gs_cluster_node *node)
 void gs_head_tick(struct gs_head *head)
 {
 	gs_cluster_tick(head->cluster, gs_clock_mono_ns(), tell_health, head);
+	head_keep(head);
+}
+
+int gs_head_reload_tls(struct gs_head *head, struct gs_err *err)
+{
+	return head->o.tls_cert && head->o.tls_cert[0] ? gs_rpc_server_reload_tls(head->rpc, err)
+						       : 0;
 }
 
 const char *gs_head_address(const struct gs_head *head, size_t i)

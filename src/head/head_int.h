@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "head/head.h"
 #include "head/session.h"
+#include "model/gpu_record.h"
 #include "store/store.h"
 
 /* --- the queue in front of the store: head_store.c --- */
@@ -22,7 +23,7 @@ struct head_stream {
 	bool live, shown_connected, paused;  /* paused: its call is not read, the queue is full */
 
 	struct gs_rpc_call *call; /* referenced */
-	bool gswarm;              /* a node of gswarm-profiler, which knows no answers */
+	unsigned gswarm; /* a client of gswarm-profiler, which knows no answers: its number; 0 */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
@@ -30,6 +31,7 @@ struct head_stream {
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */
 	struct gs_node_decoder *decoder;
+	uint64_t seq, heard_ns; /* gswarm: of its last update */
 	uint64_t clock_id, clock_sent_ns;
 	int64_t clock_sent_wall_ns;
 	uint64_t best_trip_ns;
@@ -49,7 +51,8 @@ struct head_item {
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
 #define HEAD_N_CONTROL 9
-#define HEAD_N_METHODS (1 + HEAD_N_CONTROL)
+#define HEAD_N_GSWARM  10
+#define HEAD_N_METHODS (1 + HEAD_N_CONTROL + HEAD_N_GSWARM)
 
 struct head_job;
 
@@ -81,8 +84,11 @@ struct gs_head {
 	size_t n_active;
 	uint64_t wish_version;
 
-	unsigned n_exports; /* that run; their ends are told by more_reads */
+	bool expiring, more_to_expire; /* a job for it waits or runs; it left some */
+	bool over_told;                /* of the store's thread: that nothing is left to remove */
+	unsigned n_exports;            /* that run; their ends are told by more_reads */
 
+	uint64_t next_expire_ns; /* of the thread that ticks */
 	struct gs_store *reader; /* of the reader's thread */
 	pthread_t read_thread;
 	bool has_read_thread;
@@ -98,6 +104,9 @@ int head_reader_start(struct gs_head *h, struct gs_err *err);
 
 /* No more jobs are taken; the reader's thread ends. */
 void head_jobs_end(struct gs_head *h);
+
+/* Now and then: what is too old is removed, a little at a time. head_keep.c */
+void head_keep(struct gs_head *h);
 
 /* --- sessions: head_session.c --- */
 
@@ -133,6 +142,13 @@ void head_stream_unref(struct head_stream **stream);
 void head_node_welcome(struct head_stream *s, int r);
 void head_node_ack(struct head_stream *s, uint64_t seq);
 
+/* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
+ * caller's, may be NULL): its last moment. */
+struct Gpuscope__V1__Batch;
+bool head_batch_look(const struct Gpuscope__V1__Batch *batch, unsigned kind,
+		     struct gs_node_decoder *decoder, struct gs_buf *raw,
+		     struct gs_node_snapshot **ret_newest);
+
 extern const struct gs_rpc_method head_node_method;
 
 enum gs_rpc_status head_status_of(int r); /* that fits a negative errno */
@@ -144,6 +160,8 @@ int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct 
 void head_export_wake(struct gs_rpc_call *call); /* there is room to send, or the call is over */
 void head_export_stop(struct gs_head *h);        /* waits for those that run */
 
+void head_node_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status);
+extern const struct gs_rpc_method head_gswarm_methods[HEAD_N_GSWARM];
 extern const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL];
 
 /* What the head wants measured has changed: tell all nodes. Any thread. */

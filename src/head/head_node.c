@@ -207,29 +207,41 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
 }
 
-/* Every record is whole; the newest moment is shown. False: it is not what a node makes. */
-static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b)
+bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
+		     struct gs_node_decoder *decoder, struct gs_buf *raw,
+		     struct gs_node_snapshot **ret_newest)
 {
-	struct gs_node_snapshot *moment = NULL, *newest = NULL;
-	struct gs_buf *raw = &s->head->raw;
+	struct gs_node_snapshot *moment = NULL;
 	struct gs_batch records;
 	size_t offset = 0;
 	const struct gs_record *r;
 
-	if (gs_store_unpack((uint32_t)b->codec, b->records.data, b->records.len, b->raw_bytes,
+	*ret_newest = NULL;
+	if (!b->seq || b->first_wall_ns > b->last_wall_ns ||
+	    gs_store_unpack((uint32_t)b->codec, b->records.data, b->records.len, b->raw_bytes,
 			    raw) < 0)
 		return false;
 	records = (struct gs_batch){raw->data, raw->bytes};
 	while ((r = gs_record_next(&records, &offset)))
-		if (s->stream.kind == GS_STORE_SAMPLES &&
-		    gs_node_decode(s->decoder, r, &moment) == GS_NODE_WHOLE) {
-			gs_node_snapshot_free(&newest);
-			newest = gs_take(moment);
+		if (kind == GS_STORE_SAMPLES &&
+		    gs_node_decode(decoder, r, &moment) == GS_NODE_WHOLE) {
+			gs_node_snapshot_free(ret_newest);
+			*ret_newest = gs_take(moment);
 		}
-	if (newest)
-		gs_cluster_apply(s->head->cluster, s->node_id, &newest);
-	gs_node_decoder_reset(s->decoder);
+	gs_node_decoder_reset(decoder);
 	return offset == records.bytes;
+}
+
+/* The newest moment is shown. False: it is not what a node makes. */
+static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b)
+{
+	struct gs_node_snapshot *newest;
+	bool ok = head_batch_look(b, s->stream.kind, s->decoder, &s->head->raw, &newest);
+
+	if (ok && newest)
+		gs_cluster_apply(s->head->cluster, s->node_id, &newest);
+	gs_node_snapshot_free(&newest);
+	return ok;
 }
 
 static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpuscope__V1__Batch *b)
@@ -240,7 +252,7 @@ static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpus
 		refuse(call, "a batch before Welcome");
 		return;
 	}
-	if (!b->seq || b->first_wall_ns > b->last_wall_ns || !look_at(s, b)) {
+	if (!look_at(s, b)) {
 		refuse(call, "not a batch that a node makes");
 		return;
 	}
@@ -294,7 +306,7 @@ static void on_half_closed(void *ctx, struct gs_rpc_call *call)
 	gs_rpc_call_finish(call, GS_RPC_OK, NULL);
 }
 
-static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+void head_node_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
 {
 	struct head_stream *s = gs_rpc_call_user(call);
 
@@ -322,5 +334,5 @@ const struct gs_rpc_method head_node_method = {
 	.max_message_bytes = GS_STORE_BATCH_MAX + 4096,
 	.message = on_message,
 	.half_closed = on_half_closed,
-	.closed = on_closed,
+	.closed = head_node_closed,
 };

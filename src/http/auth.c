@@ -81,21 +81,18 @@ static int load(struct gs_http_secrets *s, const char *path, bool user, struct g
 	return r;
 }
 
-int gs_http_auth_load(struct gs_http_auth *auth, const char *token_file,
-		      const char *read_token_file, const char *basic_file, struct gs_err *err)
+int gs_http_auth_load(struct gs_http_auth *auth, const char *token_file, const char *basic_file,
+		      struct gs_err *err)
 {
 	int r = 0;
 
 	memset(auth, 0, sizeof(*auth));
 	auth->tokens = token_file && token_file[0];
 	auth->basic = basic_file && basic_file[0];
-	auth->read_tokens = read_token_file && read_token_file[0];
 	if (auth->tokens)
 		r = load(&auth->token, token_file, false, err);
 	if (r == 0 && auth->basic)
 		r = load(&auth->user, basic_file, true, err);
-	if (r == 0 && auth->read_tokens)
-		r = load(&auth->reader, read_token_file, false, err);
 	return r;
 }
 
@@ -137,10 +134,10 @@ static bool any_same(const struct gs_http_secrets *s, const char given[GS_HTTP_S
 enum gs_http_role gs_http_auth_role(const struct gs_http_auth *auth, const char *authorization)
 {
 	char given[GS_HTTP_SECRET_MAX] = {0};
-	bool control = false, reads = false;
+	unsigned role = GS_HTTP_ROLE_NONE;
 	ssize_t n;
 
-	if (!auth->tokens && !auth->basic && !auth->read_tokens)
+	if (!auth->tokens && !auth->basic)
 		return GS_HTTP_ROLE_CONTROL;
 	if (!authorization)
 		return GS_HTTP_ROLE_NONE;
@@ -149,16 +146,18 @@ enum gs_http_role gs_http_auth_role(const struct gs_http_auth *auth, const char 
 		n = (ssize_t)strlen(authorization);
 		if (n && n < GS_HTTP_SECRET_MAX) {
 			memcpy(given, authorization, (size_t)n);
-			control = any_same(&auth->token, given);
-			reads = any_same(&auth->reader, given);
+			if (auth->token_role)
+				role = auth->token_role(auth->token_ctx, given);
+			else if (any_same(&auth->token, given))
+				role = GS_HTTP_ROLE_CONTROL;
 		}
 	} else if (auth->basic && strncasecmp(authorization, "basic ", 6) == 0) {
 		authorization += 6 + strspn(authorization + 6, " ");
 		n = decode_base64(authorization, given, sizeof(given) - 1);
 		/* A zero within would make "user:pass\0..." equal to what is shorter. */
 		if (n > 0 && !memchr(given, '\0', (size_t)n))
-			control = any_same(&auth->user, given);
+			role = any_same(&auth->user, given) ? GS_HTTP_ROLE_CONTROL : role;
 	}
 	explicit_bzero(given, sizeof(given));
-	return control ? GS_HTTP_ROLE_CONTROL : reads ? GS_HTTP_ROLE_READ : GS_HTTP_ROLE_NONE;
+	return role;
 }

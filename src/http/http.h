@@ -117,7 +117,10 @@ struct gs_http_options {
 	/* Files with a secret on each line (bearer tokens; "user:password"), '#' comments. When
 	 * either is given, routes that are not open ask for one. */
 	const char *token_file, *basic_file;
-	const char *read_token_file; /* tokens that routes of control refuse */
+	/* Or what a bearer token may: 0 nothing, 1 read, 2 also call routes of control. Any time, on
+	 * the server's thread. NULL: token_file says. */
+	unsigned (*token_role)(void *ctx, const char *token);
+	void *token_ctx;
 	bool json_errors;
 	unsigned max_streams; /* connections that are fed with events; 0: half of max_connections */
 	unsigned max_connections;           /* 0: 64 */

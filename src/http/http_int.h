@@ -26,15 +26,17 @@ struct gs_http_secrets {
 };
 
 struct gs_http_auth {
-	bool tokens, basic, read_tokens; /* which are asked for */
-	struct gs_http_secrets token, user, reader;
+	bool tokens, basic; /* which are asked for */
+	struct gs_http_secrets token, user;
+	unsigned (*token_role)(void *ctx, const char *token); /* instead of token; may be NULL */
+	void *token_ctx;
 };
 
 enum gs_http_role { GS_HTTP_ROLE_NONE = 0, GS_HTTP_ROLE_READ = 1, GS_HTTP_ROLE_CONTROL = 2 };
 
 /* 0, or a negative errno with err. path NULL or "": none. */
-int gs_http_auth_load(struct gs_http_auth *auth, const char *token_file,
-		      const char *read_token_file, const char *basic_file, struct gs_err *err);
+int gs_http_auth_load(struct gs_http_auth *auth, const char *token_file, const char *basic_file,
+		      struct gs_err *err);
 
 /* What this header Authorization (may be NULL) allows. Takes as long whatever is wrong. */
 enum gs_http_role gs_http_auth_role(const struct gs_http_auth *auth, const char *authorization);

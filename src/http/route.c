@@ -131,7 +131,7 @@ static bool may_control(const struct gs_http_site *site, const struct gs_http_re
 			struct gs_http_reply *reply)
 {
 	const struct gs_http_auth *auth = site->auth;
-	const char *why = cross_site(q, auth->tokens || auth->basic || auth->read_tokens);
+	const char *why = cross_site(q, auth->tokens || auth->basic);
 
 	if (!why && !q->may_control)
 		why = "this token may only read";
@@ -163,8 +163,7 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 			 auth->basic ? "WWW-Authenticate: Basic realm=\"gpuscope\", "
 				       "charset=\"UTF-8\"\r\n"
 				     : "",
-			 auth->tokens || auth->read_tokens
-				 ? "WWW-Authenticate: Bearer realm=\"gpuscope\"\r\n"
+			 auth->tokens ? "WWW-Authenticate: Bearer realm=\"gpuscope\"\r\n"
 				 : "");
 		gs_http_say(reply, 401, "this needs a valid token or user and password");
 		return;

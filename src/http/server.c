@@ -246,7 +246,12 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 	snprintf(s->listen, sizeof(s->listen), "%s", o->listen);
 	s->json_errors = o->json_errors;
 	s->max_streams = o->max_streams ? o->max_streams : s->max_connections / 2;
-	r = gs_http_auth_load(&s->auth, o->token_file, o->read_token_file, o->basic_file, err);
+	r = gs_http_auth_load(&s->auth, o->token_file, o->basic_file, err);
+	if (o->token_role) {
+		s->auth.tokens = true;
+		s->auth.token_role = o->token_role;
+		s->auth.token_ctx = o->token_ctx;
+	}
 	if (r == 0 && tls)
 		r = gs_tls_open(o->tls_cert, o->tls_key ? o->tls_key : "", o->tls_client_ca,
 				&s->tls, err);

@@ -136,7 +136,7 @@ static void secrets_must_be_the_same(void **state)
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, "# c\n\nu:p:w \r\nv:\xc3\xa4\n", 18), 18);
 	close(fd);
-	assert_int_equal(gs_http_auth_load(&auth, path, NULL, path, &err), 0);
+	assert_int_equal(gs_http_auth_load(&auth, path, path, &err), 0);
 	assert_int_equal(auth.token.n, 2);
 	assert_false(gs_http_auth_role(&auth, NULL));
 	assert_false(gs_http_auth_role(&auth, ""));
@@ -154,7 +154,7 @@ static void secrets_must_be_the_same(void **state)
 	memcpy(longest, "Basic  ", 7);
 	assert_false(gs_http_auth_role(&auth, longest));
 	/* Nothing asked for: everybody may. */
-	assert_int_equal(gs_http_auth_load(&auth, NULL, NULL, "", &err), 0);
+	assert_int_equal(gs_http_auth_load(&auth, NULL, "", &err), 0);
 	assert_true(gs_http_auth_role(&auth, NULL));
 	unlink(path);
 }
