@@ -21,7 +21,7 @@ struct gs_api_options {
 	const char *tls_cert, *tls_key;
 	unsigned (*token_role)(void *ctx, const char *token); /* as in http/http.h; NULL: all may */
 	void *token_ctx;
-	const char *grpc_address;                 /* shown on the page; lent */
+	const char *grpc_address; /* shown on the page; lent */
 };
 
 int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, struct gs_err *err);

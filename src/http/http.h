@@ -117,8 +117,8 @@ struct gs_http_options {
 	/* Files with a secret on each line (bearer tokens; "user:password"), '#' comments. When
 	 * either is given, routes that are not open ask for one. */
 	const char *token_file, *basic_file;
-	/* Or what a bearer token may: 0 nothing, 1 read, 2 also call routes of control. Any time, on
-	 * the server's thread. NULL: token_file says. */
+	/* Or what a bearer token may: 0 nothing, 1 read, 2 also call routes of control. Any time,
+	 * on the server's thread. NULL: token_file says. */
 	unsigned (*token_role)(void *ctx, const char *token);
 	void *token_ctx;
 	bool json_errors;

@@ -163,8 +163,7 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 			 auth->basic ? "WWW-Authenticate: Basic realm=\"gpuscope\", "
 				       "charset=\"UTF-8\"\r\n"
 				     : "",
-			 auth->tokens ? "WWW-Authenticate: Bearer realm=\"gpuscope\"\r\n"
-				 : "");
+			 auth->tokens ? "WWW-Authenticate: Bearer realm=\"gpuscope\"\r\n" : "");
 		gs_http_say(reply, 401, "this needs a valid token or user and password");
 		return;
 	}
