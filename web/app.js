@@ -82,7 +82,7 @@ async function whoAmI() {
 }
 
 startTheme(document.getElementById('theme'))
-addEventListener('hashchange', () => { show(); main.focus() })
+addEventListener('hashchange', () => { show(); main.focus({ preventScroll: true }); scrollTo(0, 0) })
 addEventListener('visibilitychange', refresh)
 let last = 0
 const keys = { o: '#/', g: '#/gpus', n: '#/nodes', j: '#/work', s: '#/sessions' }

@@ -5,6 +5,9 @@ import { color } from './theme.js'
 
 const hues = { utilization_ratio: '#0b9a93', memory_used_ratio: '#5a7be0', dram_active_ratio: '#b06ad8', power_watts: '#d98a1f', temperature_celsius: '#d9534f', sm_clock_hertz: '#6b9a2d' }
 
+/* A point between two gaps is no line; it would not be seen. */
+const lonely = (u, i) => u.data[i].map((v, at) => (v !== null && (u.data[i][at - 1] ?? null) === null && (u.data[i][at + 1] ?? null) === null ? at : -1)).filter(at => at >= 0)
+
 export class Chart {
 	/* scale: what one unit of the axis is; most: where the axis ends at least. */
 	constructor(title, key, unit, scale, most) {
@@ -26,8 +29,8 @@ export class Chart {
 		return {
 			width: this.box.clientWidth || 400, height: 180,
 			scales: { y: { range: (u, least, most) => [0, Math.max(this.most, (most || 0) * 1.05)] } },
-			axes: [axis, { ...axis, size: 56, values: (u, ticks) => ticks.map(v => `${v} ${unit}`) }],
-			series: [{}, { label: 'least', show: true, stroke: 'transparent', value, points: { show: false } }, { label: 'mean', stroke, width: 1.6, value, points: { show: false } }, { label: 'most', stroke: 'transparent', value, points: { show: false } }],
+			axes: [axis, { ...axis, size: 72, values: (u, ticks) => ticks.map(v => `${v} ${unit}`) }],
+			series: [{}, { label: 'least', show: true, stroke: 'transparent', value, points: { show: false } }, { label: 'mean', stroke, width: 1.6, value, points: { show: true, size: 4, fill: stroke, filter: lonely } }, { label: 'most', stroke: 'transparent', value, points: { show: false } }],
 			bands: [{ series: [3, 1], fill: stroke + '30' }],
 			cursor: { drag: { x: false } },
 		}

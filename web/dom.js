@@ -46,7 +46,7 @@ export function duration(s) {
 export const time = text => (text ? new Date(text).toLocaleString([], { dateStyle: 'short', timeStyle: 'medium' }) : none)
 
 export const state = s => h('span.state', { class: `state ${s}` }, s)
-export const bar = v => h('span', {}, h('span.bar', { 'aria-hidden': 'true' }, h('i', { style: { width: `${Math.max(0, Math.min(1, v || 0)) * 100}%` } })), percent(v))
+export const bar = v => h('span.bars', {}, h('span.bar', { 'aria-hidden': 'true' }, h('i', { style: { width: `${Math.max(0, Math.min(1, v || 0)) * 100}%` } })), percent(v))
 
 /* columns: [title, function of a row, class]. */
 export function table(rows, columns, caption) {
@@ -54,4 +54,21 @@ export function table(rows, columns, caption) {
 	return h('div.scroll', {}, h('table', {},
 		h('thead', {}, h('tr', {}, columns.map(([title, , kind]) => h('th', { class: kind, scope: 'col' }, title)))),
 		h('tbody', {}, rows.map(row => h('tr', {}, columns.map(([, cell, kind]) => h('td', { class: kind }, cell(row))))))))
+}
+
+/* New content, but not under a finger: a click whose element was replaced between press and release
+ * would be none. */
+let pressed = false
+const waiting = new Map()
+addEventListener('pointerdown', () => { pressed = true }, true)
+for (const end of ['pointerup', 'pointercancel', 'blur'])
+	addEventListener(end, e => (end !== 'blur' || e.target === window) && setTimeout(() => {
+		pressed = false
+		waiting.forEach((children, element) => element.replaceChildren(...children))
+		waiting.clear()
+	}), true)
+
+export function put(element, ...children) {
+	if (pressed) waiting.set(element, children)
+	else element.replaceChildren(...children)
 }

@@ -1,10 +1,10 @@
 /* Sessions: start, stop, resume, export, forget, compare two. */
 import { get, send, download } from './api.js'
-import { h, table, state, time, duration, percent, watts, celsius, energy, count, none } from './dom.js'
+import { h, put, table, state, time, duration, percent, watts, celsius, energy, count, none } from './dom.js'
 
 
 export function sessions(may) {
-	const list = h('div'), said = h('p', { role: 'status', 'aria-live': 'polite' }), compared = h('section.panel', { hidden: true, 'aria-label': 'Comparison' })
+	const list = h('div'), said = h('p.said', { role: 'status', 'aria-live': 'polite' }), compared = h('section.panel', { hidden: true, 'aria-label': 'Comparison' })
 	const chosen = new Set()
 	const name = h('input', { placeholder: 'chosen by the time', maxlength: 128, autocomplete: 'off' })
 	const nodes = h('input', { placeholder: 'all; or gpu-*, login1' })
@@ -18,10 +18,10 @@ export function sessions(may) {
 		busy = true
 		try {
 			const r = await what()
-			said.className = ''
+			said.className = 'said'
 			said.textContent = text(r)
 		} catch (error) {
-			said.className = 'error'
+			said.className = 'said error'
 			said.textContent = error.message
 		}
 		busy = false
@@ -76,7 +76,7 @@ export function sessions(may) {
 		if (list.contains(document.activeElement) && document.activeElement.tagName === 'SELECT') return
 		const s = await get('/api/v1/sessions?limit=200')
 		const focus = document.activeElement && list.contains(document.activeElement) ? document.activeElement.getAttribute('aria-label') : null
-		list.replaceChildren(table(s.sessions, [
+		put(list, table(s.sessions, [
 			['', pick], ['Name', x => x.name], ['State', x => state(x.state)], ['Start', x => time(x.start)],
 			['Lasted', x => duration(((x.end ? new Date(x.end) : new Date()) - new Date(x.start)) / 1000), 'n'],
 			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Marks', x => x.marks, 'n'],

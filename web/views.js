@@ -1,7 +1,7 @@
 /* Overview, GPUs, node, GPU, processes, jobs. A view is {element, refresh(), close()}. */
 import { get } from './api.js'
 import { Chart } from './chart.js'
-import { h, table, state, bar, percent, watts, celsius, bytes, count, time, none } from './dom.js'
+import { h, put, table, state, bar, percent, watts, celsius, bytes, count, time, none } from './dom.js'
 import { Heatmap, legend } from './heatmap.js'
 import { onTheme } from './theme.js'
 
@@ -41,7 +41,7 @@ export function overview() {
 	async function refresh() {
 		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}`)])
 		const s = o.states
-		cards.replaceChildren(
+		put(cards, 
 			card(`${o.healthy_nodes} / ${o.nodes}`, 'nodes deliver', '#/nodes'),
 			card(count(o.gpus), 'GPUs', '#/gpus'),
 			card(count(s.failing), 'failing', '#/gpus?state=failing', s.failing ? 'failing' : ''),
@@ -51,9 +51,9 @@ export function overview() {
 			card(percent(o.utilization_ratio), 'mean utilisation'),
 			card(watts(o.power_watts), 'power now'),
 			card(o.active_sessions, 'active sessions', '#/sessions'))
-		alerts.replaceChildren(...[alertList(a.alerts, a.total)].flat().filter(Boolean))
-		gpus.replaceChildren(table(g.gpus, gpuColumns, o.nodes ? 'No GPUs are known.' : 'No node has delivered yet.'))
-		if (!o.nodes) gpus.append(h('p.note', {}, 'On each node: ', h('code', {}, `gpuscope connect ${o.grpc_address} --resilient`)))
+		put(alerts, ...[alertList(a.alerts, a.total)].flat().filter(Boolean))
+		put(gpus, table(g.gpus, gpuColumns, o.nodes ? 'No GPUs are known.' : 'No node has delivered yet.'),
+			o.nodes ? '' : h('p.note', {}, 'On each node: ', h('code', {}, `gpuscope connect ${o.grpc_address} --resilient`)))
 		heat.show(m, heatUnits[choice.value][1])
 		heat.element.hidden = !m.rows.length
 		more.textContent = m.next ? `The first ${m.rows.length} of ${m.total} GPUs.` : m.rows.length ? '' : 'No GPUs to show.'
@@ -75,7 +75,7 @@ export function gpuList(query) {
 	async function refresh() {
 		const g = await get(`/api/v1/gpus?sort=worst&limit=${shown}${which.value ? `&state=${which.value}` : ''}&q=${encodeURIComponent(name.value)}`)
 		info.textContent = `${g.gpus.length} of ${g.total} GPUs, worst first`
-		list.replaceChildren(table(g.gpus, gpuColumns, 'No GPU is like that.'))
+		put(list, table(g.gpus, gpuColumns, 'No GPU is like that.'))
 		more.hidden = !g.next || shown >= 2000
 	}
 	return { title: 'GPUs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'GPUs'), h('div.panel', {}, h('div.row', {}, h('label', {}, 'State', which), h('label', {}, 'Node', name)), info, list, more)) }
@@ -86,7 +86,7 @@ export function nodes() {
 	async function refresh() {
 		const n = await get('/api/v1/nodes?limit=2000')
 		n.nodes.sort((a, b) => a.healthy - b.healthy || b.states.failing - a.states.failing || a.name.localeCompare(b.name))
-		list.replaceChildren(table(n.nodes, [
+		put(list, table(n.nodes, [
 			['Node', nodeLink],
 			['State', x => state(x.healthy ? 'ok' : 'unreachable')],
 			['GPUs', x => x.gpus, 'n'],
@@ -112,12 +112,12 @@ export function node(id) {
 	async function refresh() {
 		const [n, p] = await Promise.all([get(`/api/v1/nodes/${id}`), get(`/api/v1/processes?node=${id}&limit=200`)])
 		const card = (value, text) => h('div.card', {}, h('b', {}, value), h('span', {}, text))
-		title.replaceChildren(n.name, ' ', state(n.healthy ? 'ok' : 'unreachable'))
-		cards.replaceChildren(card(n.gpus, 'GPUs'), card(percent(n.utilization_ratio), 'utilisation'), card(watts(n.power_watts), 'power'), card(percent(n.cpu_ratio), 'CPU'),
+		put(title, n.name, ' ', state(n.healthy ? 'ok' : 'unreachable'))
+		put(cards, card(n.gpus, 'GPUs'), card(percent(n.utilization_ratio), 'utilisation'), card(watts(n.power_watts), 'power'), card(percent(n.cpu_ratio), 'CPU'),
 			card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`), card(n.clock_offset_seconds === null ? none : `${(n.clock_offset_seconds * 1000).toFixed(1)} ms`, 'clock behind the head'),
 			card(count(n.lost_samples), 'samples lost'))
-		list.replaceChildren(table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))
-		processes.replaceChildren(table(p.processes, processColumns, 'No process is on a GPU.'))
+		put(list, table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))
+		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'))
 	}
 	return { title: 'Node', refresh, close() {}, element: h('div', {}, title, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), list), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
@@ -134,11 +134,11 @@ export function gpu(id, number) {
 	async function refresh() {
 		const n = await get(`/api/v1/nodes/${id}`), g = n.gpu_list.find(x => String(x.gpu) === number)
 		if (!g) throw new Error(`${n.name} has no GPU ${number} now`)
-		title.replaceChildren(`${n.name} GPU ${g.gpu} `, state(g.state))
-		where.replaceChildren(nodeLink(n), ` · ${g.name} · ${g.uuid}${g.reason ? ` · ${g.reason}` : ''}`)
-		details.replaceChildren(table(Object.entries(g.values), [['Value', ([key]) => key], ['', ([key, v]) => (key.endsWith('_ratio') ? percent(v) : key.endsWith('_bytes') ? bytes(v) : count(v)), 'n']], 'No values.'))
+		put(title, `${n.name} GPU ${g.gpu} `, state(g.state))
+		put(where, nodeLink(n), ` · ${g.name} · ${g.uuid}${g.reason ? ` · ${g.reason}` : ''}`)
+		put(details, table(Object.entries(g.values), [['Value', ([key]) => key], ['', ([key, v]) => (key.endsWith('_ratio') ? percent(v) : key.endsWith('_bytes') ? bytes(v) : count(v)), 'n']], 'No values.'))
 		const p = await get(`/api/v1/processes?node=${id}&limit=500`)
-		processes.replaceChildren(table(p.processes.filter(x => String(x.gpu) === number), processColumns, 'No process is on this GPU.'))
+		put(processes, table(p.processes.filter(x => String(x.gpu) === number), processColumns, 'No process is on this GPU.'))
 		if (Date.now() < due) return
 		/* The past is read from disk: not every second. */
 		due = Date.now() + (range.value > 300 ? 30000 : 0)
@@ -157,11 +157,11 @@ export function work() {
 	const jobs = h('div'), processes = h('div')
 	async function refresh() {
 		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300')])
-		jobs.replaceChildren(table(j.jobs, [
+		put(jobs, table(j.jobs, [
 			['Job', x => x.job], ['User', x => x.user || none], ['GPUs', x => x.gpus, 'n'], ['Median utilisation', x => bar(x.utilization_median_ratio)],
 			['Least', x => percent(x.utilization_least_ratio), 'n'], ['Most', x => percent(x.utilization_most_ratio), 'n'], ['Straggler', x => (x.straggler ? gpuLink(x.straggler) : none)],
 		], 'No process on a GPU belongs to a job that nodes know.'))
-		processes.replaceChildren(table(p.processes, processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
+		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 	}
 	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'Jobs'), jobs), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
