@@ -67,7 +67,8 @@ static void die(const char *what)
 	exit(1);
 }
 
-#define ADDRESS "127.0.0.1:18490"
+#define ADDRESS   "127.0.0.1:18490"
+#define HTTP_PORT "18491" /* its page, to look at while this runs */
 
 static void start_head(void)
 {
@@ -76,7 +77,7 @@ static void start_head(void)
 		die("fork");
 	if (b.head == 0) {
 		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", ADDRESS,
-		      (char *)NULL);
+		      "--http-port", HTTP_PORT, (char *)NULL);
 		_exit(127);
 	}
 }

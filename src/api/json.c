@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "api/api_int.h"
+#include "text/put.h"
 #include "text/text.h"
 
 static void start(struct gs_buf *out, const char *key)
@@ -38,14 +39,18 @@ void j_text(struct gs_buf *out, const char *key, const char *text)
 
 void j_i64(struct gs_buf *out, const char *key, int64_t v)
 {
+	char text[24];
+
 	start(out, key);
-	(void)gs_buf_printf(out, "%lld", (long long)v);
+	(void)gs_buf_put(out, text, (size_t)(gs_put_i64(text, v) - text)); /* a heat map has many */
 }
 
 void j_u64(struct gs_buf *out, const char *key, uint64_t v)
 {
+	char text[24];
+
 	start(out, key);
-	(void)gs_buf_printf(out, "%llu", (unsigned long long)v);
+	(void)gs_buf_put(out, text, (size_t)(gs_put_u64(text, v) - text));
 }
 
 void j_double(struct gs_buf *out, const char *key, double v)
