@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What `gpuscope top` costs: the time until GPUs stand on the screen, and the share of a core and the
+"""What `gpuscope top` costs: the time until the first screen (machine and processes) and until GPUs stand on it, and the share of a core and the
 memory that it takes at one reading a second. With the stand-in library and 8 GPUs unless a real one is
 named; a real one is asked by the same calls.
 
-usage: bench/top.py GPUSCOPE [--nvml LIBRARY] [--seconds 30] [--gpus 8] [--processes 16]
+usage: bench/top.py GPUSCOPE [--nvml LIBRARY] [--seconds 30] [--gpus 8] [--processes 16] [--all]
 """
 import argparse
 import fcntl
@@ -25,8 +25,8 @@ def start(args, env):
     return pid, fd
 
 
-def read_until(fd, words, seconds):
-    text, end = b'', time.monotonic() + seconds
+def read_until(fd, words, seconds, text=b''):
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
         if select.select([fd], [], [], 0.01)[0]:
             text += os.read(fd, 65536)
@@ -64,24 +64,31 @@ def main():
     parser.add_argument('--seconds', type=float, default=30)
     parser.add_argument('--gpus', type=int, default=8)
     parser.add_argument('--processes', type=int, default=16)
+    parser.add_argument('--all', action='store_true', help='show all processes')
+    parser.add_argument('--starts', type=int, default=10)
     o = parser.parse_args()
     sleepers = [subprocess.Popen(['sleep', '600']) for _ in range(o.processes)]
     env = {**os.environ, 'TERM': 'xterm-256color', 'LC_ALL': 'C.UTF-8',
-           'FAKE_NVML': f'gpus={o.gpus},pids=' + ':'.join(str(s.pid) for s in sleepers)}  # fmt: skip
-    args = [o.gpuscope, 'top', *(['--nvml', o.nvml] if o.nvml else [])]
+           'FAKE_NVML': f'gpus={o.gpus},pids=' + ':'.join(str(s.pid) for s in sleepers[:64])}  # fmt: skip
+    args = [o.gpuscope, 'top', *(['--nvml', o.nvml] if o.nvml else []), *(['-a'] if o.all else [])]
     try:
-        firsts = []
-        for _ in range(10):
+        firsts, gpus = [], []
+        for _ in range(o.starts):
             begin = time.monotonic()
             pid, fd = start(args, env)
-            if read_until(fd, [b'MHz', b'COMMAND'], 20) is None:
-                sys.exit('no GPU came onto the screen')
+            text = read_until(fd, [b'COMMAND'], 20)
+            if text is None:
+                sys.exit('no screen came')
             firsts.append((time.monotonic() - begin) * 1000)
+            if b'MHz' not in text and read_until(fd, [b'MHz'], 20, text) is None:
+                sys.exit('no GPU came onto the screen')
+            gpus.append((time.monotonic() - begin) * 1000)
             os.write(fd, b'q')
             os.waitpid(pid, 0)
             os.close(fd)
-        firsts.sort()
-        print(f'until GPUs are on the screen: median {firsts[5]:.0f} ms, most {firsts[-1]:.0f} ms')
+        for what, ms in (('the first screen', firsts), ('GPUs are on the screen', gpus)):
+            ms.sort()
+            print(f'until {what}: median {ms[len(ms) // 2]:.0f} ms, most {ms[-1]:.0f} ms')
         pid, fd = start(args, env)
         drain(fd, 3)
         before, begin = cpu_seconds(pid), time.monotonic()

@@ -5,9 +5,13 @@
  *   SIGHUP   read the configuration again (a bad one is told and the old one stays)
  *   SIGUSR1  let go of the driver, so that a GPU can be reset or divided; SIGUSR2 take it up again
  *   SIGTERM, SIGINT  end
+ *
+ * The control socket takes the same as commands.
  */
 #include <argp.h>
 #include <errno.h>
+#include <malloc.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -21,12 +25,20 @@
 
 #define CONF_PATH "/etc/gpuscope/agent.yaml"
 
-enum { OPT_PRINT = 256, OPT_CHECK, OPT_LISTEN, OPT_COMPAT, OPT_INTERVAL, OPT_FOREGROUND };
+enum {
+	OPT_PRINT = 256,
+	OPT_CHECK,
+	OPT_LISTEN,
+	OPT_COMPAT,
+	OPT_INTERVAL,
+	OPT_FOREGROUND,
+	OPT_CONTROL
+};
 
 struct agent_options {
 	const char *path; /* NULL: CONF_PATH when it is there */
 	bool print, check;
-	const char *listen, *compat, *interval; /* win over the file; NULL: not given */
+	const char *listen, *compat, *interval, *control; /* win over the file; NULL: not given */
 };
 
 struct agent {
@@ -34,7 +46,8 @@ struct agent {
 	struct agent_state state;
 	struct gs_gpu *gpu;
 	struct gs_http *http;
-	int signal_fd;
+	struct agent_jobs *jobs;
+	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
 	uint32_t told_state; /* of the driver */
@@ -85,8 +98,12 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 		r = apply_option("metrics", "compat", o->compat, &conf, err);
 	if (r == 0 && o->interval)
 		r = apply_option("sampling", "interval", o->interval, &conf, err);
+	if (r == 0 && o->control && strlen(o->control) >= sizeof(conf.control.path))
+		r = gs_err_set(err, -EINVAL, "--control: %s is too long", o->control);
 	if (r < 0)
 		return r;
+	if (o->control)
+		strcpy(conf.control.path, o->control);
 	agent_conf_resolve(&conf);
 	if (!conf.metrics.hostname[0])
 		(void)gethostname(conf.metrics.hostname, sizeof(conf.metrics.hostname) - 1);
@@ -122,6 +139,8 @@ static int open_gpu(struct agent *a, const struct agent_conf *c, struct gs_gpu *
 		.accounting = c->gpu.accounting,
 		/* The schedule tells when health is read; the room must not find it too early. */
 		.slow_ns = c->group[AGENT_HEALTH].interval_ns * 3 / 4,
+		.leave_out = agent_conf_leave_out(c),
+		.budget = agent_conf_budget(c),
 	};
 
 	for (int i = 0; i < AGENT_GROUPS; i++)
@@ -139,6 +158,8 @@ static bool same_gpu_options(const struct agent_conf *a, const struct agent_conf
 	bool same = strcmp(a->gpu.library, b->gpu.library) == 0 &&
 		    a->gpu.hang_ns == b->gpu.hang_ns && a->gpu.accounting == b->gpu.accounting &&
 		    a->sampling.events == b->sampling.events &&
+		    agent_conf_leave_out(a) == agent_conf_leave_out(b) &&
+		    fabs(agent_conf_budget(a) - agent_conf_budget(b)) < 1e-9 &&
 		    a->group[AGENT_HEALTH].interval_ns == b->group[AGENT_HEALTH].interval_ns;
 
 	for (int i = 0; i < AGENT_GROUPS; i++)
@@ -146,13 +167,36 @@ static bool same_gpu_options(const struct agent_conf *a, const struct agent_conf
 	return same;
 }
 
+/* Other options of jobs need them read anew; until then there are none. */
+static int restart_jobs(struct agent *a, const struct agent_jobs_conf *conf, struct gs_err *err)
+{
+	struct agent_jobs *jobs = NULL;
+	int r;
+
+	pthread_mutex_lock(&a->state.lock);
+	a->state.jobs = NULL;
+	pthread_mutex_unlock(&a->state.lock);
+	agent_jobs_stop(&a->jobs);
+	r = agent_jobs_start(conf, &a->state, &jobs, err);
+	pthread_mutex_lock(&a->state.lock);
+	a->jobs = a->state.jobs = jobs;
+	pthread_mutex_unlock(&a->state.lock);
+	return r;
+}
+
 static int reload(struct agent *a, struct gs_err *err)
 {
+	bool same_jobs;
 	struct gs_gpu *gpu = NULL;
 	struct gs_http_options o;
+	struct agent_alert *alert = NULL, *old_alert;
 	struct agent_conf conf;
 	int r = read_conf(a->options, &conf, err);
 
+	if (r == 0) /* the socket stays where it is */
+		conf.control = a->state.conf.control;
+	if (r == 0)
+		r = agent_alert_open(&conf, a->state.alert, &alert, err);
 	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
 		r = open_gpu(a, &conf, &gpu, err);
 	if (r == 0) {
@@ -160,6 +204,7 @@ static int reload(struct agent *a, struct gs_err *err)
 		r = gs_http_reload(a->http, &o, err);
 	}
 	if (r < 0) {
+		agent_alert_close(&alert);
 		gs_gpu_close(&gpu);
 		return r;
 	}
@@ -170,13 +215,17 @@ static int reload(struct agent *a, struct gs_err *err)
 		if (a->released)
 			gs_gpu_release(a->gpu);
 	}
+	same_jobs = agent_jobs_same(&conf.jobs, &a->state.conf.jobs);
 	pthread_mutex_lock(&a->state.lock);
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
 	a->state.conf = conf;
+	old_alert = a->state.alert;
+	a->state.alert = alert;
 	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
-	return 0;
+	agent_alert_close(&old_alert);
+	return same_jobs ? 0 : restart_jobs(a, &conf.jobs, err);
 }
 
 /* --- messages --- */
@@ -225,16 +274,16 @@ static void tell(struct agent *a, const struct gs_gpu_snapshot *s)
 
 /* --- the loop --- */
 
-static void handle_reload(struct agent *a)
+/* 0, or why the old configuration stays. */
+static int handle_reload(struct agent *a, struct gs_err *err)
 {
-	struct gs_err err = {{0}};
 	char text[96], where[400];
 	int r;
 
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		 (unsigned long long)gs_clock_mono_ns() / 1000);
 	notify_send(text);
-	r = reload(a, &err);
+	r = reload(a, err);
 	pthread_mutex_lock(&a->state.lock);
 	a->state.last_reload_ok = r == 0;
 	a->state.reloads_ok += r == 0;
@@ -242,34 +291,107 @@ static void handle_reload(struct agent *a)
 	pthread_mutex_unlock(&a->state.lock);
 	where_text(a, where, sizeof(where));
 	if (r < 0)
-		gs_say("agent: the old configuration stays in use: %s", gs_err_text(&err, r));
+		gs_say("agent: the old configuration stays in use: %s", gs_err_text(err, r));
 	else
 		gs_say("agent: configuration read again; served at %s", where);
 	notify_send("READY=1");
+	return r;
+}
+
+/* False: a call of the driver hangs, and it is let go of when that has come back. */
+static bool release(struct agent *a)
+{
+	bool done = gs_gpu_release(a->gpu) == 0;
+
+	a->released = true;
+	gs_say("agent: the driver is %s; SIGUSR2 or `gpuscope agent ctl resume-gpus` takes it up "
+	       "again",
+	       done ? "let go" : "to be let go, but one of its calls does not come back");
+	return done;
+}
+
+static void resume(struct agent *a)
+{
+	gs_gpu_resume(a->gpu);
+	a->released = false;
+	gs_say("agent: the driver is taken up again");
 }
 
 static void handle_signals(struct agent *a)
 {
 	struct signalfd_siginfo si;
+	struct gs_err err = {{0}};
 
 	while (read(a->signal_fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		switch (si.ssi_signo) {
 		case SIGHUP:
-			handle_reload(a);
+			(void)handle_reload(a, &err);
 			break;
 		case SIGUSR1:
-			gs_gpu_release(a->gpu);
-			a->released = true;
-			gs_say("agent: the driver is let go; SIGUSR2 takes it up again");
+			(void)release(a);
 			break;
 		case SIGUSR2:
-			gs_gpu_resume(a->gpu);
-			a->released = false;
-			gs_say("agent: the driver is taken up again");
+			resume(a);
 			break;
 		default:
 			a->ending = true;
 		}
+	}
+}
+
+static void put_status(struct agent *a, struct gs_buf *out)
+{
+	const struct agent_state *s = &a->state;
+	char where[400], text[GS_FMT_BYTES];
+	uint64_t now = gs_clock_mono_ns();
+
+	where_text(a, where, sizeof(where));
+	pthread_mutex_lock(&a->state.lock);
+	(void)gs_buf_printf(out, "ok: gpuscope %s, pid %d, served at %s\n", GS_VERSION,
+			    (int)getpid(), where);
+	if (a->released)
+		(void)gs_buf_puts(out, "GPUs: released on request\n");
+	else if (!s->latest)
+		(void)gs_buf_puts(out, "GPUs: not read yet\n");
+	else
+		(void)gs_buf_printf(out, "GPUs: %u, %s%s%s, read %s ago\n", s->latest->n_gpus,
+				    gs_gpu_state_name(s->latest->state),
+				    s->latest->state_text[0] ? ": " : "", s->latest->state_text,
+				    gs_fmt_ns(text, now - s->sampled_ns));
+	(void)gs_buf_printf(out,
+			    "readings: %llu, %llu late, each %s; scrapes: %llu; reloads: %llu, "
+			    "%llu failed\n",
+			    (unsigned long long)s->samples, (unsigned long long)s->schedule.missed,
+			    gs_fmt_ns(text, s->conf.sampling.interval_ns),
+			    (unsigned long long)s->scrapes, (unsigned long long)s->reloads_ok,
+			    (unsigned long long)s->reloads_failed);
+	pthread_mutex_unlock(&a->state.lock);
+}
+
+static void run_command(void *ctx, const char *command, struct gs_buf *answer)
+{
+	struct agent *a = ctx;
+	struct gs_err err = {{0}};
+
+	if (strcmp(command, "status") == 0) {
+		put_status(a, answer);
+	} else if (strcmp(command, "release-gpus") == 0) {
+		(void)gs_buf_puts(answer,
+				  release(a) ? "ok: the driver is let go\n"
+					     : "error: a call of the driver does not come back; "
+					       "it is let go as soon as it does\n");
+	} else if (strcmp(command, "resume-gpus") == 0) {
+		resume(a);
+		(void)gs_buf_puts(answer, "ok: the driver is taken up again\n");
+	} else if (strcmp(command, "reload") == 0) {
+		int r = handle_reload(a, &err);
+
+		(void)gs_buf_printf(answer,
+				    r < 0 ? "error: %s\n" : "ok: configuration read again\n",
+				    gs_err_text(&err, r));
+	} else {
+		(void)gs_buf_puts(answer, "error: no such command; there are release-gpus, "
+					  "resume-gpus, status, reload\n");
 	}
 }
 
@@ -289,7 +411,7 @@ static int sample(struct agent *a)
 	if (r < 0)
 		return r;
 	tell(a, s);
-	agent_state_put(&a->state, &s, groups);
+	agent_state_put(&a->state, &s, groups, a->gpu);
 	return 0;
 }
 
@@ -309,29 +431,58 @@ static int loop(struct agent *a)
 	int r = 0;
 
 	while (!a->ending && r == 0) {
-		struct pollfd fd = {a->signal_fd, POLLIN, 0};
+		struct pollfd fd[2] = {{a->signal_fd, POLLIN, 0}, {a->control_fd, POLLIN, 0}};
 		uint64_t now = gs_clock_mono_ns();
 		uint64_t next = agent_schedule_next(&a->state.schedule, &a->state.conf);
+		uint64_t next_alert = agent_alert_next(a->state.alert);
 		struct timespec wait;
 
+		if (next_alert < next)
+			next = next_alert;
 		if (a->watchdog_ns && a->watchdog_next_ns < next)
 			next = a->watchdog_next_ns;
 		if (next > now + 3600000000000ULL)
 			next = now + 3600000000000ULL;
 		wait.tv_sec = next > now ? (time_t)((next - now) / 1000000000) : 0;
 		wait.tv_nsec = next > now ? (long)((next - now) % 1000000000) : 0;
-		if (ppoll(&fd, 1, &wait, NULL) > 0)
+		if (ppoll(fd, 2, &wait, NULL) > 0) {
 			handle_signals(a);
+			if (fd[1].revents)
+				agent_control_serve(a->control_fd, a, run_command);
+		}
 		if (a->ending)
 			break;
 		r = sample(a);
 		if (r < 0)
 			gs_say("agent: cannot read the GPUs: %s", strerror(-r));
-		if (!ready && r == 0)
+		agent_alert_look(&a->state, gs_clock_mono_ns());
+		if (!ready && r == 0) {
+			/* What the driver's library needed to start, and the configuration. */
+			malloc_trim(0);
 			notify_send("READY=1");
+		}
 		ready = true;
 		feed_watchdog(a, gs_clock_mono_ns());
 	}
+	return r;
+}
+
+/* Where nobody asked for a control socket the agent does without, when it cannot have one. */
+static int start_control(struct agent *a, struct gs_err *err)
+{
+	const struct agent_conf *c = &a->state.conf;
+	struct gs_err why = {{0}};
+	int r = agent_control_open(c, &why);
+
+	a->control_fd = r < 0 ? -1 : r;
+	if (r >= 0 || r == -ENODATA)
+		return 0;
+	if (strcmp(c->control.path, AGENT_CONTROL_PATH) == 0 && !c->control.group[0] &&
+	    !a->options->control) {
+		gs_log(1, "agent: no control socket: %s", gs_err_text(&why, r));
+		return 0;
+	}
+	*err = why;
 	return r;
 }
 
@@ -353,15 +504,23 @@ static int start(struct agent *a, struct gs_err *err)
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
-	r = gs_http_start(&o, &a->http, err);
+	r = agent_alert_open(&a->state.conf, NULL, &a->state.alert, err);
+	if (r == 0)
+		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
+	if (r < 0)
+		return r;
+	r = start_control(a, err);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&a->state.lock);
 	a->state.http = a->http;
 	agent_schedule_init(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
+	r = restart_jobs(a, &a->state.conf.jobs, err);
+	if (r < 0)
+		return r;
 	a->watchdog_ns = notify_watchdog_ns();
 	a->watchdog_next_ns = gs_clock_mono_ns() + a->watchdog_ns;
 	return 0;
@@ -369,9 +528,13 @@ static int start(struct agent *a, struct gs_err *err)
 
 static int run(const struct agent_options *o, const struct agent_conf *conf)
 {
-	struct agent a = {.options = o, .signal_fd = -1};
+	struct agent a = {.options = o, .signal_fd = -1, .control_fd = -1};
 	struct gs_err err = {{0}};
-	int r = agent_state_init(&a.state, conf);
+	int r;
+
+	/* A thread's own pool of memory, as glibc makes them, is never used up here. */
+	mallopt(M_ARENA_MAX, 1);
+	r = agent_state_init(&a.state, conf);
 
 	if (r < 0) {
 		gs_say("agent: %s", strerror(-r));
@@ -384,8 +547,11 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
+	agent_jobs_stop(&a.jobs);
+	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);
+	agent_control_close(&a.state.conf, &a.control_fd);
 	agent_state_fini(&a.state);
 	return r < 0 ? gs_exit_status_of(r) : GS_EXIT_DONE;
 }
@@ -428,6 +594,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_INTERVAL:
 		o->interval = arg;
 		return 0;
+	case OPT_CONTROL:
+		o->control = arg;
+		return 0;
 	case OPT_FOREGROUND:
 		return 0; /* it always is */
 	case 'v':
@@ -439,6 +608,70 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
+}
+
+/* --- the client of the control socket --- */
+
+static error_t parse_ctl(int key, char *arg, struct argp_state *state)
+{
+	const char **o = state->input; /* path, command */
+
+	switch (key) {
+	case OPT_CONTROL:
+		o[0] = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o[1])
+			argp_error(state, "one command at a time; what is \"%s\"?", arg);
+		o[1] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o[1])
+			argp_error(state, "give a command: release-gpus, resume-gpus, status or "
+					  "reload");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int control(int argc, char **argv)
+{
+	static const struct argp_option option_table[] = {
+		{"control", OPT_CONTROL, "PATH", 0,
+		 "the agent's control socket (default " AGENT_CONTROL_PATH ")", 0},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = option_table,
+		.parser = parse_ctl,
+		.args_doc = "COMMAND",
+		.help_filter = gs_cmd_help_filter,
+		.doc = "Tells a running agent what to do: release-gpus lets go of the driver, so "
+		       "that "
+		       "a GPU can be reset or divided, resume-gpus takes it up again, reload reads "
+		       "the configuration, status tells how it is.\v"
+		       "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not "
+		       "permitted.",
+	};
+	const char *o[2] = {AGENT_CONTROL_PATH, NULL};
+	struct gs_buf answer = GS_BUF_INIT(1 << 20);
+	struct gs_err err = {{0}};
+	bool ok;
+	int r;
+
+	if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0)
+		return GS_EXIT_USAGE;
+	r = agent_control_ask(o[0], o[1], &answer, &err);
+	if (r < 0) {
+		gs_say("agent ctl: %s", gs_err_text(&err, r));
+		gs_buf_fini(&answer);
+		return r == -EACCES ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;
+	}
+	ok = answer.bytes >= 3 && memcmp(answer.data, "ok:", 3) == 0;
+	fwrite(answer.data, 1, answer.bytes, ok ? stdout : stderr);
+	gs_buf_fini(&answer);
+	return ok && fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 }
 
 int gs_cmd_agent(int argc, char **argv)
@@ -454,6 +687,10 @@ int gs_cmd_agent(int argc, char **argv)
 		 "names of metrics: native, dcgm, dcgm-new; instead of metrics.compat", 0},
 		{"interval", OPT_INTERVAL, "TIME", 0,
 		 "between two samples, 100ms to 1h; instead of sampling.interval", 0},
+		{"control", OPT_CONTROL, "PATH", 0,
+		 "the control socket, instead of control.path (default " AGENT_CONTROL_PATH "); "
+		 "\"\": none",
+		 0},
 		{"foreground", OPT_FOREGROUND, NULL, 0,
 		 "stay in the foreground, which it always does", 0},
 		{"verbose", 'v', NULL, 0, "tell what is done; -vv more", 0},
@@ -463,10 +700,12 @@ int gs_cmd_agent(int argc, char **argv)
 		.options = option_table,
 		.parser = parse,
 		.help_filter = gs_cmd_help_filter,
-		.doc = "Reads the GPUs of this node and serves what it reads to Prometheus.\v"
+		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
+		       "Prometheus.\v"
 		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "
 		       "reset a "
-		       "GPU), SIGUSR2 takes it up again.\n\n"
+		       "GPU), SIGUSR2 takes it up again; `gpuscope agent ctl` does the same and "
+		       "tells when it is done.\n\n"
 		       "Exit status: 0 ended by SIGTERM or SIGINT, 1 failed, 2 wrong usage or "
 		       "configuration, 3 not permitted.",
 	};
@@ -476,6 +715,8 @@ int gs_cmd_agent(int argc, char **argv)
 	int r;
 
 	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argc > 1 && strcmp(argv[1], "ctl") == 0)
+		return control(argc - 1, argv + 1);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return GS_EXIT_USAGE;
 	if (o.print)

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alert/conf.h"
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
@@ -34,10 +35,19 @@ struct agent_group_conf {
 	double threshold_ratio;
 };
 
+struct agent_jobs_conf {
+	bool enabled, slurm, pods, containers, units, cgroups, users, probes, controller;
+	uint64_t interval_ns, linger_ns, window_ns, gpu_idle_ns;
+	int64_t max, syscalls;
+	int names; /* enum gs_prom_job_names */
+};
+
 struct agent_conf {
 	struct {
 		uint64_t interval_ns;
 		bool events;
+		double budget_ratio; /* of one processor, at one reading a second; 0 no limit */
+		char leave_out[512]; /* names of enum gs_gpu_part */
 	} sampling;
 	struct agent_group_conf group[AGENT_GROUPS];
 	struct {
@@ -58,11 +68,24 @@ struct agent_conf {
 		int64_t max_processes;
 		char hostname[256];
 	} metrics;
+	struct agent_jobs_conf jobs;
+	struct {
+		char path[108]; /* "" none */
+		char group[64];
+	} control;
+	struct gs_alert_conf alerts;
 };
 
 extern const struct gs_conf_schema agent_conf_schema;
 extern const char *const agent_group_name[AGENT_GROUPS]; /* "basic", ... */
 extern const unsigned agent_group_bit[AGENT_GROUPS];     /* enum gs_gpu_group */
+
+/* What is not to be read, as bits of enum gs_gpu_part: what the file leaves out, and what nobody
+ * is served. */
+uint64_t agent_conf_leave_out(const struct agent_conf *conf);
+
+/* Of one processor, at the configured interval: who reads more often wants to. */
+double agent_conf_budget(const struct agent_conf *conf);
 
 /* After reading: what stands for another key is replaced by that. */
 void agent_conf_resolve(struct agent_conf *conf);
@@ -120,24 +143,77 @@ struct agent_state {
 	uint64_t reloads_ok, reloads_failed;
 	bool last_reload_ok;
 	int64_t started_wall_ns;
-	struct gs_http *http; /* lent */
+	struct agent_jobs *jobs; /* lent; NULL: not read. Changed under the lock */
+	struct gs_http *http;    /* lent */
+	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
+	size_t n_call_costs, n_part_costs;
+	struct agent_alert *alert; /* owned by the main thread, which alone changes the pointer */
 };
 
 int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
 void agent_state_fini(struct agent_state *state);
 
 /* Put a fresh reading of these groups in place of the last; takes it over. The caller holds no
- * lock. */
-void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapshot, unsigned groups);
+ * lock. gpu: where what it cost is told, NULL: nowhere. */
+void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapshot, unsigned groups,
+		     struct gs_gpu *gpu);
 
 /* Values of groups that were not read come from the snapshot before. 0 or -ENOMEM. */
 int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *before,
 		unsigned groups);
 
+/* --- agent_jobs.c: the jobs of this node --- */
+
+struct agent_jobs;
+
+/* Begin to read them, in a thread; *ret_jobs stays NULL when none are wanted. */
+int agent_jobs_start(const struct agent_jobs_conf *conf, struct agent_state *state,
+		     struct agent_jobs **ret_jobs, struct gs_err *err);
+void agent_jobs_stop(struct agent_jobs **jobs);
+
+/* Whether reading goes on as it is; names do not matter to it. */
+bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_conf *b);
+
+/* Families of the jobs and of reading them. gpus may be NULL. */
+void agent_jobs_render(struct agent_jobs *jobs, struct gs_prom *p,
+		       const struct gs_gpu_snapshot *gpus, int names);
+/* --- agent_alert.c: rules over what was read --- */
+
+/* *ret stays NULL when the configuration has no rules. before (may be NULL): of the configuration
+ * that this one follows; what fires goes on. */
+int agent_alert_open(const struct agent_conf *conf, const struct agent_alert *before,
+		     struct agent_alert **ret, struct gs_err *err);
+void agent_alert_close(struct agent_alert **alert);
+
+/* When to look again, monotonic; UINT64_MAX without rules. */
+uint64_t agent_alert_next(const struct agent_alert *alert);
+
+/* Look at what was read last, if it is time. The main thread's; holds the lock only to copy. */
+void agent_alert_look(struct agent_state *state, uint64_t now_ns);
+
+/* The caller holds the lock. */
+void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
+
 /* --- agent_routes.c: what is served --- */
 
 extern const struct gs_http_route agent_routes[];
 extern const size_t agent_n_routes;
+
+/* --- agent_control.c: the socket by which the agent is told what to do --- */
+
+#define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
+
+/* The descriptor that listens, -ENODATA: none is configured, or another error with err. */
+int agent_control_open(const struct agent_conf *conf, struct gs_err *err);
+void agent_control_close(const struct agent_conf *conf, int *fd);
+
+/* Take one client, have its command run, send the answer: "ok: ..." or "error: ...". */
+void agent_control_serve(int listen_fd, void *ctx,
+			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
+
+/* The client's side. */
+int agent_control_ask(const char *path, const char *command, struct gs_buf *ret_answer,
+		      struct gs_err *err);
 
 /* --- notify.c: systemd --- */
 

@@ -1,5 +1,6 @@
 /* The agent's configuration: tables, of which src/base/conf makes the parser and the default file.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/agent.h"
@@ -17,6 +18,25 @@ const unsigned agent_group_bit[AGENT_GROUPS] = {GS_GPU_READ_BASIC, GS_GPU_READ_P
 
 static const char *const names_choices[] = {"native", "dcgm", "dcgm-new", NULL};
 
+/* The part whose name stands at *at, which moves behind it; -1: there is none of that name. */
+static int next_part(const char **at)
+{
+	size_t n = strcspn(*at, ",");
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.*s", (int)(n < sizeof(name) ? n : sizeof(name) - 1), *at);
+	*at += n + ((*at)[n] == ',');
+	return gs_gpu_part_by_name(name + strspn(name, " "));
+}
+
+static bool valid_parts(const char *text)
+{
+	while (*text)
+		if (next_part(&text) < 0)
+			return false;
+	return true;
+}
+
 #define AT(section, field) offsetof(__typeof__(((struct agent_conf *)0)->section), field)
 
 static const struct gs_conf_key sampling_keys[] = {
@@ -32,6 +52,29 @@ static const struct gs_conf_key sampling_keys[] = {
 	 .offset = AT(sampling, events),
 	 .preset = "true",
 	 .comment = "Watch for XID errors, in the driver and in the kernel's log."},
+	{.name = "budget",
+	 .kind = GS_CONF_RATIO,
+	 .offset = AT(sampling, budget_ratio),
+	 .preset = "0.4%",
+	 .comment =
+		 "How much of one processor's time NVIDIA's library may take, for all GPUs, at "
+		 "one\n"
+		 "reading a second (ten a second may take ten times that). Each of its calls is\n"
+		 "timed; what costs more is then read less often, up to 10 s apart for power and\n"
+		 "temperature, 60 s for others, 10 min for health. Memory, GPM and with it\n"
+		 "utilisation are read every time. When a value was read is served as\n"
+		 "gpuscope_gpu_values_timestamp_seconds. 0: everything is read every time."},
+	{.name = "leave_out",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(sampling, leave_out),
+	 .preset = "",
+	 .comment =
+		 "Values that are never read, by the names of "
+		 "gpuscope_gpu_values_timestamp_seconds,\n"
+		 "with commas: fan,engines,bar1. Links one by one are read only for metrics.links.",
+	 .bytes = sizeof(((struct agent_conf *)0)->sampling.leave_out),
+	 .valid = valid_parts,
+	 .expects = "names of values with commas, as \"fan,engines,bar1\""},
 };
 
 #define GROUP_KEYS(variable, preset_interval)                                                      \
@@ -192,6 +235,100 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .bytes = 256},
 };
 
+static const char *const job_names[] = {"native", "hpc_monitor", "both", NULL};
+
+#define JOB_SWITCH(name_, field, preset_, comment_)                                                \
+	{                                                                                          \
+		.name = name_, .kind = GS_CONF_BOOL, .offset = AT(jobs, field), .preset = preset_, \
+		.comment = comment_                                                                \
+	}
+
+static const struct gs_conf_key job_keys[] = {
+	JOB_SWITCH("enabled", enabled, "true", "Metrics of jobs at all."),
+	JOB_SWITCH("slurm", slurm, "true", "Jobs of Slurm."),
+	JOB_SWITCH("pods", pods, "true", "Pods of Kubernetes."),
+	JOB_SWITCH("containers", containers, "false", "Containers outside of pods."),
+	JOB_SWITCH("units", units, "false", "Services and scopes of systemd."),
+	JOB_SWITCH("cgroups", cgroups, "false", "Other control groups."),
+	JOB_SWITCH("users", users, "false", "Users, with their processes outside of all these."),
+	JOB_SWITCH("probes", probes, "true",
+		   "Count in the kernel (eBPF) where that is permitted; otherwise, and with false, "
+		   "procfs is\nread: system calls, network and device I/O are then unknown. "
+		   "gpuscope_agent_jobs_probes tells."),
+	JOB_SWITCH("controller", controller, "true",
+		   "Ask Slurm's controller once a job for its name, limits and GPUs."),
+	{.name = "interval",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(jobs, interval_ns),
+	 .preset = "5s",
+	 .comment = "How often they are read. The kernel counts meanwhile; without probes what "
+		    "comes and goes\nbetween two readings is seen in part only.",
+	 .min = 500 * MS,
+	 .max = H},
+	{.name = "max",
+	 .kind = GS_CONF_NUMBER,
+	 .offset = AT(jobs, max),
+	 .preset = "256",
+	 .comment = "At most so many jobs at once; the rest is counted in "
+		    "gpuscope_agent_jobs_left_out_total.",
+	 .min = 1,
+	 .max = 256},
+	{.name = "syscalls",
+	 .kind = GS_CONF_NUMBER,
+	 .offset = AT(jobs, syscalls),
+	 .preset = "0",
+	 .comment = "So many system calls of each job by name, those that took longest; counting "
+		    "their time costs\nmore in the kernel. 0: only their sum.",
+	 .min = 0,
+	 .max = 32},
+	{.name = "names",
+	 .kind = GS_CONF_CHOICE,
+	 .offset = AT(jobs, names),
+	 .preset = "native",
+	 .comment = "Names: gpuscope_job_..., hpc_monitor_... as the metrics of ebpf-hpc-monitor "
+		    "are called, or both.",
+	 .choices = job_names},
+	{.name = "linger",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(jobs, linger_ns),
+	 .preset = "5m",
+	 .comment = "How long a job that has ended is still told, so that its last totals are "
+		    "scraped.",
+	 .min = S,
+	 .max = 24 * H},
+	{.name = "window",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(jobs, window_ns),
+	 .preset = "5m",
+	 .comment = "What class and efficiency are of: the last half to whole of this.",
+	 .min = 2 * S,
+	 .max = 24 * H},
+	{.name = "gpu_idle",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(jobs, gpu_idle_ns),
+	 .preset = "1m",
+	 .comment = "A GPU on which nothing ran for so long counts in gpuscope_job_gpus_idle.",
+	 .min = S,
+	 .max = 24 * H},
+};
+
+static const struct gs_conf_key control_keys[] = {
+	{.name = "path",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(control, path),
+	 .preset = AGENT_CONTROL_PATH,
+	 .comment = "A socket for `gpuscope agent ctl`: release-gpus, resume-gpus, status, reload. "
+		    "Its\n"
+		    "owner and root may connect. Empty: none. Not changed by a reload.",
+	 .bytes = sizeof(((struct agent_conf *)0)->control.path)},
+	{.name = "group",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(control, group),
+	 .preset = "",
+	 .comment = "Members of this group may connect as well.",
+	 .bytes = sizeof(((struct agent_conf *)0)->control.group)},
+};
+
 #define SECTION(name_, comment_, field, table)                                                     \
 	{                                                                                          \
 		.name = name_, .comment = comment_, .offset = offsetof(struct agent_conf, field),  \
@@ -212,6 +349,9 @@ static const struct gs_conf_section sections[] = {
 	SECTION("gpu", "", gpu, gpu_keys),
 	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
+	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
+	SECTION("control", "How the agent is told what to do.", control, control_keys),
+	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),
 };
 
 static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
@@ -243,7 +383,7 @@ static int check(const void *whole, const struct gs_conf_where *where, struct gs
 		return gs_conf_refuse(
 			where, "http.tls_client_ca", err,
 			"tls_client_ca without tls_cert and tls_key: there is no TLS");
-	return 0;
+	return gs_alert_conf_check(&c->alerts, where, err);
 }
 
 const struct gs_conf_schema agent_conf_schema = {
@@ -268,4 +408,27 @@ void agent_conf_resolve(struct agent_conf *c)
 		if (g->max_interval_ns < g->interval_ns)
 			g->max_interval_ns = g->interval_ns;
 	}
+	gs_alert_conf_resolve(&c->alerts);
+}
+
+uint64_t agent_conf_leave_out(const struct agent_conf *c)
+{
+	const char *at = c->sampling.leave_out;
+	uint64_t bits = 0;
+
+	while (*at) {
+		int part = next_part(&at);
+
+		bits |= part >= 0 ? 1ull << part : 0;
+	}
+	if (!c->metrics.links)
+		bits |= 1ull << GS_GPU_PART_LINK_EACH;
+	return bits;
+}
+
+double agent_conf_budget(const struct agent_conf *c)
+{
+	double a_second = 1e9 / (double)c->sampling.interval_ns;
+
+	return c->sampling.budget_ratio * (a_second > 1 ? a_second : 1);
 }

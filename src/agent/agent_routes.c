@@ -119,6 +119,53 @@ static void own_sampling(struct gs_prom *p, const struct agent_state *s)
 	by(p, "cause", "too_many_codes", (double)s->xids_dropped);
 }
 
+/* What the driver's library costs, call by call and value by value. */
+static void own_reading(struct gs_prom *p, const struct agent_state *s)
+{
+	static const struct {
+		const char *name, *unit, *help;
+		size_t offset;
+		bool by_call;
+	} rows[] = {
+		{"gpuscope_agent_driver_calls", "", "Calls of the driver's library.",
+		 offsetof(struct gs_gpu_cost, n), true},
+		{"gpuscope_agent_driver_call_seconds", "seconds",
+		 "Time spent in calls of the driver's library.",
+		 offsetof(struct gs_gpu_cost, wall_ns), true},
+		{"gpuscope_agent_driver_call_cpu_seconds", "seconds",
+		 "Processor time spent in calls of the driver's library.",
+		 offsetof(struct gs_gpu_cost, cpu_ns), true},
+		{"gpuscope_agent_values_reads", "", "Readings of values that are read together.",
+		 offsetof(struct gs_gpu_cost, n), false},
+		{"gpuscope_agent_values_cpu_seconds", "seconds",
+		 "Processor time spent to read values.", offsetof(struct gs_gpu_cost, cpu_ns),
+		 false},
+	};
+
+	for (size_t k = 0; k < GS_ARRAY_LEN(rows); k++) {
+		const struct gs_gpu_cost *c = rows[k].by_call ? s->call_cost : s->part_cost;
+		size_t n = rows[k].by_call ? s->n_call_costs : s->n_part_costs;
+
+		gs_prom_family(p, rows[k].name, GS_PROM_COUNTER, rows[k].unit, rows[k].help);
+		for (size_t i = 0; i < n; i++) {
+			uint64_t value = *(const uint64_t *)((const char *)&c[i] + rows[k].offset);
+
+			by(p, rows[k].by_call ? "call" : "values", c[i].name,
+			   rows[k].unit[0] ? (double)value / 1e9 : (double)value);
+		}
+	}
+	gs_prom_family(p, "gpuscope_agent_values_interval_seconds", GS_PROM_GAUGE, "seconds",
+		       "With a budget: time between two readings as of now, of the GPU where it is "
+		       "longest; and in which way they are read.");
+	for (size_t i = 0; i < s->n_part_costs; i++) {
+		const struct gs_gpu_cost *c = &s->part_cost[i];
+		struct gs_prom_label l[] = {{"values", c->name}, {"way", c->way}};
+
+		if (c->interval_ns)
+			gs_prom_line(p, "", l, 2, (double)c->interval_ns / 1e9, 0);
+	}
+}
+
 static void own_http(struct gs_prom *p, const struct agent_state *s)
 {
 	static const char *const classes[GS_HTTP_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
@@ -167,8 +214,12 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 	o.timestamps = s->conf.metrics.timestamps;
 	own_process(&p, s);
 	own_sampling(&p, s);
+	own_reading(&p, s);
 	own_http(&p, s);
+	agent_alert_metrics(&p, s->alert);
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
+	if (s->jobs)
+		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;

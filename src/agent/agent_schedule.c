@@ -70,23 +70,16 @@ unsigned agent_schedule_take(struct agent_schedule *s, const struct agent_conf *
 
 enum agent_group agent_group_of(enum gs_gpu_field field)
 {
-	switch (field) {
-	case GS_GPU_BAR1_TOTAL:
-	case GS_GPU_BAR1_USED:
-	case GS_GPU_TEMP_SLOWDOWN ... GS_GPU_TEMP_MEM_MAX:
-	case GS_GPU_POWER_LIMIT ... GS_GPU_POWER_LIMIT_MAX:
-	case GS_GPU_CLOCK_SM_MAX:
-	case GS_GPU_CLOCK_MEM_MAX:
-	case GS_GPU_PCIE_GEN ... GS_GPU_PCIE_WIDTH_MAX:
-	case GS_GPU_PCIE_REPLAYS:
-	case GS_GPU_ECC_CORRECTED ... GS_GPU_RECOVERY_ACTION:
+	switch (gs_gpu_part_of(field)) {
+	case GS_GPU_PART_BAR1 ... GS_GPU_PART_PCIE_LINK:
 		return AGENT_HEALTH;
-	case GS_GPU_NVLINK_TX ... GS_GPU_NVLINK_ACTIVE:
-	case GS_GPU_NVLINK_TX_BPS:
-	case GS_GPU_NVLINK_RX_BPS:
+	case GS_GPU_PART_LINKS ... GS_GPU_PART_C2C:
 		return AGENT_LINKS;
-	case GS_GPU_GR_ACTIVE ... GS_GPU_DRAM_ACTIVE:
-		return AGENT_GPM;
+	case GS_GPU_PART_GPM:
+		if (field == GS_GPU_PCIE_TX_BPS || field == GS_GPU_PCIE_RX_BPS)
+			return AGENT_BASIC; /* from counters where there is no GPM */
+		return field == GS_GPU_NVLINK_TX_BPS || field == GS_GPU_NVLINK_RX_BPS ? AGENT_LINKS
+										      : AGENT_GPM;
 	default:
 		return AGENT_BASIC;
 	}

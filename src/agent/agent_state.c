@@ -46,6 +46,9 @@ static void merge_gpu(struct gs_gpu_sample *fresh, const struct gs_gpu_sample *b
 		fresh->n_links = before->n_links;
 		memcpy(fresh->link, before->link, sizeof(fresh->link));
 	}
+	for (unsigned i = 0; i < GS_GPU_PARTS; i++)
+		if (!fresh->part_ns[i])
+			fresh->part_ns[i] = before->part_ns[i];
 	/* Nothing of the GPU itself was read: it was, and is, of the time before. */
 	if (!(groups & ~GS_GPU_READ_EVENTS))
 		fresh->time_ns = before->time_ns;
@@ -114,7 +117,8 @@ static void count_xid(struct agent_state *s, const struct gs_gpu_event *e)
 	x->time_ns = e->time_ns;
 }
 
-void agent_state_put(struct agent_state *s, struct gs_gpu_snapshot **snapshot, unsigned groups)
+void agent_state_put(struct agent_state *s, struct gs_gpu_snapshot **snapshot, unsigned groups,
+		     struct gs_gpu *gpu)
 {
 	struct gs_gpu_snapshot *fresh = gs_take(*snapshot), *old;
 	uint64_t now = gs_clock_mono_ns();
@@ -132,6 +136,12 @@ void agent_state_put(struct agent_state *s, struct gs_gpu_snapshot **snapshot, u
 	s->empty_samples += fresh->n_gpus == 0;
 	s->sample_ns = fresh->read_ns;
 	s->sampled_ns = now;
+	if (gpu) {
+		s->n_call_costs =
+			gs_gpu_costs(gpu, GS_GPU_COST_BY_CALL, s->call_cost, GS_GPU_COSTS_MAX);
+		s->n_part_costs =
+			gs_gpu_costs(gpu, GS_GPU_COST_BY_PART, s->part_cost, GS_GPU_COSTS_MAX);
+	}
 	pthread_mutex_unlock(&s->lock);
 	gs_gpu_snapshot_free(&old);
 }

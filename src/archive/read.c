@@ -12,6 +12,7 @@
 
 #define GROUPS_MAX      16
 #define GROUP_SPREAD_NS 1000000000ll
+#define REFRESH_NS      2000000000ull
 
 struct clock_of { /* a stream's */
 	int64_t stream;
@@ -23,6 +24,10 @@ struct group {
 	struct gs_store_found found;
 	bool have;
 	int64_t low_ns; /* the least by which its clocks are off */
+	struct gs_store_range range;
+	int64_t *streams; /* owned: of the range */
+	uint64_t opened_ns;
+	int64_t done_wall_ns; /* of the batch before */
 };
 
 /* --- nodes --- */
@@ -134,8 +139,7 @@ static int by_clock(const void *x, const void *y)
 
 static int open_group(struct archive *a, struct group *g, const struct clock_of *clock, size_t n)
 {
-	GS_FREE int64_t *ids = calloc(n, sizeof(*ids));
-	struct gs_store_range range = {.kind = GS_STORE_SAMPLES, .streams = ids, .n_streams = n};
+	int64_t *ids = g->streams = calloc(n, sizeof(*ids));
 	int64_t low = INT64_MAX, high = INT64_MIN;
 
 	if (!ids)
@@ -146,9 +150,14 @@ static int open_group(struct archive *a, struct group *g, const struct clock_of 
 		high = clock[i].high_ns > high ? clock[i].high_ns : high;
 	}
 	g->low_ns = low;
-	range.from_wall_ns = a->from_wall_ns - high;
-	range.to_wall_ns = a->to_wall_ns - low;
-	return gs_store_cursor_open(a->o->store, &range, &g->cursor);
+	g->range = (struct gs_store_range){.from_wall_ns = a->from_wall_ns - high,
+					   .to_wall_ns = a->to_wall_ns - low,
+					   .kind = GS_STORE_SAMPLES,
+					   .streams = ids,
+					   .n_streams = n};
+	g->done_wall_ns = INT64_MIN;
+	g->opened_ns = gs_clock_mono_ns();
+	return gs_store_cursor_open(a->o->store, &g->range, &g->cursor);
 }
 
 static int open_groups(struct archive *a, struct streams *l, struct group *group,
@@ -187,6 +196,22 @@ static int fetch(struct archive *a, struct group *g)
 		a->stats.n_damaged++;
 	g->have = r == 0;
 	return r == GS_STORE_END ? 0 : r;
+}
+
+/* A cursor that stays open keeps the head's log from being put away, and a file may take hours to
+ * be written: begun anew now and then, where a batch comes that is later than the one before. */
+static int refresh(struct archive *a, struct group *g)
+{
+	int r;
+
+	if (g->found.batch.first_wall_ns <= g->done_wall_ns ||
+	    gs_clock_mono_ns() - g->opened_ns < REFRESH_NS)
+		return 0;
+	g->range.begin_wall_ns = g->found.batch.first_wall_ns;
+	gs_store_cursor_close(&g->cursor);
+	r = gs_store_cursor_open(a->o->store, &g->range, &g->cursor);
+	g->opened_ns = gs_clock_mono_ns();
+	return r < 0 ? r : fetch(a, g);
 }
 
 /* How much the clock was off. Before the first estimate of a stream it is that of the others. */
@@ -258,16 +283,22 @@ int archive_read(struct archive *a, const struct archive_sink *sink)
 				least = &group[i];
 		if (!least)
 			break;
+		r = refresh(a, least);
+		if (r < 0 || !least->have)
+			continue;
 		if (sink->passed)
 			r = sink->passed(sink->ctx,
 					 least->found.batch.first_wall_ns + least->low_ns);
 		if (r == 0)
 			r = read_batch(a, &l, decoder, &least->found, sink);
+		least->done_wall_ns = least->found.batch.first_wall_ns;
 		if (r == 0)
 			r = fetch(a, least);
 	}
-	for (size_t i = 0; i < n_groups; i++)
+	for (size_t i = 0; i < n_groups; i++) {
 		gs_store_cursor_close(&group[i].cursor);
+		free(group[i].streams);
+	}
 	gs_node_decoder_free(&decoder);
 	gs_map_fini(&l.by_id);
 	free(l.clock);

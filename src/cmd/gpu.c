@@ -75,6 +75,31 @@ static bool parse_seconds(const char *text, uint64_t *ret_ns)
 	return true;
 }
 
+/* With --fields only what brings these is asked of the driver: a value costs up to milliseconds. */
+static uint64_t not_asked_for(const struct options *o)
+{
+	/* Memory tells whether a GPU answers; processes and links stand beside the fields. */
+	uint64_t wanted = 1ull << GS_GPU_PART_MEMORY | 1ull << GS_GPU_PART_PROCESSES |
+			  1ull << GS_GPU_PART_SHARES | 1ull << GS_GPU_PART_LINKS |
+			  1ull << GS_GPU_PART_LINK_EACH;
+
+	if (!o->style.n_fields)
+		return 0;
+	for (unsigned i = 0; i < o->style.n_fields; i++) {
+		enum gs_gpu_part part = gs_gpu_part_of((enum gs_gpu_field)o->fields[i]);
+
+		wanted |= 1ull << part;
+		if (part == GS_GPU_PART_MEMORY_ACTIVITY)
+			wanted |= 1ull << GS_GPU_PART_UTILIZATION;
+		if (part == GS_GPU_PART_POWER_INSTANT)
+			wanted |= 1ull << GS_GPU_PART_POWER;
+		/* Rates of bytes come from counters where GPM has none. */
+		if (part == GS_GPU_PART_GPM)
+			wanted |= 1ull << GS_GPU_PART_PCIE | 1ull << GS_GPU_PART_LINK_BYTES;
+	}
+	return ~wanted;
+}
+
 static void parse_fields(struct options *o, char *list, struct argp_state *state)
 {
 	char *save, *name;
@@ -106,7 +131,7 @@ static void check_together(struct options *o, struct argp_state *state)
 	if (o->style.n_fields && o->style.view != GS_GPU_VIEW_ALL)
 		argp_error(state, "--fields goes with gpuscope's own view, not with --dmon, --pmon "
 				  "or --compat");
-	if (o->style.view == GS_GPU_VIEW_GSWARM && o->style.parts == GS_GPU_PART_PROCESSES)
+	if (o->style.view == GS_GPU_VIEW_GSWARM && o->style.parts == GS_GPU_SHOW_PROCESSES)
 		argp_error(state, "gswarm has no values of processes: leave --processes out");
 	if (o->topology && (o->watch_ns || scrolls || o->style.format != GS_SUMMARY_TABLE))
 		argp_error(state, "--topology is one table: leave --watch, --format, --dmon and "
@@ -153,10 +178,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		parse_fields(o, arg, state);
 		return 0;
 	case OPT_DEVICES:
-		o->style.parts |= GS_GPU_PART_DEVICES;
+		o->style.parts |= GS_GPU_SHOW_DEVICES;
 		return 0;
 	case OPT_PROCESSES:
-		o->style.parts |= GS_GPU_PART_PROCESSES;
+		o->style.parts |= GS_GPU_SHOW_PROCESSES;
 		return 0;
 	case OPT_DMON:
 		o->style.view = GS_GPU_VIEW_DMON;
@@ -475,6 +500,7 @@ int gs_cmd_gpu(int argc, char **argv)
 	if (o.list_fields)
 		return gs_gpu_write_fields(stdout) < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 	o.style.fields = o.fields;
+	o.gpu.leave_out = not_asked_for(&o);
 	summary_style_of(stdout, true, &terminal);
 	o.style.width = terminal.width;
 	o.style.color = terminal.color;

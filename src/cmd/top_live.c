@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "account/account.h"
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/top.h"
@@ -26,6 +27,18 @@
 #define FIRST_NS      250000000ull /* the second reading comes early: rates need two */
 #define RECORD_MAX    (64u << 20)  /* of one moment */
 #define SYNC_EVERY_MS 5000
+#define BUDGET        0.005 /* of a processor, for NVIDIA's library at a reading a second */
+#define NAME_TURNS    16 /* readings after which the name of an unchanged process is asked anew */
+
+/* What no screen shows, and only recordings hold. */
+#define NOT_SHOWN                                                                                  \
+	(1ull << GS_GPU_PART_ENERGY | 1ull << GS_GPU_PART_THROTTLE | 1ull << GS_GPU_PART_BAR1 |    \
+	 1ull << GS_GPU_PART_CLOCKS_MORE | 1ull << GS_GPU_PART_C2C)
+/* What stands on the first screen; the rest comes with the next reading. */
+#define FIRST_GROUPS                                                                               \
+	(GS_GPU_READ_BASIC | GS_GPU_READ_PROCESSES | GS_GPU_READ_GPM | GS_GPU_READ_EVENTS)
+
+#define JOBS_LINGER_NS 30000000000ull /* one that ended is shown for so long */
 
 struct top_live {
 	const struct top_options *options;
@@ -34,9 +47,13 @@ struct top_live {
 	struct gs_host *ui_host; /* of the screen: signals, environments */
 	struct gs_place *place;
 	struct gs_jobs *jobs;
+	struct gs_account *account; /* of the thread that reads; NULL: jobs are not shown */
 	uint32_t *pids;
 	size_t room_pids;
 	char name[GS_HOST_NAME_BYTES];
+	struct gs_host_process *named; /* owned; with their names, as of the last reading, by pid */
+	size_t n_named;
+	unsigned turn; /* of naming processes */
 
 	struct gs_journal *journal; /* NULL: nothing is recorded */
 	struct gs_buf records;
@@ -52,7 +69,7 @@ struct top_live {
 	int error; /* of the thread; it has ended */
 	struct gs_err error_text;
 	int event_fd;
-	_Atomic bool all;
+	_Atomic bool all, wants_jobs;
 };
 
 int top_select(const struct top_options *o, struct gs_node_snapshot *node, struct gs_err *err)
@@ -150,7 +167,6 @@ static int close_record(struct top_live *l, struct gs_err *err)
 
 /* --- reading --- */
 
-/* Who the processes are: place knows, and keeps it. */
 /* The job of a batch system; others are told by their user and container. */
 static void name_job(struct top_live *l, struct gs_host_process *p, bool is_changed)
 {
@@ -164,13 +180,60 @@ static void name_job(struct top_live *l, struct gs_host_process *p, bool is_chan
 		snprintf(p->job, sizeof(p->job), "%s", job->id);
 }
 
+static const struct gs_host_process *named_of(const struct top_live *l, uint32_t pid)
+{
+	size_t from = 0, to = l->n_named;
+
+	while (from < to) {
+		size_t mid = from + (to - from) / 2;
+
+		if (l->named[mid].pid == pid)
+			return &l->named[mid];
+		if (l->named[mid].pid < pid)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return NULL;
+}
+
+/* To ask who a process is costs more than to read its counters: once, and now and then again, for
+ * it may be moved into another cgroup. */
+static bool take_name(const struct top_live *l, struct gs_host_process *p)
+{
+	const struct gs_host_process *known = named_of(l, p->pid);
+
+	if (!known || known->start_ns != p->start_ns || (l->turn + p->pid) % NAME_TURNS == 0)
+		return false;
+	p->uid = known->uid;
+	memcpy(p->user, known->user, sizeof(p->user));
+	memcpy(p->container, known->container, sizeof(p->container));
+	memcpy(p->job, known->job, sizeof(p->job));
+	memcpy(p->cmdline, known->cmdline, sizeof(p->cmdline));
+	return true;
+}
+
+static void keep_names(struct top_live *l, const struct gs_host_snapshot *host)
+{
+	size_t bytes = host->n_processes * sizeof(*l->named);
+
+	free(l->named);
+	l->named = bytes ? malloc(bytes) : NULL;
+	l->n_named = l->named ? host->n_processes : 0;
+	if (l->named)
+		memcpy(l->named, host->process, bytes);
+}
+
 static void name_processes(struct top_live *l, struct gs_host_snapshot *host)
 {
+	l->turn++;
 	for (uint32_t i = 0; i < host->n_processes; i++) {
 		struct gs_host_process *p = &host->process[i];
 		const struct gs_place_process *who;
 		enum gs_host_change change = gs_host_change_of(l->host, p->pid);
 
+		if (change == GS_HOST_SAME && take_name(l, p))
+			continue;
 		if (change == GS_HOST_NEW)
 			gs_place_fork(l->place, p->pid, p->parent_pid);
 		else if (change == GS_HOST_RENAMED)
@@ -186,6 +249,7 @@ static void name_processes(struct top_live *l, struct gs_host_snapshot *host)
 		memcpy(p->container, who->container, sizeof(p->container));
 		snprintf(p->cmdline, sizeof(p->cmdline), "%s", who->cmdline);
 	}
+	keep_names(l, host);
 }
 
 static int list_pids(struct top_live *l, const struct gs_gpu_snapshot *gpu, size_t *ret_n)
@@ -207,37 +271,94 @@ static int list_pids(struct top_live *l, const struct gs_gpu_snapshot *gpu, size
 	return 0;
 }
 
-static int read_node(struct top_live *l, struct gs_node_snapshot *n, struct gs_err *err)
+/* What the jobs do, as long as somebody looks at them: nothing is counted otherwise. */
+static int read_jobs(struct top_live *l, struct gs_node_snapshot *n, struct gs_err *err)
+{
+	const struct gs_account_options o = {
+		.size = sizeof(o),
+		.kinds = UINT32_MAX,
+		.probes = true,
+		.ask = true,
+		.linger_ns = JOBS_LINGER_NS,
+	};
+	int r = 0;
+
+	if (!l->wants_jobs) {
+		gs_account_free(&l->account);
+		return 0;
+	}
+	if (!l->account)
+		r = gs_account_new(&o, &l->account, err);
+	return r < 0 ? r
+		     : gs_account_read(l->account, n->gpu->state == GS_GPU_STATE_OK ? n->gpu : NULL,
+				       &n->jobs, err);
+}
+
+/* Machine and processes beside what GPUs said. */
+static int read_host(struct top_live *l, struct gs_node_snapshot *n)
 {
 	size_t n_pids = 0;
 	bool all;
-	int r = gs_gpu_read(l->gpu, &n->gpu);
+	int r = list_pids(l, n->gpu, &n_pids);
 
-	if (r < 0)
-		return r;
-	r = top_select(l->options, n, err);
-	if (r == 0)
-		r = list_pids(l, n->gpu, &n_pids);
 	if (r < 0)
 		return r;
 	/* Without GPUs there is still the machine to look at. */
 	all = l->all || n->gpu->state == GS_GPU_STATE_NO_LIBRARY ||
 	      n->gpu->state == GS_GPU_STATE_NO_DRIVER || n->gpu->state == GS_GPU_STATE_NO_GPU ||
-	      n->gpu->state == GS_GPU_STATE_FAILED;
+	      n->gpu->state == GS_GPU_STATE_FAILED || n->gpu->state == GS_GPU_STATE_READING;
 	r = gs_host_read(l->host, l->pids, n_pids, all, &n->host);
 	if (r < 0)
 		return r;
-	name_processes(l, n->host);
+	/* Who they are takes longer than what they do: not before the first screen. */
+	if (n->gpu->state != GS_GPU_STATE_READING)
+		name_processes(l, n->host);
 	n->time_ns = gs_clock_boot_ns();
 	n->wall_ns = (int64_t)gs_clock_wall_ns();
 	memcpy(n->name, l->name, sizeof(n->name));
-	return l->journal ? record(l, n, err) : 0;
+	return 0;
 }
 
-int top_live_read(struct top_live *l, struct gs_node_snapshot **ret, struct gs_err *err)
+static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n, struct gs_err *err)
+{
+	int r = gs_gpu_read_groups(l->gpu, quick ? FIRST_GROUPS : GS_GPU_READ_ALL, &n->gpu);
+
+	if (r == 0)
+		r = top_select(l->options, n, err);
+	if (r == 0)
+		r = read_host(l, n);
+	if (r == 0)
+		r = read_jobs(l, n, err);
+	return r == 0 && l->journal ? record(l, n, err) : r;
+}
+
+/* What is there before NVIDIA's library has started. */
+static int read_early(struct top_live *l, struct gs_node_snapshot **ret)
 {
 	struct gs_node_snapshot *n = calloc(1, sizeof(*n));
-	int r = n ? read_node(l, n, err) : -ENOMEM;
+	int r = -ENOMEM;
+
+	if (n)
+		n->gpu = calloc(1, sizeof(*n->gpu));
+	if (n && n->gpu) {
+		n->gpu->state = GS_GPU_STATE_READING;
+		n->gpu->time_ns = gs_clock_boot_ns();
+		n->gpu->wall_ns = (int64_t)gs_clock_wall_ns();
+		strcpy(n->gpu->state_text, "reading GPUs ...");
+		r = read_host(l, n);
+	}
+	if (r < 0)
+		gs_node_snapshot_free(&n);
+	else
+		*ret = n;
+	return r;
+}
+
+static int read_now(struct top_live *l, bool quick, struct gs_node_snapshot **ret,
+		    struct gs_err *err)
+{
+	struct gs_node_snapshot *n = calloc(1, sizeof(*n));
+	int r = n ? read_node(l, quick, n, err) : -ENOMEM;
 
 	if (r < 0)
 		gs_node_snapshot_free(&n);
@@ -246,10 +367,21 @@ int top_live_read(struct top_live *l, struct gs_node_snapshot **ret, struct gs_e
 	return r;
 }
 
+int top_live_read(struct top_live *l, struct gs_node_snapshot **ret, struct gs_err *err)
+{
+	return read_now(l, false, ret, err);
+}
+
 int top_live_new(const struct top_options *options, struct top_live **ret, struct gs_err *err)
 {
-	struct gs_gpu_options go = {
-		.size = sizeof(go), .nvml_path = options->nvml, .hang_ns = HANG_NS};
+	struct gs_gpu_options go = {.size = sizeof(go),
+				    .nvml_path = options->nvml,
+				    .hang_ns = HANG_NS,
+				    .leave_out = 1ull << GS_GPU_PART_LINK_EACH |
+						 (options->record ? 0 : NOT_SHOWN),
+				    .budget = BUDGET * (options->interval_ns < 1000000000ull
+								? 1e9 / (double)options->interval_ns
+								: 1)};
 	/* A job's id is all that is shown, and this machine knows it by itself. */
 	struct gs_jobs_options jo = {.size = sizeof(jo), .no_node = true, .no_controller = true};
 	struct top_live *l = calloc(1, sizeof(*l));
@@ -261,6 +393,7 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 	l->options = options;
 	l->interval_ns = options->interval_ns;
 	l->all = options->tui.all;
+	l->wants_jobs = options->tui.jobs;
 	l->event_fd = -1;
 	l->records = GS_BUF_INIT(RECORD_MAX);
 	pthread_mutex_init(&l->lock, NULL);
@@ -311,8 +444,14 @@ static void *read_on(void *arg)
 	struct top_live *l = arg;
 	struct timespec due;
 	bool first = true;
+	struct gs_node_snapshot *early = NULL;
 
 	clock_gettime(CLOCK_MONOTONIC, &due);
+	if (read_early(l, &early) == 0) {
+		pthread_mutex_lock(&l->lock);
+		hand_over(l, early);
+		pthread_mutex_unlock(&l->lock);
+	}
 	pthread_mutex_lock(&l->lock);
 	while (!l->stop && !l->error) {
 		struct gs_node_snapshot *n = NULL;
@@ -323,7 +462,7 @@ static void *read_on(void *arg)
 
 		l->again = false;
 		pthread_mutex_unlock(&l->lock);
-		r = top_live_read(l, &n, &err);
+		r = read_now(l, first, &n, &err);
 		pthread_mutex_lock(&l->lock);
 		if (r < 0) {
 			l->error = r;
@@ -398,6 +537,16 @@ static void set_all(void *ctx, bool all)
 	pthread_mutex_unlock(&l->lock);
 }
 
+static void set_jobs(void *ctx, bool jobs)
+{
+	struct top_live *l = ctx;
+
+	pthread_mutex_lock(&l->lock);
+	l->wants_jobs = jobs;
+	ask_again(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
 static int send_signal(void *ctx, uint32_t pid, uint64_t start_ns, int number)
 {
 	struct top_live *l = ctx;
@@ -440,6 +589,7 @@ int top_live_start(struct top_live *l, struct gs_tui_source *ret, struct gs_err 
 		.wake_fd = l->event_fd,
 		.set_interval = set_interval,
 		.set_all = set_all,
+		.set_jobs = set_jobs,
 		.signal = send_signal,
 		.environment = environment,
 	};
@@ -469,10 +619,12 @@ int top_live_close(struct top_live **ref, struct gs_err *err)
 	gs_host_close(&l->host);
 	gs_host_close(&l->ui_host);
 	gs_jobs_free(&l->jobs);
+	gs_account_free(&l->account);
 	gs_place_free(&l->place);
 	gs_close_p(&l->event_fd);
 	gs_buf_fini(&l->records);
 	free(l->pids);
+	free(l->named);
 	free(l);
 	*ref = NULL;
 	return r;

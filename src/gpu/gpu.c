@@ -235,17 +235,23 @@ int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapsh
 	return 0;
 }
 
-void gs_gpu_release(struct gs_gpu *gpu)
+int gs_gpu_release(struct gs_gpu *gpu)
 {
-	gs_gpu_worker_release(gpu->worker, true);
+	return gs_gpu_worker_release(gpu->worker, true);
 }
 
 void gs_gpu_resume(struct gs_gpu *gpu)
 {
-	gs_gpu_worker_release(gpu->worker, false);
+	(void)gs_gpu_worker_release(gpu->worker, false);
 }
 
 const char *gs_gpu_topology(struct gs_gpu *gpu, uint32_t a, uint32_t b)
 {
 	return gs_gpu_worker_topology(gpu->worker, a, b);
+}
+
+size_t gs_gpu_costs(struct gs_gpu *gpu, enum gs_gpu_cost_by by, struct gs_gpu_cost *ret,
+		    size_t room)
+{
+	return gs_gpu_worker_costs(gpu->worker, by, ret, room);
 }

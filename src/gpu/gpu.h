@@ -42,6 +42,10 @@ struct gs_gpu_options {
 	uint64_t slow_ns;       /* between two readings of slow values; 0: 30 s */
 	bool accounting;        /* ask for processes that ended between two samples */
 	uint64_t retry_ns;      /* between two attempts to find the library; 0: 1 s, then longer */
+	uint64_t leave_out;     /* bits of enum gs_gpu_part: what is never read */
+	/* Of one processor's time, for all GPUs of NVML together: what costs more is read less
+	 * often, which gs_gpu_sample.part_ns tells. 0: no limit, everything asked for is read. */
+	double budget;
 };
 
 /* Works without any GPU or library: the snapshots then tell why there is nothing. -ENOMEM, or
@@ -60,9 +64,26 @@ int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret_snapshot);
 int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapshot **ret_snapshot);
 
 /* Let go of the driver, so that a GPU can be reset or divided anew; snapshots say RELEASED until
- * gs_gpu_resume(). */
-void gs_gpu_release(struct gs_gpu *gpu);
+ * gs_gpu_resume(). -ETIMEDOUT: one of its calls hangs; it is let go of when that comes back. */
+int gs_gpu_release(struct gs_gpu *gpu);
 void gs_gpu_resume(struct gs_gpu *gpu);
+
+/* What reading through NVML has cost so far. */
+enum gs_gpu_cost_by {
+	GS_GPU_COST_BY_CALL, /* function of the library */
+	GS_GPU_COST_BY_PART, /* enum gs_gpu_part */
+};
+struct gs_gpu_cost {
+	const char *name; /* lent for ever */
+	const char *way;  /* by part: how it is read now, "call", "fields" or "gpm"; else "" */
+	uint64_t n, wall_ns, cpu_ns;
+	uint64_t interval_ns; /* by part, with a budget: between two readings as of now, the longest
+			       */
+};
+#define GS_GPU_COSTS_MAX 160
+/* How many there are; those that were never made are left out. */
+size_t gs_gpu_costs(struct gs_gpu *gpu, enum gs_gpu_cost_by by, struct gs_gpu_cost *ret_costs,
+		    size_t room);
 
 /* How two GPUs of the last snapshot are connected: "NV18", "PIX", "PXB", "PHB", "NODE", "SYS", "X",
  * "" unknown; as `nvidia-smi topo -m` writes it. Lent for ever. */

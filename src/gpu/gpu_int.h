@@ -5,10 +5,12 @@
  *   worker.c       the thread that reads: NVML's session and AMD's sysfs, one snapshot at a time
  *   nvml.c         the library: found, opened, started, ended; every call is made through NVML()
  *   nvml_device.c  which GPUs there are, and what stays as it is
- *   nvml_sample.c  values of one GPU        nvml_slow.c  those that change slowly, links, topology
+ *   nvml_part.c    which values are read when, and what they cost
+ *   nvml_sample.c  values of one GPU        nvml_slow.c  those that change slowly
+ *   nvml_link.c    NVLink and NVLink-C2C    nvml_topology.c  how GPUs are connected
  *   nvml_gpm.c     performance metrics      nvml_process.c  processes, their shares, accounting
  *   nvml_event.c   the thread that waits for XIDs
- *   kmsg.c         XIDs in the kernel's log   xid.c  merged, and in words
+ *   kmsg.c         XIDs in the kernel's log   xid.c  merged
  *   amd.c          AMD's GPUs in sysfs
  *
  * Only the worker touches struct gs_nvml; the event thread has a reference to the session's
@@ -58,8 +60,6 @@ void gs_gpu_events_add(struct gs_gpu_events *events, const struct gs_gpu_event *
 unsigned gs_gpu_events_take(struct gs_gpu_events *events, unsigned sources, uint64_t now_ns,
 			    struct gs_gpu_event *ret_items);
 
-const char *gs_gpu_xid_text(uint32_t xid); /* "" not known */
-
 /* ---- the kernel's log ---- */
 
 struct gs_kmsg {
@@ -96,6 +96,25 @@ struct gs_nvml_library {
 
 void gs_nvml_library_unref(struct gs_nvml_library **library);
 
+struct gs_nvml_meter { /* what was there when a reading began */
+	uint64_t wall_ns, cpu_ns;
+};
+
+struct gs_nvml_cost {
+	uint64_t n, wall_ns, cpu_ns;
+};
+
+#define GS_NVML_GROUPS 6 /* bits of enum gs_gpu_group */
+
+struct gs_nvml_part {         /* of one device; nvml_part.c */
+	uint64_t price_ns;    /* of processor time, as measured */
+	uint64_t interval_ns; /* with a budget: between two readings */
+	uint64_t last_ns;     /* monotonic; 0 never */
+	uint64_t way_ns[2];   /* what each way costs; UINT64_MAX: it does not work */
+	uint8_t tries[2], way;
+	bool asked, shifted;
+};
+
 struct gs_nvml_device {
 	nvml_dev handle;       /* NULL: the GPU was there and does not answer */
 	nvml_dev parent;       /* of a part, else NULL */
@@ -106,17 +125,25 @@ struct gs_nvml_device {
 	uint8_t no_field[GS_NVML_FIELD_IDS];               /* by field id: the same */
 	uint64_t next_slow_ns;
 	uint64_t pcie_high[2], pcie_last[2];      /* a 32-bit counter made 64 bits wide */
-	uint64_t bytes_last[4], bytes_time_ns[2]; /* for rates where there is no GPM */
+	uint64_t bytes_last[4], bytes_time_ns[4]; /* for rates where there is no GPM */
 	struct nvml_gpm_sample *gpm[2];
 	uint64_t gpm_time_ns;
-	uint8_t gpm_at;    /* which of the two was taken last */
-	uint8_t gpm_state; /* 0 not asked yet, 1 supported, 2 not */
+	uint8_t rate_from_gpm; /* bits: rates of bytes that GPM tells, in the order of bytes_last */
+	uint8_t gpm_at;        /* which of the two was taken last */
+	uint8_t gpm_state;     /* 0 not asked yet, 1 supported, 2 not */
 	uint64_t util_last_us, util_time_ns;
 	uint8_t util_why;               /* enum gs_gpu_why of the shares */
 	struct nvml_process_util *util; /* owned; rows of the last reading */
 	unsigned n_util;
 	struct gs_map accounted; /* pid -> 1: not to be told (again) */
 	bool accounting_started;
+	struct gs_nvml_part part[GS_GPU_PARTS];
+	uint64_t plan_ns;   /* when the intervals are to be found anew */
+	bool util_from_gpm; /* GPM tells utilisation, for its call costs too much */
+	uint8_t no_total;   /* bits: sums of bytes over NVLink that the GPU does not tell */
+	bool links_known;   /* what of the links does not change was read */
+	struct gs_gpu_process *kept; /* owned; processes as listed last */
+	unsigned n_kept;
 };
 
 /* All that the worker knows; one session from init to shutdown. */
@@ -136,16 +163,22 @@ struct gs_nvml {
 	char text[256];
 	uint64_t retry_ns, retry_after_ns; /* next attempt; pause before the one after */
 	uint64_t next_layout_ns;
-	struct nvml_process *process_room; /* owned, GS_GPU_PROCESS_MAX */
-	struct nvml_gpm_metrics *gpm_room; /* owned */
+	struct gs_nvml_cost call_cost[NVML_CALL_COUNT], part_cost[GS_GPU_PARTS];
+	struct gs_nvml_meter in_call;
+	uint64_t group_ns[GS_NVML_GROUPS],
+		turn_ns[GS_NVML_GROUPS];    /* last turn; between the last two */
+	uint64_t slow_cpu_ns;               /* for slow parts in this turn */
+	uint32_t slow_owed, slow_owed_next; /* device and part whose turn this and the next are */
+	struct nvml_process *process_room;  /* owned, GS_GPU_PROCESS_MAX */
+	struct nvml_gpm_metrics *gpm_room;  /* owned */
 };
 
 /* Make a call, watched; NVML_FUNCTION_NOT_FOUND when the library has none of its names. */
 #define NVML(nv, member, ...)                                                                      \
 	(!(nv)->library->api.member                                                                \
 		 ? NVML_FUNCTION_NOT_FOUND                                                         \
-		 : (gs_nvml_enter(nv),                                                             \
-		    gs_nvml_leave((nv), (nv)->library->api.member(__VA_ARGS__))))
+		 : (gs_nvml_enter(nv), gs_nvml_leave((nv), NVML_CALL_##member,                     \
+						     (nv)->library->api.member(__VA_ARGS__))))
 
 /* The same for a device: a call that it does not support is not made again before its slow values
  * are due. */
@@ -155,7 +188,8 @@ struct gs_nvml {
 		 : gs_nvml_note((nv), (dev), NVML_CALL_##member, NVML(nv, member, __VA_ARGS__)))
 
 void gs_nvml_enter(struct gs_nvml *nv);
-nvml_return gs_nvml_leave(struct gs_nvml *nv, nvml_return r);
+nvml_return gs_nvml_leave(struct gs_nvml *nv, enum nvml_call call, nvml_return r);
+const char *gs_nvml_call_name(enum nvml_call call); /* the newest name of the function */
 bool gs_nvml_skip(const struct gs_nvml_device *dev, enum nvml_call call);
 nvml_return gs_nvml_note(struct gs_nvml *nv, struct gs_nvml_device *dev, enum nvml_call call,
 			 nvml_return r);
@@ -193,9 +227,54 @@ struct gs_nvml_row {
 /* At most 32 rows with one call. */
 void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
 		       const struct gs_nvml_row *rows, unsigned n_rows);
-void gs_nvml_sample_slow(struct gs_nvml *nv, struct gs_nvml_device *dev);
-void gs_nvml_sample_links(struct gs_nvml *nv, struct gs_nvml_device *dev, bool slow);
-void gs_nvml_sample_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns);
+/* ---- parts: nvml_part.c ---- */
+
+/* A turn begins that asks for these groups. */
+void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns);
+bool gs_nvml_part_due(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned part,
+		      unsigned groups, bool slow_turn, uint64_t now_ns);
+void gs_nvml_part_begin(struct gs_nvml_meter *meter);
+void gs_nvml_part_end(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned part, unsigned way,
+		      const struct gs_nvml_meter *meter);
+void gs_nvml_part_read(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned part);
+/* All that are due, but processes. */
+void gs_nvml_parts_read(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned groups,
+			bool slow_turn, uint64_t now_ns);
+const char *gs_nvml_part_way(const struct gs_nvml_device *dev, unsigned part);
+
+/* Each reads one part, in one way. */
+void gs_nvml_read_memory(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_utilization(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_engines(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_power(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_power_call(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_energy(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_energy_call(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_temperature(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_memory_temperature(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_clocks(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_clocks_more(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_state(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_fan(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_pcie(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_throttle(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_bar1(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_limits(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_ecc(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_repairs(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_pcie_link(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_links(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_links_fields(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_link_each(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_link_bytes(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_c2c(struct gs_nvml *nv, struct gs_nvml_device *dev);
+void gs_nvml_read_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev);
+
+/* The number in a field that was read. */
+double gs_nvml_number(const struct nvml_field *f);
+/* Bytes a second from two readings of a counter; before: what was read last, and when. */
+void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum gs_gpu_field counter,
+		      unsigned slot, uint64_t now_ns);
 
 struct gs_gpu_rows { /* growing array of processes */
 	struct gs_gpu_process *item;
@@ -225,9 +304,11 @@ void gs_gpu_worker_free(struct gs_gpu_worker **worker);
  * call hangs, -ENOMEM. */
 int gs_gpu_worker_read(struct gs_gpu_worker *worker, unsigned groups,
 		       struct gs_gpu_snapshot **ret_snapshot);
-void gs_gpu_worker_release(struct gs_gpu_worker *worker, bool release);
+int gs_gpu_worker_release(struct gs_gpu_worker *worker, bool release);
 struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *worker); /* borrowed */
 uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *worker);
+size_t gs_gpu_worker_costs(struct gs_gpu_worker *worker, enum gs_gpu_cost_by by,
+			   struct gs_gpu_cost *ret_costs, size_t room);
 const char *gs_gpu_worker_topology(struct gs_gpu_worker *worker, uint32_t a, uint32_t b);
 
 /* ---- AMD ---- */

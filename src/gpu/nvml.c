@@ -46,12 +46,25 @@ static const struct symbol {
 
 void gs_nvml_enter(struct gs_nvml *nv)
 {
-	atomic_store(&nv->watch->call_since_ns, gs_clock_mono_ns());
+	gs_nvml_part_begin(&nv->in_call);
+	atomic_store(&nv->watch->call_since_ns, nv->in_call.wall_ns);
 }
 
-nvml_return gs_nvml_leave(struct gs_nvml *nv, nvml_return r)
+const char *gs_nvml_call_name(enum nvml_call call)
 {
+	return symbols[call].names[0];
+}
+
+nvml_return gs_nvml_leave(struct gs_nvml *nv, enum nvml_call call, nvml_return r)
+{
+	struct gs_nvml_cost *cost = &nv->call_cost[call];
+	struct gs_nvml_meter now;
+
 	atomic_store(&nv->watch->call_since_ns, 0);
+	gs_nvml_part_begin(&now);
+	cost->n++;
+	cost->wall_ns += now.wall_ns - nv->in_call.wall_ns;
+	cost->cpu_ns += now.cpu_ns - nv->in_call.cpu_ns;
 	switch (r) {
 	case NVML_OK:
 	case NVML_NOT_SUPPORTED:

@@ -164,6 +164,13 @@ enum { /* NVML_FI_DEV_*; units as measured by NVML */
        NVML_FI_PCIE_REPLAY = 94,
        NVML_FI_NVLINK_DATA_TX = 138, /* KiB; scope: link */
        NVML_FI_NVLINK_DATA_RX = 139,
+       NVML_FI_LINK_REPLAY = 161, /* of Hopper and newer; scope: link */
+       NVML_FI_LINK_RECOVERY = 162,
+       NVML_FI_LINK_CRC = 163,
+       NVML_FI_LINK_STATE = 165,
+       NVML_FI_C2C_COUNT = 170,
+       NVML_FI_C2C_STATUS = 171, /* 1 active; scope: link */
+       NVML_FI_C2C_MAX_BW = 172, /* MB/s; scope: link */
        NVML_FI_PCIE_CORRECTABLE = 173,
        NVML_FI_PCIE_NON_FATAL = 179,
        NVML_FI_PCIE_FATAL = 180,
@@ -173,6 +180,16 @@ enum { /* NVML_FI_DEV_*; units as measured by NVML */
        NVML_FI_PCIE_RX_BYTES = 198,
        NVML_FI_NVLINK_XMIT_BYTES = 202, /* NVLink 5, in place of 138 and 139 */
        NVML_FI_NVLINK_RCV_BYTES = 204,
+       NVML_FI_NVLINK_MALFORMED = 206, /* errors of NVLink 5; scope: link */
+       NVML_FI_NVLINK_OVERRUN = 207,
+       NVML_FI_NVLINK_RCV_ERRORS = 208,
+       NVML_FI_NVLINK_RCV_REMOTE = 209,
+       NVML_FI_NVLINK_RCV_GENERAL = 210,
+       NVML_FI_NVLINK_INTEGRITY = 211,
+       NVML_FI_NVLINK_DISCARDS = 212,
+       NVML_FI_NVLINK_RECOVERY_FAILED = 214,
+       NVML_FI_NVLINK_EFFECTIVE = 219,
+       NVML_FI_NVLINK_SYMBOL = 221,
        NVML_FI_RECOVERY_ACTION = 230,
        NVML_FI_THROTTLE_SW_THERMAL = 269, /* ns; these three of API 13 (nvml.h of CUDA 13.0) */
        NVML_FI_THROTTLE_HW_THERMAL = 270,
@@ -227,6 +244,11 @@ enum { /* nvmlEventType* */
        NVML_EVENT_GPU_UNAVAILABLE = 0x4000,
        NVML_EVENT_RECOVERY_ACTION = 0x8000,
 };
+
+struct nvml_c2c_mode { /* nvmlC2cModeInfo_v1_t */
+	unsigned enabled;
+};
+static_assert(sizeof(struct nvml_c2c_mode) == 4, "nvmlC2cModeInfo_v1_t");
 
 struct nvml_event { /* nvmlEventData_t of nvmlEventSetWait_v2 */
 	nvml_dev device;

@@ -89,6 +89,7 @@
 	  "nvmlDeviceGetNvLinkRemotePciInfo_v2")                                                   \
 	X(OPTIONAL, link_type, (nvml_dev, unsigned, unsigned *),                                   \
 	  "nvmlDeviceGetNvLinkRemoteDeviceType")                                                   \
+	X(OPTIONAL, c2c_mode, (nvml_dev, struct nvml_c2c_mode *), "nvmlDeviceGetC2cModeInfoV")     \
 	X(OPTIONAL, topology, (nvml_dev, nvml_dev, unsigned *),                                    \
 	  "nvmlDeviceGetTopologyCommonAncestor")                                                   \
 	X(OPTIONAL, compute_v3, (nvml_dev, unsigned *, struct nvml_process *),                     \

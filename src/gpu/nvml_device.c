@@ -23,6 +23,7 @@ void gs_nvml_device_fini(struct gs_nvml *nv, struct gs_nvml_device *dev)
 			NVML(nv, gpm_free, dev->gpm[i]);
 	dev->gpm[0] = dev->gpm[1] = NULL;
 	gs_free_p(&dev->util);
+	gs_free_p(&dev->kept);
 	gs_map_fini(&dev->accounted);
 }
 
@@ -201,6 +202,10 @@ static void inherit(struct gs_nvml_device *dev, struct gs_nvml_device *old, unsi
 		dev->util_last_us = old[i].util_last_us;
 		dev->util_time_ns = old[i].util_time_ns;
 		dev->util_why = old[i].util_why;
+		dev->util_from_gpm = old[i].util_from_gpm;
+		memcpy(dev->part, old[i].part, sizeof(dev->part));
+		dev->kept = gs_take(old[i].kept);
+		dev->n_kept = old[i].n_kept;
 		dev->util = gs_take(old[i].util);
 		dev->n_util = old[i].n_util;
 		dev->accounted = old[i].accounted;
@@ -301,7 +306,7 @@ int gs_nvml_enumerate(struct gs_nvml *nv)
 	free(old);
 	if (r != NVML_OK)
 		return -EIO;
-	gs_nvml_topology(nv);
+	gs_free_p(&nv->topology); /* of other GPUs: found again when it is asked for */
 	return 0;
 }
 

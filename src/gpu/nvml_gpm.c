@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "gpu/gpu_int.h"
 
@@ -106,11 +107,20 @@ static void compute(struct gs_nvml *nv, struct gs_nvml_device *dev)
 			v = 1;
 		if (each == NVML_OK || !has_other_source(metrics[i].field))
 			gs_nvml_put(dev, metrics[i].field, each, v);
+		if (each == NVML_OK && has_other_source(metrics[i].field))
+			dev->rate_from_gpm |=
+				(uint8_t)(1u << (metrics[i].field - GS_GPU_PCIE_TX_BPS));
+		/* Both are the share of the time in which a kernel ran (nvml.h). */
+		if (metrics[i].field == GS_GPU_GR_ACTIVE && dev->util_from_gpm) {
+			gs_nvml_put(dev, GS_GPU_UTIL, each, v);
+			dev->sample.part_ns[GS_GPU_PART_UTILIZATION] = gs_clock_boot_ns();
+		}
 	}
 }
 
-void gs_nvml_sample_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns)
+void gs_nvml_read_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev)
 {
+	uint64_t now_ns = gs_clock_mono_ns();
 	unsigned next = !dev->gpm_at;
 	nvml_return r;
 

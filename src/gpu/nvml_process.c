@@ -286,20 +286,16 @@ static int add_ended(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gp
 	return 0;
 }
 
-int gs_nvml_processes(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gpu, uint64_t now_ns,
-		      struct gs_gpu_rows *rows)
+/* All processes of the device, as lists have them; rows behind first are its. */
+static int list_all(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gpu, unsigned first,
+		    struct gs_gpu_rows *rows)
 {
-	unsigned first = rows->n, n;
+	struct gs_nvml_meter meter;
 	nvml_return r;
+	unsigned n;
 	int e;
 
-	/* A divided GPU's processes are those of its parts. */
-	if (!dev->handle || dev->info.mig_enabled || dev->sample.lost)
-		return 0;
-	if (!nv->process_room)
-		nv->process_room = calloc(GS_GPU_PROCESS_MAX, sizeof(*nv->process_room));
-	if (!nv->process_room)
-		return -ENOMEM;
+	gs_nvml_part_begin(&meter);
 	r = list_compute(nv, dev, &n);
 	e = add_list(nv, r, n, GS_GPU_PROCESS_COMPUTE, gpu, first, rows);
 	if (e == 0) {
@@ -310,12 +306,74 @@ int gs_nvml_processes(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t g
 		r = list_mps(nv, dev, &n);
 		e = add_list(nv, r, n, GS_GPU_PROCESS_MPS, gpu, first, rows);
 	}
-	if (e < 0)
-		return e;
-	if (!dev->parent) {
-		refresh_shares(nv, dev, now_ns);
-		for (unsigned i = first; i < rows->n; i++)
-			put_shares(dev, &rows->item[i]);
+	if (e == 0 && nv->options->accounting && !dev->parent)
+		e = add_ended(nv, dev, gpu, first, rows);
+	gs_nvml_part_end(nv, dev, GS_GPU_PART_PROCESSES, 0, &meter);
+	return e;
+}
+
+/* For the turns in which the lists are not due. What ended is told once. */
+static int keep(struct gs_nvml_device *dev, unsigned first, const struct gs_gpu_rows *rows)
+{
+	gs_free_p(&dev->kept);
+	dev->n_kept = 0;
+	if (rows->n == first)
+		return 0;
+	dev->kept = calloc(rows->n - first, sizeof(*dev->kept));
+	if (!dev->kept)
+		return -ENOMEM;
+	for (unsigned i = first; i < rows->n; i++)
+		if (!rows->item[i].ended)
+			dev->kept[dev->n_kept++] = rows->item[i];
+	return 0;
+}
+
+static int add_kept(const struct gs_nvml_device *dev, uint32_t gpu, struct gs_gpu_rows *rows)
+{
+	for (unsigned i = 0; i < dev->n_kept; i++) {
+		struct gs_gpu_process *p = gs_gpu_rows_add(rows, gpu, dev->kept[i].pid);
+
+		if (!p)
+			return -ENOMEM;
+		p->kind = dev->kept[i].kind;
+		p->used_bytes = dev->kept[i].used_bytes;
 	}
-	return nv->options->accounting && !dev->parent ? add_ended(nv, dev, gpu, first, rows) : 0;
+	return 0;
+}
+
+int gs_nvml_processes(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gpu, uint64_t now_ns,
+		      struct gs_gpu_rows *rows)
+{
+	unsigned first = rows->n, asked = GS_GPU_READ_PROCESSES;
+	bool budget = nv->options->budget > 0;
+	struct gs_nvml_meter meter;
+	int e;
+
+	/* A divided GPU's processes are those of its parts. */
+	if (!dev->handle || dev->info.mig_enabled || dev->sample.lost)
+		return 0;
+	if (!nv->process_room)
+		nv->process_room = calloc(GS_GPU_PROCESS_MAX, sizeof(*nv->process_room));
+	if (!nv->process_room)
+		return -ENOMEM;
+	if (gs_nvml_part_due(nv, dev, GS_GPU_PART_PROCESSES, asked, true, now_ns)) {
+		e = list_all(nv, dev, gpu, first, rows);
+		if (e == 0 && budget)
+			e = keep(dev, first, rows);
+	} else {
+		e = add_kept(dev, gpu, rows);
+	}
+	if (e < 0 || dev->parent)
+		return e;
+	/* Nobody there has no shares to tell. */
+	if ((rows->n > first || !budget) &&
+	    gs_nvml_part_due(nv, dev, GS_GPU_PART_SHARES, asked, true, now_ns)) {
+		gs_nvml_part_begin(&meter);
+		refresh_shares(nv, dev, now_ns);
+		gs_nvml_part_end(nv, dev, GS_GPU_PART_SHARES, 0, &meter);
+	}
+	for (unsigned i = first; i < rows->n; i++)
+		if (!rows->item[i].ended)
+			put_shares(dev, &rows->item[i]);
+	return 0;
 }

@@ -1,7 +1,6 @@
 /*
- * The values of one GPU that are read at each sample. The main read is one GetFieldValues for all
- * that it can give; a field that the GPU does not have is not asked for again before the slow
- * values are due.
+ * The values of one GPU that change from moment to moment, part by part (nvml_part.c tells when). A
+ * field that the GPU does not have is not asked for again before the slow values are due.
  *
  * nvmlDeviceGetPcieThroughput is never called: it measures for 20 ms in each direction while its
  * caller waits (nvml.h says so). Bytes over PCIe come from counters, or from GPM.
@@ -12,13 +11,21 @@
 #include "base/mem.h"
 #include "gpu/gpu_int.h"
 
-static const struct gs_nvml_row basic_batch[] = {
-	{NVML_FI_MEMORY_TEMP, GS_GPU_TEMP_MEM, 1, false},
-	{NVML_FI_ENERGY, GS_GPU_ENERGY, 1e-3, false},
+static const struct gs_nvml_row power_rows[] = {
 	{NVML_FI_POWER_AVERAGE, GS_GPU_POWER, 1e-3, false},
 	{NVML_FI_POWER_INSTANT, GS_GPU_POWER_INSTANT, 1e-3, false},
+};
+static const struct gs_nvml_row energy_rows[] = {
+	{NVML_FI_ENERGY, GS_GPU_ENERGY, 1e-3, false},
+};
+static const struct gs_nvml_row memory_temperature_rows[] = {
+	{NVML_FI_MEMORY_TEMP, GS_GPU_TEMP_MEM, 1, false},
+};
+static const struct gs_nvml_row pcie_rows[] = {
 	{NVML_FI_PCIE_TX_BYTES, GS_GPU_PCIE_TX, 1, false},
 	{NVML_FI_PCIE_RX_BYTES, GS_GPU_PCIE_RX, 1, false},
+};
+static const struct gs_nvml_row throttle_rows[] = {
 	{NVML_FI_PERF_POLICY_POWER, GS_GPU_THROTTLE_SW_POWER, 1e-9, false},
 	{NVML_FI_PERF_POLICY_SYNC_BOOST, GS_GPU_THROTTLE_SYNC_BOOST, 1e-9, false},
 	{NVML_FI_THROTTLE_SW_THERMAL, GS_GPU_THROTTLE_SW_THERMAL, 1e-9, false},
@@ -31,7 +38,7 @@ static const struct gs_nvml_row basic_batch[] = {
 	{NVML_FI_PERF_POLICY_RELIABILITY, GS_GPU_THROTTLE_RELIABILITY, 1e-9, false},
 };
 
-static double number_of(const struct nvml_field *f)
+double gs_nvml_number(const struct nvml_field *f)
 {
 	switch (f->type) {
 	case NVML_DOUBLE:
@@ -60,7 +67,7 @@ static double unwrapped(struct gs_nvml_device *dev, unsigned i, const struct nvm
 	uint64_t now;
 
 	if (f->type != NVML_UINT && f->type != NVML_INT)
-		return number_of(f);
+		return gs_nvml_number(f);
 	now = f->value.ui;
 	if (now < dev->pcie_last[i])
 		dev->pcie_high[i] += 1ull << 32;
@@ -104,33 +111,43 @@ void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
 		    (row->id == NVML_FI_PCIE_TX_BYTES || row->id == NVML_FI_PCIE_RX_BYTES))
 			v = unwrapped(dev, row->id == NVML_FI_PCIE_RX_BYTES, &f[i]);
 		else
-			v = each == NVML_OK ? number_of(&f[i]) * row->scale : 0;
+			v = each == NVML_OK ? gs_nvml_number(&f[i]) * row->scale : 0;
 		gs_nvml_put(dev, row->field, each, v);
 	}
 }
 
-static void read_utilization(struct gs_nvml *nv, struct gs_nvml_device *dev)
+/* Percent above 100 were seen of drivers (nvtop issue 110): not a value. */
+static void put_percent(struct gs_nvml_device *dev, enum gs_gpu_field field, nvml_return r,
+			unsigned pct)
 {
-	struct nvml_utilization u = {0};
-	unsigned pct = 0, period_us;
-	nvml_return r = NVML_OF(nv, dev, utilization, dev->handle, &u);
-
-	/* Percent above 100 were seen of drivers (nvtop issue 110): not a value. */
-	gs_nvml_put(dev, GS_GPU_UTIL, r == NVML_OK && u.gpu > 100 ? NVML_UNKNOWN : r,
-		    u.gpu / 100.0);
-	gs_nvml_put(dev, GS_GPU_MEM_UTIL, r == NVML_OK && u.memory > 100 ? NVML_UNKNOWN : r,
-		    u.memory / 100.0);
-#define ENGINE(call, field)                                                                        \
-	r = NVML_OF(nv, dev, call, dev->handle, &pct, &period_us);                                 \
-	gs_nvml_put(dev, field, r == NVML_OK && pct > 100 ? NVML_UNKNOWN : r, pct / 100.0)
-	ENGINE(enc_util, GS_GPU_ENC_UTIL);
-	ENGINE(dec_util, GS_GPU_DEC_UTIL);
-	ENGINE(jpg_util, GS_GPU_JPG_UTIL);
-	ENGINE(ofa_util, GS_GPU_OFA_UTIL);
-#undef ENGINE
+	gs_nvml_put(dev, field, r == NVML_OK && pct > 100 ? NVML_UNKNOWN : r, pct / 100.0);
 }
 
-static void read_memory(struct gs_nvml *nv, struct gs_nvml_device *dev)
+void gs_nvml_read_utilization(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	struct nvml_utilization u = {0};
+	nvml_return r = NVML_OF(nv, dev, utilization, dev->handle, &u);
+
+	if (!dev->util_from_gpm)
+		put_percent(dev, GS_GPU_UTIL, r, u.gpu);
+	put_percent(dev, GS_GPU_MEM_UTIL, r, u.memory);
+}
+
+void gs_nvml_read_engines(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	unsigned pct = 0, period_us;
+	nvml_return r = NVML_OF(nv, dev, enc_util, dev->handle, &pct, &period_us);
+
+	put_percent(dev, GS_GPU_ENC_UTIL, r, pct);
+	r = NVML_OF(nv, dev, dec_util, dev->handle, &pct, &period_us);
+	put_percent(dev, GS_GPU_DEC_UTIL, r, pct);
+	r = NVML_OF(nv, dev, jpg_util, dev->handle, &pct, &period_us);
+	put_percent(dev, GS_GPU_JPG_UTIL, r, pct);
+	r = NVML_OF(nv, dev, ofa_util, dev->handle, &pct, &period_us);
+	put_percent(dev, GS_GPU_OFA_UTIL, r, pct);
+}
+
+void gs_nvml_read_memory(struct gs_nvml *nv, struct gs_nvml_device *dev)
 {
 	struct nvml_memory_v2 m2 = {.version = NVML_VERSION_OF(struct nvml_memory_v2, 2)};
 	struct nvml_memory m = {0};
@@ -151,101 +168,133 @@ static void read_memory(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	gs_nvml_put(dev, GS_GPU_MEM_RESERVED, r == NVML_OK ? NVML_NOT_SUPPORTED : r, 0);
 }
 
-static void read_clocks(struct gs_nvml *nv, struct gs_nvml_device *dev)
+static void read_clock(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned domain,
+		       enum gs_gpu_field field)
 {
-	static const struct {
-		unsigned id;
-		enum gs_gpu_field field;
-	} clocks[] = {{NVML_CLOCK_SM, GS_GPU_CLOCK_SM},
-		      {NVML_CLOCK_MEM, GS_GPU_CLOCK_MEM},
-		      {NVML_CLOCK_GRAPHICS, GS_GPU_CLOCK_GRAPHICS},
-		      {NVML_CLOCK_VIDEO, GS_GPU_CLOCK_VIDEO}};
+	unsigned mhz = 0;
+	nvml_return r = NVML_OF(nv, dev, clock, dev->handle, domain, &mhz);
+
+	gs_nvml_put(dev, field, r, mhz * 1e6);
+}
+
+void gs_nvml_read_clocks(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	read_clock(nv, dev, NVML_CLOCK_SM, GS_GPU_CLOCK_SM);
+	read_clock(nv, dev, NVML_CLOCK_MEM, GS_GPU_CLOCK_MEM);
+}
+
+void gs_nvml_read_clocks_more(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	read_clock(nv, dev, NVML_CLOCK_GRAPHICS, GS_GPU_CLOCK_GRAPHICS);
+	read_clock(nv, dev, NVML_CLOCK_VIDEO, GS_GPU_CLOCK_VIDEO);
+}
+
+void gs_nvml_read_state(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
 	unsigned long long reasons = 0;
 	int pstate = 32; /* NVML_PSTATE_UNKNOWN */
-	nvml_return r;
+	nvml_return r = NVML_OF(nv, dev, pstate, dev->handle, &pstate);
 
-	for (size_t i = 0; i < GS_ARRAY_LEN(clocks); i++) {
-		unsigned mhz = 0;
-
-		r = NVML_OF(nv, dev, clock, dev->handle, clocks[i].id, &mhz);
-		gs_nvml_put(dev, clocks[i].field, r, mhz * 1e6);
-	}
-	r = NVML_OF(nv, dev, pstate, dev->handle, &pstate);
 	gs_nvml_put(dev, GS_GPU_PSTATE, r == NVML_OK && pstate > 15 ? NVML_NOT_SUPPORTED : r,
 		    pstate);
 	r = NVML_OF(nv, dev, throttle, dev->handle, &reasons);
 	gs_nvml_put(dev, GS_GPU_THROTTLE_REASONS, r, (double)reasons);
 }
 
-static void read_heat(struct gs_nvml *nv, struct gs_nvml_device *dev)
+void gs_nvml_read_temperature(struct gs_nvml *nv, struct gs_nvml_device *dev)
 {
-	unsigned number = 0;
-	unsigned long long mj = 0;
-	nvml_return r = NVML_OF(nv, dev, temperature, dev->handle, 0u, &number);
+	unsigned celsius = 0;
+	nvml_return r = NVML_OF(nv, dev, temperature, dev->handle, 0u, &celsius);
 
-	gs_nvml_put(dev, GS_GPU_TEMP_GPU, r, number);
-	/* A GPU without a fan says "not supported", and that is all that it costs. */
-	r = NVML_OF(nv, dev, fan, dev->handle, &number);
-	gs_nvml_put(dev, GS_GPU_FAN, r, number / 100.0);
-	if (!gs_gpu_has(&dev->sample, GS_GPU_POWER)) {
-		r = NVML_OF(nv, dev, power, dev->handle, &number);
-		gs_nvml_put(dev, GS_GPU_POWER, r, number * 1e-3);
-	}
-	if (!gs_gpu_has(&dev->sample, GS_GPU_ENERGY)) {
-		r = NVML_OF(nv, dev, energy, dev->handle, &mj);
-		gs_nvml_put(dev, GS_GPU_ENERGY, r, (double)mj * 1e-3);
-	}
+	gs_nvml_put(dev, GS_GPU_TEMP_GPU, r, celsius);
+}
+
+void gs_nvml_read_memory_temperature(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	gs_nvml_read_rows(nv, dev, memory_temperature_rows, GS_ARRAY_LEN(memory_temperature_rows));
 	/* 0 means "no sensor" where the memory has none. */
 	if (gs_gpu_has(&dev->sample, GS_GPU_TEMP_MEM) && dev->sample.value[GS_GPU_TEMP_MEM] <= 0)
 		dev->sample.why[GS_GPU_TEMP_MEM] = GS_GPU_WHY_NOT_SUPPORTED;
 }
 
-/* A rate from two readings of a counter. */
-static void put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum gs_gpu_field counter,
-		     unsigned slot, uint64_t elapsed_ns)
+void gs_nvml_read_fan(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	unsigned percent = 0;
+	nvml_return r = NVML_OF(nv, dev, fan, dev->handle, &percent);
+
+	gs_nvml_put(dev, GS_GPU_FAN, r, percent / 100.0);
+}
+
+void gs_nvml_read_power_call(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	unsigned mw = 0;
+	nvml_return r = NVML_OF(nv, dev, power, dev->handle, &mw);
+
+	gs_nvml_put(dev, GS_GPU_POWER, r, mw * 1e-3);
+}
+
+void gs_nvml_read_power(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	gs_nvml_read_rows(nv, dev, power_rows, GS_ARRAY_LEN(power_rows));
+	if (!gs_gpu_has(&dev->sample, GS_GPU_POWER))
+		gs_nvml_read_power_call(nv, dev);
+}
+
+void gs_nvml_read_energy_call(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	unsigned long long mj = 0;
+	nvml_return r = NVML_OF(nv, dev, energy, dev->handle, &mj);
+
+	gs_nvml_put(dev, GS_GPU_ENERGY, r, (double)mj * 1e-3);
+}
+
+void gs_nvml_read_energy(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	gs_nvml_read_rows(nv, dev, energy_rows, GS_ARRAY_LEN(energy_rows));
+	if (!gs_gpu_has(&dev->sample, GS_GPU_ENERGY))
+		gs_nvml_read_energy_call(nv, dev);
+}
+
+void gs_nvml_read_throttle(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	gs_nvml_read_rows(nv, dev, throttle_rows, GS_ARRAY_LEN(throttle_rows));
+}
+
+void gs_nvml_read_pcie(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	uint64_t now_ns;
+
+	gs_nvml_read_rows(nv, dev, pcie_rows, GS_ARRAY_LEN(pcie_rows));
+	now_ns = gs_clock_boot_ns();
+	gs_nvml_put_rate(dev, GS_GPU_PCIE_TX_BPS, GS_GPU_PCIE_TX, 0, now_ns);
+	gs_nvml_put_rate(dev, GS_GPU_PCIE_RX_BPS, GS_GPU_PCIE_RX, 1, now_ns);
+}
+
+void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum gs_gpu_field counter,
+		      unsigned slot, uint64_t now_ns)
 {
 	struct gs_gpu_sample *s = &dev->sample;
-	uint64_t now;
+	uint64_t before_ns = dev->bytes_time_ns[slot], now;
+	/* GPM tells the rate of the last moment, this one that since the counter was read. */
+	bool keep = dev->rate_from_gpm >> slot & 1;
 
 	if (!gs_gpu_has(s, counter)) {
 		if (!gs_gpu_has(s, rate))
 			s->why[rate] = s->why[counter];
 		return;
 	}
+	/* So short ago that it tells nothing. */
+	if (before_ns && now_ns - before_ns < 1000000)
+		return;
 	now = (uint64_t)s->value[counter];
-	if (!elapsed_ns)
-		s->why[rate] = GS_GPU_WHY_NOT_READ;
-	else if (now >= dev->bytes_last[slot]) /* else: reset in between */
+	if (!before_ns)
+		s->why[rate] = keep ? s->why[rate] : GS_GPU_WHY_NOT_READ;
+	else if (now >= dev->bytes_last[slot] && !keep) /* else: reset in between */
 		gs_gpu_set(s, rate,
-			   (double)(now - dev->bytes_last[slot]) * 1e9 / (double)elapsed_ns);
+			   (double)(now - dev->bytes_last[slot]) * 1e9 /
+				   (double)(now_ns - before_ns));
 	dev->bytes_last[slot] = now;
-}
-
-/* The time since these two were read last; 0: never, or so short ago that it tells nothing. */
-static bool rate_due(struct gs_nvml_device *dev, unsigned which, uint64_t *ret_elapsed_ns)
-{
-	uint64_t now = dev->sample.time_ns, before = dev->bytes_time_ns[which];
-
-	*ret_elapsed_ns = before ? now - before : 0;
-	if (before && *ret_elapsed_ns < 1000000)
-		return false;
-	dev->bytes_time_ns[which] = now;
-	return true;
-}
-
-/* Bytes a second, where GPM does not tell them. PCIe and NVLink may be read at other times. */
-static void rates(struct gs_nvml_device *dev, unsigned groups)
-{
-	uint64_t elapsed;
-
-	if (groups & GS_GPU_READ_BASIC && rate_due(dev, 0, &elapsed)) {
-		put_rate(dev, GS_GPU_PCIE_TX_BPS, GS_GPU_PCIE_TX, 0, elapsed);
-		put_rate(dev, GS_GPU_PCIE_RX_BPS, GS_GPU_PCIE_RX, 1, elapsed);
-	}
-	if (groups & GS_GPU_READ_LINKS && rate_due(dev, 1, &elapsed)) {
-		put_rate(dev, GS_GPU_NVLINK_TX_BPS, GS_GPU_NVLINK_TX, 2, elapsed);
-		put_rate(dev, GS_GPU_NVLINK_RX_BPS, GS_GPU_NVLINK_RX, 3, elapsed);
-	}
+	dev->bytes_time_ns[slot] = now_ns;
 }
 
 void gs_nvml_sample(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned groups,
@@ -263,29 +312,16 @@ void gs_nvml_sample(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned gro
 	if (slow) {
 		memset(dev->unsupported, 0, sizeof(dev->unsupported));
 		memset(dev->no_field, 0, sizeof(dev->no_field));
-		dev->next_slow_ns = now_ns + nv->options->slow_ns;
+		/* What is not supported costs as much as an answer: asked again ten times less
+		 * often. */
+		dev->next_slow_ns =
+			now_ns + nv->options->slow_ns * (nv->options->budget > 0 ? 10 : 1);
 	}
-	/* The first call tells whether the GPU answers. */
-	if (groups & GS_GPU_READ_BASIC)
-		read_memory(nv, dev);
-	if (s->lost)
-		return;
 	s->time_ns = gs_clock_boot_ns();
 	s->elapsed_ns = before_ns ? s->time_ns - before_ns : 0;
-	if (groups & GS_GPU_READ_BASIC && !dev->parent) {
-		gs_nvml_read_rows(nv, dev, basic_batch, GS_ARRAY_LEN(basic_batch));
-		read_utilization(nv, dev);
-		read_clocks(nv, dev);
-		read_heat(nv, dev);
-	}
-	if (slow && groups & GS_GPU_READ_HEALTH && !s->lost)
-		gs_nvml_sample_slow(nv, dev);
-	if (groups & GS_GPU_READ_LINKS && !dev->parent && !s->lost)
-		gs_nvml_sample_links(nv, dev, slow);
-	if (!dev->parent)
-		rates(dev, groups);
-	if (groups & GS_GPU_READ_GPM && !s->lost)
-		gs_nvml_sample_gpm(nv, dev, now_ns);
+	gs_nvml_parts_read(nv, dev, groups, slow, now_ns);
+	if (s->lost)
+		return;
 	/* What belongs to the GPU as a whole is not there for a part of it. */
 	if (dev->parent)
 		for (unsigned i = 0; i < GS_GPU_FIELD_COUNT; i++)

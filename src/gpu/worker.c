@@ -23,10 +23,14 @@ struct gs_gpu_worker {
 	bool want_read, busy, end, ended, abandoned;
 	unsigned want_groups; /* of the reading that is wanted */
 	bool want_released, released;
+	bool want_topology;             /* asked for once: known from then on */
 	struct gs_gpu_snapshot *result; /* owned; of the last request that came back */
 	int result_r;
 	uint8_t *topology; /* owned copy */
 	unsigned n_topology;
+	struct gs_nvml_cost call_cost[NVML_CALL_COUNT], part_cost[GS_GPU_PARTS]; /* copies */
+	const char *part_way[GS_GPU_PARTS];
+	uint64_t part_interval_ns[GS_GPU_PARTS];
 	/* Both sides. */
 	struct gs_gpu_watch watch;
 	struct gs_gpu_events *events;
@@ -105,6 +109,7 @@ static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gp
 		rows->n = 0;
 		if (!nv->started)
 			return;
+		gs_nvml_part_turn(nv, groups, now_ns);
 		for (unsigned i = 0; i < nv->n_devices && !nv->changed; i++) {
 			if (groups & ~(unsigned)GS_GPU_READ_EVENTS)
 				gs_nvml_sample(nv, &nv->device[i], groups, gs_clock_mono_ns());
@@ -116,17 +121,48 @@ static void sample_nvidia(struct gs_gpu_worker *w, unsigned groups, struct gs_gp
 	}
 }
 
+/* Asking every GPU for its links takes as long as several readings: only for who wants to know. */
+static void find_topology(struct gs_gpu_worker *w)
+{
+	bool want;
+
+	pthread_mutex_lock(&w->lock);
+	want = w->want_topology;
+	pthread_mutex_unlock(&w->lock);
+	if (want && w->nv.started && !w->nv.topology)
+		gs_nvml_topology(&w->nv);
+}
+
 static void keep_topology(struct gs_gpu_worker *w)
 {
 	unsigned n = w->nv.n_devices;
-	uint8_t *copy = n && w->nv.topology ? malloc((size_t)n * n) : NULL;
+	uint8_t *copy;
 
+	find_topology(w);
+	copy = n && w->nv.topology ? malloc((size_t)n * n) : NULL;
 	if (copy)
 		memcpy(copy, w->nv.topology, (size_t)n * n);
 	pthread_mutex_lock(&w->lock);
 	free(w->topology);
 	w->topology = copy;
 	w->n_topology = copy ? n : 0;
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void keep_costs(struct gs_gpu_worker *w)
+{
+	const struct gs_nvml *nv = &w->nv;
+
+	pthread_mutex_lock(&w->lock);
+	memcpy(w->call_cost, nv->call_cost, sizeof(w->call_cost));
+	memcpy(w->part_cost, nv->part_cost, sizeof(w->part_cost));
+	for (unsigned i = 0; i < GS_GPU_PARTS; i++) {
+		w->part_way[i] = nv->n_devices ? gs_nvml_part_way(&nv->device[0], i) : "";
+		w->part_interval_ns[i] = 0;
+		for (unsigned j = 0; j < nv->n_devices; j++)
+			if (nv->device[j].part[i].interval_ns > w->part_interval_ns[i])
+				w->part_interval_ns[i] = nv->device[j].part[i].interval_ns;
+	}
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -193,6 +229,7 @@ static int read_all(struct gs_gpu_worker *w, unsigned groups, bool released,
 	}
 	r = fill(w, groups, released, s, &rows);
 	keep_topology(w);
+	keep_costs(w);
 	if (rows.n)
 		qsort(rows.item, rows.n, sizeof(*rows.item), by_gpu_then_memory);
 	s->process = rows.item;
@@ -298,18 +335,20 @@ hung:
 	return -ETIMEDOUT;
 }
 
-void gs_gpu_worker_release(struct gs_gpu_worker *w, bool release)
+int gs_gpu_worker_release(struct gs_gpu_worker *w, bool release)
 {
 	uint64_t since_ns = gs_clock_mono_ns();
+	int r = 0;
 
 	pthread_mutex_lock(&w->lock);
 	w->want_released = release;
 	pthread_cond_broadcast(&w->cond);
 	/* The caller may act on a GPU that is let go of only when it is. */
-	while (w->released != w->want_released || w->busy)
+	while (r == 0 && (w->released != w->want_released || w->busy))
 		if (wait_or_hang(w, since_ns))
-			break;
+			r = -ETIMEDOUT;
 	pthread_mutex_unlock(&w->lock);
+	return r;
 }
 
 struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *w)
@@ -322,10 +361,49 @@ uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *w)
 	return atomic_load(&w->watch.failed_calls);
 }
 
+size_t gs_gpu_worker_costs(struct gs_gpu_worker *w, enum gs_gpu_cost_by by, struct gs_gpu_cost *ret,
+			   size_t room)
+{
+	unsigned max = by == GS_GPU_COST_BY_CALL ? NVML_CALL_COUNT : GS_GPU_PARTS;
+	size_t n = 0;
+
+	pthread_mutex_lock(&w->lock);
+	for (unsigned i = 0; i < max && n < room; i++) {
+		const struct gs_nvml_cost *c =
+			by == GS_GPU_COST_BY_CALL ? &w->call_cost[i] : &w->part_cost[i];
+
+		if (!c->n)
+			continue;
+		ret[n] = (struct gs_gpu_cost){.name = gs_gpu_part_name(i),
+					      .way = "",
+					      .n = c->n,
+					      .wall_ns = c->wall_ns,
+					      .cpu_ns = c->cpu_ns};
+		if (by == GS_GPU_COST_BY_CALL) {
+			ret[n].name = gs_nvml_call_name(i);
+		} else {
+			ret[n].way = w->part_way[i];
+			ret[n].interval_ns = w->part_interval_ns[i];
+		}
+		n++;
+	}
+	pthread_mutex_unlock(&w->lock);
+	return n;
+}
+
 const char *gs_gpu_worker_topology(struct gs_gpu_worker *w, uint32_t a, uint32_t b)
 {
 	const char *name = "";
+	struct gs_gpu_snapshot *s;
+	bool first;
 
+	pthread_mutex_lock(&w->lock);
+	first = !w->want_topology;
+	w->want_topology = true;
+	pthread_mutex_unlock(&w->lock);
+	/* A reading of nothing, for what goes with each. */
+	if (first && gs_gpu_worker_read(w, 0, &s) == 0)
+		gs_gpu_snapshot_free(&s);
 	pthread_mutex_lock(&w->lock);
 	if (a < w->n_topology && b < w->n_topology)
 		name = gs_nvml_topology_names[w->topology[a * w->n_topology + b]];

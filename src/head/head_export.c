@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "archive/archive.h"
@@ -15,6 +16,7 @@
 
 #define EXPORTS_MAX 8
 #define PART_BYTES  65536
+#define PATIENCE_S  120
 
 struct export
 {
@@ -57,9 +59,12 @@ static int send_part(struct export *e, const void *data, size_t bytes, const cha
 {
 	Gpuscope__V1__ExportPart m = GPUSCOPE__V1__EXPORT_PART__INIT;
 	uint8_t out[PART_BYTES + 512];
+	struct timespec until;
 	size_t n;
 	int r;
 
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += PATIENCE_S;
 	m.data = (ProtobufCBinaryData){.data = (uint8_t *)data, .len = bytes};
 	m.file = (char *)file;
 	n = gpuscope__v1__export_part__get_packed_size(&m);
@@ -68,6 +73,7 @@ static int send_part(struct export *e, const void *data, size_t bytes, const cha
 	gpuscope__v1__export_part__pack(&m, out);
 	for (;;) {
 		uint64_t before;
+		bool late = false;
 
 		pthread_mutex_lock(&lock);
 		before = n_wakes;
@@ -76,9 +82,13 @@ static int send_part(struct export *e, const void *data, size_t bytes, const cha
 		if (r != -ENOBUFS)
 			return r;
 		pthread_mutex_lock(&lock);
-		while (n_wakes == before)
-			pthread_cond_wait(&woken, &lock);
+		while (n_wakes == before && !late)
+			late = pthread_cond_timedwait(&woken, &lock, &until) == ETIMEDOUT;
 		pthread_mutex_unlock(&lock);
+		if (late)
+			return gs_err_set(&e->err, -ETIMEDOUT,
+					  "nothing was read for %d s: the export is given up",
+					  PATIENCE_S);
 	}
 }
 

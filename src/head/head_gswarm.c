@@ -95,6 +95,7 @@ static struct head_stream *begin(struct gs_head *h, struct gs_rpc_call *call, co
 	s->refs = 1;
 	s->head = h;
 	s->call = gs_rpc_call_ref(call);
+	s->is_gswarm = true;
 	s->heard_ns = gs_clock_mono_ns();
 	s->stream.kind = GS_STORE_SAMPLES;
 	snprintf(s->node.hostname, sizeof(s->node.hostname), "%s", hostname);
@@ -129,6 +130,22 @@ static struct head_stream *begin(struct gs_head *h, struct gs_rpc_call *call, co
 	return s;
 }
 
+/* The newest moment; until the store knows the stream it waits for head_store.c. */
+static void show(struct head_stream *s, struct gs_node_snapshot **moment)
+{
+	int64_t id;
+
+	pthread_mutex_lock(&s->head->lock);
+	id = s->node_id;
+	if (!id) {
+		gs_node_snapshot_free(&s->early);
+		s->early = gs_take(*moment);
+	}
+	pthread_mutex_unlock(&s->head->lock);
+	if (id)
+		gs_cluster_apply(s->head->cluster, id, moment);
+}
+
 static int take_update(struct gs_head *h, struct head_stream *s,
 		       const GswarmProfiler__MetricsUpdate *m)
 {
@@ -151,8 +168,8 @@ static int take_update(struct gs_head *h, struct head_stream *s,
 		item->batch.raw_bytes = (uint32_t)h->raw.bytes;
 		item->batch.codec = GS_STORE_PLAIN;
 	}
-	if (item && s->node_id)
-		gs_cluster_apply(h->cluster, s->node_id, &node);
+	if (item)
+		show(s, &node);
 	gs_node_snapshot_free(&node);
 	if (!item)
 		return r < 0 ? r : -ENOMEM;

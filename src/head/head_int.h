@@ -23,7 +23,8 @@ struct head_stream {
 	bool live, shown_connected, paused;  /* paused: its call is not read, the queue is full */
 
 	struct gs_rpc_call *call; /* referenced */
-	unsigned gswarm; /* a client of gswarm-profiler, which knows no answers: its number; 0 */
+	bool is_gswarm;           /* of a client of gswarm-profiler, which knows no answers */
+	unsigned gswarm;          /* and its number; of the rpc's thread */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
@@ -31,7 +32,8 @@ struct head_stream {
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */
 	struct gs_node_decoder *decoder;
-	uint64_t seq, heard_ns; /* gswarm: of its last update */
+	struct gs_node_snapshot *early; /* gswarm: under the lock, the newest before node_id */
+	uint64_t seq, heard_ns;         /* gswarm: of its last update */
 	uint64_t clock_id, clock_sent_ns;
 	int64_t clock_sent_wall_ns;
 	uint64_t best_trip_ns;

@@ -52,7 +52,7 @@ void head_node_welcome(struct head_stream *s, int r)
 		gs_rpc_call_finish(s->call, GS_RPC_INVALID_ARGUMENT, "no batch of a node");
 		return;
 	}
-	if (s->gswarm)
+	if (s->is_gswarm)
 		return;
 	pthread_mutex_lock(&s->head->lock);
 	fill_config(s->head, s->node.hostname, &config);
@@ -70,7 +70,7 @@ void head_node_ack(struct head_stream *s, uint64_t seq)
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Ack ack = GPUSCOPE__V1__ACK__INIT;
 
-	if (s->gswarm)
+	if (s->is_gswarm)
 		return;
 	ack.seq = seq;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_ACK;
@@ -87,7 +87,7 @@ void head_node_config(struct gs_head *h)
 	m.config = &config;
 	pthread_mutex_lock(&h->lock);
 	for (struct head_stream *s = h->live; s; s = s->behind)
-		if (!s->gswarm && s->node_id) {
+		if (!s->is_gswarm && s->node_id) {
 			fill_config(h, s->node.hostname, &config);
 			send(s, &m);
 		}

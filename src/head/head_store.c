@@ -47,6 +47,7 @@ void head_stream_unref(struct head_stream **stream)
 		return;
 	if (s->call)
 		gs_rpc_call_unref(&s->call);
+	gs_node_snapshot_free(&s->early);
 	free(s);
 }
 
@@ -165,14 +166,19 @@ static int store_all(struct gs_head *h, struct head_item *list, int *results)
 /* The node is there, unless its call ended before the store came to it. */
 static void show_connected(struct gs_head *h, struct head_stream *s)
 {
+	struct gs_node_snapshot *early;
+
 	pthread_mutex_lock(&h->lock);
 	if (s->live) {
 		gs_cluster_connected(h->cluster, s->node.id, s->address, s->version);
 		s->shown_connected = true;
 	}
-	pthread_mutex_unlock(&h->lock);
-	gs_cluster_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
 	s->node_id = s->node.id;
+	early = gs_take(s->early);
+	pthread_mutex_unlock(&h->lock);
+	if (early)
+		gs_cluster_apply(h->cluster, s->node.id, &early);
+	gs_cluster_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
 }
 
 /* It is on the disk: the nodes may forget it. */

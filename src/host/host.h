@@ -22,9 +22,11 @@ struct gs_host;
 int gs_host_open(const char *proc_root, struct gs_host **ret_host, struct gs_err *err);
 void gs_host_close(struct gs_host **host);
 
-/* Read now. Of the processes: those of pids with their ancestors, or every one when all is set. A
- * pid that is not there is left out. Rates are of the time since the call before. The snapshot is
- * the caller's; its texts but comm are still empty. -ENOMEM. */
+/* Read now. Of the processes: those of pids with their ancestors, or every one but threads of the
+ * kernel when all is set; then those that used no processor time lately and are not of pids are as
+ * they were up to three readings ago. A pid that is not there is left out. Rates are of the time
+ * since the call before. The snapshot is the caller's; its texts but comm are still empty. -ENOMEM.
+ */
 int gs_host_read(struct gs_host *host, const uint32_t *pids, size_t n_pids, bool all,
 		 struct gs_host_snapshot **ret_snapshot);
 

@@ -2,6 +2,8 @@
 #ifndef GS_HOST_ROOM_INT_H
 #define GS_HOST_ROOM_INT_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "base/map.h"
 #include "host/host.h"
@@ -17,6 +19,13 @@ struct host_seen {
 	uint32_t change; /* enum gs_host_change */
 	uint64_t start_ticks, cpu_ticks;
 	char comm[16];
+	uint64_t read_ns; /* when these were read */
+	uint32_t parent_pid;
+	int32_t n_threads;
+	uint64_t rss_pages;
+	char state;
+	uint8_t quiet;  /* readings in which it used no processor time */
+	bool is_kernel; /* a thread of the kernel: in no list */
 };
 
 struct gs_host {
@@ -29,7 +38,7 @@ struct gs_host {
 	struct gs_host_counters counters;
 	struct host_seen *seen; /* owned; by pid, rising */
 	size_t n_seen;
-	uint64_t processes_ns; /* when they were read */
+	uint32_t turn; /* of reading processes */
 	uint64_t failed_reads;
 
 	struct gs_map users; /* uid -> index of user_names */

@@ -256,7 +256,12 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 		r = gs_tls_open(o->tls_cert, o->tls_key ? o->tls_key : "", o->tls_client_ca,
 				&s->tls, err);
 	if (r == 0 && (!listening || strcmp(listening, o->listen) != 0)) {
-		s->listen_fd = gs_http_listen(o->listen, s->address, sizeof(s->address), err);
+		int fd = listening ? -ENOENT
+				   : gs_http_listen_inherited(s->address, sizeof(s->address), err);
+
+		if (fd == -ENOENT)
+			fd = gs_http_listen(o->listen, s->address, sizeof(s->address), err);
+		s->listen_fd = fd;
 		r = s->listen_fd < 0 ? s->listen_fd : 0;
 	}
 	if (r == 0)

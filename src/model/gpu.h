@@ -40,6 +40,47 @@ struct gs_gpu_field_info { /* a row of model/gpu_field.h */
 	const char *family, *label, *label_value, *title, *help;
 };
 
+/* Values that one turn of reading brings together, and which therefore have one age. */
+#define GS_GPU_PARTS_OF(X)                                                                         \
+	X(MEMORY, "memory")                                                                        \
+	X(UTILIZATION, "utilization")                                                              \
+	X(MEMORY_ACTIVITY, "memory_activity")                                                      \
+	X(ENGINES, "engines")                                                                      \
+	X(POWER, "power")                                                                          \
+	X(POWER_INSTANT, "power_instant")                                                          \
+	X(ENERGY, "energy")                                                                        \
+	X(TEMPERATURE, "temperature")                                                              \
+	X(MEMORY_TEMPERATURE, "memory_temperature")                                                \
+	X(CLOCKS, "clocks")                                                                        \
+	X(CLOCKS_MORE, "clocks_more")                                                              \
+	X(STATE, "state")                                                                          \
+	X(FAN, "fan")                                                                              \
+	X(PCIE, "pcie_bytes")                                                                      \
+	X(THROTTLE, "throttle_time")                                                               \
+	X(PROCESSES, "processes")                                                                  \
+	X(SHARES, "process_shares")                                                                \
+	X(BAR1, "bar1")                                                                            \
+	X(LIMITS, "limits")                                                                        \
+	X(ECC, "ecc")                                                                              \
+	X(REPAIRS, "repairs")                                                                      \
+	X(PCIE_LINK, "pcie_link")                                                                  \
+	X(LINKS, "nvlink_state")                                                                   \
+	X(LINK_EACH, "nvlink_each")                                                                \
+	X(LINK_BYTES, "nvlink_bytes")                                                              \
+	X(C2C, "c2c")                                                                              \
+	X(GPM, "gpm")
+
+enum gs_gpu_part {
+#define GS_GPU_PART_ID(id, name) GS_GPU_PART_##id,
+	GS_GPU_PARTS_OF(GS_GPU_PART_ID)
+#undef GS_GPU_PART_ID
+		GS_GPU_PARTS
+};
+
+const char *gs_gpu_part_name(unsigned part); /* "" no such part */
+int gs_gpu_part_by_name(const char *name);   /* -1: none */
+enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field);
+
 const struct gs_gpu_field_info *gs_gpu_field_info(unsigned field); /* NULL: no such field */
 int gs_gpu_field_by_key(const char *key);                          /* -1: none */
 
@@ -84,6 +125,23 @@ struct gs_gpu_info {
 	char mig_profile[32];                   /* "1g.10gb" */
 };
 
+/* Errors that links of NVLink 5 count (Blackwell and newer), beside those of struct gs_gpu_link. */
+enum gs_gpu_link_count {
+	GS_GPU_LINK_MALFORMED,
+	GS_GPU_LINK_OVERRUN,
+	GS_GPU_LINK_RECEIVE,
+	GS_GPU_LINK_REMOTE,
+	GS_GPU_LINK_GENERAL,
+	GS_GPU_LINK_INTEGRITY,
+	GS_GPU_LINK_DISCARDS,
+	GS_GPU_LINK_RECOVERY_FAILED,
+	GS_GPU_LINK_EFFECTIVE,
+	GS_GPU_LINK_SYMBOL,
+	GS_GPU_LINK_COUNTS
+};
+/* The field with the sum over all links. */
+#define GS_GPU_LINK_COUNT_FIELD(kind) ((enum gs_gpu_field)(GS_GPU_NVLINK_MALFORMED + (kind)))
+
 struct gs_gpu_link {
 	uint8_t present;
 	uint8_t up;
@@ -92,6 +150,8 @@ struct gs_gpu_link {
 	uint64_t tx_bytes, rx_bytes; /* counters */
 	uint64_t crc_errors, replay_errors, recovery_errors;
 	char remote_bus_id[32]; /* "" a switch, or unknown */
+	uint16_t have_counts;   /* bits of enum gs_gpu_link_count: those of count that are there */
+	uint64_t count[GS_GPU_LINK_COUNTS];
 };
 
 struct gs_gpu_sample {
@@ -102,6 +162,8 @@ struct gs_gpu_sample {
 	uint32_t n_links;
 	struct gs_gpu_link link[GS_GPU_LINK_MAX];
 	uint8_t lost; /* no longer answers: everything else is what was known last */
+	/* Boot clock: when the values of each part were read. 0: not read, or not known. */
+	uint64_t part_ns[GS_GPU_PARTS];
 };
 
 static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f)
@@ -155,6 +217,8 @@ struct gs_gpu_event {
 	char text[192];
 };
 
+const char *gs_gpu_xid_text(uint32_t xid); /* "" not known */
+
 enum gs_gpu_state { /* of the vendor's library */
 		    GS_GPU_STATE_OK = 0,
 		    GS_GPU_STATE_NO_LIBRARY = 1,
@@ -164,6 +228,7 @@ enum gs_gpu_state { /* of the vendor's library */
 		    GS_GPU_STATE_RELEASED = 4, /* let go on request, so that a GPU can be reset */
 		    GS_GPU_STATE_HUNG = 5,     /* a call has not come back */
 		    GS_GPU_STATE_FAILED = 6,
+		    GS_GPU_STATE_READING = 7, /* no answer yet: the library is only starting */
 };
 
 const char *gs_gpu_state_name(unsigned state); /* "ok", "no_library", ... */

@@ -219,5 +219,31 @@
 	  "tensor_half", "t-half", "Share of cycles in which a pipe of the SMs was active.")       \
 	X(PIPE_IMMA, "tensor_integer_active_ratio", RATIO, GAUGE, "gpu_pipe_active_ratio", "pipe", \
 	  "tensor_integer", "t-int", "Share of cycles in which a pipe of the SMs was active.")     \
+	X(NVLINK_MALFORMED, "nvlink_malformed_packets", NONE, COUNTER, "gpu_nvlink_errors",        \
+	  "kind", "malformed_packet", "nvl-mal", "Errors of all NVLinks.")                         \
+	X(NVLINK_OVERRUN, "nvlink_buffer_overruns", NONE, COUNTER, "gpu_nvlink_errors", "kind",    \
+	  "buffer_overrun", "nvl-ovr", "Errors of all NVLinks.")                                   \
+	X(NVLINK_RECEIVE, "nvlink_receive_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind",     \
+	  "receive", "nvl-rcv", "Errors of all NVLinks.")                                          \
+	X(NVLINK_REMOTE, "nvlink_remote_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind",       \
+	  "receive_remote", "nvl-rem", "Errors of all NVLinks.")                                   \
+	X(NVLINK_GENERAL, "nvlink_general_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind",     \
+	  "receive_general", "nvl-gen", "Errors of all NVLinks.")                                  \
+	X(NVLINK_INTEGRITY, "nvlink_integrity_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind", \
+	  "local_integrity", "nvl-int", "Errors of all NVLinks.")                                  \
+	X(NVLINK_DISCARDS, "nvlink_transmit_discards", NONE, COUNTER, "gpu_nvlink_errors", "kind", \
+	  "transmit_discard", "nvl-dis", "Errors of all NVLinks.")                                 \
+	X(NVLINK_RECOVERY_FAILED, "nvlink_failed_recoveries", NONE, COUNTER, "gpu_nvlink_errors",  \
+	  "kind", "recovery_failed", "nvl-rcf", "Errors of all NVLinks.")                          \
+	X(NVLINK_EFFECTIVE, "nvlink_effective_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind", \
+	  "effective", "nvl-eff", "Errors of all NVLinks.")                                        \
+	X(NVLINK_SYMBOL, "nvlink_symbol_errors", NONE, COUNTER, "gpu_nvlink_errors", "kind",       \
+	  "symbol", "nvl-sym", "Errors of all NVLinks.")                                           \
+	X(C2C_ENABLED, "c2c_enabled", NONE, GAUGE, "gpu_c2c_enabled", "", "", "c2c",               \
+	  "1 when the coherent link to the processor (NVLink-C2C) is in use.")                     \
+	X(C2C_LINKS, "c2c_active_links", NONE, GAUGE, "gpu_c2c_active_links", "", "", "c2c-link",  \
+	  "Coherent links to the processor that are up.")                                          \
+	X(C2C_BPS_MAX, "c2c_max_bytes_per_second", BPS, GAUGE, "gpu_c2c_max_bytes_per_second", "", \
+	  "", "c2c-max", "Bytes a second that the coherent links to the processor can carry.")     \
 	X(MEM_USED_RATIO, "memory_used_ratio", RATIO, GAUGE, "gpu_memory_used_ratio", "", "",      \
 	  "mem-used", "Device memory in use, where the node tells no bytes (gswarm-profiler).")

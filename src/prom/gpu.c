@@ -52,6 +52,17 @@ static int64_t wall_ns_of(const struct gs_gpu_snapshot *s, uint32_t gpu)
 	return s->wall_ns - (int64_t)(s->time_ns - s->sample[gpu].time_ns);
 }
 
+/* When a value was read, in ms since 1970; 0 when lines carry no time. */
+static int64_t time_ms_of(const struct gs_prom_gpus *g, uint32_t gpu, unsigned field)
+{
+	const struct gs_gpu_snapshot *s = g->snapshot;
+	uint64_t read_ns = s->sample[gpu].part_ns[gs_gpu_part_of(field)];
+
+	if (!g->time_ms[gpu] || !read_ns)
+		return g->time_ms[gpu];
+	return (s->wall_ns - (int64_t)(s->time_ns - read_ns)) / 1000000;
+}
+
 static void families(struct gs_prom *p, const struct gs_prom_gpus *g)
 {
 	static const char *const units[] = {"",        "ratio",   "bytes",
@@ -82,7 +93,7 @@ static void families(struct gs_prom *p, const struct gs_prom_gpus *g)
 					gs_prom_line(p, gs_prom_gpu_labels(g, i), &label,
 						     info->label[0] ? 1 : 0,
 						     g->snapshot->sample[i].value[k],
-						     g->time_ms[i]);
+						     time_ms_of(g, i, k));
 		}
 	}
 }
@@ -137,6 +148,21 @@ static void presence(struct gs_prom *p, const struct gs_prom_gpus *g)
 		if (s->sample[i].time_ns)
 			gs_prom_line(p, gs_prom_gpu_labels(g, i), NULL, 0,
 				     (double)(wall_ns_of(s, i) / 1000000) / 1e3, 0);
+	gs_prom_family(p, "gpuscope_gpu_values_timestamp_seconds", GS_PROM_GAUGE, "seconds",
+		       "When values that are read together were read last, in seconds since 1970.");
+	for (uint32_t i = 0; i < s->n_gpus; i++)
+		for (unsigned part = 0; !g->hidden[i] && part < GS_GPU_PARTS; part++) {
+			struct gs_prom_label label = {"values", gs_gpu_part_name(part)};
+			uint64_t read_ns = s->sample[i].part_ns[part];
+
+			if (read_ns)
+				gs_prom_line(
+					p, gs_prom_gpu_labels(g, i), &label, 1,
+					(double)((s->wall_ns - (int64_t)(s->time_ns - read_ns)) /
+						 1000000) /
+						1e3,
+					0);
+		}
 	gs_prom_family(p, "gpuscope_gpu_values_unavailable", GS_PROM_GAUGE, "",
 		       "Values that are left out, by why they could not be had.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
@@ -186,6 +212,16 @@ static void link_family(struct gs_prom *p, const struct gs_prom_gpus *g, const c
 					     g->time_ms[i]);
 				labels[1].value = "recovery";
 				gs_prom_line(p, lead, labels, 2, (double)l->recovery_errors,
+					     g->time_ms[i]);
+			}
+			for (unsigned c = 0;
+			     kind == GS_PROM_COUNTER && !unit[0] && c < GS_GPU_LINK_COUNTS; c++) {
+				if (!(l->have_counts >> c & 1))
+					continue;
+				labels[1].name = "kind";
+				labels[1].value =
+					gs_gpu_field_info(GS_GPU_LINK_COUNT_FIELD(c))->label_value;
+				gs_prom_line(p, lead, labels, 2, (double)l->count[c],
 					     g->time_ms[i]);
 			}
 		}

@@ -96,8 +96,8 @@ static void rows_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 static unsigned parts_of(const struct gs_gpu_style *style)
 {
 	if (style->view == GS_GPU_VIEW_GSWARM)
-		return GS_GPU_PART_DEVICES; /* it has no processes */
-	return style->parts ? style->parts : GS_GPU_PART_DEVICES | GS_GPU_PART_PROCESSES;
+		return GS_GPU_SHOW_DEVICES; /* it has no processes */
+	return style->parts ? style->parts : GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES;
 }
 
 static void put_doc(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
@@ -114,9 +114,9 @@ static void put_doc(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 	} else {
 		gs_doc_begin_map(&doc, NULL);
 		gs_doc_put_time(&doc, "time", s->wall_ns);
-		if (parts & GS_GPU_PART_DEVICES)
+		if (parts & GS_GPU_SHOW_DEVICES)
 			rows_doc(&doc, "gpus", s, style, gs_gpu_row_device, s->n_gpus);
-		if (parts & GS_GPU_PART_PROCESSES)
+		if (parts & GS_GPU_SHOW_PROCESSES)
 			rows_doc(&doc, "processes", s, style, gs_gpu_row_process, s->n_processes);
 		gs_doc_end(&doc);
 	}
@@ -140,9 +140,9 @@ static void put_table(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 		break;
 	case GS_GPU_VIEW_EACGM:
 	case GS_GPU_VIEW_GSWARM:
-		if (parts & GS_GPU_PART_DEVICES)
+		if (parts & GS_GPU_SHOW_DEVICES)
 			rows_table(&page, s, style, gs_gpu_row_device, s->n_gpus);
-		if (parts & GS_GPU_PART_PROCESSES)
+		if (parts & GS_GPU_SHOW_PROCESSES)
 			rows_table(&page, s, style, gs_gpu_row_process, s->n_processes);
 		break;
 	}
@@ -166,7 +166,7 @@ int gs_gpu_write(FILE *out, const struct gs_gpu_snapshot *s, const struct gs_gpu
 		break;
 	case GS_SUMMARY_CSV:
 		/* One kind of row in a file: GPUs, but for where only processes are asked for. */
-		if (parts_of(style) & GS_GPU_PART_DEVICES)
+		if (parts_of(style) & GS_GPU_SHOW_DEVICES)
 			rows_csv(&pen, s, style, gs_gpu_row_device, s->n_gpus);
 		else
 			rows_csv(&pen, s, style, gs_gpu_row_process, s->n_processes);

@@ -19,16 +19,16 @@ enum gs_gpu_view {
 	GS_GPU_VIEW_GSWARM = 4, /* the fields of gswarm's GPUMetric */
 };
 
-enum gs_gpu_part { /* ored; CSV takes one */
-		   GS_GPU_PART_DEVICES = 1,
-		   GS_GPU_PART_PROCESSES = 2,
+enum gs_gpu_show { /* ored; CSV takes one */
+		   GS_GPU_SHOW_DEVICES = 1,
+		   GS_GPU_SHOW_PROCESSES = 2,
 };
 
 struct gs_gpu_style {
 	size_t size; /* of this struct */
 	enum gs_summary_format format;
 	enum gs_gpu_view view;
-	unsigned parts;    /* enum gs_gpu_part; 0: all */
+	unsigned parts;    /* enum gs_gpu_show; 0: all */
 	unsigned width;    /* columns of the terminal, 0: no limit */
 	bool color;        /* ANSI colours in tables */
 	bool head;         /* names of columns first: CSV, scrolling lines */

@@ -163,7 +163,7 @@ static void put_events(struct gs_doc *doc, const struct gs_gpu_snapshot *s)
 void gs_gpu_doc(struct gs_doc *doc, const struct gs_gpu_snapshot *s,
 		const struct gs_gpu_style *style)
 {
-	unsigned parts = style->parts ? style->parts : GS_GPU_PART_DEVICES | GS_GPU_PART_PROCESSES;
+	unsigned parts = style->parts ? style->parts : GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES;
 
 	gs_doc_begin_map(doc, NULL);
 	gs_doc_put_time(doc, "time", s->wall_ns);
@@ -174,13 +174,13 @@ void gs_gpu_doc(struct gs_doc *doc, const struct gs_gpu_snapshot *s,
 	gs_doc_put_u64(doc, "failed_calls", s->failed_calls);
 	gs_doc_put_u64(doc, "lost_events", s->lost_events);
 	gs_doc_put_u64(doc, "read_ns", s->read_ns);
-	if (parts & GS_GPU_PART_DEVICES) {
+	if (parts & GS_GPU_SHOW_DEVICES) {
 		gs_doc_begin_list(doc, "gpus", s->n_gpus);
 		for (unsigned i = 0; i < s->n_gpus; i++)
 			put_gpu(doc, s, i, style);
 		gs_doc_end(doc);
 	}
-	if (parts & GS_GPU_PART_PROCESSES)
+	if (parts & GS_GPU_SHOW_PROCESSES)
 		put_processes(doc, s);
 	put_events(doc, s);
 	gs_doc_end(doc);

@@ -146,26 +146,26 @@ void gs_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 {
 	const int *fields = style->n_fields ? style->fields : usual_fields;
 	unsigned n = style->n_fields ? style->n_fields : GS_ARRAY_LEN(usual_fields);
-	unsigned parts = style->parts ? style->parts : GS_GPU_PART_DEVICES | GS_GPU_PART_PROCESSES;
+	unsigned parts = style->parts ? style->parts : GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES;
 	char text[320];
 
-	if (parts & GS_GPU_PART_DEVICES && s->n_gpus) {
+	if (parts & GS_GPU_SHOW_DEVICES && s->n_gpus) {
 		struct gs_grid g = {.page = page, .measuring = true};
 
 		put_gpus(&g, s, fields, n < GS_GRID_MAX - 2 ? n : GS_GRID_MAX - 2);
 		g.measuring = false;
 		put_gpus(&g, s, fields, n < GS_GRID_MAX - 2 ? n : GS_GRID_MAX - 2);
 	}
-	if (parts & GS_GPU_PART_PROCESSES && s->n_processes) {
+	if (parts & GS_GPU_SHOW_PROCESSES && s->n_processes) {
 		struct gs_grid g = {.page = page, .measuring = true};
 
-		if (parts & GS_GPU_PART_DEVICES)
+		if (parts & GS_GPU_SHOW_DEVICES)
 			gs_page_line(page);
 		put_processes(&g, s);
 		gs_grid_fit(&g, 2, 24);
 		put_processes(&g, s);
-	} else if (parts & GS_GPU_PART_PROCESSES && s->n_gpus) {
-		if (parts & GS_GPU_PART_DEVICES)
+	} else if (parts & GS_GPU_SHOW_PROCESSES && s->n_gpus) {
+		if (parts & GS_GPU_SHOW_DEVICES)
 			gs_page_line(page);
 		gs_page_rest(page, GS_INK_DIM, "no process on these GPUs", GS_CUT_END);
 		gs_page_line(page);

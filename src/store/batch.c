@@ -141,11 +141,9 @@ static int64_t pragma(struct gs_store *s, const char *sql)
 
 uint64_t gs_store_used_bytes(struct gs_store *store)
 {
-	uint64_t file = file_bytes(store, "");
-	uint64_t unused = (uint64_t)(pragma(store, "PRAGMA freelist_count") *
-				     pragma(store, "PRAGMA page_size"));
+	int64_t pages = pragma(store, "PRAGMA page_count") - pragma(store, "PRAGMA freelist_count");
 
-	return (file > unused ? file - unused : 0) + file_bytes(store, "-wal");
+	return pages > 0 ? (uint64_t)(pages * pragma(store, "PRAGMA page_size")) : 0;
 }
 
 int gs_store_oldest(struct gs_store *store, int64_t *ret_wall_ns)

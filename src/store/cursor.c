@@ -49,6 +49,8 @@ int gs_store_cursor_open(struct gs_store *store, const struct gs_store_range *ra
 		return r;
 	}
 	begin = begin > INT64_MIN + LONGEST_BATCH_NS ? begin - LONGEST_BATCH_NS : INT64_MIN;
+	if (range->begin_wall_ns > begin)
+		begin = range->begin_wall_ns;
 	sqlite3_bind_int64(c->stmt, 1, begin);
 	sqlite3_bind_int64(c->stmt, 2, range->to_wall_ns);
 	sqlite3_bind_int64(c->stmt, 3, range->from_wall_ns);

@@ -112,6 +112,7 @@ struct gs_store_range {
 	size_t n_nodes;
 	const int64_t *streams; /* likewise of streams */
 	size_t n_streams;
+	int64_t begin_wall_ns; /* 0, or: only those whose first_wall_ns is this or later */
 };
 
 struct gs_store_cursor;
@@ -124,7 +125,8 @@ struct gs_store_found {
 
 #define GS_STORE_END 1
 
-/* Batches by first_wall_ns. A reader sees what was there when the first was read. */
+/* Batches by first_wall_ns. A reader sees what was there when the first was read; while a cursor is
+ * open the log of what is written meanwhile cannot be put away. */
 int gs_store_cursor_open(struct gs_store *store, const struct gs_store_range *range,
 			 struct gs_store_cursor **ret_cursor);
 
@@ -228,7 +230,8 @@ struct gs_store_usage {
 
 int gs_store_usage(struct gs_store *store, struct gs_store_usage *ret_usage);
 
-/* Of the file and its log, without what is free in it. A quick look. */
+/* What is stored takes, without what is free to be used again in the file, and without its log
+ * (which holds the same, or what is old). A quick look. */
 uint64_t gs_store_used_bytes(struct gs_store *store);
 
 /* Of the oldest batch; 0: there is none. */

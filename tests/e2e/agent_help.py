@@ -17,8 +17,13 @@ def library(old=False):
     return os.path.join(harness.fake, 'nvml_old' if old else '', 'libnvidia-ml.so.1')
 
 
-def config_text(listen='127.0.0.1:0', lib=None, more=''):
-    return f'gpu:\n  library: {lib or library()}\nhttp:\n  listen: "{listen}"\n' + more
+def config_text(listen='127.0.0.1:0', lib=None, more='', control=''):
+    """Everything is read every time, however slow the machine is, unless `more` says otherwise."""
+    if 'sampling:\n' not in more:
+        more += 'sampling:\n  budget: 0\n'
+    elif 'budget' not in more:
+        more = more.replace('sampling:\n', 'sampling:\n  budget: 0\n')
+    return f'gpu:\n  library: {lib or library()}\nhttp:\n  listen: "{listen}"\n{more}control:\n  path: "{control}"\n'
 
 
 class Agent:
@@ -137,6 +142,13 @@ class Prometheus:
             return self.fetch('/-/ready')[0] == 200
         except OSError:
             return False
+
+    def query(self, query):
+        """The rows of the answer."""
+        status, body = self.fetch('/api/v1/query?' + urllib.parse.urlencode({'query': query}))
+        answer = json.loads(body)
+        assert status == 200 and answer['status'] == 'success', (query, body)
+        return answer['data']['result']
 
     def ask(self, query, label='gpu'):
         status, body = self.fetch('/api/v1/query?' + urllib.parse.urlencode({'query': query}))

@@ -20,6 +20,7 @@ import threading
 import time
 
 import harness
+from certs import certificates
 from cluster_help import Head, Node, Stubs, messages
 from harness import Skip, case, main, wait_until
 
@@ -463,6 +464,25 @@ def tokens(t):
     h.live.proc.send_signal(signal.SIGHUP)
     h.live.wait_err('read tokens and certificates again')
     t.equal('the old one is no more', h.session('list', '--token-file', t.path('read'), status=3).status, 3)
+    h.stop()
+
+
+@case('TLS with certificates of both sides', timeout=120, needs=None)
+def tls(t):
+    certificates(t)
+    files = {name: t.path(name) for name in ('ca.pem', 'server.pem', 'server.key', 'client.pem', 'client.key')}
+    h = Head(t, *FAST, '--tls-cert', files['server.pem'], '--tls-key', files['server.key'], '--tls-client-ca', files['ca.pem'])
+    ours = ('--ca', files['ca.pem'], '--cert', files['client.pem'], '--key', files['client.key'])
+    n = Node(t, h.address, 'a', '--interval', '0.1', *ours)
+    wait_stored(h.data, 3)
+    t.match('steered', r'x +active', h.session('start', 'x', *ours).out)
+    wait_stored(h.data, n_stored(h.data) + 3)
+    h.session('stop', 'x', *ours)
+    t.true('exported', json.loads(export(t, h, 'x', *ours))['account']['samples'] >= 1)
+    for what, words in (('plaintext', ()), ('no certificate', ('--ca', files['ca.pem'])), ('another authority', ('--tls',))):
+        run = h.session('list', *words, status=1)
+        t.equal(f'{what}: one line ({run.err!r})', run.err.count('\n'), 1)
+    t.match('drained', r'\b0 samples wait', n.stop().err)
     h.stop()
 
 

@@ -6,18 +6,17 @@
  * commas:
  *
  *   gpus=N            how many (default 2)
- *   board=h100|h200|a100|t4   h200 has no fan; a100 has no GPM; t4 neither NVLink nor ECC remaps
- *   parts=N           GPU 0 is divided into N MIG parts
- *   era=N             another division: the parts' UUIDs change
- *   lost=I            GPU I has fallen off the bus (ends when the word goes away and NVML restarts)
- *   init=CODE         nvmlInit fails
- *   fail=NAME:CODE    this function fails (NAME without "nvml"; "all": every one that may)
- *   hang=NAME         this function does not come back while the word is there
- *   slow=NAME:MS      this function takes that long
- *   xid=I:CODE:SEQ    GPU I reports this XID, once for each SEQ
- *   pids=A:B:C        processes, the k-th on GPU k % N (default: the caller)
- *   accounting=PID    accounting is on, and this process has ended
- *   idle              no process did anything; all utilisation is 0
+ *   board=h100|h200|b200|a100|t4   b200 has NVLink 5; h200 has no fan; a100 has no GPM; t4 neither
+ * NVLink nor ECC remaps parts=N           GPU 0 is divided into N MIG parts era=N another division:
+ * the parts' UUIDs change lost=I            GPU I has fallen off the bus (ends when the word goes
+ * away and NVML restarts) init=CODE         nvmlInit fails fail=NAME:CODE    this function fails
+ * (NAME without "nvml"; "all": every one that may) hang=NAME         this function does not come
+ * back while the word is there slow=NAME:MS      this function takes that long burn=NAME:US this
+ * function takes that much processor time (FieldValues: for each field) price=h200        calls
+ * take the processor time that they took on an H200 under load c2c=N             coherent links to
+ * the processor xid=I:CODE:SEQ    GPU I reports this XID, once for each SEQ pids=A:B:C processes,
+ * the k-th on GPU k % N (default: the caller) accounting=PID    accounting is on, and this process
+ * has ended idle              no process did anything; all utilisation is 0
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -114,6 +113,65 @@ static int names_call(const char *c, const char *name, const char *call, const c
 	return 0;
 }
 
+/* Processor time of a call on an H200 (driver 580), in us; of a field of FieldValues: its number.
+ */
+static const struct {
+	const char *call;
+	unsigned id, us;
+} prices[] = {
+	{"DeviceGetUtilizationRates", 0, 2000},
+	{"DeviceGetMemoryInfo_v2", 0, 16},
+	{"DeviceGetTemperature", 0, 365},
+	{"DeviceGetPowerUsage", 0, 1262},
+	{"DeviceGetTotalEnergyConsumption", 0, 2000},
+	{"DeviceGetFanSpeed", 0, 286},
+	{"DeviceGetComputeRunningProcesses_v3", 0, 89},
+	{"DeviceGetGraphicsRunningProcesses_v3", 0, 89},
+	{"DeviceGetMPSComputeRunningProcesses_v3", 0, 89},
+	{"DeviceGetCurrentClocksEventReasons", 0, 328},
+	{"DeviceGetProcessesUtilizationInfo", 0, 1000},
+	{"DeviceGetClockInfo", 0, 436},
+	{"DeviceGetRemappedRows", 0, 1243},
+	{"DeviceGetEccMode", 0, 1346},
+	{"DeviceGetNvLinkState", 0, 300},
+	{"DeviceGetNvLinkErrorCounter", 0, 300},
+	{"DeviceGetNvLinkRemoteDeviceType", 0, 100},
+	{"DeviceGetNvLinkVersion", 0, 100},
+	{"GpmSampleGet", 0, 167},
+	{"field", NVML_FI_ENERGY, 2000},
+	{"field", NVML_FI_POWER_AVERAGE, 700},
+	{"field", NVML_FI_POWER_INSTANT, 700},
+	{"field", NVML_FI_MEMORY_TEMP, 400},
+	{"field", NVML_FI_NVLINK_DATA_TX, 850},
+	{"field", NVML_FI_NVLINK_DATA_RX, 850},
+	{"field", NVML_FI_PCIE_TX_BYTES, 300},
+	{"field", NVML_FI_PCIE_RX_BYTES, 300},
+};
+
+static void burn(long us)
+{
+	struct timespec t;
+	long long until;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	until = t.tv_sec * 1000000000ll + t.tv_nsec + us * 1000ll;
+	while (t.tv_sec * 1000000000ll + t.tv_nsec < until)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+}
+
+static void pay(const char *c, const char *call, unsigned id)
+{
+	const char *rest;
+
+	if (names_call(c, "burn", call, &rest))
+		burn(strtol(rest, NULL, 10));
+	if (!word(c, "price"))
+		return;
+	for (unsigned i = 0; i < sizeof(prices) / sizeof(prices[0]); i++)
+		if (prices[i].id == id && strcmp(prices[i].call, id ? "field" : call) == 0)
+			burn(prices[i].us);
+}
+
 /* What happens at the start of every call. */
 static nvml_return begin(const char *call, char c[1024], int needed)
 {
@@ -126,6 +184,8 @@ static nvml_return begin(const char *call, char c[1024], int needed)
 	}
 	if (names_call(c, "slow", call, &rest))
 		usleep((useconds_t)strtol(rest, NULL, 10) * 1000);
+	if (strcmp(call, "DeviceGetFieldValues") != 0)
+		pay(c, call, 0);
 	if (names_call(c, "fail", call, &rest) || (!needed && names_call(c, "fail", "all", &rest)))
 		return (nvml_return)strtol(rest, NULL, 10);
 	return NVML_OK;
@@ -564,11 +624,49 @@ static nvml_return field(const char *c, nvml_dev d, struct nvml_field *f)
 		return NVML_OK;
 	case NVML_FI_NVLINK_DATA_TX:
 	case NVML_FI_NVLINK_DATA_RX:
-		if (is_board(c, "t4"))
+		if (is_board(c, "t4") || is_board(c, "b200"))
 			return NVML_NOT_SUPPORTED;
 		f->value.ull = T * (f->id == NVML_FI_NVLINK_DATA_TX ? 18000 : 36000);
 		if (f->scope != NVML_SCOPE_ALL)
 			f->value.ull /= 18;
+		return NVML_OK;
+	/* Of each link, as the calls for links tell it. */
+	case NVML_FI_LINK_STATE:
+	case NVML_FI_LINK_CRC:
+	case NVML_FI_LINK_REPLAY:
+	case NVML_FI_LINK_RECOVERY:
+		if (is_board(c, "t4") || is_board(c, "a100") || f->scope >= 18)
+			return NVML_NOT_SUPPORTED;
+		if (f->id == NVML_FI_LINK_STATE) {
+			f->type = NVML_UINT;
+			f->value.ui = f->scope != 17 || I != 1;
+			return NVML_OK;
+		}
+		f->value.ull = f->scope != 2 ? 0
+			       : f->id == NVML_FI_LINK_REPLAY ? NVML_LINK_REPLAY + 1
+			       : f->id == NVML_FI_LINK_RECOVERY ? NVML_LINK_RECOVERY + 1
+								: NVML_LINK_CRC_FLIT + 1;
+		return NVML_OK;
+	case NVML_FI_NVLINK_XMIT_BYTES:
+	case NVML_FI_NVLINK_RCV_BYTES:
+	case NVML_FI_NVLINK_MALFORMED ... NVML_FI_NVLINK_DISCARDS:
+	case NVML_FI_NVLINK_RECOVERY_FAILED:
+	case NVML_FI_NVLINK_EFFECTIVE:
+	case NVML_FI_NVLINK_SYMBOL:
+		if (!is_board(c, "b200") || f->scope >= 18)
+			return NVML_NOT_SUPPORTED;
+		f->value.ull = f->id <= NVML_FI_NVLINK_RCV_BYTES ? T * (f->id - 201) * 1000
+								 : f->id * 10 + f->scope;
+		return NVML_OK;
+	case NVML_FI_C2C_COUNT:
+	case NVML_FI_C2C_STATUS:
+	case NVML_FI_C2C_MAX_BW:
+		if (!value(c, "c2c", 0))
+			return NVML_NOT_SUPPORTED;
+		f->type = NVML_UINT;
+		f->value.ui = f->id == NVML_FI_C2C_COUNT ? (unsigned)value(c, "c2c", 0)
+			      : f->id == NVML_FI_C2C_STATUS ? f->scope != 1 /* one is down */
+							    : 44712;
 		return NVML_OK;
 	case NVML_FI_RETIRED_SBE:
 	case NVML_FI_RETIRED_DBE:
@@ -595,8 +693,10 @@ static nvml_return field(const char *c, nvml_dev d, struct nvml_field *f)
 }
 
 WHOLE(DeviceGetFieldValues, (nvml_dev d, int n, struct nvml_field *f), {
-	for (int k = 0; k < n; k++)
+	for (int k = 0; k < n; k++) {
+		pay(c, "DeviceGetFieldValues", f[k].id);
 		f[k].r = field(c, d, &f[k]);
+	}
 })
 
 /* ---- NVLink: 18 links to switches; on an a100 four straight to the next GPU ---- */
@@ -620,6 +720,11 @@ WHOLE(DeviceGetNvLinkRemotePciInfo_v2, (nvml_dev d, unsigned link, struct nvml_p
 		snprintf(p->bus_id, sizeof(p->bus_id), "00000000:%02X:00.0", 0x10 + (I ^ 1));
 	else
 		snprintf(p->bus_id, sizeof(p->bus_id), "00000000:F0:00.0");
+})
+WHOLE(DeviceGetC2cModeInfoV, (nvml_dev d, struct nvml_c2c_mode *m), {
+	if (!value(c, "c2c", 0))
+		return NVML_NOT_SUPPORTED;
+	m->enabled = 1;
 })
 WHOLE(DeviceGetTopologyCommonAncestor, (nvml_dev d, nvml_dev other, unsigned *level),
       { *level = I / 4 == other->i / 4 ? NVML_TOPOLOGY_NODE : NVML_TOPOLOGY_SYSTEM; })
@@ -659,7 +764,7 @@ CALL(DeviceGetAttributes_v2, (nvml_dev d, struct nvml_attributes *a), {
 /* ---- GPM ---- */
 
 WHOLE(GpmQueryDeviceSupport, (nvml_dev d, struct nvml_gpm_support *s),
-      { s->supported = is_board(c, "h100") || is_board(c, "h200"); })
+      { s->supported = is_board(c, "h100") || is_board(c, "h200") || is_board(c, "b200"); })
 NEEDED(GpmSampleAlloc, (struct nvml_gpm_sample * *s), {
 	*s = calloc(1, sizeof(**s));
 	if (!*s)
@@ -725,6 +830,11 @@ NEEDED(EventSetWait_v2, (struct nvml_event_set * set, struct nvml_event *e, unsi
 							 .data = (unsigned long long)code};
 				return NVML_OK;
 			}
+		/* Without a file nothing can change: sleeps as the driver's library does. */
+		if (!getenv("FAKE_NVML_FILE")) {
+			usleep(ms * 1000);
+			break;
+		}
 		usleep(5000);
 		config(c, sizeof(c));
 	}

@@ -1,7 +1,8 @@
 /*
  * Sessions out of a store that is made here, so that every number in the file is known.
  *
- * usage: unit_archive GOLDEN_FOLDER; with GS_GOLDEN_UPDATE=1 in the environment the files are written.
+ * usage: unit_archive GOLDEN_FOLDER; with GS_GOLDEN_UPDATE=1 in the environment the files are
+ * written.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -204,7 +204,7 @@ static void xids_are_counted_by_gpu_and_code(void **state)
 		fresh->n_events = 2;
 		fresh->event[0].xid = 79;
 		fresh->event[1].xid = i + 1000;
-		agent_state_put(&s, &fresh, GS_GPU_READ_ALL);
+		agent_state_put(&s, &fresh, GS_GPU_READ_ALL, NULL);
 		assert_null(fresh);
 	}
 	assert_int_equal(s.n_xids, AGENT_XIDS_MAX);

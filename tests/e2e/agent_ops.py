@@ -1,0 +1,223 @@
+"""gpuscope agent as who runs it sees it: its control socket, its budget, dashboards, alerts, systemd."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+
+import harness
+from agent_help import Agent, Prometheus, config_text
+from harness import Skip, case, main, read_text, wait_until
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PACKAGING = os.path.join(ROOT, 'packaging')
+
+
+def need(program):
+    if not shutil.which(program):
+        raise Skip(f'{program} is not installed')
+
+
+def ctl(t, path, *command):
+    return subprocess.run([harness.gpuscope, 'agent', 'ctl', '--control', path, *command], capture_output=True, text=True,
+                          env=t.envs(), timeout=60)  # fmt: skip
+
+
+@case('the control socket: let go of the GPUs, take them up again, status, reload', needs=None)
+def control(t):
+    path = t.path('agent.sock')
+    a = Agent(t, config_text(control=path))
+    t.equal('who may connect', stat.S_IMODE(os.stat(path).st_mode), 0o600)
+    done = ctl(t, path, 'status')
+    t.true('status', done.returncode == 0 and f'pid {a.pid}' in done.stdout and 'GPUs: 8, ok' in done.stdout, done)
+    done = ctl(t, path, 'release-gpus')
+    t.equal('release', (done.returncode, done.stdout), (0, 'ok: the driver is let go\n'))
+    t.true('status of it', 'released' in ctl(t, path, 'status').stdout)
+    a.wait_metric('gpuscope_driver_state{state="released"}', lambda v: v == 1)
+    t.equal('resume', ctl(t, path, 'resume-gpus').returncode, 0)
+    a.wait_metric('gpuscope_driver_state{state="ok"}', lambda v: v == 1)
+    t.equal('reload', ctl(t, path, 'reload').returncode, 0)
+    a.write('nonsense: 1\n')
+    done = ctl(t, path, 'reload')
+    t.true('a bad configuration', done.returncode == 1 and 'nonsense' in done.stderr, done)
+    done = ctl(t, path, 'explode')
+    t.true('no such command', done.returncode == 1 and 'release-gpus' in done.stderr, done)
+    t.equal('no command', ctl(t, path).returncode, 2)
+    # Who connects and says nothing, or too much, does no harm.
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(path)
+        s.sendall(b'x' * 4096)
+        t.true('too long', s.recv(200).startswith(b'error'))
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(path)
+        t.true('nothing', s.recv(200).startswith(b'error'))
+    t.equal('alive', a.get('/healthz')[0], 200)
+    a.stop()
+    t.true('it is gone', not os.path.exists(path))
+    done = ctl(t, path, 'status')
+    t.true('nobody there', done.returncode == 1 and 'is it running' in done.stderr, done)
+
+
+@case('a socket that a killed agent left, one of a living agent, a group, a bad place', needs=None)
+def control_places(t):
+    path = t.path('agent.sock')
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(path)
+    a = Agent(t, config_text(control=path))
+    t.equal('taken over', ctl(t, path, 'status').returncode, 0)
+
+    def refused(what, text, words):
+        conf = t.path('other.yaml')
+        with open(conf, 'w') as f:
+            f.write(text)
+        done = subprocess.run([harness.gpuscope, 'agent', '-c', conf], capture_output=True, text=True, timeout=60,
+                              env=t.envs())  # fmt: skip
+        t.true(what, done.returncode == 1 and words in done.stderr, done)
+
+    refused('another agent', config_text(control=path), 'another agent')
+    t.equal('it still answers', ctl(t, path, 'status').returncode, 0)
+    refused('no folder', config_text(control=t.path('none/agent.sock')), 'cannot listen')
+    refused('no such group', config_text(control=t.path('x.sock')) + '  group: no-such-group\n', 'no-such-group')
+    a.stop()
+    if os.getuid() == 0:
+        a = Agent(t, config_text(control=path).replace(f'path: "{path}"\n', f'path: "{path}"\n  group: daemon\n'))
+        st = os.stat(path)
+        t.equal('of the group', (stat.S_IMODE(st.st_mode), st.st_gid != 0), (0o660, True))
+        a.stop()
+
+
+@case('a hung call does not hang the control socket', timeout=90, needs=None)
+def control_hung(t):
+    path = t.path('agent.sock')
+    a = Agent(t, config_text(control=path).replace('gpu:\n', 'gpu:\n  hang: 200ms\n'))
+    a.pretend('gpus=8,hang=DeviceGetMemoryInfo_v2')
+    a.wait_metric('gpuscope_driver_state{state="hung"}', lambda v: v == 1, 60)
+    done = ctl(t, path, 'release-gpus')
+    t.true('told', done.returncode == 1 and 'does not come back' in done.stderr, done)
+    a.pretend('gpus=8')
+    a.wait_metric('gpuscope_driver_state{state="released"}', lambda v: v == 1, 60)
+    t.equal('resume', ctl(t, path, 'resume-gpus').returncode, 0)
+    a.wait_metric('gpuscope_driver_state{state="ok"}', lambda v: v == 1, 60)
+    a.stop()
+
+
+@case('what costs much is read seldom, and its age and price are served', needs=None)
+def budget(t):
+    a = Agent(t, config_text(more='sampling:\n  interval: 100ms\n  budget: 0.001%\n  leave_out: "fan,bar1"\n'),
+              what='gpus=2,burn=DeviceGetUtilizationRates:1000')  # fmt: skip
+    reads = 'gpuscope_agent_values_reads_total{values="%s"}'
+    a.wait_metric(reads % 'memory', lambda v: v and v >= 40)
+    m = a.metrics()
+    t.true('seldom', m[reads % 'utilization'] < 10, m[reads % 'utilization'])
+    t.true('not at all', reads % 'fan' not in m and not [k for k in m if k.startswith('gpuscope_gpu_fan')])
+    cpu = m['gpuscope_agent_driver_call_cpu_seconds_total{call="nvmlDeviceGetUtilizationRates"}']
+    t.true('its price', cpu >= 0.001 * m[reads % 'utilization'], cpu)
+    ages = {re.search(r'values="(\w+)"', k).group(1): v for k, v in m.items()
+            if k.startswith('gpuscope_gpu_values_timestamp_seconds') and 'gpu="1"' in k}  # fmt: skip
+    t.true('older than what is cheap', ages['memory_activity'] < ages['memory'], ages)
+    t.true('how it is read', [k for k in m if k.startswith('gpuscope_agent_values_interval_seconds') and 'memory_activity' not in k])
+    t.true('still there', [k for k in m if k.startswith('gpuscope_gpu_memory_activity_ratio')])
+    a.stop()
+    a = Agent(t, config_text(more='sampling:\n  interval: 100ms\n  budget: 0\n'))
+    a.wait_metric(reads % 'memory', lambda v: v and v >= 80)
+    m = a.metrics()
+    t.equal('without a budget all are read', m[reads % 'memory'], m[reads % 'energy'])
+    a.stop()
+
+
+@case('a bad name in leave_out is told', needs=None)
+def leave_out(t):
+    conf = t.path('bad.yaml')
+    with open(conf, 'w') as f:
+        f.write('sampling:\n  leave_out: "fan,wings"\n')
+    done = subprocess.run([harness.gpuscope, 'agent', '--check-config', '-c', conf], capture_output=True, text=True)
+    t.true('told', done.returncode == 2 and 'leave_out' in done.stderr and ':2:' in done.stderr, done)
+
+
+@case('every query of the dashboard has an answer', timeout=180, needs=None)
+def dashboard(t):
+    need('prometheus')
+    with open(os.path.join(PACKAGING, 'grafana/gpuscope.json')) as f:
+        board = json.load(f)
+    what = 'gpus=8,board=h100'
+    a = Agent(t, config_text(more='sampling:\n  interval: 100ms\n  links:\n    interval: 100ms\n'), what=what)
+    p = Prometheus(t, {'job_name': 'gpuscope', 'static_configs': [{'targets': [a.address]}]})
+    p.wait_scrapes(5)
+    queries = [(panel['title'], target['expr']) for panel in board['panels'] for target in panel.get('targets', [])]
+    t.true('queries', len(queries) > 40, len(queries))
+    for title, query in queries:
+        query = query.replace('$node', '.*').replace('$gpu', '.*').replace('$__rate_interval', '30s')
+        t.true(f'no variable is left: {title}', '$' not in query, query)
+        wait_until(lambda: p.query(query), 60, f'{title}: {query}')
+    for v in board['templating']['list'][1:]:
+        metric, label = re.match(r'label_values\((.*), (\w+)\)', v['definition']).groups()
+        found = p.query(metric.replace('$node', '.*'))
+        t.true(f'values of ${v["name"]}', found and all(label in x['metric'] for x in found), found)
+    t.equal('numbers of panels', len({x['id'] for x in board['panels']}), len(board['panels']))
+    # The rules ask for things that are there, too.
+    names = set(re.findall(r'gpuscope_\w+', read_text(os.path.join(PACKAGING, 'prometheus/alerts.yml'))))
+    text = a.get()[2].decode()
+    missing = [n for n in names if not re.search(rf'^{n}[{{ ]', text, re.M) and n != 'gpuscope_gpu_xid_errors_total']
+    t.equal('metrics of the rules', missing, [])
+    a.stop()
+
+
+@case('the rules for alerts do what they say', timeout=60, needs=None)
+def alerts(t):
+    need('promtool')
+    shutil.copy(os.path.join(PACKAGING, 'prometheus/alerts.yml'), t.path('alerts.yml'))
+    shutil.copy(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'alerts_test.yml'), t.path('test.yml'))
+    for args in (['check', 'rules', t.path('alerts.yml')], ['test', 'rules', t.path('test.yml')]):
+        done = subprocess.run(['promtool', *args], capture_output=True, text=True)
+        t.equal(' '.join(args[:2]), (done.returncode, done.stdout + done.stderr if done.returncode else ''), (0, ''))
+
+
+@case('systemd finds nothing wrong with the units', timeout=60, needs=None)
+def units(t):
+    need('systemd-analyze')
+    folder = t.path('units')
+    os.mkdir(folder)
+    for name in ('gpuscope-agent.service', 'gpuscope-agent.socket'):
+        text = read_text(os.path.join(PACKAGING, 'systemd', name)).replace('/usr/bin/gpuscope', harness.gpuscope)
+        with open(os.path.join(folder, name), 'w') as f:
+            f.write(text)
+    service = os.path.join(folder, 'gpuscope-agent.service')
+    done = subprocess.run(['systemd-analyze', 'verify', '--man=no', service, os.path.join(folder, 'gpuscope-agent.socket')],
+                          capture_output=True, text=True, env={**os.environ, 'SYSTEMD_UNIT_PATH': folder + ':'})  # fmt: skip
+    # What it says of other units of the machine is not ours.
+    ours = [x for x in (done.stdout + done.stderr).splitlines() if 'gpuscope' in x]
+    t.equal('verify', ours, [])
+    done = subprocess.run(['systemd-analyze', 'security', '--offline=true', '--no-pager', service], capture_output=True, text=True)
+    found = re.search(r'Overall exposure level.*?: ([\d.]+)', done.stdout)
+    if not found:
+        raise Skip('this systemd-analyze does not judge files: ' + (done.stdout + done.stderr).strip()[-200:])
+    t.true('exposure', float(found.group(1)) <= 3.0, found.group())
+
+
+@case('systemd may listen for it', needs=None)
+def activation(t):
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        s.listen(16)
+        address = '127.0.0.1:%d' % s.getsockname()[1]
+        conf, err = t.path('a.yaml'), t.path('a.err')
+        with open(conf, 'w') as f:
+            f.write(config_text(listen='127.0.0.1:1'))
+        # As sd_listen_fds(3) wants it: descriptor 3, and the pid of the program itself.
+        shell = f'export LISTEN_PID=$$ LISTEN_FDS=1; exec 3<&{s.fileno()}; exec "$0" agent -c "$1" 2>"$2"'
+        proc = subprocess.Popen(['bash', '-c', shell, harness.gpuscope, conf, err], pass_fds=[s.fileno()], env=t.envs())
+        try:
+            wait_until(lambda: os.path.exists(err) and 'served at' in read_text(err), 20, 'a start')
+            t.true('there', f'http://{address}/metrics' in read_text(err), read_text(err))
+            with socket.create_connection(('127.0.0.1', int(address.split(':')[1]))) as c:
+                c.sendall(b'GET /healthz HTTP/1.0\r\n\r\n')
+                t.true('it answers', c.recv(20).startswith(b'HTTP/1.'), '')
+        finally:
+            proc.terminate()
+            t.equal('ended', proc.wait(30), 0)
+
+
+main()

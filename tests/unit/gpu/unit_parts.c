@@ -1,0 +1,261 @@
+/* What is read when, and at which price: counted by the calls that the reader says it made. */
+#include "gpu_test.h"
+
+static struct gs_gpu_cost cost_of(struct gs_gpu *gpu, enum gs_gpu_cost_by by, const char *name)
+{
+	struct gs_gpu_cost c[GS_GPU_COSTS_MAX];
+	size_t n = gs_gpu_costs(gpu, by, c, GS_GPU_COSTS_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(c[i].name, name) == 0)
+			return c[i];
+	return (struct gs_gpu_cost){.name = name, .way = ""};
+}
+
+static unsigned parts_read(struct gs_gpu *gpu, const char *name)
+{
+	return (unsigned)cost_of(gpu, GS_GPU_COST_BY_PART, name).n;
+}
+
+static unsigned calls(struct gs_gpu *gpu, const char *name)
+{
+	return (unsigned)cost_of(gpu, GS_GPU_COST_BY_CALL, name).n;
+}
+
+static void read_times(struct gs_gpu *gpu, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		usleep(2000);
+		skip_one(gpu);
+	}
+}
+
+static void test_without_budget(void **state)
+{
+	struct gs_gpu *gpu;
+
+	pretend("gpus=2");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){0});
+	read_times(gpu, 10);
+	assert_int_equal(parts_read(gpu, "memory"), 20);
+	assert_int_equal(parts_read(gpu, "utilization"), 20);
+	assert_int_equal(parts_read(gpu, "power"), 20);
+	assert_int_equal(parts_read(gpu, "ecc"), 2);
+	assert_int_equal(calls(gpu, "nvmlDeviceGetUtilizationRates"), 20);
+	assert_int_equal(calls(gpu, "nvmlDeviceGetPowerUsage"), 0);
+	assert_int_equal(calls(gpu, "nvmlDeviceGetPcieThroughput"), 0);
+	gs_gpu_close(&gpu);
+}
+
+/* Nothing is in the budget: each part is tried, then comes when its longest interval is over. */
+static void test_costly_parts_wait(void **state)
+{
+	struct gs_gpu_snapshot *s;
+	uint64_t first_ns;
+	struct gs_gpu *gpu;
+
+	pretend("gpus=2");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){.budget = 1e-7});
+	s = read_one(gpu);
+	/* The first reading is whole. */
+	assert_value(&s->sample[1], POWER, 301);
+	assert_value(&s->sample[1], UTIL, 0.17);
+	assert_value(&s->sample[1], POWER_LIMIT, 700);
+	first_ns = s->sample[1].part_ns[GS_GPU_PART_FAN];
+	assert_true(first_ns > 0);
+	gs_gpu_snapshot_free(&s);
+	read_times(gpu, 39);
+	assert_int_equal(parts_read(gpu, "memory"), 80);
+	assert_int_equal(parts_read(gpu, "utilization"), 4);
+	assert_int_equal(parts_read(gpu, "fan"), 4);
+	assert_int_equal(parts_read(gpu, "ecc"), 2);
+	/* Two ways, each tried twice. */
+	assert_int_equal(parts_read(gpu, "power"), 8);
+	assert_int_equal(calls(gpu, "nvmlDeviceGetPowerUsage"), 4);
+	s = read_one(gpu);
+	/* It is still there, and tells how old it is. */
+	assert_int_equal(s->sample[1].why[GS_GPU_MEM_UTIL], GS_GPU_WHY_OK);
+	assert_true(s->sample[1].part_ns[GS_GPU_PART_MEMORY_ACTIVITY] <
+		    s->sample[1].part_ns[GS_GPU_PART_MEMORY]);
+	assert_true(s->sample[1].part_ns[GS_GPU_PART_FAN] >= first_ns);
+	/* Processes are listed in every snapshot, whether they were asked for or not. */
+	assert_int_equal(s->n_processes, 1);
+	assert_true(parts_read(gpu, "processes") < 41 * 2);
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_close(&gpu);
+}
+
+/* All is in the budget: nothing waits. */
+static void test_cheap_parts_do_not_wait(void **state)
+{
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){.budget = 1000});
+	read_times(gpu, 20);
+	assert_int_equal(parts_read(gpu, "utilization"), 20);
+	assert_int_equal(parts_read(gpu, "fan"), 20);
+	gs_gpu_close(&gpu);
+}
+
+static void test_cheaper_way(void **state)
+{
+	struct gs_gpu *gpu;
+
+	/* A field costs 3 ms, the call nothing. */
+	pretend("gpus=1,burn=DeviceGetFieldValues:3000");
+	gpu = open_with(FAKE_NVML,
+			(struct gs_gpu_options){.budget = 1000, .groups = GS_GPU_READ_BASIC});
+	read_times(gpu, 8);
+	assert_string_equal(cost_of(gpu, GS_GPU_COST_BY_PART, "power").way, "call");
+	assert_string_equal(cost_of(gpu, GS_GPU_COST_BY_PART, "energy").way, "call");
+	assert_true(calls(gpu, "nvmlDeviceGetPowerUsage") == 6);
+	assert_true(cost_of(gpu, GS_GPU_COST_BY_CALL, "nvmlDeviceGetFieldValues").cpu_ns > 6000000);
+	gs_gpu_close(&gpu);
+
+	pretend("gpus=1,burn=DeviceGetPowerUsage:3000");
+	gpu = open_with(FAKE_NVML,
+			(struct gs_gpu_options){.budget = 1000, .groups = GS_GPU_READ_BASIC});
+	read_times(gpu, 8);
+	assert_string_equal(cost_of(gpu, GS_GPU_COST_BY_PART, "power").way, "fields");
+	assert_int_equal(calls(gpu, "nvmlDeviceGetPowerUsage"), 2);
+	gs_gpu_close(&gpu);
+
+	/* The cheaper one does not work. */
+	pretend("gpus=1,burn=DeviceGetFieldValues:500,fail=DeviceGetPowerUsage:3");
+	gpu = open_with(FAKE_NVML,
+			(struct gs_gpu_options){.budget = 1000, .groups = GS_GPU_READ_BASIC});
+	read_times(gpu, 8);
+	assert_string_equal(cost_of(gpu, GS_GPU_COST_BY_PART, "power").way, "fields");
+	gs_gpu_close(&gpu);
+}
+
+/* Where the call of utilisation is too dear GPM tells it, which is read anyway. */
+static void test_utilization_of_gpm(void **state)
+{
+	struct gs_gpu_snapshot *s;
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1,burn=DeviceGetUtilizationRates:2000");
+	gpu = open_with(FAKE_NVML,
+			(struct gs_gpu_options){.budget = 1e-4,
+						.groups = GS_GPU_READ_BASIC | GS_GPU_READ_GPM});
+	s = read_one(gpu);
+	assert_value(&s->sample[0], UTIL, 0.07);
+	gs_gpu_snapshot_free(&s);
+	/* Plans are made each 5 s; the first one after two readings of everything. */
+	for (unsigned i = 0; i < 60; i++) {
+		usleep(110000);
+		s = read_one(gpu);
+		if (strcmp(cost_of(gpu, GS_GPU_COST_BY_PART, "utilization").way, "gpm") == 0 &&
+		    s->sample[0].value[GS_GPU_UTIL] == s->sample[0].value[GS_GPU_GR_ACTIVE])
+			break;
+		gs_gpu_snapshot_free(&s);
+	}
+	assert_non_null(s);
+	assert_value(&s->sample[0], UTIL, 0.05);
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_close(&gpu);
+}
+
+static void test_left_out(void **state)
+{
+	struct gs_gpu_snapshot *s;
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1");
+	gpu = open_with(FAKE_NVML,
+			(struct gs_gpu_options){.leave_out = 1ull << GS_GPU_PART_FAN |
+							     1ull << GS_GPU_PART_LINK_EACH});
+	s = read_one(gpu);
+	assert_int_equal(calls(gpu, "nvmlDeviceGetFanSpeed"), 0);
+	assert_int_equal(parts_read(gpu, "nvlink_each"), 0);
+	assert_why(&s->sample[0], FAN, NOT_READ);
+	assert_int_equal(s->sample[0].n_links, 18);
+	assert_int_equal(s->sample[0].link[0].have_bytes, 0);
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_close(&gpu);
+}
+
+/* Links tell the same by calls as by fields. */
+static void test_links(void **state)
+{
+	struct gs_gpu_snapshot *s = NULL;
+	struct gs_gpu *gpu;
+
+	pretend("gpus=2,burn=DeviceGetNvLinkErrorCounter:100");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){.budget = 1000, .slow_ns = 1});
+	for (unsigned i = 0; i < 400; i++) {
+		usleep(2000);
+		s = read_one(gpu);
+		assert_value(&s->sample[1], NVLINK_ACTIVE, 17);
+		assert_value(&s->sample[0], NVLINK_CRC, NVML_LINK_CRC_FLIT + 1);
+		assert_value(&s->sample[0], NVLINK_REPLAY, NVML_LINK_REPLAY + 1);
+		assert_value(&s->sample[0], NVLINK_RECOVERY, NVML_LINK_RECOVERY + 1);
+		assert_why(&s->sample[0], NVLINK_SYMBOL, NOT_SUPPORTED);
+		gs_gpu_snapshot_free(&s);
+		if (strcmp(cost_of(gpu, GS_GPU_COST_BY_PART, "nvlink_state").way, "fields") == 0)
+			break;
+	}
+	assert_string_equal(cost_of(gpu, GS_GPU_COST_BY_PART, "nvlink_state").way, "fields");
+	gs_gpu_close(&gpu);
+}
+
+static void test_nvlink_5_and_c2c(void **state)
+{
+	struct gs_gpu_snapshot *s;
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1,board=b200,c2c=10");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){0});
+	s = read_one(gpu);
+	/* Sum over 18 links of 10 * field + link. */
+	assert_value(&s->sample[0], NVLINK_MALFORMED, 18 * 2060 + 153);
+	assert_value(&s->sample[0], NVLINK_DISCARDS, 18 * 2120 + 153);
+	assert_value(&s->sample[0], NVLINK_SYMBOL, 18 * 2210 + 153);
+	assert_int_equal(s->sample[0].link[3].have_counts, (1 << GS_GPU_LINK_COUNTS) - 1);
+	assert_int_equal(s->sample[0].link[3].count[GS_GPU_LINK_EFFECTIVE], 2193);
+	assert_int_equal(s->sample[0].link[0].have_bytes, 1);
+	assert_value(&s->sample[0], C2C_ENABLED, 1);
+	assert_value(&s->sample[0], C2C_LINKS, 9);
+	assert_value(&s->sample[0], C2C_BPS_MAX, 9 * 44712e6);
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_close(&gpu);
+
+	pretend("gpus=1");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){0});
+	s = read_one(gpu);
+	assert_why(&s->sample[0], C2C_ENABLED, NOT_SUPPORTED);
+	assert_why(&s->sample[0], C2C_LINKS, NOT_SUPPORTED);
+	assert_int_equal(s->sample[0].link[3].have_counts, 0);
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_close(&gpu);
+}
+
+static void test_names(void **state)
+{
+	for (int i = 0; i < GS_GPU_PARTS; i++)
+		assert_int_equal(gs_gpu_part_by_name(gs_gpu_part_name((unsigned)i)), i);
+	assert_int_equal(gs_gpu_part_by_name("nonsense"), -1);
+	assert_int_equal(gs_gpu_part_of(GS_GPU_ECC_SRAM_CORRECTED), GS_GPU_PART_ECC);
+	assert_int_equal(gs_gpu_part_of(GS_GPU_TEMP_GPU_MAX), GS_GPU_PART_LIMITS);
+	assert_int_equal(gs_gpu_part_of(GS_GPU_PIPE_IMMA), GS_GPU_PART_GPM);
+	assert_int_equal(gs_gpu_part_of(GS_GPU_NVLINK_INTEGRITY), GS_GPU_PART_LINKS);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_without_budget),
+		cmocka_unit_test(test_costly_parts_wait),
+		cmocka_unit_test(test_cheap_parts_do_not_wait),
+		cmocka_unit_test(test_cheaper_way),
+		cmocka_unit_test(test_utilization_of_gpm),
+		cmocka_unit_test(test_left_out),
+		cmocka_unit_test(test_links),
+		cmocka_unit_test(test_nvlink_5_and_c2c),
+		cmocka_unit_test(test_names),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, clean_up);
+}
