@@ -67,8 +67,17 @@ static void die(const char *what)
 	exit(1);
 }
 
-#define ADDRESS   "127.0.0.1:18490"
-#define HTTP_PORT "18491" /* its page, to look at while this runs */
+/* Of the head: GS_BENCH_PORT, or 18490; its page, to look at while this runs, is on the next. */
+static char address[32], http_port[8];
+
+static void choose_port(void)
+{
+	const char *text = getenv("GS_BENCH_PORT");
+	int port = text ? atoi(text) : 18490;
+
+	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
+	snprintf(http_port, sizeof(http_port), "%d", port + 1);
+}
 
 static void start_head(void)
 {
@@ -76,8 +85,8 @@ static void start_head(void)
 	if (b.head < 0)
 		die("fork");
 	if (b.head == 0) {
-		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", ADDRESS,
-		      "--http-port", HTTP_PORT, (char *)NULL);
+		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", address,
+		      "--http-port", http_port, (char *)NULL);
 		_exit(127);
 	}
 }
@@ -266,7 +275,7 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 
 static void open_node(struct node *n, unsigned number, int epoll_fd)
 {
-	static const char *const addresses[] = {ADDRESS};
+	static const char *const addresses[] = {address};
 	struct gs_rpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,
@@ -381,6 +390,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	choose_port();
 	b.gpuscope = argv[1];
 	b.data = argv[2];
 	b.n_nodes = (unsigned)atoi(argv[3]);

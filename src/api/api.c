@@ -141,11 +141,12 @@ void api_client_id(const struct gs_cluster_node *n, char *out, size_t bytes)
 		snprintf(out, bytes, "%s", n->hostname);
 }
 
-int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, struct gs_err *err)
+static struct gs_http_options http_options(struct gs_api *a)
 {
-	struct gs_api *a = calloc(1, sizeof(*a));
-	struct gs_http_options o = {
-		.size = sizeof(o),
+	const struct gs_api_options *options = &a->o;
+
+	return (struct gs_http_options){
+		.size = sizeof(struct gs_http_options),
 		.listen = options->listen,
 		.tls_cert = options->tls_cert,
 		.tls_key = options->tls_key,
@@ -159,6 +160,12 @@ int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, 
 		.n_routes = GS_ARRAY_LEN(routes),
 		.ctx = a,
 	};
+}
+
+int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, struct gs_err *err)
+{
+	struct gs_api *a = calloc(1, sizeof(*a));
+	struct gs_http_options o;
 	int r;
 
 	if (!a)
@@ -172,6 +179,9 @@ int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, 
 			.serve = api_endpoints[i].serve,
 		};
 	a->o = *options;
+	snprintf(a->listen, sizeof(a->listen), "%s", options->listen);
+	a->o.listen = a->listen;
+	o = http_options(a);
 	a->started_wall_ns = (int64_t)gs_clock_wall_ns();
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->ended, NULL);
@@ -182,6 +192,13 @@ int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, 
 	}
 	*ret_api = a;
 	return 0;
+}
+
+int gs_api_reload(struct gs_api *api, struct gs_err *err)
+{
+	const struct gs_http_options o = http_options(api);
+
+	return gs_http_reload(api->http, &o, err);
 }
 
 void gs_api_stop(struct gs_api **api)

@@ -15,16 +15,19 @@
 struct gs_api;
 
 struct gs_api_options {
-	size_t size;          /* of this struct */
-	struct gs_head *head; /* lent until the stop */
-	const char *listen;   /* "127.0.0.1:8091" */
-	const char *tls_cert, *tls_key;
+	size_t size;                                          /* of this struct */
+	struct gs_head *head;                                 /* lent until the stop */
+	const char *listen;                                   /* "127.0.0.1:8091" */
+	const char *tls_cert, *tls_key;                       /* lent until the stop */
 	unsigned (*token_role)(void *ctx, const char *token); /* as in http/http.h; NULL: all may */
 	void *token_ctx;
 	const char *grpc_address; /* shown on the page; lent */
 };
 
 int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, struct gs_err *err);
+
+/* Certificate and key are read again; on failure the old ones stay. */
+int gs_api_reload(struct gs_api *api, struct gs_err *err);
 
 /* Before gs_head_stop(). */
 void gs_api_stop(struct gs_api **api);

@@ -15,6 +15,7 @@
 
 struct gs_api {
 	struct gs_api_options o;
+	char listen[280]; /* o.listen */
 	struct gs_http *http;
 	int64_t started_wall_ns;
 	uint64_t seen_version; /* of the cluster, at the last events */

@@ -268,6 +268,8 @@ static void reload(struct head_command *c, struct gs_head *head)
 		gs_say("the old tokens stay: %s", gs_err_text(&err, r));
 	err.text[0] = 0;
 	r = gs_head_reload_tls(head, &err);
+	if (r == 0 && c->api)
+		r = gs_api_reload(c->api, &err);
 	if (r < 0)
 		gs_say("the old certificate stays: %s", gs_err_text(&err, r));
 	else
@@ -350,6 +352,11 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 		gs_say("no HTTP: %s (--http-port takes another one)", gs_err_text(err, r));
 		return 0;
 	}
+	if (r == 0 && !c->tokens && strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 &&
+	    strcmp(host, "localhost") != 0)
+		gs_say("warning: everybody who reaches %s can look and steer by HTTP: give "
+		       "--token-file",
+		       host);
 	if (r == 0)
 		gs_say("page and API on %s://%s", o.tls_cert ? "https" : "http",
 		       gs_api_address(c->api));

@@ -3,9 +3,12 @@
 GS_SHOTS=FOLDER keeps screenshots."""
 
 import os
+import socket
+import subprocess
 
+import harness
 from browser import Browser
-from harness import case, main, wait_until
+from harness import Skip, case, main, read_text, wait_until
 from head_help import Head
 
 
@@ -115,6 +118,33 @@ def session(t):
     # The one error is the refusal.
     t.equal('errors of the console', [e for e in b.errors if '400' not in e], [])
     node.terminate()
+
+
+@case('a thousand GPUs', timeout=300, needs=None)
+def thousand(t):
+    bench = os.path.join(os.path.dirname(harness.fake.rstrip('/')), '..', 'bench', 'cluster')
+    if not os.path.exists(bench):
+        raise Skip('bench/cluster is not built')
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        port = min(s.getsockname()[1], 65000)
+    log = open(t.path('bench.log'), 'wb')
+    load = subprocess.Popen([bench, harness.gpuscope, t.path('data'), '125', '8', '40', '60'], stdout=log, stderr=log,
+                            env=t.envs({'GS_BENCH_PORT': str(port)}))  # fmt: skip
+    wait_until(lambda: 'page and API' in read_text(t.path('bench.log')) or load.poll() is not None, 60, 'the head listens')
+    b = Browser(t)
+    b.size(1400, 1000)
+    b.open(f'http://127.0.0.1:{port + 1}/')
+    b.wait('document.querySelector(".heat").dataset.rows == "1000"', 'a thousand rows', 120)
+    gaps = b.run('new Promise(done => { const gaps = []; let last = performance.now(); const end = last + 6000; const frame = () => { const now = '
+                 'performance.now(); gaps.push(now - last); last = now; now < end ? requestAnimationFrame(frame) : done(gaps.sort((a, b) => a - b)) }; '
+                 'requestAnimationFrame(frame) })')  # fmt: skip
+    print(f'# {len(gaps)} frames in 6 s, the longest after {gaps[-1]:.0f} ms')
+    shot(t, b, 'thousand')
+    b.key('g')
+    b.wait('document.body.innerText.includes("100 of 1000 GPUs")', 'the list')
+    t.equal('errors of the console', b.errors, [])
+    load.kill()
 
 
 if __name__ == '__main__':
