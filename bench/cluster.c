@@ -68,14 +68,14 @@ static void die(const char *what)
 }
 
 /* Of the head: GS_BENCH_PORT, or 18490; its page, to look at while this runs, is on the next. */
-static char address[32], http_port[8];
+static char head_address[32], http_port[8];
 
 static void choose_port(void)
 {
 	const char *text = getenv("GS_BENCH_PORT");
 	int port = text ? atoi(text) : 18490;
 
-	snprintf(address, sizeof(address), "127.0.0.1:%d", port);
+	snprintf(head_address, sizeof(head_address), "127.0.0.1:%d", port);
 	snprintf(http_port, sizeof(http_port), "%d", port + 1);
 }
 
@@ -85,7 +85,7 @@ static void start_head(void)
 	if (b.head < 0)
 		die("fork");
 	if (b.head == 0) {
-		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", address,
+		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", head_address,
 		      "--http-port", http_port, (char *)NULL);
 		_exit(127);
 	}
@@ -275,7 +275,7 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 
 static void open_node(struct node *n, unsigned number, int epoll_fd)
 {
-	static const char *const addresses[] = {address};
+	static const char *const addresses[] = {head_address};
 	struct gs_rpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,

@@ -11,6 +11,7 @@ BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
     "spool": {"base", "spool"},
+    "fetch": {"base", "fetch"},
     "model": BELOW,
     "bpf": {"bpf", "model/class.h", "model/event.h", "model/hist.h", "model/kernel_side.h", "model/python.h",
             "model/user_probe.h", "model/work.h", "model/work_side.h"},
@@ -21,21 +22,22 @@ ALLOWED = {
     "tui": BELOW | {"tui"},
     "http": BELOW | {"http"},
     "rpc": BELOW | {"rpc"},
-    "plot": BELOW | {"plot"},
     "archive": BELOW | {"text", "journal", "store", "archive"},
     "head": BELOW | {"rpc", "store", "cluster", "archive", "head"},
     # The head as HTTP; a front end above it.
     "api": BELOW | {"text", "http", "prom", "store", "cluster", "archive", "rpc", "head", "api"},
+    "plot": BELOW | {"plot"},
+    "push": BELOW | {"text", "spool", "fetch", "push"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "account": BELOW | {"place", "host", "work", "verdict", "job", "account"},
     "alert": BELOW | {"verdict", "alert"},
-    "notify": BELOW | {"text", "alert", "notify"},
+    "notify": BELOW | {"text", "alert", "fetch", "notify"},
     "job": BELOW | {"text", "verdict", "job"},
     "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "agent", "cmd/cmd.h"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "agent", "cmd/cmd.h"},
     "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "plot", "head", "archive", "api", "rpc", "cmd"},
 }
 for room in FIRST:
