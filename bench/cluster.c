@@ -67,7 +67,17 @@ static void die(const char *what)
 	exit(1);
 }
 
-#define ADDRESS "127.0.0.1:18490"
+/* Of the head: GS_BENCH_PORT, or 18490; its page, to look at while this runs, is on the next. */
+static char head_address[32], http_port[8];
+
+static void choose_port(void)
+{
+	const char *text = getenv("GS_BENCH_PORT");
+	int port = text ? atoi(text) : 18490;
+
+	snprintf(head_address, sizeof(head_address), "127.0.0.1:%d", port);
+	snprintf(http_port, sizeof(http_port), "%d", port + 1);
+}
 
 static void start_head(void)
 {
@@ -75,8 +85,8 @@ static void start_head(void)
 	if (b.head < 0)
 		die("fork");
 	if (b.head == 0) {
-		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", ADDRESS,
-		      (char *)NULL);
+		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", head_address,
+		      "--http-port", http_port, (char *)NULL);
 		_exit(127);
 	}
 }
@@ -265,7 +275,7 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 
 static void open_node(struct node *n, unsigned number, int epoll_fd)
 {
-	static const char *const addresses[] = {ADDRESS};
+	static const char *const addresses[] = {head_address};
 	struct gs_rpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,
@@ -380,6 +390,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	choose_port();
 	b.gpuscope = argv[1];
 	b.data = argv[2];
 	b.n_nodes = (unsigned)atoi(argv[3]);

@@ -288,8 +288,8 @@ static void serve_ready(void *ctx, const struct gs_http_request *request,
 }
 
 const struct gs_http_route agent_routes[] = {
-	{"/metrics", GS_HTTP_GET, false, serve_metrics},
-	{"/healthz", GS_HTTP_GET, true, serve_health},
-	{"/readyz", GS_HTTP_GET, true, serve_ready},
+	{.path = "/metrics", .methods = GS_HTTP_GET, .serve = serve_metrics},
+	{.path = "/healthz", .methods = GS_HTTP_GET, .open = true, .serve = serve_health},
+	{.path = "/readyz", .methods = GS_HTTP_GET, .open = true, .serve = serve_ready},
 };
 const size_t agent_n_routes = GS_ARRAY_LEN(agent_routes);

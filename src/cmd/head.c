@@ -13,10 +13,12 @@
 #include "base/fmt.h"
 #include "cmd/cmd.h"
 #include "cmd/head_token.h"
+#include "api/api.h"
 #include "head/head.h"
 
 #define LISTEN_MAX 16
 #define TICK_MS    1000
+#define HTTP_PORT  8091
 
 enum {
 	OPT_LISTEN = 256,
@@ -34,6 +36,8 @@ enum {
 	OPT_TOKENS,
 	OPT_ALLOW_EXIT,
 	OPT_BACKGROUND,
+	OPT_HTTP_PORT,
+	OPT_HTTP_LISTEN,
 };
 
 #define KEEP_NS (7 * 86400000000000ull)
@@ -44,6 +48,9 @@ struct head_command {
 	const char *token_file;
 	struct head_tokens *tokens;
 	bool allow_exit, background;
+	long http_port; /* -1: the usual one, if it can be had; 0: none */
+	const char *http_listen;
+	struct gs_api *api;
 	char data[4096];
 	int ready_fd; /* of --background: told that it listens */
 };
@@ -72,6 +79,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct head_command *c = state->input;
 	struct gs_head_options *o = &c->head;
+	char *end;
 
 	switch (key) {
 	case OPT_LISTEN:
@@ -114,6 +122,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_ALLOW_EXIT:
 		c->allow_exit = true;
+		return 0;
+	case OPT_HTTP_PORT:
+		c->http_port = strtol(arg, &end, 10);
+		if (!*arg || *end || c->http_port < 0 || c->http_port > 65535)
+			argp_error(state, "--http-port takes 0 (no HTTP) to 65535");
+		return 0;
+	case OPT_HTTP_LISTEN:
+		c->http_listen = arg;
 		return 0;
 	case OPT_BACKGROUND:
 		c->background = true;
@@ -252,6 +268,8 @@ static void reload(struct head_command *c, struct gs_head *head)
 		gs_say("the old tokens stay: %s", gs_err_text(&err, r));
 	err.text[0] = 0;
 	r = gs_head_reload_tls(head, &err);
+	if (r == 0 && c->api)
+		r = gs_api_reload(c->api, &err);
 	if (r < 0)
 		gs_say("the old certificate stays: %s", gs_err_text(&err, r));
 	else
@@ -271,6 +289,8 @@ static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
 			reload(c, head);
 		}
 		gs_head_tick(head);
+		if (c->api)
+			gs_api_tick(c->api);
 	}
 }
 
@@ -289,6 +309,58 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 	if (r == 0)
 		warn(c);
 	return r < 0 ? r : gs_head_start(&c->head, ret_head, err);
+}
+
+/* What a bearer token may, as the HTTP server counts it. */
+static unsigned http_role(void *ctx, const char *token)
+{
+	static const unsigned roles[] = {GS_HEAD_ROLE_CONTROL, GS_HEAD_ROLE_READ};
+
+	for (unsigned i = 0; i < GS_ARRAY_LEN(roles); i++) {
+		const struct gs_rpc_method method = {.role = roles[i]};
+
+		if (head_tokens_authorize(ctx, NULL, &method, token) == GS_RPC_OK)
+			return 2 - i;
+	}
+	return 0;
+}
+
+/* The usual port may be taken by another head: that is told, and this one goes on without. */
+static int start_http(struct head_command *c, struct gs_head *head, struct gs_err *err)
+{
+	const char *host = c->http_listen ? c->http_listen : "127.0.0.1";
+	bool six = strchr(host, ':') && host[0] != '[';
+	struct gs_api_options o = {
+		.size = sizeof(o),
+		.head = head,
+		.tls_cert = c->head.tls_cert,
+		.tls_key = c->head.tls_key,
+		.token_role = c->tokens ? http_role : NULL,
+		.token_ctx = c->tokens,
+		.grpc_address = gs_head_address(head, 0),
+	};
+	char listen[280];
+	int r;
+
+	if (c->http_port == 0)
+		return 0;
+	snprintf(listen, sizeof(listen), "%s%.200s%s:%ld", six ? "[" : "", host, six ? "]" : "",
+		 c->http_port < 0 ? HTTP_PORT : c->http_port);
+	o.listen = listen;
+	r = gs_api_start(&o, &c->api, err);
+	if (r == -EADDRINUSE && c->http_port < 0 && !c->http_listen) {
+		gs_say("no HTTP: %s (--http-port takes another one)", gs_err_text(err, r));
+		return 0;
+	}
+	if (r == 0 && !c->tokens && strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 &&
+	    strcmp(host, "localhost") != 0)
+		gs_say("warning: everybody who reaches %s can look and steer by HTTP: give "
+		       "--token-file",
+		       host);
+	if (r == 0)
+		gs_say("page and API on %s://%s", o.tls_cert ? "https" : "http",
+		       gs_api_address(c->api));
+	return r;
 }
 
 static int run(struct head_command *c)
@@ -314,7 +386,10 @@ static int run(struct head_command *c)
 		return GS_EXIT_FAILED;
 	}
 	r = start(c, &head, &err);
+	if (r == 0)
+		r = start_http(c, head, &err);
 	if (r < 0) {
+		gs_head_stop(&head);
 		gs_say("%s", gs_err_text(&err, r));
 		head_tokens_free(&c->tokens);
 		return gs_exit_status_of(r);
@@ -323,6 +398,7 @@ static int run(struct head_command *c)
 	if (c->background)
 		listening(c);
 	loop(c, head, signal_fd);
+	gs_api_stop(&c->api);
 	gs_head_stop(&head);
 	head_tokens_free(&c->tokens);
 	return GS_EXIT_DONE;
@@ -348,6 +424,10 @@ int gs_cmd_head(int argc, char **argv)
 		{"enable-nvlink", OPT_NVLINK, NULL, 0, "NVLink counters", 2},
 		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, OPTION_HIDDEN, NULL, 2},
 		{"disable-nvlink", OPT_NO_NVLINK, NULL, OPTION_HIDDEN, NULL, 2},
+		{"http-port", OPT_HTTP_PORT, "PORT", 0,
+		 "Of the page and the HTTP API (8091); 0: none", 1},
+		{"http-listen", OPT_HTTP_LISTEN, "HOST", 0,
+		 "Address of the page and the HTTP API (127.0.0.1)", 1},
 		{"tls-cert", OPT_CERT, "FILE", 0, "Encrypt: our certificate (PEM)", 3},
 		{"tls-key", OPT_KEY, "FILE", 0, "Its key (PEM)", 3},
 		{"tls-client-ca", OPT_CLIENT_CA, "FILE", 0,
@@ -364,7 +444,8 @@ int gs_cmd_head(int argc, char **argv)
 		       "it keeps it.",
 		.help_filter = gs_cmd_help_filter,
 	};
-	struct head_command c = {.head = {.size = sizeof(c.head), .keep_ns = KEEP_NS},
+	struct head_command c = {.http_port = -1,
+				 .head = {.size = sizeof(c.head), .keep_ns = KEEP_NS},
 				 .ready_fd = -1};
 
 	argp_err_exit_status = GS_EXIT_USAGE;
