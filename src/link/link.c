@@ -48,6 +48,38 @@ static void set_state(struct gs_link *l, unsigned state, const char *trouble)
 	pthread_mutex_unlock(&l->lock);
 }
 
+/* Written under the lock, which the thread itself needs not take to read it. */
+static void retry_at(struct gs_link *l, uint64_t mono_ns)
+{
+	pthread_mutex_lock(&l->lock);
+	l->retry_ns = mono_ns;
+	pthread_mutex_unlock(&l->lock);
+}
+
+void link_give_up(struct gs_link *l, uint64_t seq, const char *why)
+{
+	if (gs_spool_drop(l->spool, seq) < 0)
+		return;
+	l->given_up.n++;
+	l->given_up.seq = seq;
+	snprintf(l->given_up.why, sizeof(l->given_up.why), "%s", why);
+}
+
+static void tell_given_up(struct gs_link *l)
+{
+	struct link_given_up g;
+
+	pthread_mutex_lock(&l->lock);
+	g = l->given_up;
+	l->given_up.n = 0;
+	pthread_mutex_unlock(&l->lock);
+	if (g.n)
+		link_say(l,
+			 "%llu batch%s given up and counted as lost (the last is number %llu): %s",
+			 (unsigned long long)g.n, g.n == 1 ? "" : "es", (unsigned long long)g.seq,
+			 g.why);
+}
+
 /* --- the connection --- */
 
 static void forget_flight(struct gs_link *l)
@@ -68,7 +100,7 @@ static void try_later(struct gs_link *l, const char *why)
 		gs_rpc_backoff_held(&l->backoff, gs_clock_mono_ns() - l->connected_ns);
 	l->connected_ns = 0;
 	delay_ns = gs_rpc_backoff_next_ns(&l->backoff, random);
-	l->retry_ns = gs_clock_mono_ns() + delay_ns;
+	retry_at(l, gs_clock_mono_ns() + delay_ns);
 	set_state(l, GS_LINK_WAITING, why);
 	link_say(l, "no connection to the head: %s; next attempt in %.1f s", why,
 		 (double)delay_ns / 1e9);
@@ -81,7 +113,7 @@ void link_failed(struct gs_link *l, enum gs_rpc_status status, const char *text,
 	forget_flight(l);
 	if (final) {
 		/* Somebody may mend it there: a token, a certificate. */
-		l->retry_ns = gs_clock_mono_ns() + REFUSED_RETRY_NS;
+		retry_at(l, gs_clock_mono_ns() + REFUSED_RETRY_NS);
 		set_state(l, GS_LINK_REFUSED, text[0] ? text : gs_rpc_status_name(status));
 		link_say(l, "the head refuses us: %s", text[0] ? text : gs_rpc_status_name(status));
 	} else if (gs_rpc_client_connected(l->client)) {
@@ -130,7 +162,7 @@ static void connect_now(struct gs_link *l)
 {
 	int r;
 
-	l->retry_ns = UINT64_MAX;
+	retry_at(l, UINT64_MAX);
 	set_state(l, GS_LINK_CONNECTING, "");
 	r = gs_rpc_client_connect(l->client);
 	if (r < 0 && r != -EALREADY)
@@ -182,10 +214,11 @@ static void *run(void *arg)
 		done = finished(l);
 		stopping = l->stopping;
 		pthread_mutex_unlock(&l->lock);
+		tell_given_up(l);
 		if (done)
 			break;
 		if (stopping && !tried_at_stop && l->retry_ns != UINT64_MAX)
-			l->retry_ns = 0; /* once more, at once */
+			retry_at(l, 0); /* once more, at once */
 		tried_at_stop |= stopping;
 		(void)poll(fds, 2, wait_ms(l));
 		if (fds[1].revents && read(l->wake_fd, &drop, sizeof(drop)) < 0)
@@ -336,6 +369,12 @@ int gs_link_push(struct gs_link *link, const struct gs_batch *records,
 
 	pthread_mutex_lock(&link->lock);
 	gs_buf_reset(&link->packed);
+	if (records->bytes > GS_SPOOL_BATCH_MAX) { /* no head takes it: counted as lost there */
+		b.raw_bytes = UINT32_MAX;
+		r = gs_spool_put(link->spool, &b);
+		pthread_mutex_unlock(&link->lock);
+		return r;
+	}
 	r = gs_buf_reserve(&link->packed, ZSTD_compressBound(records->bytes));
 	if (r == 0) {
 		n = ZSTD_compress(link->packed.data, link->packed.capacity_bytes, records->data,
@@ -353,16 +392,17 @@ int gs_link_push(struct gs_link *link, const struct gs_batch *records,
 void gs_link_stats(struct gs_link *link, struct gs_link_stats *ret_stats)
 {
 	struct gs_spool_stats st;
-	uint64_t now = gs_clock_mono_ns();
+	uint64_t now = gs_clock_mono_ns(), retry_ns;
 
 	pthread_mutex_lock(&link->lock);
 	gs_spool_stats(link->spool, &st);
 	*ret_stats = link->stats;
+	retry_ns = link->retry_ns;
 	pthread_mutex_unlock(&link->lock);
-	ret_stats->retry_in_ns = ret_stats->state == GS_LINK_WAITING && link->retry_ns > now &&
-						 link->retry_ns != UINT64_MAX
-					 ? link->retry_ns - now
-					 : 0;
+	ret_stats->retry_in_ns =
+		ret_stats->state == GS_LINK_WAITING && retry_ns > now && retry_ns != UINT64_MAX
+			? retry_ns - now
+			: 0;
 	ret_stats->waiting_batches = st.n_batches;
 	ret_stats->waiting_samples = st.n_samples;
 	ret_stats->waiting_bytes = st.bytes;

@@ -5,7 +5,9 @@
  *
  * A batch is in the file when gs_spool_put() returns; it survives the death of the program, and a
  * power cut as far as the system had written it (nothing is synced). Where no folder can be
- * written, or its disk is full, batches are kept in memory under a bound of their own.
+ * written, or its disk is full, batches are kept in memory under a bound of their own: at the close
+ * they go to the disk if it has room by then, and of a program that is killed they are counted as
+ * lost at the next start.
  *
  * One spool belongs to one thread.
  */
@@ -67,12 +69,17 @@ int gs_spool_get(struct gs_spool *spool, uint64_t seq, struct gs_spool_batch *re
 /* Everything up to seq is safe elsewhere: forget it. */
 void gs_spool_ack(struct gs_spool *spool, uint64_t seq);
 
-/* Begin a new stream with number 1; what is still there is forgotten without being counted. For a
- * head that knows higher numbers than we do (our folder is an old copy). 0 or a negative errno. */
-int gs_spool_renew(struct gs_spool *spool);
+/* Give one batch up: it is counted as lost. -ENOENT: that number does not wait. */
+int gs_spool_drop(struct gs_spool *spool, uint64_t seq);
+
+/* Begin a new stream, in which the batches that wait keep their numbers; those below keep_seq are
+ * forgotten without being counted. For a head to which somebody else delivers our stream's numbers
+ * (our folder is a copy, or an old one). 0 or a negative errno. */
+int gs_spool_renew(struct gs_spool *spool, uint64_t keep_seq);
 
 struct gs_spool_stats {
 	uint64_t first_seq, next_seq;         /* the oldest batch's, 0 none; that of the next one */
+	uint64_t opened_seq;                  /* the first number given since opening */
 	uint64_t n_batches, n_samples, bytes; /* waiting */
 	uint64_t memory_bytes;                /* of them, in memory alone */
 	uint64_t lost_batches, lost_samples;  /* so far, over all runs of the stream */

@@ -47,6 +47,9 @@ void spool_segment_close(struct spool_segment *segment);
 int spool_segment_put(struct spool_segment *segment, const struct gs_spool_batch *batch,
 		      uint64_t seq);
 
+/* A segment of memory as a file; it stays one of memory. */
+int spool_segment_save(const struct spool_segment *segment, int dir_fd);
+
 /* Entry i; data into buffer, which has room for its bytes. -EBADMSG: not what was written. */
 int spool_segment_read(const struct spool_segment *segment, uint32_t i,
 		       struct spool_entry *ret_entry, uint8_t *buffer);
