@@ -32,6 +32,7 @@ enum {
 	OPT_RESILIENT = 256,
 	OPT_SPOOL,
 	OPT_SPOOL_MAX,
+	OPT_MEMORY_MAX,
 	OPT_INTERVAL,
 	OPT_BANDWIDTH,
 	OPT_NVLINK,
@@ -377,6 +378,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		    o->link.spool_max_bytes < 1 << 20)
 			argp_error(state, "--spool-max takes 1M or more, such as 256M");
 		return 0;
+	case OPT_MEMORY_MAX:
+		if (gs_parse_bytes(arg, &o->link.memory_max_bytes) < 0 ||
+		    o->link.memory_max_bytes < 64 << 10)
+			argp_error(state, "--memory-max takes 64K or more, such as 32M");
+		return 0;
 	case OPT_INTERVAL:
 		if (gs_parse_ns(arg, 1000000000ull, &o->interval_ns) < 0 ||
 		    o->interval_ns < INTERVAL_LEAST_NS || o->interval_ns > 3600000000000ull)
@@ -463,6 +469,8 @@ int gs_cmd_connect(int argc, char **argv)
 		 1},
 		{"spool-max", OPT_SPOOL_MAX, "BYTES", 0,
 		 "How much; then the oldest is given up and counted (256M)", 1},
+		{"memory-max", OPT_MEMORY_MAX, "BYTES", 0,
+		 "How much in memory, without --resilient or when that disk is full (32M)", 1},
 		{"interval", OPT_INTERVAL, "TIME", 0, "Between samples (as the head says, or 1 s)",
 		 2},
 		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0,
