@@ -5,19 +5,18 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "cmd/cmd.h"
 #include "cmd/moment.h"
+#include "cmd/to_head.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
 #include "model/gpu_record.h"
@@ -242,51 +241,15 @@ static int block_signals(struct connect *c, struct gs_err *err)
 	return 0;
 }
 
-/* The first line that is no comment. */
-static int read_token(const char *path, char *out, size_t bytes, struct gs_err *err)
-{
-	GS_FCLOSE FILE *f = fopen(path, "re");
-	char line[512];
-
-	if (!f)
-		return gs_err_set(err, -errno, "cannot read the token file %s: %s", path,
-				  strerror(errno));
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\r\n")] = 0;
-		if (!line[0] || line[0] == '#')
-			continue;
-		snprintf(out, bytes, "%s", line);
-		explicit_bzero(line, sizeof(line));
-		return 0;
-	}
-	return gs_err_set(err, -EINVAL, "the token file %s holds no token", path);
-}
-
 /* Where batches wait: the state folder of the system, or of the user. */
 static int default_spool(char *out, size_t bytes, const char *instance, struct gs_err *err)
 {
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	char base[512];
+	int r = to_head_state_folder(base, sizeof(base), "--spool", err);
 
-	if (geteuid() == 0)
-		snprintf(base, sizeof(base), "/var/lib/gpuscope");
-	else if (state && state[0] == '/')
-		snprintf(base, sizeof(base), "%s/gpuscope", state);
-	else if (home && home[0] == '/')
-		snprintf(base, sizeof(base), "%s/.local/state/gpuscope", home);
-	else
-		return gs_err_set(err, -ENOENT, "no home folder for the spool: give --spool DIR");
-	for (char *p = base + 1; *p; p++)
-		if (*p == '/') {
-			*p = 0;
-			(void)mkdir(base, 0755);
-			*p = '/';
-		}
-	if (mkdir(base, 0755) < 0 && errno != EEXIST)
-		return gs_err_set(err, -errno, "cannot make %s for the spool: %s; give --spool DIR",
-				  base, strerror(errno));
-	snprintf(out, bytes, "%s/spool%s%s", base, instance[0] ? "-" : "", instance);
-	return 0;
+	if (r == 0)
+		snprintf(out, bytes, "%s/spool%s%s", base, instance[0] ? "-" : "", instance);
+	return r;
 }
 
 static void tell_end(const struct connect *c, const struct gs_link_stats *st, uint64_t left)
@@ -315,7 +278,7 @@ static int run(struct connect_options *o)
 	int r = block_signals(&c, &err);
 
 	if (r == 0 && o->token_file)
-		r = read_token(o->token_file, token, sizeof(token), &err);
+		r = to_head_token(o->token_file, token, sizeof(token), &err);
 	if (r == 0 && o->resilient && !o->link.spool_dir) {
 		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
 				  &err);

@@ -261,10 +261,22 @@ int gs_link_machine_id(char *out, size_t bytes)
 	return 0;
 }
 
+/* As heads take it: no control characters, and cut between characters. */
+static void take_title(char *out, size_t bytes, const char *title)
+{
+	size_t n = strnlen(title, bytes - 1);
+
+	while (n > 0 && n == bytes - 1 && ((unsigned char)title[n] & 0xc0) == 0x80)
+		n--;
+	for (size_t i = 0; i < n; i++)
+		out[i] = (unsigned char)title[i] < 0x20 || title[i] == 0x7f ? ' ' : title[i];
+	out[n] = 0;
+}
+
 static int take_names(struct gs_link *l, const struct gs_link_options *o, struct gs_err *err)
 {
 	snprintf(l->instance, sizeof(l->instance), "%s", o->instance ? o->instance : "");
-	snprintf(l->title, sizeof(l->title), "%s", o->title ? o->title : "");
+	take_title(l->title, sizeof(l->title), o->title ? o->title : "");
 	snprintf(l->token, sizeof(l->token), "%s", o->token ? o->token : "");
 	if (o->hostname)
 		snprintf(l->hostname, sizeof(l->hostname), "%s", o->hostname);
@@ -320,7 +332,8 @@ int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_li
 	struct gs_spool_options spool = {.size = sizeof(spool),
 					 .dir = options->spool_dir,
 					 .max_bytes = options->spool_max_bytes,
-					 .max_memory_bytes = options->memory_max_bytes};
+					 .max_memory_bytes = options->memory_max_bytes,
+					 .keep_oldest = options->keep_oldest};
 	struct gs_link *l = calloc(1, sizeof(*l));
 	int r;
 
@@ -411,21 +424,30 @@ void gs_link_stats(struct gs_link *link, struct gs_link_stats *ret_stats)
 	ret_stats->spool_error = st.disk_error;
 }
 
-uint64_t gs_link_stop(struct gs_link **link, uint64_t drain_ns, bool ended)
+uint64_t gs_link_drain(struct gs_link *l, uint64_t drain_ns, bool ended)
 {
-	struct gs_link *l = *link;
 	struct gs_spool_stats st;
 
-	if (!l)
-		return 0;
 	pthread_mutex_lock(&l->lock);
 	l->stopping = true;
 	l->ended = ended;
 	l->drain_until_ns = gs_clock_mono_ns() + drain_ns;
 	pthread_mutex_unlock(&l->lock);
 	wake(l);
-	pthread_join(l->thread, NULL);
+	if (!l->joined)
+		pthread_join(l->thread, NULL);
+	l->joined = true;
 	gs_spool_stats(l->spool, &st);
-	free_link(link);
 	return st.n_samples;
+}
+
+uint64_t gs_link_stop(struct gs_link **link, uint64_t drain_ns, bool ended)
+{
+	uint64_t left;
+
+	if (!*link)
+		return 0;
+	left = gs_link_drain(*link, drain_ns, ended);
+	free_link(link);
+	return left;
 }

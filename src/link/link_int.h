@@ -30,6 +30,7 @@ struct gs_link {
 	struct gs_rpc_request *request; /* the stream; NULL not there */
 	const struct link_protocol *protocol;
 	pthread_t thread;
+	bool joined; /* of whoever stops it */
 	int wake_fd;
 
 	/* Only of the thread. */

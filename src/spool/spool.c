@@ -35,6 +35,7 @@ struct gs_spool {
 	int dir_fd, lock_fd, state_fd; /* -1: memory alone */
 	uint64_t max_bytes, max_memory_bytes;
 	uint32_t segment_bytes;
+	bool keep_oldest;
 	struct spool_state state;
 	struct spool_segment *segment; /* owned; oldest first */
 	uint32_t n, n_max;
@@ -323,6 +324,7 @@ int gs_spool_open(const struct gs_spool_options *options, struct gs_spool **ret_
 	s->dir_fd = s->lock_fd = s->state_fd = -1;
 	s->max_bytes = options->max_bytes ? options->max_bytes : 256ull << 20;
 	s->max_memory_bytes = options->max_memory_bytes ? options->max_memory_bytes : 32ull << 20;
+	s->keep_oldest = options->keep_oldest;
 	s->segment_bytes = options->segment_bytes ? options->segment_bytes : 4u << 20;
 	s->buffer = GS_BUF_INIT(GS_SPOOL_BATCH_MAX);
 	r = options->dir ? open_dir(s, options->dir, err) : new_stream(s);
@@ -402,7 +404,7 @@ static int put_where(struct gs_spool *s, const struct gs_spool_batch *batch, boo
 
 	if (need > max)
 		return -ENOBUFS;
-	while (*used + need > max && drop_oldest(s, in_memory))
+	while (*used + need > max && !s->keep_oldest && drop_oldest(s, in_memory))
 		;
 	if (*used + need > max)
 		return -ENOBUFS;
@@ -453,7 +455,7 @@ static int put_in_memory(struct gs_spool *s, const struct gs_spool_batch *batch)
 {
 	const bool disk_full = s->disk_error == -ENOSPC || s->disk_error == -EDQUOT;
 
-	if (disk_full && s->n && !s->segment[0].in_memory &&
+	if (disk_full && !s->keep_oldest && s->n && !s->segment[0].in_memory &&
 	    s->memory_bytes + sizeof(struct spool_entry) + batch->bytes > s->max_memory_bytes) {
 		(void)drop_oldest(s, false);
 		s->disk_retry_ns = 0;

@@ -43,6 +43,7 @@ struct gs_spool_options {
 	uint64_t max_bytes;        /* on disk; 0: 256 MiB */
 	uint64_t max_memory_bytes; /* without a disk; 0: 32 MiB */
 	uint32_t segment_bytes;    /* of a file, which goes as a whole; 0: 4 MiB */
+	bool keep_oldest;          /* full: what comes is refused, instead of the oldest going */
 };
 
 /* Open the folder's queue, or begin one. Damaged files are read as far as they are whole. -EBUSY:
