@@ -242,9 +242,12 @@ static int make_folder(struct trace_head *h, const struct trace_head_options *o,
 	snprintf(h->path, sizeof(h->path), "%s/%04d%02d%02dT%02d%02d%02dZ-%d", h->folder,
 		 tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
 		 (int)getpid());
-	if (mkdir(h->path, 0700) < 0)
-		return gs_err_set(err, -errno, "cannot make %s for the spool: %s", h->path,
-				  strerror(errno));
+	if (mkdir(h->path, 0700) < 0) {
+		r = gs_err_set(err, -errno, "cannot make %s for the spool: %s", h->path,
+			       strerror(errno));
+		h->path[0] = 0; /* another one's */
+		return r;
+	}
 	r = write_title(h->path, h->title);
 	return r < 0 ? gs_err_set(err, r, "cannot write into %s: %s", h->path, strerror(-r)) : 0;
 }
@@ -354,31 +357,32 @@ int trace_head_finish(struct trace_head **head)
 	const uint64_t until = gs_clock_mono_ns() + DRAIN_NS;
 	struct gs_link_stats st;
 	uint64_t left;
-	bool in_memory;
 
 	if (!h)
 		return 0;
 	left = gs_link_drain(h->link, DRAIN_NS, true);
 	gs_link_stats(h->link, &st);
-	in_memory = st.spool_error != 0;
 	(void)gs_link_stop(&h->link, 0, true);
 	if (st.lost_samples)
 		gs_say("%llu records found no room to wait for the head (--head-spool-max)",
 		       (unsigned long long)st.lost_samples);
-	if (left) {
-		gs_say("the head has not taken %llu records yet%s%s; %s %s",
-		       (unsigned long long)left, st.trouble[0] ? ": " : "", st.trouble,
-		       in_memory ? "some are given up, since they could not be written to"
-				 : "the next trace with --head takes them along from",
-		       h->path);
+	if (st.memory_samples)
+		gs_say("%llu records that the head has not taken are given up: %s cannot be "
+		       "written to",
+		       (unsigned long long)st.memory_samples, h->path);
+	if (left > st.memory_samples) {
+		gs_say("the head has not taken %llu records yet%s%s; the next trace with --head "
+		       "takes them along from %s",
+		       (unsigned long long)(left - st.memory_samples), st.trouble[0] ? ": " : "",
+		       st.trouble, h->path);
 	} else {
-		gs_log(1, "the head has all of it");
+		gs_log(1, "the head has what there is");
 		remove_folder(h->path);
 		deliver_earlier(h, until);
 	}
-	in_memory = in_memory && left;
+	h->path[0] = 0;
 	trace_head_free(head);
-	return in_memory || st.lost_samples ? -ENOBUFS : 0;
+	return st.lost_samples || st.memory_samples ? -ENOBUFS : 0;
 }
 
 void trace_head_free(struct trace_head **head)
@@ -387,8 +391,8 @@ void trace_head_free(struct trace_head **head)
 
 	if (!h)
 		return;
-	/* Nothing was delivered or kept: of a trace that did not begin. */
-	if (h->link && gs_link_stop(&h->link, 0, true) == 0 && h->path[0])
+	/* Of a trace that did not begin. */
+	if (gs_link_stop(&h->link, 0, true) == 0 && h->path[0])
 		remove_folder(h->path);
 	explicit_bzero(h->token, sizeof(h->token));
 	gs_free_p(head);

@@ -419,6 +419,7 @@ void gs_link_stats(struct gs_link *link, struct gs_link_stats *ret_stats)
 	ret_stats->waiting_batches = st.n_batches;
 	ret_stats->waiting_samples = st.n_samples;
 	ret_stats->waiting_bytes = st.bytes;
+	ret_stats->memory_samples = st.memory_samples;
 	ret_stats->lost_batches = st.lost_batches;
 	ret_stats->lost_samples = st.lost_samples;
 	ret_stats->spool_error = st.disk_error;
@@ -437,6 +438,7 @@ uint64_t gs_link_drain(struct gs_link *l, uint64_t drain_ns, bool ended)
 	if (!l->joined)
 		pthread_join(l->thread, NULL);
 	l->joined = true;
+	gs_spool_save(l->spool);
 	gs_spool_stats(l->spool, &st);
 	return st.n_samples;
 }

@@ -90,7 +90,8 @@ struct gs_link_stats {
 	uint64_t connects;    /* so far */
 	uint64_t sent_batches, sent_bytes, acked_batches;
 	uint64_t waiting_batches, waiting_samples, waiting_bytes; /* in the spool */
-	uint64_t lost_batches, lost_samples;                      /* over all runs of the stream */
+	uint64_t memory_samples; /* of those that wait: in no file, gone with this program */
+	uint64_t lost_batches, lost_samples; /* over all runs of the stream */
 	int spool_error; /* why the spool's disk is not used: a negative errno; 0 */
 };
 

@@ -337,14 +337,15 @@ int gs_spool_open(const struct gs_spool_options *options, struct gs_spool **ret_
 	return 0;
 }
 
-/* Segments that are in memory because the disk was full may find room now. */
-static void save_memory(struct gs_spool *s)
+void gs_spool_save(struct gs_spool *s)
 {
-	for (uint32_t i = 0; i < s->n; i++) {
+	for (uint32_t i = 0; s->dir_fd >= 0 && i < s->n; i++) {
 		struct spool_segment *g = &s->segment[i];
 
-		if (!g->in_memory || g->n_acked == g->n || spool_segment_save(g, s->dir_fd) < 0)
+		if (!g->in_memory || g->is_saved || g->n_acked == g->n ||
+		    spool_segment_save(g, s->dir_fd) < 0)
 			continue;
+		g->is_saved = true;
 		for (uint32_t k = g->n_acked; k < g->n; k++) {
 			s->state.memory_batches--;
 			s->state.memory_samples -= g->where[k].n_samples;
@@ -359,7 +360,7 @@ void gs_spool_close(struct gs_spool **spool)
 	if (!s)
 		return;
 	if (s->state_fd >= 0 && s->state.stream) {
-		save_memory(s);
+		gs_spool_save(s);
 		write_state(s);
 	}
 	for (uint32_t i = 0; i < s->n; i++)
@@ -439,12 +440,16 @@ static int put_where(struct gs_spool *s, const struct gs_spool_batch *batch, boo
 static int put_on_disk(struct gs_spool *s, const struct gs_spool_batch *batch)
 {
 	uint64_t now = s->disk_error ? gs_clock_mono_ns() : 0;
+	int r;
 
 	if (s->dir_fd < 0)
 		return -ENODEV;
 	if (s->disk_error && now < s->disk_retry_ns)
 		return s->disk_error;
-	s->disk_error = put_where(s, batch, false);
+	r = put_where(s, batch, false);
+	if (r == -ENOBUFS && s->keep_oldest)
+		return r; /* the bound, not the disk */
+	s->disk_error = r;
 	if (s->disk_error)
 		s->disk_retry_ns = gs_clock_mono_ns() + DISK_RETRY_NS;
 	return s->disk_error;
@@ -471,7 +476,7 @@ int gs_spool_put(struct gs_spool *spool, const struct gs_spool_batch *batch)
 
 	if (batch->bytes <= GS_SPOOL_BATCH_MAX && batch->raw_bytes <= GS_SPOOL_BATCH_MAX) {
 		r = put_on_disk(spool, batch);
-		if (r != 0)
+		if (r != 0 && !(r == -ENOBUFS && spool->keep_oldest))
 			r = put_in_memory(spool, batch);
 	}
 	if (r != 0) {
@@ -594,6 +599,7 @@ void gs_spool_stats(const struct gs_spool *spool, struct gs_spool_stats *ret_sta
 		.n_samples = spool->n_samples,
 		.bytes = spool->bytes + spool->memory_bytes,
 		.memory_bytes = spool->memory_bytes,
+		.memory_samples = spool->state.memory_samples,
 		.lost_batches = spool->state.lost_batches,
 		.lost_samples = spool->state.lost_samples,
 		.torn_bytes = spool->torn_bytes,

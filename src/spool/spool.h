@@ -78,11 +78,16 @@ int gs_spool_drop(struct gs_spool *spool, uint64_t seq);
  * (our folder is a copy, or an old one). 0 or a negative errno. */
 int gs_spool_renew(struct gs_spool *spool, uint64_t keep_seq);
 
+/* At the end: what is in memory because the disk was full may find room now. Nothing is put or
+ * acknowledged after it. */
+void gs_spool_save(struct gs_spool *spool);
+
 struct gs_spool_stats {
 	uint64_t first_seq, next_seq;         /* the oldest batch's, 0 none; that of the next one */
 	uint64_t opened_seq;                  /* the first number given since opening */
 	uint64_t n_batches, n_samples, bytes; /* waiting */
-	uint64_t memory_bytes;                /* of them, in memory alone */
+	uint64_t memory_bytes;                /* of them, in memory */
+	uint64_t memory_samples;              /* likewise, and in no file */
 	uint64_t lost_batches, lost_samples;  /* so far, over all runs of the stream */
 	uint64_t torn_bytes;                  /* at opening: tails that were not whole */
 	int disk_error; /* why memory is used, a negative errno; 0 it is not */

@@ -26,6 +26,7 @@ struct spool_where {
 struct spool_segment {
 	int fd; /* owned: of a file, or of memory */
 	bool in_memory;
+	bool is_saved;      /* of memory, and there is a file with the same */
 	uint64_t first_seq; /* in the file's name */
 	uint32_t bytes;
 	struct spool_where *where; /* owned; by seq */
