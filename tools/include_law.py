@@ -23,13 +23,14 @@ ALLOWED = {
     "rpc": BELOW | {"rpc"},
     "head": BELOW | {"rpc", "store", "cluster", "head"},
     "plot": BELOW | {"plot"},
+    "moment": BELOW | {"host", "place", "moment"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
     "job": BELOW | {"text", "verdict", "job"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"http", "prom", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "plot", "head", "cmd"},
+    "agent": BELOW | FIRST | {"http", "prom", "link", "moment", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "moment", "plot", "head", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
