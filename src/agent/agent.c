@@ -46,6 +46,7 @@ struct agent {
 	struct agent_state state;
 	struct gs_gpu *gpu;
 	struct gs_http *http;
+	struct agent_head *head;
 	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
@@ -173,8 +174,10 @@ static int reload(struct agent *a, struct gs_err *err)
 	struct agent_conf conf;
 	int r = read_conf(a->options, &conf, err);
 
-	if (r == 0) /* the socket stays where it is */
+	if (r == 0) { /* the socket stays where it is, and the link */
 		conf.control = a->state.conf.control;
+		conf.head = a->state.conf.head;
+	}
 	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
 		r = open_gpu(a, &conf, &gpu, err);
 	if (r == 0) {
@@ -385,6 +388,9 @@ static int sample(struct agent *a)
 		return r;
 	tell(a, s);
 	agent_state_put(&a->state, &s, groups, a->gpu);
+	/* Only this thread changes it. Without basic values it is no moment of its own. */
+	if (groups & GS_GPU_READ_BASIC)
+		agent_head_take(a->head, a->state.latest);
 	return 0;
 }
 
@@ -476,6 +482,8 @@ static int start(struct agent *a, struct gs_err *err)
 	r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
+	if (r == 0)
+		r = agent_head_start(&a->state.conf, &a->head, err);
 	if (r < 0)
 		return r;
 	r = start_control(a, err);
@@ -483,6 +491,7 @@ static int start(struct agent *a, struct gs_err *err)
 		return r;
 	pthread_mutex_lock(&a->state.lock);
 	a->state.http = a->http;
+	a->state.head = a->head;
 	agent_schedule_init(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
 	a->watchdog_ns = notify_watchdog_ns();
@@ -511,6 +520,7 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
+	agent_head_stop(&a.head);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);
 	agent_control_close(&a.state.conf, &a.control_fd);

@@ -5,6 +5,7 @@ import shutil
 import struct
 import zlib
 
+from agent_help import Agent, config_text
 from harness import case, main, wait_until
 from head_help import Head, Node, account
 
@@ -118,6 +119,55 @@ def wrong(t):
     t.equal('everything else', head.stored('wrong'), node.n_read)
     t.equal('one connection', text.count('connected to the head'), 1)
     head.stop()
+
+
+def head_section(t, address, more=''):
+    """For an agent: everything it reads goes to that head."""
+    return (f'head:\n  addresses: "127.0.0.1:1, {address}"\n  spool: {t.path("agent-spool")}\n  machine_id: with-agent\n{more}'
+            'sampling:\n  interval: 200ms\n')  # fmt: skip
+
+
+@case('an agent delivers too, through the death of the head', timeout=180, needs=None)
+def agent(t):
+    head = Head(t)
+    a = Agent(t, config_text(more=head_section(t, head.address)))
+    a.wait_metric('gpuscope_agent_head_connected', lambda v: v == 1, 60)
+    wait_until(lambda: head.stored('with-agent') >= 5, 60, 'delivery')
+    head.kill()
+    a.wait_metric('gpuscope_agent_head_waiting_moments', lambda v: v and v >= 5, 60)
+    t.equal('not connected', a.metrics()['gpuscope_agent_head_connected'], 0)
+    head.start()
+    a.wait_metric('gpuscope_agent_head_waiting_moments', lambda v: v is not None and v <= 1, 120)
+    before = head.stored('with-agent')
+    wait_until(lambda: head.stored('with-agent') >= before + 5, 60, 'delivery goes on')
+    m = a.metrics()
+    t.equal('connections', m['gpuscope_agent_head_connections_total'], 2)
+    t.equal('lost', m['gpuscope_agent_head_lost_moments_total'], 0)
+    t.true('sent', m['gpuscope_agent_head_sent_bytes_total'] > 1000)
+    told = m['gpuscope_agent_head_moments_total']
+    t.true('all of it', head.stored('with-agent') <= told + 10 and told >= before)
+    a.stop()
+    rows = head.batches(head.streams('with-agent')[0]['id'])
+    t.equal('numbers', [row[0] for row in rows], list(range(1, len(rows) + 1)))
+    t.true('each moment that was told', len(rows) >= told, f'{len(rows)} {told}')
+    t.equal('its instance', head.ask('SELECT instance FROM node'), [('agent',)])
+    head.stop()
+
+
+@case('an agent: what its head section may hold', timeout=60, needs=None)
+def agent_conf(t):
+    for more, text in (
+        ('head:\n  addresses: a:1\n  tls_cert: x\n', 'tls_cert and tls_key go together'),
+        ('head:\n  addresses: a:1\n  spool: ""\n', 'resilient needs a folder'),
+        ('head:\n  spool_max: 5\n', '1M or more'),
+        ('head:\n  adress: a:1\n', 'addresses'),
+    ):
+        with open('bad.yaml', 'w') as f:
+            f.write(config_text(more=more))
+        t.match(more, text, t.tool('agent', '-c', 'bad.yaml', '--check-config', status=2).err)
+    with open('bad.yaml', 'w') as f:
+        f.write(config_text(more=head_section(t, 'a:1', '  token_file: /nowhere\n')))
+    t.match('no token', 'cannot read head.token_file /nowhere', t.tool('agent', '-c', 'bad.yaml', status=1).err)
 
 
 if __name__ == '__main__':
