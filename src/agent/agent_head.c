@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "agent/agent.h"
 #include "base/clock.h"
@@ -86,7 +86,8 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 		.say = on_say,
 		.ctx = h,
 	};
-	char *save = NULL;
+	char parent[sizeof(c->head.spool)];
+	char *save = NULL, *slash;
 	int r = 0;
 
 	(void)gs_parse_bytes(c->head.spool_max, &o.spool_max_bytes); /* checked when it was read */
@@ -97,6 +98,13 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 	if (c->head.token_file[0])
 		r = read_token(c->head.token_file, token, sizeof(token), err);
 	o.token = token[0] ? token : NULL;
+	/* The spool makes its folder, but not the one around it. */
+	strcpy(parent, c->head.spool);
+	slash = strrchr(parent, '/');
+	if (o.spool_dir && slash && slash > parent) {
+		*slash = 0;
+		(void)mkdir(parent, 0755);
+	}
 	if (r == 0)
 		r = gs_link_start(&o, &h->link, err);
 	explicit_bzero(token, sizeof(token));

@@ -183,14 +183,15 @@ static bool finished(struct gs_link *l)
 	       l->stats.state == GS_LINK_REFUSED || gs_clock_mono_ns() >= l->drain_until_ns;
 }
 
-static int wait_ms(const struct gs_link *l)
+/* stop_ns: when to stop at the latest, UINT64_MAX: not. */
+static int wait_ms(const struct gs_link *l, uint64_t stop_ns)
 {
 	uint64_t next = gs_rpc_client_next_ns(l->client), now = gs_clock_mono_ns();
 
 	if (l->retry_ns < next)
 		next = l->retry_ns;
-	if (l->stopping && l->drain_until_ns < next)
-		next = l->drain_until_ns;
+	if (stop_ns < next)
+		next = stop_ns;
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
@@ -205,7 +206,7 @@ static void *run(void *arg)
 	for (;;) {
 		struct pollfd fds[2] = {{gs_rpc_client_fd(l->client), POLLIN, 0},
 					{l->wake_fd, POLLIN, 0}};
-		uint64_t drop;
+		uint64_t drop, stop_ns;
 		bool done, stopping;
 
 		pthread_mutex_lock(&l->lock);
@@ -213,6 +214,7 @@ static void *run(void *arg)
 			l->protocol->pump(l);
 		done = finished(l);
 		stopping = l->stopping;
+		stop_ns = stopping ? l->drain_until_ns : UINT64_MAX;
 		pthread_mutex_unlock(&l->lock);
 		tell_given_up(l);
 		if (done)
@@ -220,7 +222,7 @@ static void *run(void *arg)
 		if (stopping && !tried_at_stop && l->retry_ns != UINT64_MAX)
 			retry_at(l, 0); /* once more, at once */
 		tried_at_stop |= stopping;
-		(void)poll(fds, 2, wait_ms(l));
+		(void)poll(fds, 2, wait_ms(l, stop_ns));
 		if (fds[1].revents && read(l->wake_fd, &drop, sizeof(drop)) < 0)
 			drop = 0;
 		gs_rpc_client_work(l->client);
