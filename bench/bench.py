@@ -28,8 +28,11 @@ CALLS = {
     "launch": ("cudaLaunchKernel, push", "null/libcudart.so.13", "cudaLaunchKernel", 0),
     "sync": ("cudaStreamSynchronize, push", "null/libcudart.so.13", "cudaStreamSynchronize", 0),
     "endbr": ("cudaMalloc, endbr64", "null_endbr/libcudart.so.13", "cudaMalloc", 4),
+    "operator": ("an operator, push and jmp", "null/libtorch_cpu.so", "_ZN2at4_ops7nothing4callEv", 0),
     "stub": ("cuMemAlloc_v2, stub of 535", "null_stub/libcuda.so.1", "cuMemAlloc_v2", 10),
 }
+OPERATOR_EXIT = 7  # bytes: tests/fake/null_torch.c
+OPERATOR_NAME = "aten::nothing"
 TARGETS = [  # what, by what, at most
     ("summary", "floor", 1.1), ("summary", "bpftrace-hist", 0.7),
     ("events-gst", "floor", 1.2), ("events-gst", "eacgm", 0.55),
@@ -113,17 +116,18 @@ class Bench:
 
     # --- (a) what a call costs ---
 
-    def rows(self):
+    def rows(self, call):
         def floor(kind):
             return lambda call: self.under(
                 [self.build + "/bench/floor", kind, self.fake + CALLS[call][1], CALLS[call][2],
-                 str(CALLS[call][3])], None, ("READY",), signal.SIGTERM, self.fast(call))
+                 str(CALLS[call][3]), str(OPERATOR_EXIT)], None, ("READY",), signal.SIGTERM, self.fast(call))
 
         def ours(*options, build=None, file=None, stepped=False, alone=False):
             def run(call):
                 more = ["-o", SHM + "/x." + file] if file else ["--summary-only"]
                 # The kernel takes 0.1 s to remove each single link, and nobody attaches meanwhile.
                 more += ["--func", CALLS[call][2]] if alone else []
+                more += ["--layer", "torch", "--op", OPERATOR_NAME] if call == "operator" else []
                 out, summary, _ = self.gpuscope([*options, *more], self.fast(call, stepped), build)
                 self.check(" ".join([*options, *more]), call, out, summary)
                 return out, ""
@@ -179,19 +183,25 @@ class Bench:
             build = os.path.abspath(build)
             rows["summary@" + os.path.basename(build)] = ours(build=build)
             rows["events-gst@" + os.path.basename(build)] = ours(build=build, file="gst")
+        if call == "operator":
+            keep = {"untraced", "floor", "floor-clock", "summary", "events-gst", "events-pftrace", "bpftrace-hist"}
+            rows = {k: v for k, v in rows.items() if k in keep or "@" in k}
+            for kind in ("sites", "sites-clock", "sites-hist"):
+                rows["floor-" + kind] = floor(kind)
         if self.args.only:
             keep = {"untraced", *self.args.only.split(",")}
             rows = {k: v for k, v in rows.items() if k in keep or k.split("@")[0] in keep and "@" in k}
         return rows
 
     def check(self, name, call, out, summary):
-        seen = sum(f["calls"] for f in summary["functions"] if f["name"] == CALLS[call][2])
+        wanted = OPERATOR_NAME if call == "operator" else CALLS[call][2]
+        seen = sum(f["calls"] for f in summary["functions"] if f["name"] == wanted)
         if seen != out["calls"] + 100 * out["threads"]:
             say(f"  note: {name}: {CALLS[call][2]}: {out['calls'] + 100 * out['threads']} calls, {seen} counted")
 
     def calls(self):
         for call in self.args.calls.split(","):
-            rows = self.rows()
+            rows = self.rows(call)
             if CALLS[call][3] == 0:
                 rows.pop("summary-stepped", None)
             else:

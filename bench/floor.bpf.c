@@ -151,4 +151,55 @@ int floor_pair_clock(struct pt_regs *ctx)
 	return 0;
 }
 
+/* At two places of a function, where it is entered and where it is left, as operators are seen. */
+SEC("?uprobe")
+int floor_sites(struct pt_regs *ctx)
+{
+	return 0;
+}
+
+SEC("?uprobe")
+int floor_sites_clock(struct pt_regs *ctx)
+{
+	bpf_ktime_get_ns();
+	return 0;
+}
+
+/* The least that tells an operator: which it is, which thread, when it began (kept by the stack
+ * pointer), and one bucket of a histogram. No nesting beyond that, no choice of processes. */
+struct floor_open {
+	__u64 sp, start_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct floor_open);
+} floor_opens SEC(".maps");
+
+SEC("?uprobe")
+int floor_sites_hist(struct pt_regs *ctx)
+{
+	struct floor_open *open = bpf_task_storage_get(&floor_opens, bpf_get_current_task_btf(), 0,
+						       BPF_LOCAL_STORAGE_GET_F_CREATE);
+	__u64 cookie = bpf_get_attach_cookie(ctx), *count;
+	__u32 key;
+
+	if (!open)
+		return 0;
+	if (cookie & 1) {
+		open->sp = ctx->sp;
+		open->start_ns = bpf_ktime_get_ns();
+		return 0;
+	}
+	if (open->sp != ctx->sp)
+		return 0;
+	key = (cookie & 511) * 64 + (gs_log2_u64(bpf_ktime_get_ns() - open->start_ns) & 63);
+	count = bpf_map_lookup_elem(&floor_hist, &key);
+	if (count)
+		(*count)++;
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -2,11 +2,12 @@
  * floor: puts one of the programs of floor.bpf.c on a function's entry and return, says READY, and
  * waits for a signal.
  *
- *   floor PROGRAM FILE FUNCTION [BYTES]
+ *   floor PROGRAM FILE FUNCTION [BYTES [EXIT_BYTES]]
  *
  * PROGRAM is session or pair (empty), session-clock, pair-clock, session-ring, session-hist,
- * session-told or session-told-read.
- * BYTES is how far into the function the probe goes. Status 3: this kernel has no such links.
+ * session-told or session-told-read; or sites, sites-clock or sites-hist: two probes, at the entry
+ * and EXIT_BYTES in. BYTES is how far into the function the probe goes. Status 3: this kernel has
+ * no such links.
  */
 #include <errno.h>
 #include <signal.h>
@@ -70,16 +71,17 @@ int main(int argc, char **argv)
 {
 	struct floor_bpf *s = floor_bpf__open();
 	bool session = argc > 1 && strncmp(argv[1], "session", 7) == 0;
+	bool sites = argc > 1 && strncmp(argv[1], "sites", 5) == 0;
 	unsigned type = session ? ATTACH_UPROBE_SESSION : ATTACH_UPROBE_MULTI;
 	struct bpf_program *prog;
-	unsigned long offset;
+	unsigned long offset, offsets[2];
 	char name[64];
-	uint64_t cookie = 1;
+	uint64_t cookies[2] = {1, 2};
 	sigset_t set;
 	int r;
 
-	if (argc < 4 || !s) {
-		fprintf(stderr, "floor PROGRAM FILE FUNCTION [BYTES]\n");
+	if (argc < (sites ? 6 : 4) || !s) {
+		fprintf(stderr, "floor PROGRAM FILE FUNCTION [BYTES [EXIT_BYTES]]\n");
 		return 2;
 	}
 	libbpf_set_print(quiet);
@@ -97,14 +99,15 @@ int main(int argc, char **argv)
 	r = find(argv[2], argv[3], &offset);
 	if (r < 0)
 		return fail(argv[3], r);
-	offset += argc > 4 ? strtoul(argv[4], NULL, 0) : 0;
+	offsets[0] = offset + (argc > 4 ? strtoul(argv[4], NULL, 0) : 0);
+	offsets[1] = offset + (sites ? strtoul(argv[5], NULL, 0) : 0);
 	/* The links live as long as this process. */
-	if (!session)
+	if (!session && !sites)
 		r = link_create_uprobe_multi(bpf_program__fd(prog), type, UPROBE_MULTI_RETURN,
-					     argv[2], &offset, NULL, &cookie, 1, 0);
+					     argv[2], offsets, NULL, cookies, 1, 0);
 	if (r >= 0)
-		r = link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2], &offset, NULL,
-					     &cookie, 1, 0);
+		r = link_create_uprobe_multi(bpf_program__fd(prog), type, 0, argv[2], offsets, NULL,
+					     cookies, sites ? 2 : 1, 0);
 	if (r < 0)
 		return fail("attach", r);
 	sigemptyset(&set);

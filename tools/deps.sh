@@ -9,9 +9,9 @@ set -euo pipefail
 packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
 	libzstd-dev libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev
 	python3 python3-yaml
-	protobuf-compiler zstd tmux curl openssl prometheus
+	protobuf-compiler zstd tmux curl openssl prometheus prometheus-alertmanager libcurl4 libcurl4-openssl-dev
 	libnghttp2-dev libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev libcairo2
-	libjansson-dev munge slurmctld slurmd slurm-client)
+	libjansson-dev munge slurmctld slurmd slurm-client libslurm-dev)
 wanted=()
 print=
 for word in "$@"; do
@@ -81,7 +81,7 @@ if ! is_known bpftool; then
 fi
 # The tests start daemons of their own: their packages shall not leave any running on this machine.
 daemons=()
-for d in prometheus munge slurmctld slurmd; do
+for d in prometheus prometheus-alertmanager munge slurmctld slurmd; do
 	[[ " ${missing[*]} " == *" $d "* ]] && daemons+=("$d")
 done
 if [ ${#daemons[@]} -gt 0 ] && [ ! -e /usr/sbin/policy-rc.d ]; then

@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
+FIRST = {"elf", "place", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
@@ -27,18 +27,22 @@ ALLOWED = {
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
+    "account": BELOW | {"place", "host", "work", "verdict", "job", "account"},
+    "alert": BELOW | {"verdict", "alert"},
+    "notify": BELOW | {"text", "alert", "notify"},
     "job": BELOW | {"text", "verdict", "job"},
+    "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"http", "prom", "link", "moment", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "link", "moment", "plot", "head", "cmd"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "moment", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "moment", "plot", "head", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
-ALLOWED["probe"] |= {"code", "elf"}
+ALLOWED["probe"] |= {"code", "elf", "watch"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
-LARGE = {"rpc": 5600, "model": 6000, "cmd": 8000, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
+LARGE = {"rpc": 5600, "model": 6500, "cmd": 9600, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

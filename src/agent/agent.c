@@ -47,6 +47,7 @@ struct agent {
 	struct gs_gpu *gpu;
 	struct gs_http *http;
 	struct agent_head *head;
+	struct agent_jobs *jobs;
 	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
@@ -167,10 +168,29 @@ static bool same_gpu_options(const struct agent_conf *a, const struct agent_conf
 	return same;
 }
 
+/* Other options of jobs need them read anew; until then there are none. */
+static int restart_jobs(struct agent *a, const struct agent_jobs_conf *conf, struct gs_err *err)
+{
+	struct agent_jobs *jobs = NULL;
+	int r;
+
+	pthread_mutex_lock(&a->state.lock);
+	a->state.jobs = NULL;
+	pthread_mutex_unlock(&a->state.lock);
+	agent_jobs_stop(&a->jobs);
+	r = agent_jobs_start(conf, &a->state, &jobs, err);
+	pthread_mutex_lock(&a->state.lock);
+	a->jobs = a->state.jobs = jobs;
+	pthread_mutex_unlock(&a->state.lock);
+	return r;
+}
+
 static int reload(struct agent *a, struct gs_err *err)
 {
+	bool same_jobs;
 	struct gs_gpu *gpu = NULL;
 	struct gs_http_options o;
+	struct agent_alert *alert = NULL, *old_alert;
 	struct agent_conf conf;
 	int r = read_conf(a->options, &conf, err);
 
@@ -178,6 +198,8 @@ static int reload(struct agent *a, struct gs_err *err)
 		conf.control = a->state.conf.control;
 		conf.head = a->state.conf.head;
 	}
+	if (r == 0)
+		r = agent_alert_open(&conf, a->state.alert, &alert, err);
 	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
 		r = open_gpu(a, &conf, &gpu, err);
 	if (r == 0) {
@@ -185,6 +207,7 @@ static int reload(struct agent *a, struct gs_err *err)
 		r = gs_http_reload(a->http, &o, err);
 	}
 	if (r < 0) {
+		agent_alert_close(&alert);
 		gs_gpu_close(&gpu);
 		return r;
 	}
@@ -195,13 +218,17 @@ static int reload(struct agent *a, struct gs_err *err)
 		if (a->released)
 			gs_gpu_release(a->gpu);
 	}
+	same_jobs = agent_jobs_same(&conf.jobs, &a->state.conf.jobs);
 	pthread_mutex_lock(&a->state.lock);
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
 	a->state.conf = conf;
+	old_alert = a->state.alert;
+	a->state.alert = alert;
 	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
-	return 0;
+	agent_alert_close(&old_alert);
+	return same_jobs ? 0 : restart_jobs(a, &conf.jobs, err);
 }
 
 /* --- messages --- */
@@ -413,8 +440,11 @@ static int loop(struct agent *a)
 		struct pollfd fd[2] = {{a->signal_fd, POLLIN, 0}, {a->control_fd, POLLIN, 0}};
 		uint64_t now = gs_clock_mono_ns();
 		uint64_t next = agent_schedule_next(&a->state.schedule, &a->state.conf);
+		uint64_t next_alert = agent_alert_next(a->state.alert);
 		struct timespec wait;
 
+		if (next_alert < next)
+			next = next_alert;
 		if (a->watchdog_ns && a->watchdog_next_ns < next)
 			next = a->watchdog_next_ns;
 		if (next > now + 3600000000000ULL)
@@ -431,6 +461,7 @@ static int loop(struct agent *a)
 		r = sample(a);
 		if (r < 0)
 			gs_say("agent: cannot read the GPUs: %s", strerror(-r));
+		agent_alert_look(&a->state, gs_clock_mono_ns());
 		if (!ready && r == 0) {
 			/* What the driver's library needed to start, and the configuration. */
 			malloc_trim(0);
@@ -479,7 +510,9 @@ static int start(struct agent *a, struct gs_err *err)
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
-	r = gs_http_start(&o, &a->http, err);
+	r = agent_alert_open(&a->state.conf, NULL, &a->state.alert, err);
+	if (r == 0)
+		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
 	if (r == 0)
@@ -494,6 +527,9 @@ static int start(struct agent *a, struct gs_err *err)
 	a->state.head = a->head;
 	agent_schedule_init(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
+	r = restart_jobs(a, &a->state.conf.jobs, err);
+	if (r < 0)
+		return r;
 	a->watchdog_ns = notify_watchdog_ns();
 	a->watchdog_next_ns = gs_clock_mono_ns() + a->watchdog_ns;
 	return 0;
@@ -521,6 +557,8 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
 	agent_head_stop(&a.head);
+	agent_jobs_stop(&a.jobs);
+	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);
 	agent_control_close(&a.state.conf, &a.control_fd);
@@ -672,7 +710,8 @@ int gs_cmd_agent(int argc, char **argv)
 		.options = option_table,
 		.parser = parse,
 		.help_filter = gs_cmd_help_filter,
-		.doc = "Reads the GPUs of this node and serves what it reads to Prometheus.\v"
+		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
+		       "Prometheus.\v"
 		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "
 		       "reset a "
 		       "GPU), SIGUSR2 takes it up again; `gpuscope agent ctl` does the same and "

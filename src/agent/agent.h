@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alert/conf.h"
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
@@ -32,6 +33,13 @@ struct agent_group_conf {
 	uint64_t max_interval_ns; /* as long as nothing changes; not above interval_ns: always that
 				   */
 	double threshold_ratio;
+};
+
+struct agent_jobs_conf {
+	bool enabled, slurm, pods, containers, units, cgroups, users, probes, controller;
+	uint64_t interval_ns, linger_ns, window_ns, gpu_idle_ns;
+	int64_t max, syscalls;
+	int names; /* enum gs_prom_job_names */
 };
 
 struct agent_conf {
@@ -60,6 +68,7 @@ struct agent_conf {
 		int64_t max_processes;
 		char hostname[256];
 	} metrics;
+	struct agent_jobs_conf jobs;
 	struct {
 		char path[108]; /* "" none */
 		char group[64];
@@ -73,6 +82,7 @@ struct agent_conf {
 		char spool_max[32];
 		char machine_id[64], instance[64];
 	} head;
+	struct gs_alert_conf alerts;
 };
 
 extern const struct gs_conf_schema agent_conf_schema;
@@ -142,10 +152,12 @@ struct agent_state {
 	uint64_t reloads_ok, reloads_failed;
 	bool last_reload_ok;
 	int64_t started_wall_ns;
-	struct gs_http *http;    /* lent */
+	struct agent_jobs *jobs; /* lent; NULL: not read. Changed under the lock */
 	struct agent_head *head; /* lent; NULL: delivers to none */
+	struct gs_http *http;    /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
+	struct agent_alert *alert; /* owned by the main thread, which alone changes the pointer */
 };
 
 int agent_state_init(struct agent_state *state, const struct agent_conf *conf);
@@ -159,6 +171,38 @@ void agent_state_put(struct agent_state *state, struct gs_gpu_snapshot **snapsho
 /* Values of groups that were not read come from the snapshot before. 0 or -ENOMEM. */
 int agent_merge(struct gs_gpu_snapshot *fresh, const struct gs_gpu_snapshot *before,
 		unsigned groups);
+
+/* --- agent_jobs.c: the jobs of this node --- */
+
+struct agent_jobs;
+
+/* Begin to read them, in a thread; *ret_jobs stays NULL when none are wanted. */
+int agent_jobs_start(const struct agent_jobs_conf *conf, struct agent_state *state,
+		     struct agent_jobs **ret_jobs, struct gs_err *err);
+void agent_jobs_stop(struct agent_jobs **jobs);
+
+/* Whether reading goes on as it is; names do not matter to it. */
+bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_conf *b);
+
+/* Families of the jobs and of reading them. gpus may be NULL. */
+void agent_jobs_render(struct agent_jobs *jobs, struct gs_prom *p,
+		       const struct gs_gpu_snapshot *gpus, int names);
+/* --- agent_alert.c: rules over what was read --- */
+
+/* *ret stays NULL when the configuration has no rules. before (may be NULL): of the configuration
+ * that this one follows; what fires goes on. */
+int agent_alert_open(const struct agent_conf *conf, const struct agent_alert *before,
+		     struct agent_alert **ret, struct gs_err *err);
+void agent_alert_close(struct agent_alert **alert);
+
+/* When to look again, monotonic; UINT64_MAX without rules. */
+uint64_t agent_alert_next(const struct agent_alert *alert);
+
+/* Look at what was read last, if it is time. The main thread's; holds the lock only to copy. */
+void agent_alert_look(struct agent_state *state, uint64_t now_ns);
+
+/* The caller holds the lock. */
+void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
 
 /* --- agent_routes.c: what is served --- */
 

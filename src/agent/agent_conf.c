@@ -236,6 +236,83 @@ static const struct gs_conf_key metrics_keys[] = {
 	 .bytes = 256},
 };
 
+static const char *const job_names[] = {"native", "hpc_monitor", "both", NULL};
+
+#define JOB_SWITCH(name_, field, preset_, comment_)                                                \
+	{                                                                                          \
+		.name = name_, .kind = GS_CONF_BOOL, .offset = AT(jobs, field), .preset = preset_, \
+		.comment = comment_                                                                \
+	}
+
+static const struct gs_conf_key job_keys[] = {
+	JOB_SWITCH("enabled", enabled, "true", "Metrics of jobs at all."),
+	JOB_SWITCH("slurm", slurm, "true", "Jobs of Slurm."),
+	JOB_SWITCH("pods", pods, "true", "Pods of Kubernetes."),
+	JOB_SWITCH("containers", containers, "false", "Containers outside of pods."),
+	JOB_SWITCH("units", units, "false", "Services and scopes of systemd."),
+	JOB_SWITCH("cgroups", cgroups, "false", "Other control groups."),
+	JOB_SWITCH("users", users, "false", "Users, with their processes outside of all these."),
+	JOB_SWITCH("probes", probes, "true",
+		   "Count in the kernel (eBPF) where that is permitted; otherwise, and with false, "
+		   "procfs is\nread: system calls, network and device I/O are then unknown. "
+		   "gpuscope_agent_jobs_probes tells."),
+	JOB_SWITCH("controller", controller, "true",
+		   "Ask Slurm's controller once a job for its name, limits and GPUs."),
+	{.name = "interval",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(jobs, interval_ns),
+	 .preset = "5s",
+	 .comment = "How often they are read. The kernel counts meanwhile; without probes what "
+		    "comes and goes\nbetween two readings is seen in part only.",
+	 .min = 500 * MS,
+	 .max = H},
+	{.name = "max",
+	 .kind = GS_CONF_NUMBER,
+	 .offset = AT(jobs, max),
+	 .preset = "256",
+	 .comment = "At most so many jobs at once; the rest is counted in "
+		    "gpuscope_agent_jobs_left_out_total.",
+	 .min = 1,
+	 .max = 256},
+	{.name = "syscalls",
+	 .kind = GS_CONF_NUMBER,
+	 .offset = AT(jobs, syscalls),
+	 .preset = "0",
+	 .comment = "So many system calls of each job by name, those that took longest; counting "
+		    "their time costs\nmore in the kernel. 0: only their sum.",
+	 .min = 0,
+	 .max = 32},
+	{.name = "names",
+	 .kind = GS_CONF_CHOICE,
+	 .offset = AT(jobs, names),
+	 .preset = "native",
+	 .comment = "Names: gpuscope_job_..., hpc_monitor_... as the metrics of ebpf-hpc-monitor "
+		    "are called, or both.",
+	 .choices = job_names},
+	{.name = "linger",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(jobs, linger_ns),
+	 .preset = "5m",
+	 .comment = "How long a job that has ended is still told, so that its last totals are "
+		    "scraped.",
+	 .min = S,
+	 .max = 24 * H},
+	{.name = "window",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(jobs, window_ns),
+	 .preset = "5m",
+	 .comment = "What class and efficiency are of: the last half to whole of this.",
+	 .min = 2 * S,
+	 .max = 24 * H},
+	{.name = "gpu_idle",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(jobs, gpu_idle_ns),
+	 .preset = "1m",
+	 .comment = "A GPU on which nothing ran for so long counts in gpuscope_job_gpus_idle.",
+	 .min = S,
+	 .max = 24 * H},
+};
+
 static const struct gs_conf_key control_keys[] = {
 	{.name = "path",
 	 .kind = GS_CONF_TEXT,
@@ -361,9 +438,11 @@ static const struct gs_conf_section sections[] = {
 	SECTION("gpu", "", gpu, gpu_keys),
 	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
+	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
 	SECTION("control", "How the agent is told what to do.", control, control_keys),
 	SECTION("head", "Where moments are delivered to. Not changed by a reload.", head,
 		head_keys),
+	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),
 };
 
 static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
@@ -401,7 +480,7 @@ static int check(const void *whole, const struct gs_conf_where *where, struct gs
 		return gs_conf_refuse(
 			where, "http.tls_client_ca", err,
 			"tls_client_ca without tls_cert and tls_key: there is no TLS");
-	return 0;
+	return gs_alert_conf_check(&c->alerts, where, err);
 }
 
 const struct gs_conf_schema agent_conf_schema = {
@@ -426,6 +505,7 @@ void agent_conf_resolve(struct agent_conf *c)
 		if (g->max_interval_ns < g->interval_ns)
 			g->max_interval_ns = g->interval_ns;
 	}
+	gs_alert_conf_resolve(&c->alerts);
 }
 
 uint64_t agent_conf_leave_out(const struct agent_conf *c)

@@ -247,7 +247,10 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 	own_reading(&p, s);
 	own_http(&p, s);
 	own_head(&p, s);
+	agent_alert_metrics(&p, s->alert);
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
+	if (s->jobs)
+		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);
 	s->processes_dropped += dropped;
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;

@@ -262,6 +262,41 @@ static int walk_rows(const struct walk *w, const struct gs_conf_key *key, const 
 	return fail_node(w, value, text);
 }
 
+/* A list of texts, joined by commas; none of them may hold one. */
+static int walk_list(const struct walk *w, const struct gs_conf_section *section,
+		     const struct gs_conf_key *key, const yaml_node_t *value)
+{
+	char *out = w->conf + section->offset + key->offset;
+	struct gs_conf_key one = *key;
+	char expected[320], text[600];
+	GS_FREE char *piece = calloc(1, key->bytes);
+	size_t n = 0;
+
+	if (!piece)
+		return -ENOMEM;
+	one.kind = GS_CONF_TEXT;
+	one.offset = 0;
+	out[0] = '\0';
+	for (yaml_node_item_t *i = value->data.sequence.items.start;
+	     i < value->data.sequence.items.top; i++) {
+		const yaml_node_t *item = yaml_document_get_node(w->document, *i);
+		const char *content = (const char *)item->data.scalar.value;
+		struct gs_err why = {{0}};
+
+		if (item->type != YAML_SCALAR_NODE || strchr(content, ',')) {
+			snprintf(text, sizeof(text), "%s takes %s", key->name,
+				 gs_conf_expects(key, expected, sizeof(expected)));
+			return fail_node(w, item, text);
+		}
+		if (gs_conf_set(&one, content, item->data.scalar.length, piece, &why) < 0)
+			return fail_node(w, item, why.text);
+		if (n + strlen(piece) + 2 > key->bytes)
+			return fail_node(w, item, "more than there is room for");
+		n += (size_t)snprintf(out + n, key->bytes - n, "%s%s", n ? "," : "", piece);
+	}
+	return 0;
+}
+
 static int walk_value(const struct walk *w, const struct gs_conf_section *section,
 		      const struct gs_conf_key *key, const yaml_node_t *value)
 {
@@ -276,6 +311,8 @@ static int walk_value(const struct walk *w, const struct gs_conf_section *sectio
 	}
 	if (key->kind == GS_CONF_ROWS)
 		return walk_rows(w, key, value, (void *)(w->conf + section->offset + key->offset));
+	if (key->kind == GS_CONF_LIST && value->type == YAML_SEQUENCE_NODE)
+		return walk_list(w, section, key, value);
 	if (value->type != YAML_SCALAR_NODE) {
 		snprintf(text, sizeof(text), "%s takes %s, not a %s", key->name,
 			 gs_conf_expects(key, expected, sizeof(expected)),
@@ -539,20 +576,26 @@ static bool told_before(const struct gs_conf_schema *schema, size_t section,
 	return false;
 }
 
+static bool prints_key(const struct gs_conf_key *key)
+{
+	return key->kind != GS_CONF_FOREIGN && !key->hidden &&
+	       !(key->kind == GS_CONF_REAL && !*key->preset);
+}
+
 static int print_key(struct gs_buf *out, unsigned indent, const struct gs_conf_key *key, bool told)
 {
 	/* A preset is plain YAML unless it is empty or text. */
-	const char *quote = key->kind == GS_CONF_TEXT ? "\"" : "";
+	bool is_text = key->kind == GS_CONF_TEXT || key->kind == GS_CONF_LIST;
+	const char *quote = is_text ? "\"" : "";
 	char expected[512];
 	int r;
 
 	/* Other names of what is told already, or of others. */
-	if (key->kind == GS_CONF_FOREIGN || (key->kind == GS_CONF_REAL && !*key->preset))
+	if (!prints_key(key))
 		return 0;
 	r = told ? 0 : print_comment(out, indent, key->comment);
 
-	if (r == 0 && !told && key->kind != GS_CONF_TEXT && key->kind != GS_CONF_BOOL &&
-	    key->kind != GS_CONF_ROWS)
+	if (r == 0 && !told && !is_text && key->kind != GS_CONF_BOOL && key->kind != GS_CONF_ROWS)
 		r = gs_buf_printf(out, "%*s# (%s)\n", (int)indent, "",
 				  gs_conf_expects(key, expected, sizeof(expected)));
 	if (r == 0)
@@ -565,8 +608,7 @@ static int print_key(struct gs_buf *out, unsigned indent, const struct gs_conf_k
 static bool prints(const struct gs_conf_section *s)
 {
 	for (size_t k = 0; k < s->n_keys; k++)
-		if (s->keys[k].kind != GS_CONF_FOREIGN &&
-		    !(s->keys[k].kind == GS_CONF_REAL && !*s->keys[k].preset))
+		if (prints_key(&s->keys[k]))
 			return true;
 	return false;
 }

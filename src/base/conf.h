@@ -30,6 +30,8 @@ enum gs_conf_kind {
 	GS_CONF_ROWS = 8,     /* struct gs_conf_rows: a list of small mappings */
 	GS_CONF_FOREIGN = 9,  /* uint32_t: known, of another program: the line where it stands (0:
 			       * it does not), whatever its value is */
+	GS_CONF_LIST = 10, /* char[bytes], terminated: a text or a list of texts, kept with commas
+			    * between them */
 };
 
 #define GS_CONF_ROWS_MAX    64
@@ -54,10 +56,12 @@ struct gs_conf_key {
 	const char *preset;              /* the default, as one writes it in the file */
 	const char *comment;             /* lines of at most 90 columns, without "# " */
 	int64_t min, max;                /* of NUMBER, DURATION (ns) and REAL */
-	size_t bytes;                    /* of TEXT */
+	size_t bytes;                    /* of TEXT and LIST */
 	const char *const *choices;      /* of CHOICE, or columns of ROWS; ends with NULL */
-	bool (*valid)(const char *text); /* of TEXT; NULL: any. The empty text is "not set" */
-	const char *expects;             /* of TEXT with valid: "ADDRESS:PORT, ..." */
+	bool (*valid)(const char *text); /* of TEXT and of each of a LIST; NULL: any. The empty text
+					  * is "not set" */
+	const char *expects;             /* of TEXT and LIST with valid: "ADDRESS:PORT, ..." */
+	bool hidden;                     /* another spelling: not in the default file */
 };
 
 struct gs_conf_section {

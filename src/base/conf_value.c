@@ -51,6 +51,10 @@ const char *gs_conf_expects(const struct gs_conf_key *key, char *out, size_t byt
 		return out;
 	case GS_CONF_RATIO:
 		return "a share from 0 to 1, or from 0% to 100%";
+	case GS_CONF_LIST:
+		if (key->expects)
+			return key->expects;
+		return "a text, or a list of texts without commas";
 	case GS_CONF_TEXT:
 		if (key->expects)
 			return key->expects;
@@ -166,6 +170,39 @@ static int set_text(const struct gs_conf_key *key, const char *text, size_t byte
 	return 0;
 }
 
+/* Texts with commas between them; blanks around them do not count. */
+static int set_list(const struct gs_conf_key *key, const char *text, char *value)
+{
+	struct gs_conf_key one = *key;
+	GS_FREE char *piece = malloc(key->bytes), *whole = calloc(1, key->bytes);
+	size_t n = 0, k;
+	int r = piece && whole ? 0 : -ENOMEM;
+
+	for (; r == 0 && *text; text += k + (text[k] == ',')) {
+		k = strcspn(text, ",");
+		while (k && *text == ' ') {
+			text++;
+			k--;
+		}
+		size_t bytes = k;
+
+		while (bytes && text[bytes - 1] == ' ')
+			bytes--;
+		if (!bytes || n + bytes + 2 > key->bytes)
+			return -EINVAL;
+		memcpy(piece, text, bytes);
+		piece[bytes] = '\0';
+		one.bytes = key->bytes - n - (n > 0);
+		r = set_text(&one, piece, bytes, whole + n + (n > 0));
+		if (r == 0 && n)
+			whole[n++] = ',';
+		n += bytes;
+	}
+	if (r == 0)
+		memcpy(value, whole, key->bytes);
+	return r;
+}
+
 static int set_value(const struct gs_conf_key *key, const char *text, size_t bytes, char *value)
 {
 	switch (key->kind) {
@@ -181,6 +218,8 @@ static int set_value(const struct gs_conf_key *key, const char *text, size_t byt
 		return parse_real(key, text, (double *)value);
 	case GS_CONF_TEXT:
 		return set_text(key, text, bytes, value);
+	case GS_CONF_LIST:
+		return set_list(key, text, value);
 	case GS_CONF_CHOICE:
 		for (int i = 0; key->choices[i]; i++)
 			if (strcmp(text, key->choices[i]) == 0) {

@@ -93,7 +93,8 @@ static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame 
 /* Opens a frame. True when it did: *ret_place then names it for call_leave(). */
 static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 {
-	__u32 id = bpf_get_attach_cookie(ctx) & FUNC_MASK, depth, slot;
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 id = cookie & FUNC_MASK, depth, slot;
 	const volatile struct gs_func_desc *d = &gs_desc[id];
 	struct gs_kernel_state *s = state_get();
 	struct gs_thread *t;
@@ -104,7 +105,7 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 	t = thread_same(&slot);
 	if (!t)
 		t = thread_find(s, d->layer, &slot);
-	if (!t)
+	if (!t || turn_skips(t, cookie))
 		return false;
 	depth = t->depth;
 	if (depth) {

@@ -29,10 +29,36 @@ static __always_inline __u32 mode_of(__u32 id)
 	return m ? m->mode[id & (GS_FUNC_MAX - 1)] : GS_MODE_EVENTS;
 }
 
+/* True when a hit is another link's to count: the probe's group is being replaced. */
+static __always_inline bool turn_skips(struct gs_thread *t, __u64 cookie)
+{
+	__u32 group = cookie >> GS_COOKIE_GROUP_SHIFT & GS_COOKIE_GROUP_MASK, zero = 0;
+	struct gs_modes *m;
+	__u8 turn;
+
+	if (!gs_config.modes)
+		return false;
+	m = bpf_map_lookup_elem(&gs_modes, &zero);
+	if (!m)
+		return false;
+	turn = *(volatile __u8 *)&m->turn[group >> 1 & (GS_GROUP_MAX - 1)];
+	if ((turn & 1) == (group & 1)) {
+		if (turn & GS_TURN_BOTH)
+			t->turned = 1;
+		return false;
+	}
+	if (!(turn & GS_TURN_BOTH))
+		return true;
+	if (!t->turned)
+		return false;
+	t->turned = 0;
+	return true;
+}
+
 /* True when this call of a function with the mode is only counted. */
 static __always_inline bool mode_skips(__u32 mode)
 {
-	return mode == GS_MODE_COUNT ||
+	return mode >= GS_MODE_COUNT ||
 	       (mode == GS_MODE_SAMPLE && bpf_get_prandom_u32() & (GS_MODE_SAMPLE_N - 1));
 }
 

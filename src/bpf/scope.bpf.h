@@ -105,38 +105,42 @@ static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, 
 }
 
 /* A call that is only counted. */
-__noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer)
+__noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer, __u32 refused)
 {
 	__u32 idx = dynamic_cell_find(slot, id, layer);
 	struct gs_cell *c = bpf_map_lookup_elem(&gs_cells, &idx);
 
-	if (c && idx)
+	if (!c || !idx)
+		return 0;
+	if (refused)
+		c->refused++;
+	else
 		c->skipped++;
 	return 0;
 }
 
 /* Opens a scope of the function. True when it did: *ret_place, never 0, then names it for
  * scope_leave(). */
-static __always_inline bool scope_enter(struct pt_regs *ctx, __u32 id, __u32 layer,
+static __always_inline bool scope_enter(struct pt_regs *ctx, __u64 cookie, __u32 layer,
 					__u64 *ret_place)
 {
 	struct gs_kernel_state *state = state_get();
+	__u32 id = cookie & (GS_FUNC_MAX - 1), depth, slot;
 	struct gs_thread *t;
 	struct gs_scope *s;
-	__u32 depth, slot;
 
 	if (!state || state->stopped)
 		return false;
 	t = thread_same(&slot);
 	if (!t)
 		t = thread_find(state, layer, &slot);
-	if (!t)
+	if (!t || turn_skips(t, cookie))
 		return false;
 	depth = t->scope_depth;
 	if (depth)
 		depth = scope_drop_stale(t, depth, ctx->sp, id);
 	if (gs_config.modes && mode_skips(mode_of(id))) {
-		gs_scope_skip(slot, id, layer);
+		gs_scope_skip(slot, id, layer, false);
 		t->scope_depth = depth;
 		return false;
 	}
@@ -190,8 +194,9 @@ static __always_inline struct gs_thread *thread_known(__u32 *ret_slot)
 /* Ends the innermost scope of the function whose frame holds the stack pointer: it was opened with
  * this one or one up to frame_bytes above. Scopes inside that are still open were left by a jump.
  */
-static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u32 id, __u32 frame_bytes)
+static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u64 cookie)
 {
+	__u32 id = cookie & (GS_FUNC_MAX - 1), frame_bytes = cookie >> GS_COOKIE_FRAME_SHIFT;
 	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp;
 	struct gs_kernel_state *state = state_get();
 	__u32 slot, depth, top;
@@ -200,7 +205,7 @@ static __always_inline void scope_leave_at(const struct pt_regs *ctx, __u32 id, 
 	if (!state || state->stopped)
 		return;
 	t = thread_known(&slot);
-	if (!t)
+	if (!t || turn_skips(t, cookie))
 		return;
 	top = t->scope_depth;
 	depth = top;
@@ -264,10 +269,9 @@ static __always_inline bool condition_holds(__u64 flags, __u32 cc)
 static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx), place;
-	__u32 id = cookie & (GS_FUNC_MAX - 1);
 
 	if (!(cookie & GS_COOKIE_EXIT)) {
-		scope_enter(ctx, id, layer, &place);
+		scope_enter(ctx, cookie, layer, &place);
 		return;
 	}
 	if ((cookie & (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN)) !=
@@ -275,7 +279,7 @@ static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 	    condition_holds(ctx->flags, cookie >> GS_COOKIE_CC_SHIFT & 15) !=
 		    !!(cookie & GS_COOKIE_TAKEN))
 		return;
-	scope_leave_at(ctx, id, cookie >> GS_COOKIE_FRAME_SHIFT);
+	scope_leave_at(ctx, cookie);
 }
 
 #endif

@@ -449,7 +449,9 @@ static __always_inline void account(const struct gs_user_row *row, __u32 row_id,
 {
 	f->e.call.bytes = picked(f, row->v_bytes);
 	if (!row->aggregate && (gs_config.events || row->flags & GS_USER_ALWAYS)) {
-		if (row->flags & GS_USER_RETURN && dur_ns < gs_config.min_dur_ns)
+		if (mode_of(row->func) != GS_MODE_EVENTS)
+			lose(row->layer, GS_LOSS_THINNED);
+		else if (row->flags & GS_USER_RETURN && dur_ns < gs_config.min_dur_ns)
 			lose(row->layer, GS_LOSS_SHORT);
 		else if (send(row, row_id, f, t, scope_depth, dur_ns))
 			return;
@@ -545,7 +547,8 @@ static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
 /* True when a return is wanted: *ret_place, never 0, names the frame. */
 static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 {
-	__u32 row_id = bpf_get_attach_cookie(ctx), slot, depth, scope;
+	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 row_id = cookie & (GS_USER_ROW_MAX - 1), slot, depth, scope;
 	struct gs_kernel_state *state = state_get();
 	const struct gs_user_row *row;
 	struct user_thread *u;
@@ -562,8 +565,12 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	t = thread_same(&slot);
 	if (!t)
 		t = thread_find(state, row->layer, &slot);
-	if (!t)
+	if (!t || turn_skips(t, cookie))
 		return false;
+	if (gs_config.modes && mode_skips(mode_of(row->func))) {
+		gs_scope_skip(slot, row->func, row->layer, false);
+		return false;
+	}
 	u = user_thread_get(t, slot);
 	if (!u)
 		return false;
@@ -585,8 +592,10 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 		user_read_values(slot, depth, row_id, false);
 	}
 	if (row->n_ops && !(row->flags & GS_USER_FILTER_LATE) &&
-	    !user_filter_passes(slot, depth, row_id, 0))
+	    !user_filter_passes(slot, depth, row_id, 0)) {
+		gs_scope_skip(slot, row->func, row->layer, true);
 		return false;
+	}
 	now = bpf_ktime_get_ns();
 	f->start_ns = now;
 	scope = scope_open(t, sp, row, now, is_second);
@@ -630,8 +639,10 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 		user_read_values(slot, depth, row_id, true);
 	}
 	if (row->n_ops && row->flags & GS_USER_FILTER_LATE &&
-	    !user_filter_passes(slot, depth, row_id, dur_ns))
+	    !user_filter_passes(slot, depth, row_id, dur_ns)) {
+		gs_scope_skip(slot, row->func, row->layer, true);
 		return;
+	}
 	account(row, row_id, f, t, slot, depth, scope, dur_ns);
 }
 
@@ -657,7 +668,7 @@ static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)
 static __always_inline void user_leave_unpaired(struct pt_regs *ctx)
 {
 	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp - 8;
-	__u32 row_id = bpf_get_attach_cookie(ctx), slot, depth;
+	__u32 row_id = bpf_get_attach_cookie(ctx) & (GS_USER_ROW_MAX - 1), slot, depth;
 	struct gs_kernel_state *state = state_get();
 	struct gs_task_mark *m = mark_get(false);
 	struct user_thread *u;

@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/job.h"
+#include "cmd/job_alert.h"
+#include "cmd/job_detach.h"
 #include "cmd/trace.h"
 
 enum {
@@ -19,6 +21,11 @@ enum {
 	OPT_CGROUP,
 	OPT_PRINT_CONFIG,
 	OPT_CHECK_CONFIG,
+	OPT_NVML,
+	OPT_ALERTS,
+	OPT_DETACH,
+	OPT_STOP,
+	OPT_LAUNCHER,
 };
 
 static volatile sig_atomic_t stop;
@@ -68,6 +75,16 @@ static void parse_pids(struct job_options *o, char *arg, struct argp_state *stat
 		argp_error(state, "-p takes the ids of processes");
 }
 
+static void parse_launcher(struct job_options *o, const char *arg, struct argp_state *state)
+{
+	char *end;
+	unsigned long pid = strtoul(arg, &end, 10);
+
+	if (*end || !pid || pid > INT32_MAX || arg[0] == '-')
+		argp_error(state, "--launcher takes the id of a process, not \"%s\"", arg);
+	o->launcher = (uint32_t)pid;
+}
+
 static void parse_user(struct job_options *o, const char *arg, struct argp_state *state)
 {
 	const struct passwd *pw = getpwnam(arg);
@@ -112,8 +129,9 @@ static void parse_filter(struct job_options *o, const char *arg, struct argp_sta
 
 	snprintf(copy, sizeof(copy), "%s", arg);
 	if (strlen(arg) >= sizeof(copy) || !*arg)
-		argp_error(state, "--filter takes all, syscall, sched, io, net, or several with "
-				  "commas");
+		argp_error(state,
+			   "--filter takes all, syscall, sched, io, net, cuda, or several with "
+			   "commas");
 	for (piece = strtok_r(copy, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
 		int i = 0;
 
@@ -121,8 +139,8 @@ static void parse_filter(struct job_options *o, const char *arg, struct argp_sta
 			i++;
 		if (!gs_job_filters[i])
 			argp_error(state,
-				   "--filter takes all, syscall, sched, io, net, or several with "
-				   "commas, not \"%s\"",
+				   "--filter takes all, syscall, sched, io, net, cuda, or several "
+				   "with commas, not \"%s\"",
 				   piece);
 	}
 	snprintf(o->filter, sizeof(o->filter), "%s", arg);
@@ -159,7 +177,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->live = true;
 		return 0;
 	case 'o':
-		o->output = arg;
+		if (o->n_outputs == JOB_OUTPUTS_MAX)
+			argp_error(state, "-o at most %d times", JOB_OUTPUTS_MAX);
+		o->output[o->n_outputs++] = arg;
+		return 0;
+	case OPT_DETACH:
+		o->detach = arg;
+		return 0;
+	case OPT_STOP:
+		o->stop = arg;
+		return 0;
+	case OPT_LAUNCHER:
+		parse_launcher(o, arg, state);
+		return 0;
+	case ARGP_KEY_END:
+		if (o->launcher && (o->by != JOB_OF_IDS || o->n_select != 1))
+			argp_error(state, "--launcher is of one job: -j ID");
 		return 0;
 	case OPT_FORMAT:
 		if (gs_job_format_parse(arg, &o->format) < 0 || o->format == GS_JOB_HTML)
@@ -169,11 +202,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'c':
 		o->config = arg;
 		return 0;
+	case OPT_ALERTS:
+		o->alerts = arg;
+		return 0;
 	case 'f':
 		parse_filter(o, arg, state);
 		return 0;
 	case 'v':
 		o->verbose = true;
+		return 0;
+	case OPT_NVML:
+		o->nvml = arg;
 		return 0;
 	case OPT_PRINT_CONFIG:
 		o->print_config = true;
@@ -235,11 +274,27 @@ static int show_live(const struct job_options *o, struct job_measure *m,
 	return r;
 }
 
+static int look_for_alerts(struct job_measure *m, const struct gs_rules *rules,
+			   struct job_alert *alert, uint64_t now_ns)
+{
+	struct gs_job_session session;
+	int r = job_measure_report(m, rules, &session);
+
+	if (r < 0)
+		return r;
+	job_alert_look(alert, &session, now_ns);
+	gs_job_session_fini(&session);
+	return 0;
+}
+
 /* Until the time is over, the jobs have ended, or a signal. */
-static int watch(const struct job_options *o, struct job_measure *m, const struct gs_rules *rules)
+static int watch(const struct job_options *o, struct job_measure *m, const struct gs_rules *rules,
+		 struct job_alert *alert)
 {
 	uint64_t start_ns = gs_clock_mono_ns(), shown_ns = start_ns, now_ns = start_ns;
-	bool ends = o->by != JOB_OF_ALL && o->by != JOB_OF_USER;
+	/* A job may have nothing running between two of its steps: who detached says when it ends.
+	 */
+	bool ends = o->by != JOB_OF_ALL && o->by != JOB_OF_USER && !o->detach;
 	int r = 0;
 
 	while (!stop && r == 0) {
@@ -256,28 +311,44 @@ static int watch(const struct job_options *o, struct job_measure *m, const struc
 			shown_ns = now_ns;
 			r = show_live(o, m, rules);
 		}
+		if (r == 0 && now_ns >= job_alert_next(alert))
+			r = look_for_alerts(m, rules, alert, now_ns);
 		if (ends && job_measure_jobs(m) && !job_measure_alive(m))
 			break;
 	}
 	return r;
 }
 
-static int write_report(const struct job_options *o, const struct gs_job_session *session)
+static int write_one(const struct job_options *o, const struct gs_job_session *session,
+		     const char *path, enum gs_job_format format)
 {
-	struct gs_job_style style = style_of(o, !o->output);
-	FILE *out = o->output ? fopen(o->output, "we") : stdout;
+	struct gs_job_style style = style_of(o, !path);
+	FILE *out = path ? fopen(path, "we") : stdout;
 	int r;
 
 	if (!out) {
-		gs_say("cannot write %s: %s", o->output, strerror(errno));
+		gs_say("cannot write %s: %s", path, strerror(errno));
 		return GS_EXIT_FAILED;
 	}
+	style.format = format;
 	r = gs_job_report_write(out, session, &style);
-	if (o->output && fclose(out) != 0 && r == 0)
+	if (path && fclose(out) != 0 && r == 0)
 		r = -errno;
 	if (r < 0)
-		gs_say("cannot write %s: %s", o->output ? o->output : "the report", strerror(-r));
+		gs_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
+static int write_report(const struct job_options *o, const struct gs_job_session *session)
+{
+	int status = GS_EXIT_DONE;
+
+	if (!o->n_outputs)
+		return write_one(o, session, NULL, o->format);
+	for (size_t i = 0; i < o->n_outputs; i++)
+		if (write_one(o, session, o->output[i], o->output_format[i]) != GS_EXIT_DONE)
+			status = GS_EXIT_FAILED;
+	return status;
 }
 
 static void say_nothing_found(const struct job_options *o)
@@ -302,7 +373,8 @@ static void say_nothing_found(const struct job_options *o)
 	}
 }
 
-static int measure(const struct job_options *o, const struct gs_rules *rules)
+static int measure(const struct job_options *o, const struct gs_rules *rules,
+		   struct job_alert *alert)
 {
 	struct job_measure *m = NULL;
 	struct gs_job_session session;
@@ -314,12 +386,20 @@ static int measure(const struct job_options *o, const struct gs_rules *rules)
 		return gs_exit_status_of(r);
 	}
 	/* A user's or a machine's processes may come later. */
-	if (!job_measure_jobs(m) && (o->by != JOB_OF_ALL || !o->duration_ns)) {
+	if (!o->detach && !job_measure_jobs(m) && (o->by != JOB_OF_ALL || !o->duration_ns)) {
 		say_nothing_found(o);
 		job_measure_close(&m);
 		return GS_EXIT_FAILED;
 	}
-	r = watch(o, m, rules);
+	if (o->detach)
+		job_detach_ready(o->detach);
+	r = watch(o, m, rules, alert);
+	job_measure_settle(m);
+	if (o->detach && !job_measure_jobs(m)) {
+		say_nothing_found(o);
+		job_measure_close(&m);
+		return GS_EXIT_FAILED;
+	}
 	if (r == 0)
 		r = job_measure_report(m, rules, &session);
 	if (r < 0) {
@@ -360,37 +440,57 @@ static int load_config(struct job_options *o)
 		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 	}
 	gs_job_conf_foreign(&o->conf, foreign, sizeof(foreign));
-	if (foreign[0])
+	/* --alerts of the same file tells what neither of the two reads. */
+	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
 		gs_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
 	return 0;
 }
 
-/* Where the report goes tells its format, unless it was said. */
-static int choose_format(struct job_options *o)
+/* Where a report goes tells its format, unless it was said. */
+static int format_of(const struct job_options *o, const char *path, enum gs_job_format *ret)
 {
 	static const enum gs_job_format by_choice[] = {GS_JOB_JSON, GS_JOB_CSV, GS_JOB_YAML,
 						       GS_JOB_TABLE};
 
+	*ret = o->format;
 	if (o->format_given)
 		return 0;
-	o->format = GS_JOB_TABLE;
-	if (!o->output)
-		return 0;
-	if (gs_job_format_of_path(o->output, &o->format) == 0) {
-		if (o->format != GS_JOB_HTML)
+	if (gs_job_format_of_path(path, ret) == 0) {
+		if (*ret != GS_JOB_HTML)
 			return 0;
 		gs_say("%s: HTML is for comparisons (`gpuscope report --compare`); .json, .csv, "
 		       ".yaml or .txt here",
-		       o->output);
+		       path);
 		return GS_EXIT_USAGE;
 	}
-	if (strchr(o->output, '.') && !o->config) {
+	if (strchr(path, '.') && !o->config) {
 		gs_say("%s: the suffix tells no format: .json, .csv, .yaml or .txt, or --format",
-		       o->output);
+		       path);
 		return GS_EXIT_USAGE;
 	}
-	o->format = by_choice[o->conf.format];
+	*ret = by_choice[o->conf.format];
 	return 0;
+}
+
+static int choose_formats(struct job_options *o)
+{
+	int status = 0;
+
+	if (!o->format_given)
+		o->format = GS_JOB_TABLE;
+	for (size_t i = 0; status == 0 && i < o->n_outputs; i++) {
+		status = format_of(o, o->output[i], &o->output_format[i]);
+		if (status == 0 && o->detach && o->output[i][0] != '/') {
+			gs_say("%s: with --detach, -o takes an absolute path", o->output[i]);
+			status = GS_EXIT_USAGE;
+		}
+	}
+	if (o->detach && (o->detach[0] != '/' || !o->n_outputs || o->live)) {
+		gs_say("--detach takes an absolute path and -o, and no --real-time: it has no "
+		       "terminal");
+		status = GS_EXIT_USAGE;
+	}
+	return status;
 }
 
 static const struct argp_option option_table[] = {
@@ -402,14 +502,27 @@ static const struct argp_option option_table[] = {
 	{NULL, 0, NULL, 0, "What and how long:", 2},
 	{"duration", 'd', "TIME", 0, "seconds, or 90s, 5m (without: until the jobs end, or Ctrl-C)",
 	 2},
-	{"filter", 'f', "PART[,PART]", 0, "all, syscall, sched, io, net", 2},
+	{"filter", 'f', "PART[,PART]", 0, "all, syscall, sched, io, net, cuda", 2},
 	{"real-time", 'r', NULL, 0, "a live table meanwhile, a line a job", 2},
+	{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 2},
 	{NULL, 0, NULL, 0, "The report:", 3},
 	{"output", 'o', "FILE", 0, "write it there; .json, .csv, .yaml, .txt tell the format", 3},
 	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml", 3},
 	{"verbose", 'v', NULL, 0, "tables show every figure and every system call", 3},
+	{"detach", OPT_DETACH, "PIDFILE", 0,
+	 "record in the background, also before the job begins and between its steps, until "
+	 "--stop or --duration; returns once it measures",
+	 3},
+	{"launcher", OPT_LAUNCHER, "PID", 0,
+	 "with -j of one job: this process is about to start the job's; they count from their "
+	 "birth, it does not",
+	 3},
+	{"stop", OPT_STOP, "PIDFILE", 0, "end such a recorder; returns when its report is written",
+	 3},
 	{NULL, 0, NULL, 0, "Configuration:", 4},
 	{"config", 'c', "FILE", 0, "thresholds, rules, advice (YAML)", 4},
+	{"alerts", OPT_ALERTS, "FILE", 0,
+	 "who is told when a job does what a rule forbids (YAML, gpuscope-alerts(5))", 4},
 	{"print-config", OPT_PRINT_CONFIG, NULL, 0, "every key with its default, and end", 4},
 	{"check-config", OPT_CHECK_CONFIG, NULL, 0, "only read the configuration", 4},
 	{0},
@@ -428,8 +541,10 @@ int gs_cmd_job(int argc, char **argv)
 	};
 	GS_FREE struct job_options *o = calloc(1, sizeof(*o));
 	struct sigaction sa = {.sa_handler = on_stop};
+	struct job_alert *alert = NULL;
+	struct gs_err err = {{0}};
 	struct gs_rules *rules;
-	int status;
+	int status, r;
 
 	if (!o)
 		return GS_EXIT_FAILED;
@@ -438,13 +553,24 @@ int gs_cmd_job(int argc, char **argv)
 		return GS_EXIT_USAGE;
 	if (o->print_config)
 		return print_config();
+	if (o->stop)
+		return job_detach_stop(o->stop);
 	status = load_config(o);
 	if (status == 0)
-		status = choose_format(o);
+		status = choose_formats(o);
+	if (status == 0 && o->check_config && o->alerts) {
+		r = job_alert_open(o->alerts, &alert, &err);
+		if (r < 0)
+			gs_say("%s", gs_err_text(&err, r));
+		job_alert_close(&alert);
+		status = r == 0 ? 0 : r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+	}
 	if (status != 0 || o->check_config)
 		return status;
 	if (!o->filter_given)
 		snprintf(o->filter, sizeof(o->filter), "%s", gs_job_filters[o->conf.filter]);
+	if (o->detach && job_detach_fork(o->detach, &status) != 0)
+		return status;
 	rules = gs_job_conf_rules(&o->conf);
 	if (!rules) {
 		gs_say("out of memory");
@@ -452,7 +578,14 @@ int gs_cmd_job(int argc, char **argv)
 	}
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
-	status = measure(o, rules);
+	r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		status = r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+	} else {
+		status = measure(o, rules, alert);
+	}
+	job_alert_close(&alert);
 	gs_rules_free(&rules);
 	return status;
 }

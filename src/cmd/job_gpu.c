@@ -18,9 +18,10 @@ struct job_gpu {
 	char source[160];
 };
 
-int job_gpu_open(struct job_gpu **ret, struct gs_err *err)
+int job_gpu_open(const char *nvml, struct job_gpu **ret, struct gs_err *err)
 {
 	struct gs_gpu_options options = {.size = sizeof(options),
+					 .nvml_path = nvml,
 					 .groups = GS_GPU_READ_BASIC | GS_GPU_READ_PROCESSES |
 						   GS_GPU_READ_GPM};
 	GS_FREE struct job_gpu *g = calloc(1, sizeof(*g));
@@ -112,6 +113,12 @@ void job_gpu_add(const struct job_gpu *g, const struct gs_job *job, const uint32
 		add(&s->dram, &s->n_dram, v, GS_GPU_DRAM_ACTIVE);
 		if (gs_gpu_has(v, GS_GPU_UTIL) && v->value[GS_GPU_UTIL] > 0)
 			s->used |= 1ull << i;
+		if (gs_gpu_has(v, GS_GPU_ENERGY)) {
+			s->energy_last[i] = v->value[GS_GPU_ENERGY];
+			/* The driver was loaded again: it counts from 0. */
+			if (!s->energy_first[i] || s->energy_first[i] > s->energy_last[i])
+				s->energy_first[i] = s->energy_last[i];
+		}
 		if (gs_gpu_has(v, GS_GPU_MEM_USED) && gs_gpu_has(v, GS_GPU_MEM_TOTAL) &&
 		    v->value[GS_GPU_MEM_TOTAL] > 0)
 			s->memory_peak = fmax(s->memory_peak, v->value[GS_GPU_MEM_USED] /
@@ -127,7 +134,10 @@ static double mean(double sum, uint64_t n)
 void job_gpu_usage(const struct job_gpu *g, const struct job_gpu_sum *s, struct gs_job_usage *u)
 {
 	u->n_gpus = u->gpus_idle = u->gpu_ratio = u->gpu_memory_ratio = NAN;
-	u->sm_ratio = u->tensor_ratio = u->dram_ratio = u->launches = NAN;
+	u->sm_ratio = u->tensor_ratio = u->dram_ratio = NAN;
+	u->energy_joules = NAN;
+	u->gpu_mask = s->mask;
+	u->gpu_idle_mask = s->mask & ~s->used;
 	if (!g->now)
 		return;
 	u->known |= 1u << GS_JOB_KNOWS_GPU;
@@ -135,6 +145,10 @@ void job_gpu_usage(const struct job_gpu *g, const struct job_gpu_sum *s, struct 
 	if (!s->mask)
 		return;
 	u->gpus_idle = __builtin_popcountll(s->mask & ~s->used);
+	for (int i = 0; i < 64; i++)
+		if (s->energy_first[i] > 0)
+			u->energy_joules = (isnan(u->energy_joules) ? 0 : u->energy_joules) +
+					   s->energy_last[i] - s->energy_first[i];
 	u->gpu_ratio = mean(s->util, s->n_util);
 	u->gpu_memory_ratio = s->memory_peak;
 	u->sm_ratio = mean(s->sm, s->n_sm);

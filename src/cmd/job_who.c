@@ -12,12 +12,16 @@
 #include "place/job.h"
 #include "place/job_cgroup.h"
 
-#define AGAIN_NS 2000000000ull /* a process that was none of ours is asked for again */
+/* A process that was none of ours is asked for again: soon while it is new, for what starts jobs
+ * first makes a process and then puts it where it belongs. */
+#define AGAIN_MS     2000
+#define AGAIN_NEW_MS 80
+#define NEW_MS       3000
 
 struct job_who {
 	const struct job_options *options;
 	struct gs_jobs *jobs;
-	struct gs_map others; /* pid -> when it was found to be none of ours */
+	struct gs_map others; /* pid -> when (ms) it was asked for first << 32 and last */
 	struct gs_map tree;   /* pid -> which of the roots it descends from */
 	uint64_t now_ns;
 	char path[512];
@@ -89,6 +93,23 @@ static uint32_t parent_of(uint32_t pid)
 	    sscanf(at + 1, " %*c %u", &parent) != 1)
 		return 0;
 	return parent;
+}
+
+/* Only root's: anybody can call his process what he likes. */
+static bool is_slurmstepd(uint32_t pid)
+{
+	char name[64], path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	return pid && stat(path, &st) == 0 && st.st_uid == 0 &&
+	       read_text(pid, "comm", name, sizeof(name)) && strcmp(name, "slurmstepd\n") == 0;
+}
+
+bool job_who_is_holder(uint32_t pid)
+{
+	/* A task has its name too, until it becomes the user's program. */
+	return is_slurmstepd(pid) && !is_slurmstepd(parent_of(pid));
 }
 
 static bool in_tree(struct job_who *w, uint32_t pid, struct gs_job *job)
@@ -206,23 +227,42 @@ static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)
 
 bool job_who_is(struct job_who *w, uint32_t pid, struct gs_job *ret)
 {
-	uint64_t then_ns;
+	uint32_t now_ms = (uint32_t)(w->now_ns / 1000000), first_ms = now_ms;
+	uint64_t then;
 	bool is;
 
 	/* Whose child a process is does not change, but a tree's members come to be known one by
 	 * one. */
-	if (w->options->by != JOB_OF_PIDS && gs_map_get(&w->others, pid, &then_ns) &&
-	    w->now_ns - then_ns < AGAIN_NS)
-		return false;
+	if (w->options->by != JOB_OF_PIDS && gs_map_get(&w->others, pid, &then)) {
+		first_ms = (uint32_t)(then >> 32);
+		if (now_ms - (uint32_t)then <
+		    (now_ms - first_ms < NEW_MS ? AGAIN_NEW_MS : AGAIN_MS))
+			return false;
+	}
 	/* The measuring is not part of what is measured. */
 	is = pid != (uint32_t)getpid() && decide(w, pid, ret);
 	if (is)
 		gs_map_del(&w->others, pid);
-	else if (gs_map_put(&w->others, pid, w->now_ns) == -ENOBUFS) {
+	else if (gs_map_put(&w->others, pid, (uint64_t)first_ms << 32 | now_ms) == -ENOBUFS) {
 		gs_map_fini(&w->others);
 		w->others = GS_MAP_INIT(1u << 20);
 	}
 	return is;
+}
+
+void job_who_task(struct job_who *w, uint32_t pid, struct gs_job_task *ret)
+{
+	(void)gs_jobs_lookup(w->jobs, pid, ret);
+}
+
+void job_who_settle(struct job_who *w, uint64_t wait_ns)
+{
+	uint64_t end_ns = gs_clock_boot_ns() + wait_ns, now_ns;
+
+	/* A question may be asked again in another form: the first answer is not always the last.
+	 */
+	while ((now_ns = gs_clock_boot_ns()) < end_ns && gs_jobs_ask(w->jobs, end_ns - now_ns))
+		;
 }
 
 void job_who_refresh(struct job_who *w, struct gs_job *job)

@@ -89,6 +89,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'a':
 		o->tui.all = true;
 		return 0;
+	case 'j':
+		o->tui.jobs = true;
+		return 0;
 	case OPT_REPLAY:
 		o->replay = arg;
 		return 0;
@@ -141,7 +144,8 @@ static int print(const struct top_command *c, const struct gs_node_snapshot *bef
 		r = gs_export_node_json(stdout, node);
 		break;
 	case TOP_CSV:
-		r = gs_export_node_csv(stdout, node);
+		r = c->options.tui.jobs ? gs_export_node_jobs_csv(stdout, node)
+					: gs_export_node_csv(stdout, node);
 		break;
 	default:
 		r = gs_tui_print(stdout, before, node, &c->options.tui, columns_of_output());
@@ -243,6 +247,8 @@ int gs_cmd_top(int argc, char **argv)
 		{"id", 'i', "GPU[,GPU]", 0, "only these: index, UUID or PCI bus id", 0},
 		{"all-processes", 'a', NULL, 0, "begin with all processes, not only those on GPUs",
 		 0},
+		{"jobs", 'j', NULL, 0,
+		 "begin with the jobs of the machine; with --once read them too", 0},
 		{"once", OPT_ONCE, NULL, 0, "print one view and end", 0},
 		{NULL, '1', NULL, OPTION_ALIAS, NULL, 0},
 		{"format", OPT_FORMAT, "FORMAT", 0, "of --once: table, json, csv (processes)", 0},

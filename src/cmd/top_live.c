@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <time.h>
 
+#include "account/account.h"
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/top.h"
@@ -35,11 +36,14 @@
 #define FIRST_GROUPS                                                                               \
 	(GS_GPU_READ_BASIC | GS_GPU_READ_PROCESSES | GS_GPU_READ_GPM | GS_GPU_READ_EVENTS)
 
+#define JOBS_LINGER_NS 30000000000ull /* one that ended is shown for so long */
+
 struct top_live {
 	const struct top_options *options;
 	struct gs_gpu *gpu;
 	struct gs_moment *moment; /* of the thread that reads */
 	struct gs_host *ui_host;  /* of the screen: signals, environments */
+	struct gs_account *account; /* of the thread that reads; NULL: jobs are not shown */
 	char name[GS_HOST_NAME_BYTES];
 
 	struct gs_journal *journal; /* NULL: nothing is recorded */
@@ -56,7 +60,7 @@ struct top_live {
 	int error; /* of the thread; it has ended */
 	struct gs_err error_text;
 	int event_fd;
-	_Atomic bool all;
+	_Atomic bool all, wants_jobs;
 };
 
 int top_select(const struct top_options *o, struct gs_node_snapshot *node, struct gs_err *err)
@@ -154,6 +158,29 @@ static int close_record(struct top_live *l, struct gs_err *err)
 
 /* --- reading --- */
 
+/* What the jobs do, as long as somebody looks at them: nothing is counted otherwise. */
+static int read_jobs(struct top_live *l, struct gs_node_snapshot *n, struct gs_err *err)
+{
+	const struct gs_account_options o = {
+		.size = sizeof(o),
+		.kinds = UINT32_MAX,
+		.probes = true,
+		.ask = true,
+		.linger_ns = JOBS_LINGER_NS,
+	};
+	int r = 0;
+
+	if (!l->wants_jobs) {
+		gs_account_free(&l->account);
+		return 0;
+	}
+	if (!l->account)
+		r = gs_account_new(&o, &l->account, err);
+	return r < 0 ? r
+		     : gs_account_read(l->account, n->gpu->state == GS_GPU_STATE_OK ? n->gpu : NULL,
+				       &n->jobs, err);
+}
+
 /* Machine and processes beside what GPUs said. */
 static int read_host(struct top_live *l, struct gs_node_snapshot *n)
 {
@@ -175,6 +202,8 @@ static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n,
 		r = top_select(l->options, n, err);
 	if (r == 0)
 		r = read_host(l, n);
+	if (r == 0)
+		r = read_jobs(l, n, err);
 	return r == 0 && l->journal ? record(l, n, err) : r;
 }
 
@@ -237,6 +266,7 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 	l->options = options;
 	l->interval_ns = options->interval_ns;
 	l->all = options->tui.all;
+	l->wants_jobs = options->tui.jobs;
 	l->event_fd = -1;
 	l->records = GS_BUF_INIT(RECORD_MAX);
 	pthread_mutex_init(&l->lock, NULL);
@@ -377,6 +407,16 @@ static void set_all(void *ctx, bool all)
 	pthread_mutex_unlock(&l->lock);
 }
 
+static void set_jobs(void *ctx, bool jobs)
+{
+	struct top_live *l = ctx;
+
+	pthread_mutex_lock(&l->lock);
+	l->wants_jobs = jobs;
+	ask_again(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
 static int send_signal(void *ctx, uint32_t pid, uint64_t start_ns, int number)
 {
 	struct top_live *l = ctx;
@@ -419,6 +459,7 @@ int top_live_start(struct top_live *l, struct gs_tui_source *ret, struct gs_err 
 		.wake_fd = l->event_fd,
 		.set_interval = set_interval,
 		.set_all = set_all,
+		.set_jobs = set_jobs,
 		.signal = send_signal,
 		.environment = environment,
 	};
@@ -447,6 +488,7 @@ int top_live_close(struct top_live **ref, struct gs_err *err)
 	gs_gpu_close(&l->gpu);
 	gs_moment_free(&l->moment);
 	gs_host_close(&l->ui_host);
+	gs_account_free(&l->account);
 	gs_close_p(&l->event_fd);
 	gs_buf_fini(&l->records);
 	free(l);

@@ -81,6 +81,25 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 	trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE, detail, 1);
 }
 
+static void on_function(void *ctx, unsigned func, const struct gs_hit *hit)
+{
+	trace_budget_function(((struct trace *)ctx)->budget, func, hit);
+}
+
+/* From now on calls of it are not even counted: when that was is told. */
+static void on_off(void *ctx, unsigned func)
+{
+	struct trace *t = ctx;
+	const struct gs_func *f = gs_func_set_get(t->funcs, func);
+	const char *name = f ? f->name : "unknown";
+	char detail[512], since[GS_FMT_BYTES];
+
+	gs_fmt_ns(since, gs_clock_mono_ns() - t->start_ns);
+	gs_say("--max-overhead: the probes of %s are off, %s after the start", name, since);
+	snprintf(detail, sizeof(detail), "%.400s, %s after the start", name, since);
+	trace_output_loss(t->output, f ? f->desc.layer : GS_LAYER_NONE, GS_LOSS_OFF, detail, 1);
+}
+
 static void on_process(void *ctx, pid_t pid)
 {
 	struct trace *t = ctx;
@@ -410,6 +429,8 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.on_process = on_process,
 		.on_map = on_map,
 		.on_python = on_python,
+		.on_function = on_function,
+		.on_off = on_off,
 		.py_stack_at = o->py_stack_at,
 		.slow_scope_ns = o->slow_scope_ns,
 		.python_gc = o->python_gc,

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/log.h"
+#include "budget/budget.h"
 #include "cmd/cmd.h"
 #include "model/func.h"
 #include "probe/price.h"
@@ -20,7 +21,6 @@ struct trace_budget {
 	struct gs_probe *probe;     /* of the tick under way */
 	_Atomic int64_t ratio_ppm;  /* of the last interval; -1 none yet */
 	uint64_t start_ns, last_ns; /* of what was counted */
-	bool told_floor;
 };
 
 void trace_budget_free(struct trace_budget **budget)
@@ -39,10 +39,38 @@ static void pin_communicators(struct gs_budget *b)
 			gs_budget_pin(b, id);
 }
 
+static void tell_prices(const struct gs_prices *p, const struct gs_price_options *o)
+{
+	static const char *const words[GS_PRICE_N] = {
+		[GS_PRICE_CALL] = "call",
+		[GS_PRICE_PLACE] = "described probe without a return",
+		[GS_PRICE_SCOPE] = "call of an operator",
+		[GS_PRICE_USER] = "described probe with its return"};
+
+	for (unsigned i = 0; i < GS_PRICE_N; i++) {
+		if (i == GS_PRICE_SCOPE ? !o->scopes : i != GS_PRICE_CALL && !o->users)
+			continue;
+		gs_log(1, "a %s costs %.0f ns as an event, %.0f ns added up, %.0f ns only counted",
+		       words[i], p->ns[i][GS_MODE_EVENTS], p->ns[i][GS_MODE_AGGREGATE],
+		       p->ns[i][GS_MODE_COUNT]);
+	}
+	gs_log(1, "a single-stepped probe costs %.0f ns more", p->step_ns);
+	if (o->users)
+		gs_log(1, "a value in memory costs %.0f ns, a string %.0f ns", p->value_ns,
+		       p->text_ns);
+}
+
 int trace_budget_new(const struct trace_options *options, const struct gs_func_set *funcs,
 		     struct trace_budget **ret_budget, struct gs_err *err)
 {
 	bool needed = options->max_overhead > 0 || options->plan;
+	const struct gs_price_options po = {
+		.avoid = options->avoid,
+		.events = !options->summary_only || options->plan,
+		.scopes = options->layers >> GS_LAYER_TORCH & 1 || options->python_gc ||
+			  options->python_gil || gs_user_set_n(options->users),
+		.users = needed && gs_user_set_n(options->users),
+	};
 	struct trace_budget *b;
 	int r;
 
@@ -52,8 +80,7 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 	b->options = options;
 	b->funcs = funcs;
 	b->ratio_ppm = -1;
-	r = gs_price_measure(options->avoid, !options->summary_only || options->plan, &b->prices,
-			     err);
+	r = gs_price_measure(&po, &b->prices, err);
 	if (r == 0)
 		b->budget = gs_budget_new(&b->prices, options->max_overhead);
 	if (r < 0 && !needed) {
@@ -68,18 +95,22 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		return r;
 	}
 	pin_communicators(b->budget);
-	gs_log(1, "a call costs %.0f ns as an event, %.0f ns added up, %.0f ns only counted",
-	       b->prices.ns[GS_MODE_EVENTS], b->prices.ns[GS_MODE_AGGREGATE],
-	       b->prices.ns[GS_MODE_COUNT]);
+	tell_prices(&b->prices, &po);
 	*ret_budget = b;
 	return 0;
+}
+
+void trace_budget_function(struct trace_budget *b, unsigned func, const struct gs_hit *hit)
+{
+	if (b)
+		gs_budget_place(b->budget, func, hit);
 }
 
 void trace_budget_event(struct trace_budget *b, const struct gs_event *event)
 {
 	const struct gs_event_call *c = (const void *)event;
 
-	if (b && event->kind == GS_EV_CALL)
+	if (b && (event->kind == GS_EV_CALL || event->kind == GS_EV_VALUES))
 		gs_budget_hits(b->budget, c->tid, c->func, 1, 0);
 }
 
@@ -87,8 +118,16 @@ void trace_budget_cell(struct trace_budget *b, const struct gs_thread *thread,
 		       const struct gs_cell *before, const struct gs_cell *now)
 {
 	if (b)
-		gs_budget_hits(b->budget, thread->tid, now->func, now->calls - before->calls,
+		gs_budget_hits(b->budget, thread->tid, now->func,
+			       now->calls - before->calls + now->refused - before->refused,
 			       now->inner - before->inner + now->skipped - before->skipped);
+}
+
+void trace_budget_user(struct trace_budget *b, const struct gs_user_sum *sum)
+{
+	if (b)
+		gs_budget_hits(b->budget, sum->tid, sum->func, sum->now->calls - sum->before->calls,
+			       0);
 }
 
 static const char *name_of(const struct trace_budget *b, unsigned func)
@@ -102,7 +141,8 @@ static void make_step(void *ctx, const struct gs_budget_step *s)
 {
 	static const char *const words[GS_MODE_N] = {
 		"an event each", "added up in the kernel, no longer in the trace",
-		"added up for one call in 64, the others are counted", "only counted"};
+		"added up for one call in 64, the others are counted", "only counted",
+		"being taken off: its calls are no longer seen"};
 	struct trace_budget *b = ctx;
 
 	gs_probe_set_mode(b->probe, s->func, s->mode);
@@ -132,7 +172,8 @@ double trace_budget_ratio(const struct trace_budget *b)
 
 double trace_budget_price_ns(const struct trace_budget *b)
 {
-	return b->prices.ns[b->options->summary_only ? GS_MODE_AGGREGATE : GS_MODE_EVENTS];
+	return b->prices
+		.ns[GS_PRICE_CALL][b->options->summary_only ? GS_MODE_AGGREGATE : GS_MODE_EVENTS];
 }
 
 void trace_budget_tell(const struct trace_budget *b)
@@ -143,8 +184,8 @@ void trace_budget_tell(const struct trace_budget *b)
 		return;
 	ratio = trace_budget_ratio(b);
 	if (ratio > limit)
-		gs_say("--max-overhead could not be kept: counting alone took %.1f %% of a "
-		       "thread's time at the end; choose fewer functions (--func, --op, --layer)",
+		gs_say("--max-overhead was not kept: tracing took %.1f %% of a thread's time at "
+		       "the end; choose fewer functions (--func, --op, --layer)",
 		       100 * ratio);
 }
 
@@ -153,36 +194,54 @@ void trace_budget_tell(const struct trace_budget *b)
 struct row {
 	unsigned func;
 	uint64_t hits;
+	double events_ns, added_ns; /* what these would cost */
+	bool is_stepped;
 };
 
-static int more_hits(const void *a, const void *b)
+static int dearer(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
 
-	return x->hits != y->hits ? (x->hits > y->hits ? -1 : 1) : (int)x->func - (int)y->func;
+	if (x->events_ns != y->events_ns)
+		return x->events_ns > y->events_ns ? -1 : 1;
+	return (int)x->func - (int)y->func;
 }
 
-static void plan_row(const struct trace_budget *b, FILE *out, enum gs_summary_format format,
-		     const char *name, const char *layer, uint64_t hits, double seconds)
+static struct row row_of(const struct trace_budget *b, unsigned func)
+{
+	struct row r = {.func = func, .hits = gs_budget_func_hits(b->budget, func)};
+
+	r.events_ns = (double)r.hits * gs_budget_price_ns(b->budget, func, GS_MODE_EVENTS);
+	r.added_ns = (double)r.hits * gs_budget_price_ns(b->budget, func, GS_MODE_AGGREGATE);
+	r.is_stepped = gs_budget_is_stepped(b->budget, func);
+	return r;
+}
+
+static void plan_row(FILE *out, enum gs_summary_format format, const char *name, const char *layer,
+		     const struct row *row, double seconds)
 {
 	char text[6 * 256 + 8];
-	double rate = (double)hits / seconds;
-	double events = rate * b->prices.ns[GS_MODE_EVENTS] / 1e9;
-	double added = rate * b->prices.ns[GS_MODE_AGGREGATE] / 1e9;
+	double rate = (double)row->hits / seconds;
+	double events = row->events_ns / seconds / 1e9, added = row->added_ns / seconds / 1e9;
+	double price = row->hits ? row->events_ns / (double)row->hits : 0;
 
 	if (format == GS_SUMMARY_JSON) {
 		*gs_put_json(text, name, 256) = '\0';
 		fprintf(out,
 			"{\"function\":%s,\"layer\":\"%s\",\"calls\":%llu,\"calls_per_s\":%.1f,"
+			"\"event_price_ns\":%.0f,\"single_stepped\":%s,"
 			"\"event_cost_ratio\":%.6f,\"summary_cost_ratio\":%.6f}",
-			text, layer, (unsigned long long)hits, rate, events, added);
+			text, layer, (unsigned long long)row->hits, rate, price,
+			row->is_stepped ? "true" : "false", events, added);
 	} else if (format == GS_SUMMARY_CSV) {
 		*gs_put_csv(text, name, 256) = '\0';
-		fprintf(out, "%s,%s,%llu,%.1f,%.6f,%.6f\r\n", text, layer, (unsigned long long)hits,
-			rate, events, added);
+		fprintf(out, "%s,%s,%llu,%.1f,%.6f,%.6f,%.0f,%s\r\n", text, layer,
+			(unsigned long long)row->hits, rate, events, added, price,
+			row->is_stepped ? "yes" : "no");
 	} else {
-		fprintf(out, "%-44s %12llu %12.0f %13.2f %% %12.2f %%\n", name,
-			(unsigned long long)hits, rate, 100 * events, 100 * added);
+		fprintf(out, "%-44s %12llu %12.0f %9.0f ns%s %12.2f %% %12.2f %%\n", name,
+			(unsigned long long)row->hits, rate, price, row->is_stepped ? "*" : " ",
+			100 * events, 100 * added);
 	}
 }
 
@@ -190,7 +249,7 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_summary_f
 {
 	double seconds = (double)(b->last_ns - b->start_ns) / 1e9;
 	GS_FREE struct row *rows = calloc(GS_FUNC_MAX, sizeof(*rows));
-	uint64_t all = 0;
+	struct row all = {0};
 	size_t n = 0;
 
 	if (!rows)
@@ -198,36 +257,43 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_summary_f
 	if (seconds <= 0)
 		seconds = 1e-9;
 	for (unsigned i = 1; i < GS_FUNC_MAX; i++) {
-		rows[n] = (struct row){i, gs_budget_func_hits(b->budget, i)};
-		all += rows[n].hits;
+		rows[n] = row_of(b, i);
+		all.hits += rows[n].hits;
+		all.events_ns += rows[n].events_ns;
+		all.added_ns += rows[n].added_ns;
+		all.is_stepped |= rows[n].hits && rows[n].is_stepped;
 		n += rows[n].hits != 0;
 	}
-	qsort(rows, n, sizeof(*rows), more_hits);
+	qsort(rows, n, sizeof(*rows), dearer);
 	if (format == GS_SUMMARY_JSON)
 		fprintf(out,
 			"{\"seconds\":%.3f,\"event_price_ns\":%.0f,\"summary_price_ns\":%.0f,"
-			"\"functions\":[",
-			seconds, b->prices.ns[GS_MODE_EVENTS], b->prices.ns[GS_MODE_AGGREGATE]);
+			"\"single_step_price_ns\":%.0f,\"functions\":[",
+			seconds, b->prices.ns[GS_PRICE_CALL][GS_MODE_EVENTS],
+			b->prices.ns[GS_PRICE_CALL][GS_MODE_AGGREGATE], b->prices.step_ns);
 	else if (format == GS_SUMMARY_CSV)
-		fprintf(out,
-			"function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio\r\n");
+		fprintf(out, "function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,"
+			     "event_price_ns,single_stepped\r\n");
 	else
 		fprintf(out,
-			"Counted for %.1f s. Costs are of the time of one thread: %.0f ns a call "
-			"as an event, %.0f ns added up.\n\n%-44s %12s %12s %15s %14s\n",
-			seconds, b->prices.ns[GS_MODE_EVENTS], b->prices.ns[GS_MODE_AGGREGATE],
-			"function", "calls", "calls/s", "events (-o)", "summary");
+			"Counted for %.1f s. Costs are of the time of one thread.\n\n"
+			"%-44s %12s %12s %13s %14s %14s\n",
+			seconds, "function", "calls", "calls/s", "an event", "events (-o)",
+			"summary");
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_func *f = gs_func_set_get(b->funcs, rows[i].func);
 
 		if (format == GS_SUMMARY_JSON && i)
 			fputs(",\n", out);
-		plan_row(b, out, format, name_of(b, rows[i].func),
-			 f ? gs_layer_name(f->desc.layer) : "unknown", rows[i].hits, seconds);
+		plan_row(out, format, name_of(b, rows[i].func),
+			 f ? gs_layer_name(f->desc.layer) : "unknown", &rows[i], seconds);
 	}
 	if (format == GS_SUMMARY_JSON)
 		fputs("]}\n", out);
 	else if (format == GS_SUMMARY_TABLE)
-		plan_row(b, out, format, "all", "", all, seconds);
+		plan_row(out, format, "all", "", &all, seconds);
+	if (format == GS_SUMMARY_TABLE && all.is_stepped)
+		fprintf(out, "\n* its probes are single-stepped: no instruction that the kernel "
+			     "emulates was found where they must stand\n");
 	return fflush(out) || ferror(out) ? -EIO : 0;
 }

@@ -13,10 +13,14 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		     struct trace_budget **ret_budget, struct gs_err *err);
 void trace_budget_free(struct trace_budget **budget);
 
-/* All may be given NULL. Of the consumer thread: */
+/* All may be given NULL. Of any thread: a probe of the function was placed. */
+void trace_budget_function(struct trace_budget *budget, unsigned func, const struct gs_hit *hit);
+
+/* Of the consumer thread: */
 void trace_budget_event(struct trace_budget *budget, const struct gs_event *event);
 void trace_budget_cell(struct trace_budget *budget, const struct gs_thread *thread,
 		       const struct gs_cell *before, const struct gs_cell *now);
+void trace_budget_user(struct trace_budget *budget, const struct gs_user_sum *sum);
 
 /* An interval is over: makes the steps that --max-overhead asks for, and tells them (none with
  * probe NULL). The first one starts the clock. */

@@ -198,6 +198,7 @@ static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
 {
 	struct trace_output *o = ctx;
 
+	trace_budget_user(o->budget, sum);
 	gs_feed_user(o->feed, sum);
 }
 

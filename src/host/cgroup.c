@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "host/host_int.h"
 #include "host/work.h"
 
 #define PATH_BYTES 1024
@@ -51,8 +52,7 @@ static int64_t read_number(const char *folder, const char *file, const char *wor
 	return end == at || v < 0 || v >= NO_LIMIT ? -1 : v;
 }
 
-/* The path of a hierarchy ("" version 2) in a /proc/PID/cgroup text. */
-static bool path_of(const char *text, const char *hierarchy, char *out, size_t bytes)
+bool gs_host_parse_cgroup(const char *text, const char *hierarchy, char *out, size_t bytes)
 {
 	size_t n = strlen(hierarchy);
 
@@ -161,17 +161,76 @@ bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t
 		snprintf(file, sizeof(file), "%s/%u/cgroup", proc_root, pid);
 		if (read_text(file, text, sizeof(text)) <= 0)
 			return false;
-		v2 = path_of(text, "", of[3], sizeof(of[3]));
+		v2 = gs_host_parse_cgroup(text, "", of[3], sizeof(of[3]));
 		for (int i = 0; i < 3; i++)
-			v1 |= path_of(text, controller[i], of[i], sizeof(of[i]));
+			v1 |= gs_host_parse_cgroup(text, controller[i], of[i], sizeof(of[i]));
 	}
 	/* "/" alone is the machine: its numbers say nothing of a job. */
 	for (int i = 0; i < 4; i++)
 		if (strcmp(of[i], "/") == 0)
 			of[i][0] = '\0';
-	if (v2 && of[3][0] && read_v2(sysfs_root, of[3], ret))
-		return true;
+	if (v2 && of[3][0]) {
+		if (read_v2(sysfs_root, of[3], ret))
+			return true;
+		/* Beside the hierarchies of version 1 it stands in a folder of its own. */
+		snprintf(file, sizeof(file), "%s/unified", sysfs_root);
+		*ret = (struct gs_host_cgroup){-1, -1, -1, -1, -1, -1};
+		if (!v1 && !path && read_v2(file, of[3], ret))
+			return true;
+	}
 	if (!path && !v1)
 		return false;
 	return (of[0][0] || of[1][0]) && read_v1(sysfs_root, paths, ret);
+}
+
+/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", and "full ...": microseconds (kernel/sched/
+ * psi.c). */
+static int64_t stalled_ns(const char *text, const char *word)
+{
+	const char *line = strstr(text, word), *total;
+	long long us;
+	char *end;
+
+	if (!line || (line != text && line[-1] != '\n'))
+		return -1;
+	total = strstr(line, "total=");
+	if (!total || total > line + strcspn(line, "\n"))
+		return -1;
+	us = strtoll(total + 6, &end, 10);
+	return end == total + 6 || us < 0 || us > INT64_MAX / 1000 ? -1 : us * 1000;
+}
+
+bool gs_host_pressure_read(const char *sysfs_root, const char *path, int64_t ret_ns[3][2])
+{
+	static const char *const mounts[] = {"", "/unified"};
+	static const char *const files[] = {"cpu.pressure", "memory.pressure", "io.pressure"};
+	bool any = false;
+
+	for (int i = 0; i < 3; i++)
+		ret_ns[i][0] = ret_ns[i][1] = -1;
+	for (size_t m = 0; m < GS_ARRAY_LEN(mounts) && !any; m++)
+		for (int i = 0; i < 3; i++) {
+			char file[PATH_BYTES * 2], text[512];
+
+			snprintf(file, sizeof(file), "%s%s%s/%s", sysfs_root, mounts[m], path,
+				 files[i]);
+			if (read_text(file, text, sizeof(text)) <= 0)
+				continue;
+			ret_ns[i][0] = stalled_ns(text, "some ");
+			ret_ns[i][1] = stalled_ns(text, "full ");
+			any |= ret_ns[i][0] >= 0;
+		}
+	return any;
+}
+
+int64_t gs_host_rss_bytes(const char *proc_root, uint32_t pid)
+{
+	char path[PATH_BYTES], text[128];
+	unsigned long long size, resident;
+
+	snprintf(path, sizeof(path), "%s/%u/statm", proc_root, pid);
+	if (read_text(path, text, sizeof(text)) <= 0 ||
+	    sscanf(text, "%llu %llu", &size, &resident) != 2 || resident > INT64_MAX / 65536)
+		return -1;
+	return (int64_t)(resident * (uint64_t)sysconf(_SC_PAGESIZE));
 }

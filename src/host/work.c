@@ -26,8 +26,9 @@ struct thread {
 	uint64_t at_ns; /* of the last look */
 	uint64_t cpu_ns, queue_ns, slices;
 	uint64_t voluntary, forced, status_ns;
-	uint32_t look; /* number of the last look that found it */
-	uint8_t cause; /* enum gs_work_time, of the last look that found it off the processor */
+	uint32_t look;    /* number of the last look that found it */
+	uint64_t lock_ns; /* of the wait for a lock that it is in */
+	uint8_t cause;    /* enum gs_work_time, of the last look that found it off the processor */
 };
 
 struct process {
@@ -38,6 +39,7 @@ struct process {
 	uint64_t faults_minor, faults_major;
 	uint64_t io[4]; /* read and written bytes, reads, writes: as /proc/PID/io */
 	uint64_t disk[2];
+	uint64_t first_io_bytes;
 	int64_t rss_bytes;
 	uint64_t threads_cpu_ns; /* what its threads were seen to use */
 	bool io_known, any_thread_ended;
@@ -307,6 +309,20 @@ static uint64_t since(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
+/* A wait is over when the thread has had a processor since the look before. */
+static void note_lock(struct group *g, struct thread *t, uint64_t off, bool ran)
+{
+	uint64_t before = t->lock_ns;
+
+	if (ran || t->cause != GS_TIME_LOCK) {
+		t->lock_ns = 0;
+		return;
+	}
+	t->lock_ns += off;
+	if (t->lock_ns >= GS_WORK_IDLE_NS)
+		g->total.work.idle_ns += before >= GS_WORK_IDLE_NS ? off : t->lock_ns;
+}
+
 static void look_at_thread(struct gs_host_work *w, struct process *p, uint32_t tid, bool first,
 			   uint64_t now_ns)
 {
@@ -358,6 +374,7 @@ static void look_at_thread(struct gs_host_work *w, struct process *p, uint32_t t
 		g->total.work.time_ns[GS_TIME_RUNQUEUE] += off;
 	else
 		g->total.work.time_ns[t->cause] += off;
+	note_lock(g, t, off, cpu > 0 || now.slices != t->slices);
 	p->threads_cpu_ns += cpu;
 	t->cpu_ns += cpu;
 	t->queue_ns = now.queue_ns;
@@ -454,6 +471,8 @@ int gs_host_work_add(struct gs_host_work *w, uint32_t group, uint32_t pid, bool 
 		p->faults_major = l.majflt;
 	}
 	take_io(w, p, born);
+	if (!born)
+		p->first_io_bytes = p->io[0] + p->io[1];
 	look_at_threads(w, p, !born, gs_clock_boot_ns());
 	return 0;
 }
@@ -527,6 +546,16 @@ static void forget_process(struct gs_host_work *w, size_t i)
 		gs_map_put(&w->by_pid, p->pid, i);
 }
 
+void gs_host_work_reuse(struct gs_host_work *w, uint32_t group)
+{
+	for (size_t i = 0; i < w->n_processes;)
+		if (w->process[i].group == group)
+			forget_process(w, i);
+		else
+			i++;
+	w->group[group] = (struct group){0};
+}
+
 uint64_t gs_host_work_look(struct gs_host_work *w)
 {
 	uint64_t now_ns = gs_clock_boot_ns();
@@ -582,6 +611,21 @@ void gs_host_work_total(const struct gs_host_work *w, uint32_t group,
 		ret->known |= GS_WORK_KNOWS_CAUSES;
 	if (!g->io_failed)
 		ret->known |= GS_WORK_KNOWS_IO;
+}
+
+bool gs_host_work_of(const struct gs_host_work *w, uint32_t pid, struct gs_host_work_process *ret)
+{
+	const struct process *p;
+	uint64_t at;
+
+	if (!gs_map_get(&w->by_pid, pid, &at))
+		return false;
+	p = &w->process[at];
+	*ret = (struct gs_host_work_process){
+		.cpu_ns = p->threads_cpu_ns + hidden_ns(w, p),
+		.io_bytes = p->io[0] + p->io[1] - p->first_io_bytes,
+	};
+	return true;
 }
 
 static int by_number(const void *a, const void *b)

@@ -49,11 +49,23 @@ void gs_host_work_close(struct gs_host_work **work);
 #define GS_HOST_WORK_GROUPS 256
 int gs_host_work_add(struct gs_host_work *work, uint32_t group, uint32_t pid, bool born);
 
+/* The group counts from 0 again, for others: none of its processes may be watched any more. */
+void gs_host_work_reuse(struct gs_host_work *work, uint32_t group);
+
 /* Whether the pid (this process of it, by its start) is watched. */
 bool gs_host_work_watches(const struct gs_host_work *work, uint32_t pid);
 
 /* Look at every process now. Returns the ns that looking took. */
 uint64_t gs_host_work_look(struct gs_host_work *work);
+
+struct gs_host_work_process {
+	uint64_t cpu_ns;   /* since it was first looked at, or born */
+	uint64_t io_bytes; /* read and written, likewise */
+};
+
+/* Of one process, at the last look. False: it is not watched (any more). */
+bool gs_host_work_of(const struct gs_host_work *work, uint32_t pid,
+		     struct gs_host_work_process *ret_process);
 
 void gs_host_work_total(const struct gs_host_work *work, uint32_t group,
 			struct gs_host_work_total *ret_total);
@@ -75,5 +87,13 @@ struct gs_host_cgroup {
  * "/sys/fs/cgroup". False: nothing could be read. */
 bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			 const char *path, struct gs_host_cgroup *ret_cgroup);
+
+/* How long tasks of the group at path (below the mount) stood still for want of a resource, in ns
+ * since it was made: [cpu, memory, io][some of them, all of them]; -1 not told. Version 2, also
+ * where it is mounted beside version 1. False: nothing could be read. */
+bool gs_host_pressure_read(const char *sysfs_root, const char *path, int64_t ret_ns[3][2]);
+
+/* Memory of a process that is resident; -1: it is gone. */
+int64_t gs_host_rss_bytes(const char *proc_root, uint32_t pid);
 
 #endif

@@ -23,6 +23,7 @@
 	X(NET, "net_percent", "Net %", 5)                                                          \
 	X(MEMORY, "memory_usage", "Memory %", 5)                                                   \
 	X(GPU, "gpu_percent", "GPU %", 5)                                                          \
+	X(RANKS, "rank_imbalance_percent", "Ranks %", 10)                                          \
 	X(SWITCHES, "context_switches_per_second", "Switches/s", 100)                              \
 	X(SYSCALLS, "syscalls_per_second", "Calls/s", 100)                                         \
 	X(DURATION, "duration_seconds", "Seconds", 1)
@@ -95,6 +96,11 @@ void gs_job_comparison_fini(struct gs_job_comparison *c);
 int gs_job_compare_text(struct gs_job_comparison *c, const char *name, const char *text,
 			size_t bytes, struct gs_err *err);
 int gs_job_compare_file(struct gs_job_comparison *c, const char *path, struct gs_err *err);
+
+/* The same of reports that are no files: a measurement of this program, or what another machine
+ * sent (a text that it sent is one for gs_job_compare_text()). -E2BIG, -ENOMEM. */
+int gs_job_compare_session(struct gs_job_comparison *c, const char *name,
+			   const struct gs_job_session *session);
 
 /* Statistics, outliers, trends and users of what was added. -ENOMEM. */
 int gs_job_compare_finish(struct gs_job_comparison *c);

@@ -28,6 +28,9 @@ bool gs_job_row_is(const struct gs_job_row *row, unsigned pattern);
 /* What follows for all jobs together: text i, false past the last one. */
 bool gs_job_compare_advice(const struct gs_job_comparison *c, size_t i, char *out, size_t bytes);
 
+/* Room for one more job, all zero; NULL: no memory. */
+struct gs_job_row *gs_job_new_row(struct gs_job_comparison *c);
+
 void gs_job_put_html(struct gs_pen *pen, const struct gs_job_comparison *c);
 
 #endif

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/mem.h"
-#include "job/compare.h"
+#include "job/compare_int.h"
 
 #define FILE_MAX (64u << 20)
 
@@ -89,6 +89,7 @@ static void read_job(const json_t *job, double start_s, double session_s, struct
 	row->v[GS_JOB_COMPARED_MEMORY] =
 		first_of(number(m, "memory_usage"), number(f, "memory_usage"));
 	row->v[GS_JOB_COMPARED_GPU] = number(f, "gpu_percent");
+	row->v[GS_JOB_COMPARED_RANKS] = number(f, "rank_imbalance_percent");
 	row->v[GS_JOB_COMPARED_DURATION] = seconds;
 	/* A total says nothing without the time that it took. */
 	row->v[GS_JOB_COMPARED_SWITCHES] =
@@ -99,7 +100,7 @@ static void read_job(const json_t *job, double start_s, double session_s, struct
 	row->start_s = start_s;
 }
 
-static struct gs_job_row *new_row(struct gs_job_comparison *c)
+struct gs_job_row *gs_job_new_row(struct gs_job_comparison *c)
 {
 	if (c->n_rows == c->capacity) {
 		size_t more = c->capacity ? c->capacity * 2 : 64;
@@ -136,7 +137,7 @@ static int read_report(struct gs_job_comparison *c, const char *name, const json
 		if (c->n_rows >= GS_JOB_COMPARE_MAX)
 			return gs_err_set(err, -E2BIG, "%s: more than %d jobs in all", name,
 					  GS_JOB_COMPARE_MAX);
-		row = new_row(c);
+		row = gs_job_new_row(c);
 		if (!row)
 			return -ENOMEM;
 		snprintf(row->file, sizeof(row->file), "%s", name);

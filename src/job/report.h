@@ -12,11 +12,33 @@
 
 #include "model/job.h"
 #include "model/job_usage.h"
+#include "model/work_rows.h"
 #include "verdict/verdict.h"
 
 struct gs_job_call { /* a system call of the job */
 	char name[48];
 	uint64_t calls, errors, total_ns, max_ns;
+	uint64_t timed;              /* of the calls; total_ns and hist speak for all */
+	uint32_t hist[GS_WORK_LOG2]; /* 2^i .. 2^(i+1) ns */
+};
+
+struct gs_job_rank { /* a task of a step, with all that it started; NAN unknown */
+	char step[24];
+	int32_t rank;
+	uint32_t n_processes; /* that were seen */
+	double cpu_s;
+	double wait_s;     /* of its threads, off the processors for any cause but want of one */
+	double gpu_wait_s; /* of that: in the GPU's driver */
+	double gpu_ratio;  /* its share of its GPU's time, mean */
+	int64_t gpu_memory_bytes; /* highest; -1 unknown */
+	double file_bytes, net_bytes;
+};
+
+struct gs_job_imbalance {
+	const char *of; /* "cpu_seconds", "gpu_ratio"; "": there is nothing to compare */
+	double ratio;   /* the largest over the mean */
+	int32_t rank;   /* that has it */
+	char evidence[256];
 };
 
 struct gs_job_report { /* one job */
@@ -28,8 +50,12 @@ struct gs_job_report { /* one job */
 	size_t n_pids;
 	uint32_t n_processes_seen;
 	bool ended;                /* no process was left at the end */
-	struct gs_job_call *calls; /* owned; by time, largest first */
+	struct gs_job_rank *ranks; /* owned; of its largest step, by number; of one task: none */
+	size_t n_ranks;
+	struct gs_job_imbalance imbalance; /* gs_job_judge_ranks() */
+	struct gs_job_call *calls;         /* owned; by time, largest first */
 	size_t n_calls;
+	struct gs_work_tables tables; /* devices, file systems, peers; most bytes first */
 };
 
 struct gs_job_session {
@@ -43,12 +69,18 @@ struct gs_job_session {
 	/* How each family was learned, or why it was not: "procfs, ...". */
 	char source[GS_JOB_KNOWS_COUNT][320];
 	uint64_t failed_reads;
-	char loss[256];             /* what was lost, in words; "" nothing */
+	/* Of the whole machine, as a part of the interval; NAN unknown. */
+	double pressure_ratio[GS_STALL_COUNT];
+	uint64_t open_bytes; /* of requests at devices whose end was not seen, in no figure */
+	char loss[256];      /* what was lost, in words; "" nothing */
 	struct gs_job_report *jobs; /* owned */
 	size_t n_jobs;
 };
 
 void gs_job_session_fini(struct gs_job_session *session);
+
+/* The imbalance of the ranks, into the report and its usage: before the figures. */
+void gs_job_judge_ranks(struct gs_job_report *job);
 
 /* The figures of what was used. */
 void gs_job_figures_of(const struct gs_job_usage *usage, struct gs_figures *ret_figures);

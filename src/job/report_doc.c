@@ -51,6 +51,7 @@ static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_end(doc);
 	gs_doc_put_u64(doc, "failed_reads", s->failed_reads);
 	gs_doc_put_text(doc, "lost", s->loss);
+	gs_doc_put_u64(doc, "device_bytes_without_an_end", s->open_bytes);
 	gs_doc_begin_map(doc, "sources");
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++)
 		gs_doc_put_text(doc, gs_job_family_key(i), s->source[i]);
@@ -70,6 +71,7 @@ static void put_system(struct gs_doc *doc, const struct gs_job_session *s,
 				  ? gs_job_rounded(style, (double)s->memory_bytes / 1073741824)
 				  : NAN);
 	gs_doc_put_text(doc, "slurm_version", s->slurm_version);
+	gs_job_put_pressure(doc, s->pressure_ratio, style);
 	gs_doc_end(doc);
 }
 
@@ -168,19 +170,6 @@ static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
 	for (size_t i = 0; i < job->n_calls; i++)
 		gs_doc_put_u64(doc, job->calls[i].name, job->calls[i].calls);
 	gs_doc_end(doc);
-	gs_doc_begin_list(doc, "syscalls", job->n_calls);
-	for (size_t i = 0; i < job->n_calls; i++) {
-		const struct gs_job_call *c = &job->calls[i];
-
-		gs_doc_begin_flat(doc, NULL);
-		gs_doc_put_text(doc, "name", c->name);
-		gs_doc_put_u64(doc, "calls", c->calls);
-		gs_doc_put_u64(doc, "errors", c->errors);
-		gs_doc_put_u64(doc, "total_ns", c->total_ns);
-		gs_doc_put_u64(doc, "max_ns", c->max_ns);
-		gs_doc_end(doc);
-	}
-	gs_doc_end(doc);
 }
 
 struct bottleneck {
@@ -259,16 +248,79 @@ static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 		[GS_TIME_SLEEP] = "sleep", [GS_TIME_PIPE] = "pipe",
 		[GS_TIME_OTHER] = "other",
 	};
+	const struct gs_work *w = &job->usage.work;
 
 	gs_doc_begin_map(doc, "thread_seconds");
-	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
-		gs_doc_put_double(
-			doc, names[i],
-			gs_job_knows(job,
-				     i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME : GS_JOB_KNOWS_CAUSES)
-				? gs_job_rounded(style, (double)job->usage.work.time_ns[i] / 1e9)
-				: NAN);
+	for (unsigned i = 0; i < GS_TIME_COUNT; i++) {
+		bool known = gs_job_knows(job, i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME
+								: GS_JOB_KNOWS_CAUSES);
+		double ns = (double)w->time_ns[i];
+
+		if (i == GS_TIME_LOCK)
+			ns -= (double)w->idle_ns;
+		gs_doc_put_double(doc, names[i], known ? gs_job_rounded(style, ns / 1e9) : NAN);
+	}
+	gs_doc_put_double(doc, "idle",
+			  gs_job_knows(job, GS_JOB_KNOWS_CAUSES)
+				  ? gs_job_rounded(style, (double)w->idle_ns / 1e9)
+				  : NAN);
 	gs_doc_end(doc);
+}
+
+static void put_ranks(struct gs_doc *doc, const struct gs_job_report *job,
+		      const struct gs_job_style *style)
+{
+	const struct gs_job_imbalance *b = &job->imbalance;
+
+	gs_doc_begin_list(doc, "ranks", job->n_ranks);
+	for (size_t i = 0; i < job->n_ranks; i++) {
+		const struct gs_job_rank *r = &job->ranks[i];
+
+		gs_doc_begin_flat(doc, NULL);
+		gs_doc_put_i64_if(doc, "rank", r->rank, true);
+		gs_doc_put_text(doc, "step", r->step);
+		gs_doc_put_u64(doc, "processes", r->n_processes);
+		gs_doc_put_double(doc, "cpu_seconds", gs_job_rounded(style, r->cpu_s));
+		gs_doc_put_double(doc, "wait_seconds", gs_job_rounded(style, r->wait_s));
+		gs_doc_put_double(doc, "gpu_wait_seconds", gs_job_rounded(style, r->gpu_wait_s));
+		gs_doc_put_double(doc, "gpu_ratio", gs_job_rounded(style, r->gpu_ratio));
+		gs_doc_put_i64_if(doc, "gpu_memory_bytes", r->gpu_memory_bytes,
+				  r->gpu_memory_bytes >= 0);
+		gs_doc_put_double(doc, "file_bytes", r->file_bytes);
+		gs_doc_put_double(doc, "network_bytes", r->net_bytes);
+		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+	if (isnan(b->ratio)) {
+		gs_doc_put_null(doc, "imbalance");
+		return;
+	}
+	gs_doc_begin_map(doc, "imbalance");
+	gs_doc_put_text(doc, "of", b->of);
+	gs_doc_put_double(doc, "max_over_mean", gs_job_rounded(style, b->ratio));
+	gs_doc_put_i64_if(doc, "slowest_rank", b->rank, true);
+	gs_doc_put_text(doc, "evidence", b->evidence);
+	gs_doc_end(doc);
+}
+
+static void put_mask(struct gs_doc *doc, const char *key, uint64_t mask)
+{
+	gs_doc_begin_list(doc, key, (size_t)__builtin_popcountll(mask));
+	for (unsigned i = 0; i < 64; i++)
+		if (mask >> i & 1)
+			gs_doc_put_u64(doc, NULL, i);
+	gs_doc_end(doc);
+}
+
+static void put_gpus(struct gs_doc *doc, const struct gs_job_report *job)
+{
+	if (!gs_job_knows(job, GS_JOB_KNOWS_GPU)) {
+		gs_doc_put_null(doc, "gpus");
+		gs_doc_put_null(doc, "gpus_never_used");
+		return;
+	}
+	put_mask(doc, "gpus", job->usage.gpu_mask);
+	put_mask(doc, "gpus_never_used", job->usage.gpu_idle_mask);
 }
 
 static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
@@ -303,6 +355,9 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 		put_calls(doc, job);
 	put_analysis(doc, job, style);
 	put_times(doc, job, style);
+	gs_job_put_detail(doc, job, style);
+	put_gpus(doc, job);
+	put_ranks(doc, job, style);
 	gs_doc_begin_map(doc, "figures");
 	for (unsigned i = 0; i < GS_FIGURE_COUNT; i++)
 		gs_doc_put_double(doc, gs_figure_key(i), gs_job_rounded(style, job->figures.v[i]));

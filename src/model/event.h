@@ -39,6 +39,7 @@ enum gs_event_kind {
 	GS_EV_CODE = 6,        /* a Python code object: src/bpf/python.bpf.h */
 	GS_EV_VALUES = 7,      /* a call and what a user's probe read: model/user_probe.h */
 	GS_EV_STACK_BYTES = 8, /* a copy of a native stack, to be unwound: src/bpf/native.bpf.h */
+	GS_EV_NAME = 9,        /* struct gs_event_name */
 	GS_EV_COUNT
 };
 
@@ -201,6 +202,18 @@ struct gs_event_sample {
 };
 _Static_assert(sizeof(struct gs_event_sample) == 48, "gs_event_sample");
 
+#define GS_SPAN_NAME_BYTES 96  /* of a span's name, with its zero: what is beyond is cut off */
+#define GS_SPAN_NAMES      256 /* different ones; the rest share one */
+
+/* A span's name that was not seen before: the function of this id has it. */
+struct gs_event_name {
+	struct gs_event head;
+	__u32 func;
+	__u32 pad;
+	char name[GS_SPAN_NAME_BYTES];
+};
+_Static_assert(sizeof(struct gs_event_name) == 112, "gs_event_name");
+
 enum gs_copy_kind { /* cudaMemcpyKind of driver_types.h */
 		    GS_COPY_H2H = 0,
 		    GS_COPY_H2D = 1,
@@ -270,6 +283,7 @@ enum gs_loss {
 	GS_LOSS_FRAME = 14,    /* user space: frames without a name */
 	GS_LOSS_BUDGET = 15,   /* user space: calls only counted, for --max-overhead */
 	GS_LOSS_THINNED = 16,  /* for --max-overhead: in the summary, not in the trace */
+	GS_LOSS_OFF = 17,      /* user space: functions taken off, for --max-overhead */
 	GS_LOSS_COUNT
 };
 

@@ -7,8 +7,10 @@
 #include "base/mem.h"
 
 struct gs_func_set {
-	struct gs_func *items[GS_FUNC_MAX - GS_FUNC_FIXED]; /* owned, with their names */
+	struct gs_func *items[GS_FUNC_MAX - GS_FUNC_FIXED]; /* owned, with their names; those
+							     * that are reserved have none */
 	unsigned n;                                         /* published with release */
+	unsigned reserved, n_reserved;                      /* the first id, how many; 0 none */
 	struct gs_map by_hash;                              /* of layer and name -> index */
 };
 
@@ -87,7 +89,41 @@ const struct gs_func *gs_func_set_get(const struct gs_func_set *s, unsigned id)
 		return gs_func_by_id(id);
 	if (!s || id - GS_FUNC_FIXED >= __atomic_load_n(&s->n, __ATOMIC_ACQUIRE))
 		return NULL;
-	return s->items[id - GS_FUNC_FIXED];
+	return __atomic_load_n(&s->items[id - GS_FUNC_FIXED], __ATOMIC_ACQUIRE);
+}
+
+int gs_func_set_reserve(struct gs_func_set *s, unsigned layer, unsigned func_class, unsigned n,
+			const char *first_name, uint16_t *ret_first)
+{
+	struct gs_func *f;
+
+	if (s->n_reserved || n == 0 || s->n + n > GS_ARRAY_LEN(s->items))
+		return -ENOBUFS;
+	f = func_new(layer, func_class, first_name, GS_FUNC_FIXED + s->n);
+	if (!f)
+		return -ENOMEM;
+	s->items[s->n] = f;
+	s->reserved = GS_FUNC_FIXED + s->n;
+	s->n_reserved = n;
+	__atomic_store_n(&s->n, s->n + n, __ATOMIC_RELEASE);
+	*ret_first = f->id;
+	return 0;
+}
+
+int gs_func_set_name(struct gs_func_set *s, unsigned id, const char *name)
+{
+	const struct gs_func *first;
+	struct gs_func *f;
+
+	if (!s->n_reserved || id <= s->reserved || id >= s->reserved + s->n_reserved ||
+	    s->items[id - GS_FUNC_FIXED])
+		return -EINVAL;
+	first = s->items[s->reserved - GS_FUNC_FIXED];
+	f = func_new(first->desc.layer, first->desc.op, name, id);
+	if (!f)
+		return -ENOMEM;
+	__atomic_store_n(&s->items[id - GS_FUNC_FIXED], f, __ATOMIC_RELEASE);
+	return 0;
 }
 
 unsigned gs_func_set_end(const struct gs_func_set *s)

@@ -18,7 +18,16 @@ void gs_func_set_free(struct gs_func_set **set);
 int gs_func_set_add(struct gs_func_set *set, unsigned layer, unsigned func_class, const char *name,
 		    uint16_t *ret_id);
 
-/* NULL when there is none; set may be NULL: the fixed table alone. Lent as long as the set lives.
+/* As many ids in a row for functions whose names come later, the first one's name now. -ENOBUFS,
+ * -ENOMEM. */
+int gs_func_set_reserve(struct gs_func_set *set, unsigned layer, unsigned func_class, unsigned n,
+			const char *first_name, uint16_t *ret_first);
+
+/* The name of a reserved id, once; any one thread. -EINVAL: it has one, or is not reserved. */
+int gs_func_set_name(struct gs_func_set *set, unsigned id, const char *name);
+
+/* NULL when there is none, or it has no name yet; set may be NULL: the fixed table alone. Lent as
+ * long as the set lives.
  */
 const struct gs_func *gs_func_set_get(const struct gs_func_set *set, unsigned id);
 

@@ -78,6 +78,7 @@ static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
 		.n_gpu_processes = g->n_processes,
 		.n_gpu_events = g->n_events,
 		.n_host_processes = n->host->n_processes,
+		.n_jobs_plus_1 = n->jobs ? n->jobs->n_accounts + 1 : 0,
 		.host_time_ns = h->time_ns,
 		.host_elapsed_ns = h->elapsed_ns,
 		.n_cpus = h->n_cpus,
@@ -235,6 +236,43 @@ static int put_host_process(struct gs_buf *buf, const struct gs_host_process *p)
 	return PUT(buf, GS_REC_HOST_PROCESS, r, texts);
 }
 
+static double known_or_minus(double v)
+{
+	return isfinite(v) ? v : -1;
+}
+
+static int put_job(struct gs_buf *buf, const struct gs_job_account *a, bool probes)
+{
+	const struct gs_job *j = &a->job;
+	const struct text texts[] = {TEXT(j->id),       TEXT(j->name),      TEXT(j->user),
+				     TEXT(j->account),  TEXT(j->partition), TEXT(j->nodes),
+				     TEXT(a->job_class)};
+	struct gs_rec_host_job r = {
+		.kind = j->kind,
+		.n_processes = a->n_processes,
+		.known = a->known,
+		.probes = probes,
+		.n_gpus = a->n_gpus,
+		.gpus_idle = a->gpus_idle,
+		.uid = j->uid,
+		.start_s = j->start_s,
+		.limit_s = j->limit_s,
+		.memory_bytes = a->memory_bytes,
+		.memory_limit_bytes = a->memory_limit_bytes,
+		.gpu_memory_bytes = a->gpu_memory_bytes,
+		.cores = known_or_minus(a->cores),
+		.cpus = known_or_minus(a->cpus),
+		.io_bps = known_or_minus(a->io_bps),
+		.net_bps = known_or_minus(a->net_bps),
+		.gpu_ratio = known_or_minus(a->gpu_ratio),
+		.score = known_or_minus(a->score),
+		.confidence = known_or_minus(a->confidence),
+		.gpu_mask = a->gpu_mask,
+	};
+
+	return PUT(buf, GS_REC_HOST_JOB, r, texts);
+}
+
 int gs_node_encode(struct gs_buf *buf, const struct gs_node_snapshot *n)
 {
 	size_t start = buf->bytes;
@@ -250,6 +288,8 @@ int gs_node_encode(struct gs_buf *buf, const struct gs_node_snapshot *n)
 		r = put_event(buf, &n->gpu->event[i]);
 	for (uint32_t i = 0; r == 0 && i < n->host->n_processes; i++)
 		r = put_host_process(buf, &n->host->process[i]);
+	for (uint32_t i = 0; r == 0 && n->jobs && i < n->jobs->n_accounts; i++)
+		r = put_job(buf, &n->jobs->account[i], n->jobs->probes);
 	if (r < 0)
 		buf->bytes = start;
 	return r;
@@ -260,7 +300,8 @@ int gs_node_encode(struct gs_buf *buf, const struct gs_node_snapshot *n)
 struct gs_node_decoder {
 	struct gs_node_snapshot *node; /* owned; the moment that is being read, or NULL */
 	uint32_t n_gpus, n_gpu_processes, n_gpu_events, n_host_processes; /* that it has */
-	uint32_t n_samples;                                               /* so far */
+	uint32_t n_jobs, room_jobs;
+	uint32_t n_samples; /* so far */
 	uint32_t room_gpus, room_samples, room_gpu_processes, room_gpu_events, room_host_processes;
 	uint64_t n_torn;
 	struct { /* the numbers of fields by the hashes of their keys */
@@ -403,12 +444,20 @@ static int begin(struct gs_node_decoder *d, const struct gs_rec_host_sample *r)
 	d->n_gpu_processes = r->n_gpu_processes;
 	d->n_gpu_events = r->n_gpu_events;
 	d->n_host_processes = r->n_host_processes;
-	d->n_samples = 0;
+	d->n_samples = d->n_jobs = d->room_jobs = 0;
+	if (r->n_jobs_plus_1) {
+		d->n_jobs = r->n_jobs_plus_1 - 1;
+		n->jobs = calloc(1, sizeof(*n->jobs));
+		if (!n->jobs)
+			return -ENOMEM;
+		n->jobs->time_ns = r->time_ns;
+	}
 	d->room_gpus = d->room_samples = d->room_gpu_processes = d->room_gpu_events =
 		d->room_host_processes = 0;
 	ok = TAKE(r, ((const struct text[]){TEXT(n->name), TEXT(g->state_text)}));
 	return ok && r->n_gpus <= MAX_GPUS && r->n_gpu_processes <= MAX_ROWS &&
-			       r->n_gpu_events <= MAX_ROWS && r->n_host_processes <= MAX_ROWS
+			       r->n_gpu_events <= MAX_ROWS && r->n_host_processes <= MAX_ROWS &&
+			       d->n_jobs <= MAX_ROWS
 		       ? 0
 		       : -EBADMSG;
 }
@@ -588,6 +637,66 @@ static int take_host_process(struct gs_node_decoder *d, const struct gs_rec_host
 	return ok ? 0 : -EBADMSG;
 }
 
+static double known_or_nan(double v)
+{
+	return clean(v) < 0 ? NAN : v;
+}
+
+static int take_job(struct gs_node_decoder *d, const struct gs_rec_host_job *r)
+{
+	struct gs_job_accounts *s = d->node->jobs;
+	struct gs_job_account *a;
+	bool ok;
+
+	if (!s || s->n_accounts == d->n_jobs)
+		return -EBADMSG;
+	a = grow(&s->account, s->n_accounts, &d->room_jobs, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	s->n_accounts++;
+	s->probes = r->probes != 0;
+	*a = (struct gs_job_account){
+		.job = {.kind = r->kind,
+			.job_id = -1,
+			.array_job_id = -1,
+			.array_task_id = -1,
+			.het_job_id = -1,
+			.het_offset = -1,
+			.uid = r->uid,
+			.n_cpus = -1,
+			.mem_bytes = -1,
+			.gpu_mask = r->gpu_mask,
+			.start_s = r->start_s,
+			.limit_s = r->limit_s},
+		.n_processes = r->n_processes,
+		.known = r->known,
+		.cores = known_or_nan(r->cores),
+		.memory_bytes = clean_bytes(r->memory_bytes),
+		.memory_peak_bytes = -1,
+		.memory_limit_bytes = clean_bytes(r->memory_limit_bytes),
+		.gpu_mask = r->gpu_mask,
+		.n_gpus = r->n_gpus >= 0 && r->n_gpus <= 64 ? r->n_gpus : -1,
+		.gpus_idle = r->gpus_idle >= 0 && r->gpus_idle <= 64 ? r->gpus_idle : -1,
+		.gpu_memory_bytes = clean_bytes(r->gpu_memory_bytes),
+		.gpu_ratio = known_or_nan(r->gpu_ratio),
+		.cpus = known_or_nan(r->cpus),
+		.io_bps = known_or_nan(r->io_bps),
+		.net_bps = known_or_nan(r->net_bps),
+		.score = known_or_nan(r->score),
+		.confidence = known_or_nan(r->confidence),
+		.cpu_percent = NAN,
+		.io_percent = NAN,
+		.wait_percent = NAN,
+		.net_percent = NAN,
+		.memory_percent = NAN,
+	};
+	memset(a->pressure_ns, 0xff, sizeof(a->pressure_ns)); /* -1 */
+	ok = TAKE(r, ((const struct text[]){TEXT(a->job.id), TEXT(a->job.name), TEXT(a->job.user),
+					    TEXT(a->job.account), TEXT(a->job.partition),
+					    TEXT(a->job.nodes), TEXT(a->job_class)}));
+	return ok ? 0 : -EBADMSG;
+}
+
 static int take(struct gs_node_decoder *d, const struct gs_record *r)
 {
 	switch (r->kind) {
@@ -601,6 +710,8 @@ static int take(struct gs_node_decoder *d, const struct gs_record *r)
 		return take_event(d, (const void *)r);
 	case GS_REC_HOST_PROCESS:
 		return take_host_process(d, (const void *)r);
+	case GS_REC_HOST_JOB:
+		return take_job(d, (const void *)r);
 	default:
 		return 0;
 	}
@@ -612,7 +723,8 @@ int gs_node_decode(struct gs_node_decoder *d, const struct gs_record *r,
 	const struct gs_node_snapshot *n;
 	int e;
 
-	if (r->kind < GS_REC_GPU_INFO || r->kind > GS_REC_HOST_PROCESS)
+	if ((r->kind < GS_REC_GPU_INFO || r->kind > GS_REC_HOST_PROCESS) &&
+	    r->kind != GS_REC_HOST_JOB)
 		return 0;
 	if (r->kind == GS_REC_HOST_SAMPLE) {
 		d->n_torn += d->node != NULL;
@@ -633,7 +745,8 @@ int gs_node_decode(struct gs_node_decoder *d, const struct gs_record *r,
 	n = d->node;
 	if (n->gpu->n_gpus < d->n_gpus || d->n_samples < d->n_gpus ||
 	    n->gpu->n_processes < d->n_gpu_processes || n->gpu->n_events < d->n_gpu_events ||
-	    n->host->n_processes < d->n_host_processes)
+	    n->host->n_processes < d->n_host_processes ||
+	    (n->jobs && n->jobs->n_accounts < d->n_jobs))
 		return 0;
 	*ret = gs_take(d->node);
 	return GS_NODE_WHOLE;

@@ -1,8 +1,8 @@
 /*
  * Snapshots of a machine as records. One moment is one HOST_SAMPLE, which says how many records of
  * each other kind belong to it, and these: GPU_INFO, GPU_SAMPLE (one of each GPU), GPU_PROCESS,
- * GPU_EVENT, HOST_PROCESS. A moment needs nothing from an earlier one, so that a file can be read
- * from any moment on.
+ * GPU_EVENT, HOST_PROCESS, HOST_JOB. A moment needs nothing from an earlier one, so that a file can
+ * be read from any moment on.
  *
  * Texts stand behind a record's fields, one after the other without terminators; text_bytes[] says
  * how long each is. A value of a GPU is known by the hash of its key in model/gpu_field.h, so that
@@ -34,7 +34,7 @@ struct gs_rec_host_sample {
 	int64_t gpu_wall_ns;
 	uint64_t missed_samples, failed_calls, lost_events, read_ns;
 	uint16_t text_bytes[GS_N_TEXTS_HOST];
-	uint32_t pad;
+	uint32_t n_jobs_plus_1; /* 0: they were not read */
 };
 
 struct gs_rec_gpu_info {
@@ -103,6 +103,20 @@ struct gs_rec_host_process {
 	uint16_t pad2[3];
 };
 
+/* What a job is doing now; its totals are not kept. Unknown numbers are -1. */
+struct gs_rec_host_job {
+	struct gs_record head;
+	uint32_t kind; /* enum gs_job_kind */
+	uint32_t n_processes, known, probes;
+	int32_t n_gpus, gpus_idle;
+	int64_t uid, start_s, limit_s;
+	int64_t memory_bytes, memory_limit_bytes, gpu_memory_bytes;
+	double cores, cpus, io_bps, net_bps, gpu_ratio, score, confidence;
+	uint64_t gpu_mask;
+	uint16_t text_bytes[7]; /* id, name, user, account, partition, nodes, class */
+	uint16_t pad;
+};
+
 _Static_assert(sizeof(struct gs_rec_host_sample) == 240, "host_sample");
 _Static_assert(sizeof(struct gs_rec_gpu_info) == 72, "gpu_info");
 _Static_assert(sizeof(struct gs_rec_gpu_value) == 16, "gpu_value");
@@ -111,6 +125,7 @@ _Static_assert(sizeof(struct gs_rec_gpu_sample) == 40, "gpu_sample");
 _Static_assert(sizeof(struct gs_rec_gpu_process) == 104, "gpu_process");
 _Static_assert(sizeof(struct gs_rec_gpu_event) == 32, "gpu_event");
 _Static_assert(sizeof(struct gs_rec_host_process) == 80, "host_process");
+_Static_assert(sizeof(struct gs_rec_host_job) == 160, "host_job");
 
 /* FNV-1a of 32 bits over the key's letters. No two keys share one (tested). */
 uint32_t gs_gpu_key_hash(const char *key);

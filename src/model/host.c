@@ -24,6 +24,7 @@ void gs_node_snapshot_free(struct gs_node_snapshot **ref)
 		return;
 	gs_gpu_snapshot_free(&s->gpu);
 	gs_host_snapshot_free(&s->host);
+	gs_job_accounts_free(&s->jobs);
 	free(s);
 	*ref = NULL;
 }

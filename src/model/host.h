@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "model/gpu.h"
+#include "model/job_account.h"
 
 #define GS_HOST_NAME_BYTES    65
 #define GS_HOST_CMDLINE_BYTES 256
@@ -66,6 +67,7 @@ struct gs_node_snapshot {
 	char name[GS_HOST_NAME_BYTES]; /* of the machine */
 	struct gs_gpu_snapshot *gpu;   /* owned, never NULL */
 	struct gs_host_snapshot *host; /* owned, never NULL */
+	struct gs_job_accounts *jobs;  /* owned; NULL: not read */
 };
 
 void gs_host_snapshot_free(struct gs_host_snapshot **snapshot);

@@ -34,6 +34,7 @@ struct gs_cell {
 	__u64 bytes;   /* of calls that succeeded */
 	__u64 inner;   /* driver calls that were part of a runtime call (counted there) */
 	__u64 skipped; /* calls let pass because of the function's mode: only counted */
+	__u64 refused; /* calls that the filter of a described probe did not let pass */
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
 	struct gs_use use;             /* of calls that were not sent as events */
@@ -85,6 +86,8 @@ struct gs_thread {
 	__u32 ended; /* 1: the thread is gone; user space takes the slot back */
 	char comm[16];
 	__u32 scope_depth;
+	__u32 turned; /* this hit was taken by a link that replaces another, see GS_TURN_BOTH */
+	__u32 span_pending; /* id of the span that begins next, src/bpf/span.bpf.c */
 	__u32 pad;
 	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
 	__u64 py_retry_ns; /* when it is worth looking for it again */
@@ -167,7 +170,24 @@ enum gs_post {
 #define GS_COOKIE_NOT_TAKEN (1ull << 18) /* left when it does not hold; both: always */
 #define GS_COOKIE_CC_SHIFT  20
 /* The stack pointer is at most so many bytes below that at the entry; 0: as at the entry. */
-#define GS_COOKIE_FRAME_SHIFT 32
+#define GS_COOKIE_FRAME_SHIFT 40
+#define GS_COOKIE_FRAME_MAX   ((1u << 24) - 1)
+
+/*
+ * In every cookie: which group of probes it belongs to (0: to none that is ever replaced), and a
+ * bit that says whether it is of the group's present links or of those that come in their place.
+ * Both are attached for a moment: the group's turn tells which of them count.
+ */
+#define GS_COOKIE_GROUP_SHIFT 24
+#define GS_COOKIE_GROUP_MASK  0xffffull
+#define GS_GROUP_MAX          4096
+
+/* The cookies of the probes that see spans (src/bpf/span.bpf.c). */
+enum gs_span_site {
+	GS_SPAN_NAME = 1,
+	GS_SPAN_BEGIN = 2,
+	GS_SPAN_END = 3,
+};
 
 /* Which tasks are followed: those in the map of processes (chosen by pid, or born of one), and
  * those that meet every criterion asked for here. */
@@ -196,8 +216,10 @@ struct gs_kernel_config {
 	char comm[16];          /* GS_FILTER_COMM, padded with zeros */
 	__u64 slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
 	__u64 sample_period_ns; /* between two of the timer's samples on a processor; 0 none */
+	__u32 span_first;       /* the first of GS_SPAN_NAMES ids of spans: of those without one */
+	__u32 pad;
 };
-_Static_assert(sizeof(struct gs_kernel_config) == 56, "gs_kernel_config");
+_Static_assert(sizeof(struct gs_kernel_config) == 64, "gs_kernel_config");
 
 enum gs_stack_at { /* ored */
 		   GS_AT_SAMPLE = 1,
@@ -216,12 +238,20 @@ enum gs_mode {
 	GS_MODE_AGGREGATE = 1, /* added up in the kernel, whatever the run asks for */
 	GS_MODE_SAMPLE = 2,    /* the same for one call of GS_MODE_SAMPLE_N; others are counted */
 	GS_MODE_COUNT = 3,     /* only counted */
+	GS_MODE_OFF = 4,       /* its probes are taken off; counted until they are */
 	GS_MODE_N
 };
 #define GS_MODE_SAMPLE_N 64 /* a power of two */
 
+/* Of a group's turn: bit 0 says which of its links count, by the same bit of their cookies. While
+ * GS_TURN_BOTH is set the others count too, unless those have taken the very hit: the new ones of a
+ * place are asked first (kernel/events/uprobes.c, consumer_add()), so that none is missed, and none
+ * counted twice, while the turn changes. */
+#define GS_TURN_BOTH 2
+
 struct gs_modes {
-	__u8 mode[GS_FUNC_MAX]; /* enum gs_mode, by function */
+	__u8 mode[GS_FUNC_MAX];  /* enum gs_mode, by function */
+	__u8 turn[GS_GROUP_MAX]; /* of groups of probes */
 };
 
 /* What both sides change during a run; one array element, mapped by user space. */

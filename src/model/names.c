@@ -45,7 +45,7 @@ const char *gs_loss_name(unsigned cause)
 		"none",        "ring_full",    "too_deep",    "no_thread",     "no_cell",
 		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
-		"budget",      "thinned"};
+		"budget",      "thinned",      "taken_off"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -73,6 +73,8 @@ const char *gs_loss_text(unsigned cause)
 		[GS_LOSS_STACK] = "stacks that could not be read or kept",
 		[GS_LOSS_FRAME] = "frames of stacks without a name",
 		[GS_LOSS_BUDGET] = "calls only counted, to keep --max-overhead",
+		[GS_LOSS_OFF] = "functions whose probes were taken off, to keep --max-overhead: "
+				"later calls are not counted",
 		[GS_LOSS_THINNED] = "calls missing from the trace, to keep --max-overhead (they "
 				    "are in the summary)",
 	};

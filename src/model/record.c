@@ -35,6 +35,7 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_AGGREGATE] = sizeof(struct gs_rec_aggregate),
 	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
 	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
+	[GS_REC_HOST_JOB] = sizeof(struct gs_rec_host_job),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,

@@ -50,7 +50,8 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_GPU_EVENT = 23,
 		      GS_REC_HOST_SAMPLE = 24,
 		      GS_REC_HOST_PROCESS = 25,
-		      GS_REC_LEAK = 26, /* of PyTorch's allocator: model/record_stack.h */
+		      GS_REC_LEAK = 26,     /* of PyTorch's allocator: model/record_stack.h */
+		      GS_REC_HOST_JOB = 27, /* of samples */
 		      GS_REC_COUNT
 };
 

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@
 struct file {
 	struct gs_file_id id;
 	pid_t only_pid; /* 0: for all processes */
+	int fd;         /* owned: of one whose functions may be taken off; else -1 */
 	struct links links;
 	unsigned n_probes;
 	pid_t *users; /* owned; processes known to use it */
@@ -44,18 +46,8 @@ void files_free(struct file_table **table, struct links *ret_links)
 	struct file_table *t = *table;
 
 	for (size_t i = 0; t && i < t->n; i++) {
-		struct links *l = &t->files[i].links;
-		int *fds = realloc(ret_links->fds, (ret_links->n + l->n + 1) * sizeof(*fds));
-
-		if (fds) {
-			ret_links->fds = fds;
-			if (l->n)
-				memcpy(fds + ret_links->n, l->fds, l->n * sizeof(*fds));
-			ret_links->n += l->n;
-			free(l->fds);
-		} else {
-			links_close(l);
-		}
+		links_move(ret_links, &t->files[i].links);
+		gs_close_p(&t->files[i].fd);
 		free(t->files[i].users);
 	}
 	if (t)
@@ -89,7 +81,7 @@ static struct file *add(struct file_table *t, struct gs_file_id id, pid_t only_p
 		t->files = files;
 		t->capacity = capacity;
 	}
-	t->files[t->n] = (struct file){.id = id, .only_pid = only_pid};
+	t->files[t->n] = (struct file){.id = id, .only_pid = only_pid, .fd = -1};
 	return &t->files[t->n++];
 }
 
@@ -137,6 +129,32 @@ const char *files_reason_of(int status)
 	}
 }
 
+/* A file that comes when the function is gone already. */
+bool files_is_off(const struct gs_probe *probe, uint16_t func)
+{
+	return probe->options.modes && probe->kernel.modes->mode[func] == GS_MODE_OFF;
+}
+
+void files_tell_price(struct gs_probe *probe, const struct place *p, const struct gs_user_row *row)
+{
+	struct gs_hit hit = {.kind = GS_PRICE_CALL,
+			     .is_exit = p->cookie & GS_COOKIE_EXIT,
+			     .is_stepped = p->is_stepped};
+
+	if (!probe->options.on_function || !p->func)
+		return;
+	if (row) {
+		hit.kind = p->has_return ? GS_PRICE_USER : GS_PRICE_PLACE;
+		hit.is_exit = false;
+		for (unsigned i = 0; i < row->n_values; i++)
+			hit.n_values += row->values[i].n_chain > 0;
+		hit.n_texts = row->n_texts;
+	} else if (p->family != FAMILY_CUDA && p->family != FAMILY_NCCL) {
+		hit.kind = GS_PRICE_SCOPE;
+	}
+	probe->options.on_function(probe->options.ctx, p->func, &hit);
+}
+
 /* One family's places of the plan. */
 static int attach_family(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file,
 			 const struct plan *plan, enum family family)
@@ -147,7 +165,7 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	int done;
 
 	for (size_t i = 0; places && i < plan->n; i++)
-		if (plan->places[i].family == family)
+		if (plan->places[i].family == family && !files_is_off(probe, plan->places[i].func))
 			places[n++] = plan->places[i];
 	if (!n || !status)
 		return 0;
@@ -164,7 +182,9 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 				? NULL
 				: gs_func_set_get(probe->options.funcs, places[i].func);
 
-		if (status[i] < 0)
+		if (status[i] == 0)
+			files_tell_price(probe, &places[i], NULL);
+		else
 			files_tell_failure(
 				probe, file->path, func ? func->name : "the C++ unwinder",
 				files_reason_of(status[i]), status[i], func ? func->desc.layer : 0);
@@ -210,6 +230,8 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 		probe->options.on_attach(probe->options.ctx, &a);
 	}
 	f->n_probes += n_users;
+	if (f->n_probes && probe->options.modes)
+		f->fd = gs_take_fd(&fd);
 }
 
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new)
@@ -262,10 +284,46 @@ void files_sweep(struct gs_probe *probe)
 		}
 		gs_log(1, "no process uses inode %llu any more: %u probes removed",
 		       (unsigned long long)f->id.ino, f->n_probes);
+		links_release_numbers(&f->links, &probe->kernel);
 		links_close(&f->links);
+		gs_close_p(&f->fd);
 		free(f->users);
 		*f = t->files[--t->n];
 	}
+}
+
+static bool is_attached(const struct file_table *t, uint16_t func)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (links_have(&t->files[i].links, func))
+			return true;
+	return false;
+}
+
+void files_regroup(struct gs_probe *probe)
+{
+	struct file_table *t = probe->files;
+	bool more = false;
+
+	/* A function that is to go from now on asks for another round. */
+	if (!atomic_exchange(&probe->regroup, false))
+		return;
+	for (size_t i = 0; i < t->n; i++) {
+		struct file *f = &t->files[i];
+		char path[64];
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
+		more |= links_regroup(probe, &f->links, path, f->only_pid);
+	}
+	for (unsigned func = 1; func < GS_FUNC_MAX; func++) {
+		if (probe->off_told[func] || !files_is_off(probe, (uint16_t)func) ||
+		    is_attached(t, (uint16_t)func))
+			continue;
+		probe->off_told[func] = true;
+		probe->options.on_off(probe->options.ctx, func);
+	}
+	if (more)
+		atomic_store(&probe->regroup, true);
 }
 
 unsigned files_count(const struct file_table *t, unsigned *ret_n_probes)

@@ -13,6 +13,7 @@
 #include <bpf/bpf.h>
 
 #include "base/clock.h"
+#include "model/func.h"
 #include "probe/probe_int.h"
 
 static unsigned n_handed_out(const uint32_t *n, unsigned max)
@@ -31,7 +32,7 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 	if (!slot || slot >= GS_THREAD_MAX)
 		return;
 	if (cell->calls == before->calls && cell->inner == before->inner &&
-	    cell->skipped == before->skipped &&
+	    cell->skipped == before->skipped && cell->refused == before->refused &&
 	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0)
 		return;
 	memcpy(&now, cell, sizeof(now));
@@ -58,6 +59,20 @@ static uint64_t waiting_sp(uint32_t pid, uint32_t tid)
 	return fscanf(f, "%llx", &sp) == 1 ? sp : 0;
 }
 
+/* A call that was open when its function's probes were taken off: told as unmatched. */
+static bool lost_its_return(struct gs_probe *probe, uint16_t id)
+{
+	const struct gs_func *func;
+
+	if (id >= GS_FUNC_MAX || !probe->off_told[id])
+		return false;
+	func = gs_func_set_get(probe->options.funcs, id);
+	if (func)
+		__atomic_fetch_add(&probe->kernel.state->lost[func->desc.layer][GS_LOSS_UNMATCHED],
+				   1, __ATOMIC_RELAXED);
+	return true;
+}
+
 /* The frames of a thread that are open now. Those below its stack pointer were left by a jump. */
 static void hand_over_open(struct gs_probe *probe, const struct gs_probe_handler *h,
 			   const struct gs_thread *t, uint64_t now_ns)
@@ -72,12 +87,16 @@ static void hand_over_open(struct gs_probe *probe, const struct gs_probe_handler
 	for (uint32_t i = 0; i < scopes; i++) {
 		const struct gs_scope *s = &t->scope[i];
 
+		if (lost_its_return(probe, s->func))
+			continue;
 		if (s->func && s->start_ns && s->start_ns <= now_ns && (!sp || s->sp > sp))
 			h->open_scope(h->ctx, t, i, now_ns);
 	}
 	for (uint32_t i = 0; i < depth; i++) {
 		const struct gs_frame *f = &t->frame[i];
 
+		if (lost_its_return(probe, f->func))
+			continue;
 		if (f->func && f->start_ns && f->start_ns <= now_ns && (!sp || f->sp > sp))
 			h->open_call(h->ctx, t, f, i, now_ns);
 	}

@@ -10,6 +10,7 @@
 #include <bpf/bpf.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "model/func.h"
 #include "probe/link_create.h"
 #include "probe/probe_int.h"
@@ -19,9 +20,11 @@
 #include "nccl.skel.h"
 #include "pyspan.skel.h"
 #include "sample.skel.h"
+#include "span.skel.h"
 #include "task.skel.h"
 #include "torch.skel.h"
 #include "unwind.skel.h"
+#include "uscope.skel.h"
 #include "model/user_probe.h"
 #include "user.skel.h"
 
@@ -167,6 +170,24 @@ static int load_torch(struct kernel_side *k, const struct gs_kernel_config *conf
 	return r;
 }
 
+static int load_span(struct kernel_side *k, const struct gs_kernel_config *config,
+		     const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_span_bpf *s = gs_span_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->span = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_site_program(f, s->progs.gs_span_site);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_span_bpf__load(s);
+	k->enter[FAMILY_SPAN] = s->progs.gs_span_site;
+	return r;
+}
+
 /* Needed beside every family that catches ends of functions which may throw. */
 static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *config,
 		       const struct features *f, uint32_t ring_bytes)
@@ -204,11 +225,35 @@ static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *con
 	return r;
 }
 
+/* Without them described functions that may throw are refused one by one. */
+static int load_uscope(struct kernel_side *k, const struct gs_kernel_config *config,
+		       const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_uscope_bpf *s = gs_uscope_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_site_program(f, s->progs.gs_uscope_site);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_uscope_bpf__load(s);
+	if (r < 0) {
+		gs_uscope_bpf__destroy(s);
+		return r;
+	}
+	k->uscope = s;
+	k->enter[FAMILY_USCOPE] = s->progs.gs_uscope_site;
+	return 0;
+}
+
 static int load_scopes(struct kernel_side *k, const struct gs_probe_options *options,
 		       const struct gs_kernel_config *config, const struct features *f,
 		       uint32_t ring_bytes, struct gs_err *err)
 {
 	bool operators = options->layers >> GS_LAYER_TORCH & 1;
+	bool users = options->funcs && users_may_throw(options->users);
 	int r = 0;
 
 	if (options->python_gc || options->python_gil)
@@ -216,8 +261,8 @@ static int load_scopes(struct kernel_side *k, const struct gs_probe_options *opt
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for Python: %s",
 				  strerror(-r));
-	r = operators ? load_unwind(k, config, f, ring_bytes) : 0;
-	if (r < 0)
+	r = operators || users ? load_unwind(k, config, f, ring_bytes) : 0;
+	if (r < 0 && operators)
 		return gs_err_set(
 			err, r == -EPERM || r == -EINVAL ? -ENOTSUP : r,
 			"operators cannot be traced here: this kernel refuses the program "
@@ -225,8 +270,14 @@ static int load_scopes(struct kernel_side *k, const struct gs_probe_options *opt
 			"locked down by Secure Boot does, and one without CAP_SYS_ADMIN "
 			"for us",
 			strerror(-r));
-	if (operators)
-		r = load_torch(k, config, f, ring_bytes);
+	if (r == 0 && users)
+		r = load_uscope(k, config, f, ring_bytes);
+	if (r < 0)
+		gs_log(1, "the kernel refused the programs for functions that may throw: %s",
+		       strerror(-r));
+	r = operators ? load_torch(k, config, f, ring_bytes) : 0;
+	if (r == 0 && config->span_first)
+		r = load_span(k, config, f, ring_bytes);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for operators: %s",
 				  strerror(-r));
@@ -281,7 +332,8 @@ static int load_sample(struct kernel_side *k, const struct gs_kernel_config *con
 }
 
 static int load_user(struct kernel_side *k, const struct gs_kernel_config *config,
-		     const struct features *f, uint32_t ring_bytes)
+		     const struct features *f, uint32_t ring_bytes, uint32_t n_threads,
+		     uint32_t n_rows)
 {
 	struct gs_user_bpf *s = gs_user_bpf__open();
 	int r;
@@ -293,7 +345,16 @@ static int load_user(struct kernel_side *k, const struct gs_kernel_config *confi
 	choose_programs(f, s->progs.gs_user_session, s->progs.gs_user_enter,
 			s->progs.gs_user_leave);
 	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	return r < 0 ? r : gs_user_bpf__load(s);
+	if (r == 0)
+		r = bpf_map__set_max_entries(s->maps.gs_user_threads, n_threads);
+	if (r == 0)
+		r = bpf_map__set_max_entries(s->maps.gs_user_rows, n_rows);
+	if (r == 0)
+		r = gs_user_bpf__load(s);
+	k->session[FAMILY_USER] = f->session ? s->progs.gs_user_session : NULL;
+	k->enter[FAMILY_USER] = f->session ? NULL : s->progs.gs_user_enter;
+	k->leave[FAMILY_USER] = f->session ? NULL : s->progs.gs_user_leave;
+	return r;
 }
 
 static void *map_shared(struct bpf_map *map, bool writable)
@@ -362,7 +423,7 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	if (r < 0)
 		return r;
 	if (gs_user_set_n(options->users)) {
-		r = load_user(k, config, f, ring_bytes);
+		r = load_user(k, config, f, ring_bytes, GS_THREAD_MAX, GS_USER_ROW_MAX);
 		if (r < 0)
 			return gs_err_set(err, r,
 					  "the kernel refused the program of described "
@@ -370,6 +431,10 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 					  strerror(-r));
 	}
 	r = map_all(k, on_event, ctx);
+	if (r == 0 && config->modes) {
+		k->group_used = calloc(GS_GROUP_MAX, sizeof(*k->group_used));
+		r = k->group_used ? 0 : -ENOMEM;
+	}
 	if (r < 0)
 		return gs_err_set(err, r, "cannot map the kernel's counters: %s", strerror(-r));
 	return 0;
@@ -380,15 +445,17 @@ static int drop_event(void *ctx, void *data, size_t bytes)
 	return 0;
 }
 
-/* Maps of its own, and small ones: nothing of it is ever seen by the run. */
-int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
-		      const struct features *f)
+#define ALONE_RING_BYTES (1u << 20)
+#define ALONE_THREADS    8
+#define ALONE_CELLS      64
+#define ALONE_ROWS       8
+
+static int load_cuda_alone(struct kernel_side *k, const struct gs_kernel_config *config,
+			   const struct features *f)
 {
 	struct gs_cuda_bpf *s = gs_cuda_bpf__open();
 	int r;
 
-	*k = (struct kernel_side){0};
-	libbpf_set_print(quiet);
 	if (!s)
 		return -errno;
 	k->cuda = s;
@@ -396,16 +463,31 @@ int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *conf
 	fill_descriptions(s->rodata->gs_desc);
 	choose_programs(f, s->progs.gs_cuda_session, s->progs.gs_cuda_enter,
 			s->progs.gs_cuda_leave);
-	r = prepare_maps(s->obj, f, config, 1u << 20, NULL);
+	r = prepare_maps(s->obj, f, config, ALONE_RING_BYTES, NULL);
 	if (r == 0)
-		r = bpf_map__set_max_entries(s->maps.gs_threads, 8);
+		r = bpf_map__set_max_entries(s->maps.gs_threads, ALONE_THREADS);
 	if (r == 0)
-		r = bpf_map__set_max_entries(s->maps.gs_cells, 64);
+		r = bpf_map__set_max_entries(s->maps.gs_cells, ALONE_CELLS);
 	if (r == 0)
 		r = gs_cuda_bpf__load(s);
 	k->session[FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
 	k->enter[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
 	k->leave[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
+	return r;
+}
+
+int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
+		      const struct features *f, bool with_scopes, bool with_users)
+{
+	int r;
+
+	*k = (struct kernel_side){0};
+	libbpf_set_print(quiet);
+	r = load_cuda_alone(k, config, f);
+	if (r == 0 && with_scopes)
+		r = load_torch(k, config, f, ALONE_RING_BYTES);
+	if (r == 0 && with_users)
+		r = load_user(k, config, f, ALONE_RING_BYTES, ALONE_THREADS, ALONE_ROWS);
 	if (r == 0)
 		r = map_all(k, drop_event, NULL);
 	if (r < 0)
@@ -422,6 +504,8 @@ static void unmap(void *p, struct bpf_map *map)
 
 void kernel_unload(struct kernel_side *k)
 {
+	free(k->group_used);
+	k->group_used = NULL;
 	if (!k->cuda)
 		return;
 	sample_stop(k);
@@ -437,6 +521,8 @@ void kernel_unload(struct kernel_side *k)
 	gs_task_bpf__destroy(k->task);
 	gs_unwind_bpf__destroy(k->unwind);
 	gs_torch_bpf__destroy(k->torch);
+	gs_uscope_bpf__destroy(k->uscope);
+	gs_span_bpf__destroy(k->span);
 	gs_pyspan_bpf__destroy(k->pyspan);
 	gs_nccl_bpf__destroy(k->nccl);
 	gs_cuda_bpf__destroy(k->cuda);

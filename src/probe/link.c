@@ -1,5 +1,5 @@
 /*
- * Attaching one family's program to places in a file, by what the kernel offers: one session link,
+ * Attaching a family's program to places in a file, by what the kernel offers: one session link,
  * else a pair of multi links (entry and return), else two single links for each place. A multi link
  * fails as a whole when one place is refused; it is then made in halves until the refused ones are
  * known by name.
@@ -16,6 +16,8 @@
 #include "base/mem.h"
 #include "probe/link_create.h"
 #include "probe/probe_int.h"
+
+#define REF_CTR_SHIFT 32 /* PERF_UPROBE_REF_CTR_OFFSET_SHIFT, kernel/events/core.c */
 
 int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, const char *path,
 			     const unsigned long *offsets, const unsigned long *ref_ctrs,
@@ -41,49 +43,87 @@ int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-int links_keep(struct links *links, int fd)
+static int group_keep(struct link_group *g, int fd)
 {
-	int *fds = realloc(links->fds, (links->n + 1) * sizeof(*fds));
-
-	if (!fds) {
-		close(fd);
-		return -ENOMEM;
-	}
-	links->fds = fds;
-	links->fds[links->n++] = fd;
+	if (fd < 0)
+		return fd;
+	g->fds[g->n_fds++] = fd;
 	return 0;
+}
+
+static void group_close(struct link_group *g)
+{
+	while (g->n_fds)
+		close(g->fds[--g->n_fds]);
+	while (g->n_old)
+		close(g->old[--g->n_old]);
 }
 
 void links_close(struct links *links)
 {
-	for (size_t i = 0; i < links->n; i++)
-		close(links->fds[i]);
-	free(links->fds);
+	for (size_t i = 0; i < links->n; i++) {
+		group_close(&links->groups[i]);
+		free(links->groups[i].places);
+	}
+	free(links->groups);
 	*links = (struct links){0};
 }
 
-static int attach_multi(struct links *links, const struct bpf_program *prog, unsigned type,
-			unsigned flags, const char *path, pid_t pid, const struct place *places,
-			size_t n)
+void links_move(struct links *to, struct links *from)
 {
-	GS_FREE unsigned long *offsets = calloc(n, sizeof(*offsets));
-	GS_FREE uint64_t *cookies = calloc(n, sizeof(*cookies));
-	int fd;
+	size_t bytes = (to->n + from->n + 1) * sizeof(*to->groups);
+	struct link_group *groups = realloc(to->groups, bytes);
 
-	if (!offsets || !cookies)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		offsets[i] = places[i].file_off;
-		cookies[i] = places[i].func | places[i].cookie;
+	if (!groups) {
+		links_close(from);
+		return;
 	}
-	fd = link_create_uprobe_multi(bpf_program__fd(prog), type, flags, path, offsets, NULL,
-				      cookies, n, pid);
-	return fd < 0 ? fd : links_keep(links, fd);
+	to->groups = groups;
+	if (from->n)
+		memcpy(groups + to->n, from->groups, from->n * sizeof(*groups));
+	to->n += from->n;
+	free(from->groups);
+	*from = (struct links){0};
 }
 
-/* Number of the uprobe event source, and nothing else of sysfs: return probes are bit 0 of config
- * since the source exists (kernel/trace/trace_event_perf.c, 4.17). */
-int link_uprobe_event_type(void)
+/* --- one group --- */
+
+static uint64_t cookie_of(const struct link_group *g, const struct place *p)
+{
+	return p->cookie | (uint64_t)(g->number << 1 | g->turn) << GS_COOKIE_GROUP_SHIFT;
+}
+
+/* only_returns: those places that have one. */
+static int attach_multi(struct link_group *g, const struct bpf_program *prog, unsigned type,
+			bool only_returns, const char *path, pid_t pid)
+{
+	GS_FREE unsigned long *offsets = calloc(g->n, sizeof(*offsets));
+	GS_FREE unsigned long *ref_ctrs = calloc(g->n, sizeof(*ref_ctrs));
+	GS_FREE uint64_t *cookies = calloc(g->n, sizeof(*cookies));
+	bool counted = false;
+	size_t k = 0;
+
+	if (!offsets || !ref_ctrs || !cookies)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->n; i++) {
+		if (only_returns && !g->places[i].has_return)
+			continue;
+		offsets[k] = g->places[i].file_off;
+		ref_ctrs[k] = g->places[i].ref_ctr_off;
+		counted |= ref_ctrs[k] != 0;
+		cookies[k++] = cookie_of(g, &g->places[i]);
+	}
+	if (!k)
+		return 0;
+	return group_keep(g, link_create_uprobe_multi(bpf_program__fd(prog), type,
+						      only_returns ? UPROBE_MULTI_RETURN : 0, path,
+						      offsets, counted ? ref_ctrs : NULL, cookies,
+						      k, pid));
+}
+
+/* Number of the uprobe event source, or -EOPNOTSUPP; and nothing else of sysfs: return probes are
+ * bit 0 of config since the source exists (kernel/trace/trace_event_perf.c, 4.17). */
+static int uprobe_event_type(void)
 {
 	GS_FCLOSE FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
 	int type;
@@ -96,18 +136,18 @@ int link_uprobe_event_type(void)
 /* The raw calls rather than libbpf's: its object would switch the event off when it goes, and a
  * link descriptor of our own lets all ways of attaching be closed alike. The link holds the event.
  */
-static int attach_single(struct links *links, const struct bpf_program *prog, bool ret,
-			 const char *path, pid_t pid, const struct place *place)
+static int attach_single(struct link_group *g, const struct bpf_program *prog, bool is_return,
+			 const char *path, pid_t pid)
 {
-	LIBBPF_OPTS(bpf_link_create_opts, opts,
-		    .perf_event.bpf_cookie = place->func | place->cookie);
+	const struct place *place = g->places;
+	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie_of(g, place));
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
-		.config = ret,
+		.config = is_return | place->ref_ctr_off << REF_CTR_SHIFT,
 		.config1 = (uintptr_t)path,
 		.config2 = place->file_off,
 	};
-	int type = link_uprobe_event_type(), link;
+	int type = uprobe_event_type();
 	GS_CLOSE int event = -1;
 
 	if (type < 0)
@@ -117,47 +157,97 @@ static int attach_single(struct links *links, const struct bpf_program *prog, bo
 			     PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
 		return -errno;
-	link = bpf_link_create(bpf_program__fd(prog), event, BPF_PERF_EVENT, &opts);
-	return link < 0 ? link : links_keep(links, link);
+	return group_keep(g, bpf_link_create(bpf_program__fd(prog), event, BPF_PERF_EVENT, &opts));
 }
 
-/* All places at once, both ends of the call. Links made before a failure are closed again. */
-static int attach_all(struct links *links, const struct kernel_side *k,
-		      const struct features *features, enum family family, const char *path,
-		      pid_t pid, const struct place *places, size_t n)
+int group_attach(struct link_group *g, const struct kernel_side *k, const struct features *features,
+		 const char *path, pid_t pid)
 {
-	bool returns = k->leave[family] != NULL; /* of the session program: in the same link */
-	size_t before = links->n;
+	const struct bpf_program *session = k->session[g->family], *leave = k->leave[g->family];
 	int r = 0;
 
-	if (k->session[family]) {
-		return attach_multi(links, k->session[family], ATTACH_UPROBE_SESSION, 0, path, pid,
-				    places, n);
-	}
-	if (features->multi) {
-		if (returns)
-			r = attach_multi(links, k->leave[family], ATTACH_UPROBE_MULTI,
-					 UPROBE_MULTI_RETURN, path, pid, places, n);
+	if (session) {
+		r = attach_multi(g, session, ATTACH_UPROBE_SESSION, false, path, pid);
+	} else if (features->multi) {
+		if (leave)
+			r = attach_multi(g, leave, ATTACH_UPROBE_MULTI, true, path, pid);
 		if (r == 0)
-			r = attach_multi(links, k->enter[family], ATTACH_UPROBE_MULTI, 0, path, pid,
-					 places, n);
+			r = attach_multi(g, k->enter[g->family], ATTACH_UPROBE_MULTI, false, path,
+					 pid);
 	} else {
-		r = n == 1 ? 0 : -E2BIG;
-		if (r == 0 && returns)
-			r = attach_single(links, k->leave[family], true, path, pid, places);
+		r = g->n == 1 ? 0 : -E2BIG;
+		if (r == 0 && leave && g->places->has_return)
+			r = attach_single(g, leave, true, path, pid);
 		if (r == 0)
-			r = attach_single(links, k->enter[family], false, path, pid, places);
+			r = attach_single(g, k->enter[g->family], false, path, pid);
 	}
-	while (r < 0 && links->n > before)
-		close(links->fds[--links->n]);
+	while (r < 0 && g->n_fds)
+		close(g->fds[--g->n_fds]);
 	return r;
 }
 
+/* --- all places of a file --- */
+
+static void free_number(const struct kernel_side *k, uint16_t number)
+{
+	if (number)
+		k->group_used[number] = false;
+}
+
+/* One that none of the groups has. 0: there is none, or none is needed, since a group of one place
+ * is never attached anew. */
+static uint16_t take_number(const struct kernel_side *k, size_t n_places)
+{
+	if (!k->group_used || n_places < 2)
+		return 0;
+	for (uint16_t i = 1; i < GS_GROUP_MAX; i++) {
+		if (k->group_used[i])
+			continue;
+		k->group_used[i] = true;
+		k->modes->turn[i] = 0;
+		return i;
+	}
+	return 0;
+}
+
+/* Places are kept where functions may be taken off again. */
+static int attach_group(struct links *links, const struct kernel_side *k,
+			const struct features *features, enum family family, const char *path,
+			pid_t pid, const struct place *places, size_t n)
+{
+	struct link_group g = {.family = (uint8_t)family, .n = n};
+	struct link_group *groups;
+	int r;
+
+	groups = realloc(links->groups, (links->n + 1) * sizeof(*groups));
+	if (!groups)
+		return -ENOMEM;
+	links->groups = groups;
+	g.places = malloc(n * sizeof(*places));
+	if (!g.places)
+		return -ENOMEM;
+	memcpy(g.places, places, n * sizeof(*places));
+	g.number = take_number(k, n);
+	r = group_attach(&g, k, features, path, pid);
+	if (r < 0) {
+		free_number(k, g.number);
+		free(g.places);
+		return r;
+	}
+	if (!k->group_used) {
+		free(g.places);
+		g.places = NULL;
+	}
+	groups[links->n++] = g;
+	return 0;
+}
+
+/* A multi link fails as a whole when one place is refused. */
 static int attach_halves(struct links *links, const struct kernel_side *k,
 			 const struct features *features, enum family family, const char *path,
 			 pid_t pid, const struct place *places, size_t n, int *status)
 {
-	int r = attach_all(links, k, features, family, path, pid, places, n), done;
+	int r = attach_group(links, k, features, family, path, pid, places, n), done;
 
 	if (r == 0) {
 		memset(status, 0, n * sizeof(*status));
@@ -182,4 +272,10 @@ int links_attach(struct links *links, const struct kernel_side *k, const struct 
 		return -EOPNOTSUPP;
 	done = attach_halves(links, k, features, family, path, pid, places, n, status);
 	return done > 0 ? done : status[0];
+}
+
+void links_release_numbers(const struct links *links, const struct kernel_side *k)
+{
+	for (size_t i = 0; i < links->n; i++)
+		free_number(k, links->groups[i].number);
 }

@@ -47,10 +47,10 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 		if (r < 0)
 			return r;
 	}
-	s->unwind = s->operators;
+	s->unwind = s->operators || (o->funcs && users_may_throw(o->users));
 	s->python_gc = o->python_gc && o->funcs;
 	s->python_gil = o->python_gil && o->funcs;
-	s->scopes = s->operators || s->python_gc || s->python_gil;
+	s->scopes = s->unwind || s->python_gc || s->python_gil;
 	if (!s->n && (!s->scopes || o->n_globs) && !gs_user_set_n(o->users))
 		return gs_err_set(
 			err, -ENOENT,
@@ -102,11 +102,15 @@ static int append(struct plan *plan, const struct place *place)
 }
 
 int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_elf_symbol *symbol,
-	     const char *name, enum family family, unsigned layer, uint16_t cookie)
+	     const char *name, enum family family, unsigned layer, uint16_t func)
 {
 	struct gs_site_rules rules = {.nop5_is_call = c->features->nop5_is_call,
 				      .long_nop_is_emulated = c->features->long_nop_is_emulated};
-	struct place place = {.file_off = symbol->file_off, .func = cookie, .family = family};
+	struct place place = {.file_off = symbol->file_off,
+			      .cookie = func,
+			      .func = func,
+			      .family = (uint8_t)family,
+			      .has_return = true};
 	struct gs_site site;
 	uint8_t code[64];
 	long n = gs_elf_read(c->elf, symbol->file_off, code, sizeof(code));
@@ -125,7 +129,8 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 	if (site.kind == GS_SITE_MOVED && !(c->options->avoid & GS_AVOID_MOVED_SITES))
 		place.file_off += site.offset_bytes;
 	else if (site.kind != GS_SITE_EMULATED)
-		plan->n_stepped++;
+		place.is_stepped = true;
+	plan->n_stepped += place.is_stepped;
 	if (place.file_off != symbol->file_off)
 		plan->n_moved++;
 	gs_log(2, "%s: %s at 0x%llx+%u%s%s", c->path, name, (unsigned long long)symbol->file_off,
@@ -145,13 +150,30 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 #define MAX_FUNCTION_BYTES (256u << 10)
 #define MAX_CALLEES        65536u
 
-/* Probes where the function is left, for the one just added. 0, or why there are none. */
+/* Two probes at one place are asked in an order of the kernel's. The entry gives way to the exit: a
+ * function of "test; jne" whose first byte is single-stepped has both on the jump. */
+static int part(struct plan *plan, const struct gs_elf_symbol *symbol, struct place *entry,
+		uint64_t exit_off)
+{
+	if (exit_off != entry->file_off)
+		return 0;
+	if (entry->file_off == symbol->file_off)
+		return -EILSEQ;
+	entry->file_off = symbol->file_off;
+	entry->is_stepped = true;
+	plan->n_moved--;
+	plan->n_stepped++;
+	return 0;
+}
+
+/* Probes where the function is left, for the entry at that index of the plan. 0, or why there are
+ * none. */
 static int add_exits(struct plan *plan, const struct plan_context *c,
-		     const struct gs_elf_symbol *symbol, const struct place *entry)
+		     const struct gs_elf_symbol *symbol, size_t entry)
 {
 	GS_FREE uint8_t *code = NULL;
 	struct gs_exit exits[MAX_EXITS];
-	struct place exit = *entry;
+	struct place exit = plan->places[entry];
 	struct around around = {c, symbol->file_off};
 	const struct gs_exit_around asked = {&around, around_read, around_callee};
 	int n, r = 0;
@@ -169,10 +191,16 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 		const struct gs_exit *e = &exits[i];
 
 		exit.file_off = symbol->file_off + (uint64_t)e->offset_bytes;
+		r = part(plan, symbol, &plan->places[entry], exit.file_off);
+		if (r < 0)
+			return r;
 		gs_log(3, "%s: left at 0x%llx%+lld%s", c->path,
 		       (unsigned long long)symbol->file_off, (long long)e->offset_bytes,
 		       e->is_stepped ? ", single-stepped" : "");
-		exit.cookie = GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
+		if (e->frame_bytes > GS_COOKIE_FRAME_MAX)
+			return -EILSEQ;
+		exit.is_stepped = e->is_stepped;
+		exit.cookie = exit.func | GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
 			      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |
 			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
 			      (uint64_t)e->frame_bytes << GS_COOKIE_FRAME_SHIFT;
@@ -184,16 +212,14 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 
 int plan_add_scope(struct plan *plan, const struct plan_context *c,
 		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
-		   unsigned layer, uint16_t cookie)
+		   unsigned layer, uint16_t func)
 {
 	size_t before = plan->n;
-	struct place entry;
-	int r = plan_add(plan, c, symbol, name, family, layer, cookie);
+	int r = plan_add(plan, c, symbol, name, family, layer, func);
 
 	if (r < 0 || plan->n == before)
 		return r;
-	entry = plan->places[before];
-	r = add_exits(plan, c, symbol, &entry);
+	r = add_exits(plan, c, symbol, before);
 	if (r == -EILSEQ || r == -E2BIG) {
 		struct gs_attach a = {.path = c->path,
 				      .function = name,

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,12 +20,24 @@
 #include "base/mem.h"
 #include "probe/probe_int.h"
 
+/* From now on calls of the id have it. */
+static void take_name(struct gs_probe *probe, const struct gs_event_name *e)
+{
+	char name[GS_SPAN_NAME_BYTES + 1];
+
+	memcpy(name, e->name, sizeof(e->name));
+	name[sizeof(e->name)] = '\0';
+	gs_func_set_name(probe->options.funcs, e->func, name[0] ? name : "record_function \"\"");
+}
+
 static int on_ring_event(void *ctx, void *data, size_t bytes)
 {
 	struct gs_probe *probe = ctx;
 	const struct gs_event *e = data;
 
-	if (bytes >= sizeof(*e) && e->bytes <= bytes)
+	if (bytes == sizeof(struct gs_event_name) && e->kind == GS_EV_NAME)
+		take_name(probe, (const void *)e);
+	else if (bytes >= sizeof(*e) && e->bytes <= bytes)
 		probe->handler->event(probe->handler->ctx, e);
 	probe->n_polled++;
 	return 0;
@@ -414,6 +427,7 @@ void gs_probe_rescan(struct gs_probe *probe)
 {
 	target_follow_cgroup_v1(probe);
 	files_sweep(probe);
+	files_regroup(probe);
 }
 
 int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler)
@@ -426,8 +440,11 @@ int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler
 
 void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode)
 {
-	if (func < GS_FUNC_MAX)
-		__atomic_store_n(&probe->kernel.modes->mode[func], (uint8_t)mode, __ATOMIC_RELAXED);
+	if (func >= GS_FUNC_MAX)
+		return;
+	__atomic_store_n(&probe->kernel.modes->mode[func], (uint8_t)mode, __ATOMIC_RELAXED);
+	if (mode >= GS_MODE_COUNT)
+		atomic_store(&probe->regroup, true);
 }
 
 uint64_t gs_probe_lost(const struct gs_probe *probe, unsigned layer, enum gs_loss cause)

@@ -23,6 +23,7 @@
 #include "model/func_set.h"
 #include "model/kernel_side.h"
 #include "model/python.h"
+#include "model/price.h"
 #include "model/user_set.h"
 
 struct gs_probe;
@@ -93,6 +94,11 @@ struct gs_probe_options {
 	/* With py_stack_at: a process that may be a followed one may have got an interpreter: it
 	 * runs a new program, was forked or has mapped a libpython. */
 	void (*on_python)(void *ctx, pid_t pid);
+	/* A probe of a function was placed; may be NULL. */
+	void (*on_function)(void *ctx, unsigned func, const struct gs_hit *hit);
+	/* With modes: the probes of a function in GS_MODE_OFF are off in all files: what was
+	 * called until now is counted, later calls are not. */
+	void (*on_off)(void *ctx, unsigned func);
 	void *ctx;
 };
 
@@ -161,7 +167,8 @@ void gs_probe_watch_poll(struct gs_probe *probe);
 void gs_probe_tell_missing(struct gs_probe *probe);
 
 /* To be called some times a second: follows members that joined a cgroup of an old (v1) hierarchy,
- * and takes probes off files that no process has used for half a minute. */
+ * takes probes off files that no process has used for half a minute, and off functions in
+ * GS_MODE_OFF, which takes three calls. */
 void gs_probe_rescan(struct gs_probe *probe);
 
 /* --- consumer --- */
@@ -176,7 +183,9 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *han
  * that are still open are handed over. */
 void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *handler);
 
-/* Trace the function so from its next call on; any thread. Needs gs_probe_options.modes. */
+/* Trace the function so from its next call on; any thread. Needs gs_probe_options.modes. With
+ * GS_MODE_OFF its calls are counted until gs_probe_rescan() has taken its probes off, for good;
+ * with GS_MODE_COUNT those where it is left, if it has any. */
 void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode);
 
 /* Total of a loss so far, as the kernel side counted it, or (GS_LOSS_MAPS) the watch. */

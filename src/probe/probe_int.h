@@ -10,7 +10,7 @@
 #include "code/exit.h"
 #include "probe/probe.h"
 #include "code/site.h"
-#include "probe/watch.h"
+#include "watch/watch.h"
 
 /* --- features.c: what this kernel and user can --- */
 
@@ -27,7 +27,17 @@ int features_detect(unsigned avoid, struct features *ret_features, struct gs_err
 
 /* --- kernel.c: programs and maps --- */
 
-enum family { FAMILY_CUDA, FAMILY_NCCL, FAMILY_TORCH, FAMILY_PYSPAN, FAMILY_UNWIND, N_FAMILIES };
+enum family {
+	FAMILY_CUDA,
+	FAMILY_NCCL,
+	FAMILY_TORCH,
+	FAMILY_SPAN,
+	FAMILY_PYSPAN,
+	FAMILY_USCOPE, /* described functions that may throw */
+	FAMILY_UNWIND, /* the last of those that plan.c has places for */
+	FAMILY_USER,
+	N_FAMILIES
+};
 
 struct kernel_side {
 	struct gs_cuda_bpf *cuda;     /* owned */
@@ -38,6 +48,8 @@ struct kernel_side {
 	int n_timers;
 	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
+	struct gs_span_bpf *span;     /* owned; NULL when spans are not asked for */
+	struct gs_uscope_bpf *uscope; /* owned; NULL when none is described, or it was refused */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
@@ -52,6 +64,7 @@ struct kernel_side {
 	struct gs_thread *threads;
 	struct gs_cell *cells;
 	struct gs_modes *modes;
+	bool *group_used; /* owned, by number; NULL: no function is ever taken off */
 };
 
 int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
@@ -65,21 +78,42 @@ int sample_start(struct kernel_side *k, struct bpf_program *program, uint64_t pe
 		 struct gs_err *err);
 void sample_stop(struct kernel_side *k);
 
-/* The programs for calls alone, for price.c. Negative errno: nothing is left. */
+/* The programs alone whose prices are asked for, for price.c, with maps of a few elements.
+ * Negative errno: nothing is left. */
 int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
-		      const struct features *features);
+		      const struct features *features, bool with_scopes, bool with_users);
 
 /* --- link.c: one function at a place, in the kernel --- */
 
 struct place { /* one probe */
 	uint64_t file_off;
-	uint16_t func;   /* gs_func id, in the cookie; 0 of FAMILY_UNWIND */
-	uint8_t family;  /* enum family */
-	uint64_t cookie; /* GS_COOKIE_*, ored to it */
+	uint64_t ref_ctr_off; /* of a static probe's counter; 0 none */
+	uint64_t cookie;      /* but for the group; of described probes the row, else func and
+			       * GS_COOKIE_* */
+	uint16_t func;        /* gs_func id; 0 of FAMILY_UNWIND */
+	uint8_t family;       /* enum family */
+	bool has_return;      /* its return is caught too, in families that can */
+	bool is_stepped;      /* single-stepped by the kernel */
 };
 
-struct links {
-	int *fds; /* owned; raw link descriptors, and duplicates of those libbpf made */
+/* Links that stand and fall together: one, or one for entries and one for returns. */
+struct link_group {
+	int fds[2]; /* owned */
+	unsigned n_fds;
+	uint8_t family;
+	uint8_t turn;         /* GS_COOKIE_GROUP_SHIFT */
+	uint16_t number;      /* 0: it cannot be replaced */
+	struct place *places; /* owned; NULL unless functions may be taken off again */
+	size_t n;
+	/* regroup.c: fds[] are new, and old[] those that they replace */
+	int old[2]; /* owned */
+	unsigned n_old;
+	uint8_t phase;
+	uint64_t turned_ns;
+};
+
+struct links {                     /* of one file */
+	struct link_group *groups; /* owned */
 	size_t n;
 };
 
@@ -90,12 +124,23 @@ int links_attach(struct links *links, const struct kernel_side *k, const struct 
 		 enum family family, const char *path, pid_t pid, const struct place *places,
 		 size_t n, int *status);
 void links_close(struct links *links);
+void links_move(struct links *to, struct links *from);
 
-/* Add a link's descriptor; 0 or -ENOMEM (it is closed then). */
-int links_keep(struct links *links, int fd);
+/* The numbers of closed groups may be used again. */
+void links_release_numbers(const struct links *links, const struct kernel_side *k);
 
-/* Number of the uprobe event source, or -EOPNOTSUPP. */
-int link_uprobe_event_type(void);
+/* Links for all places of the group, into fds. 0, or a negative errno and none. */
+int group_attach(struct link_group *group, const struct kernel_side *k,
+		 const struct features *features, const char *path, pid_t pid);
+
+/* --- regroup.c: functions are taken off --- */
+
+/* One step on the way of those of the links' functions that are to go (GS_MODE_OFF). True when
+ * there are more to make. */
+bool links_regroup(struct gs_probe *probe, struct links *links, const char *path, pid_t pid);
+
+/* Do probes on the function count still? */
+bool links_have(const struct links *links, uint16_t func);
 
 /* --- plan.c: which functions of a file, and where in them --- */
 
@@ -112,8 +157,9 @@ void plan_fini(struct plan *plan);
 struct selection {
 	bool wanted[GS_FUNC_FIXED];
 	unsigned n;
-	bool operators; /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
-	bool unwind;    /* functions that may throw are probed */
+	bool operators;      /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
+	uint16_t span_first; /* the first id of spans; 0 they are not asked for */
+	bool unwind;         /* functions that may throw are probed */
 	bool python_gc, python_gil;
 	bool scopes; /* any of these */
 };
@@ -134,13 +180,13 @@ struct plan_context {
  * must not be probed (told to options->on_attach); -ENOMEM. */
 int plan_add(struct plan *plan, const struct plan_context *context,
 	     const struct gs_elf_symbol *symbol, const char *name, enum family family,
-	     unsigned layer, uint16_t cookie);
+	     unsigned layer, uint16_t func);
 
 /* The same for a function that may throw: probes on what it is left by, too, where no return probe
  * will be. */
 int plan_add_scope(struct plan *plan, const struct plan_context *context,
 		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
-		   unsigned layer, uint16_t cookie);
+		   unsigned layer, uint16_t func);
 
 /* Fill plan (n 0: not a file of interest; *plan is the caller's to end). Functions that must not be
  * probed are told to options->on_attach. Negative errno: the file could not be read. */
@@ -180,6 +226,9 @@ struct users; /* which files had which, and what their calls added up to */
 int users_new(struct gs_probe *probe, struct users **ret_users);
 void users_free(struct users **users);
 
+/* Is a function among them that may throw, and whose return is wanted? */
+bool users_may_throw(const struct gs_user_set *set);
+
 /* Attach what a file has of the described probes; links are added. How many were placed. */
 unsigned users_attach(struct gs_probe *probe, struct links *links,
 		      const struct gs_mapped_file *file, pid_t only_pid);
@@ -187,20 +236,6 @@ unsigned users_attach(struct gs_probe *probe, struct links *links,
 void users_attach_paths(struct gs_probe *probe); /* to files named by their path */
 void users_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler);
 void users_tell_missing(struct gs_probe *probe);
-
-/* --- user_link.c: their links --- */
-
-struct user_place {
-	uint64_t file_off;
-	uint64_t ref_ctr_off; /* 0: none */
-	uint32_t row;         /* the cookie */
-	bool has_return;
-};
-
-/* As links_attach(). */
-unsigned user_links_attach(struct links *links, const struct kernel_side *k,
-			   const struct features *features, const char *path, pid_t pid,
-			   const struct user_place *places, size_t n, int *status);
 
 struct file_table; /* by identity (and pid, where links are made by process) */
 
@@ -221,6 +256,8 @@ struct gs_probe {
 	struct gs_cell *before;                 /* owned: cells as handed over last */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
 	int n_polled;
+	_Atomic bool regroup;       /* a function is to go, or on its way */
+	bool off_told[GS_FUNC_MAX]; /* it is gone */
 	char engine[160];
 };
 
@@ -236,6 +273,16 @@ void files_tell_failure(struct gs_probe *probe, const char *path, const char *fu
 			const char *reason, int status, uint32_t layer);
 void files_process_gone(struct gs_probe *probe, pid_t pid);
 void files_sweep(struct gs_probe *probe);
+
+/* Functions in GS_MODE_OFF are not attached any more. */
+bool files_is_off(const struct gs_probe *probe, uint16_t func);
+
+/* What a hit at a placed probe is made of (on_function). row: of described probes, else NULL. */
+void files_tell_price(struct gs_probe *probe, const struct place *place,
+		      const struct gs_user_row *row);
+
+/* Take off the probes of functions that are to go, a step at a time. */
+void files_regroup(struct gs_probe *probe);
 unsigned files_count(const struct file_table *files, unsigned *ret_n_probes);
 
 /* --- target.c: which processes --- */

@@ -59,6 +59,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 					    ? o->sample_period_ns
 					    : 0,
 		.modes = o->modes,
+		.span_first = probe->selection.span_first,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;

@@ -34,7 +34,8 @@ struct operator
 struct operators {
 	struct operator* items; /* owned */
 	size_t n, n_room;
-	struct gs_map by_part; /* hash -> index */
+	struct gs_map by_part;                      /* hash -> index */
+	struct gs_elf_symbol span[GS_SPAN_END + 1]; /* by enum gs_span_site */
 };
 
 static void operators_fini(struct operators *o)
@@ -43,11 +44,27 @@ static void operators_fini(struct operators *o)
 	gs_map_fini(&o->by_part);
 }
 
+/* All of them or none: their names are known when they are there. */
+#define SPANS "record_function"
+
+static bool wants_spans(const struct gs_probe_options *o)
+{
+	for (size_t i = 0; i < o->n_ops; i++)
+		if (gs_torch_matches(o->ops[i], SPANS))
+			return true;
+	return !o->n_ops && o->op_set != GS_OPS_EACGM;
+}
+
 int torch_select(struct selection *s, const struct gs_probe_options *o, struct gs_err *err)
 {
 	if (!o->funcs)
 		return gs_err_set(err, -EINVAL, "operators need a set of functions");
 	s->operators = true;
+	if (!wants_spans(o))
+		return 0;
+	if (gs_func_set_reserve(o->funcs, GS_LAYER_TORCH, GS_CLASS_OPERATOR, GS_SPAN_NAMES, SPANS,
+				&s->span_first) < 0)
+		return gs_err_set(err, -ENOMEM, "no memory for the names of spans");
 	return 0;
 }
 
@@ -64,7 +81,10 @@ static int take_symbol(void *ctx, const char *name, const struct gs_elf_symbol *
 	const char *part = NULL, *span = gs_torch_span(name);
 	struct operator* op;
 	size_t bytes = 0;
+	unsigned site = gs_torch_span_site(name);
 
+	if (site)
+		o->span[site] = *symbol;
 	if (!span && !gs_torch_part(name, &part, &bytes))
 		return 0;
 	if (o->n == MAX_OPERATORS)
@@ -159,6 +179,42 @@ static bool is_chosen(const struct gs_probe_options *o, const struct operator* o
 	}
 }
 
+/* Where spans are seen. */
+static int add_spans(struct plan *plan, const struct plan_context *c, const struct operators *o)
+{
+	static const char *const names[GS_SPAN_END + 1] = {
+		[GS_SPAN_NAME] = "record_function_enter_new",
+		[GS_SPAN_BEGIN] = "RecordFunction::RecordFunction",
+		[GS_SPAN_END] = "RecordFunction::end"};
+	size_t before = plan->n;
+	int r = 0;
+
+	for (unsigned i = GS_SPAN_NAME; r == 0 && i <= GS_SPAN_END; i++) {
+		if (o->span[i].found) {
+			r = plan_add(plan, c, &o->span[i], names[i], FAMILY_SPAN, GS_LAYER_TORCH,
+				     0);
+			if (plan->n == before + i)
+				plan->places[plan->n - 1].cookie = i;
+		}
+		if (r == 0 && plan->n == before + i)
+			continue;
+		plan->n = before;
+		if (r == 0) {
+			struct gs_attach a = {.path = c->path,
+					      .function = names[i],
+					      .reason = "it cannot be probed here, so steps of "
+							"optimizers, waits for data loaders and "
+							"other spans are not seen",
+					      .status = -ENOENT,
+					      .layer = GS_LAYER_TORCH};
+
+			c->options->on_attach(c->options->ctx, &a);
+		}
+		return r;
+	}
+	return r;
+}
+
 static int add_chosen(struct plan *plan, const struct plan_context *c, const struct operators *o)
 {
 	unsigned room = c->features->multi ? MAX_OPERATORS : MAX_SINGLE_OPERATORS;
@@ -185,7 +241,7 @@ static int add_chosen(struct plan *plan, const struct plan_context *c, const str
 			r = plan_add_scope(plan, c, &op->symbol, name, FAMILY_TORCH, GS_LAYER_TORCH,
 					   id);
 	}
-	if (r == 0 && plan->n == before && !n_refused) {
+	if (r == 0 && plan->n == before && !n_refused && !c->selection->span_first) {
 		struct gs_attach a = {.path = c->path,
 				      .function = "operators",
 				      .reason = "no operator is chosen by these names",
@@ -231,7 +287,12 @@ int torch_plan(struct plan *plan, const struct plan_context *c, struct gs_err *e
 	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
 	int r = read_operators(c->elf, c->path, &o, err);
 
-	return r == 0 && o.n ? add_chosen(plan, c, &o) : r;
+	if (r == 0 && o.n)
+		r = add_chosen(plan, c, &o);
+	/* Of PyTorch's libraries one has them. */
+	if (r == 0 && c->selection->span_first && o.span[GS_SPAN_BEGIN].found)
+		r = add_spans(plan, c, &o);
+	return r;
 }
 
 struct listing {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/kernel_side.h"
 
 #define OPS_PREFIX "_ZN2at4_ops"
 #define CALL       "4callE"
@@ -71,6 +72,17 @@ const char *gs_torch_span(const char *symbol)
 		if (strncmp(symbol, spans[i].prefix, strlen(spans[i].prefix)) == 0)
 			return spans[i].name;
 	return NULL;
+}
+
+unsigned gs_torch_span_site(const char *symbol)
+{
+	static const char enter[] = "_ZN5torch8autograd8profiler25record_function_enter_new";
+
+	if (strncmp(symbol, enter, sizeof(enter) - 1) == 0)
+		return GS_SPAN_NAME;
+	if (strcmp(symbol, "_ZN2at14RecordFunctionC1ENS_11RecordScopeE") == 0)
+		return GS_SPAN_BEGIN;
+	return strcmp(symbol, "_ZN2at14RecordFunction3endEv") == 0 ? GS_SPAN_END : 0;
 }
 
 /* Compares the operator's name without its overload. */

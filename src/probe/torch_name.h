@@ -24,6 +24,9 @@ size_t gs_torch_schema_name(const char *text);
  * optimizer's step in C++. NULL: not such a symbol. */
 const char *gs_torch_span(const char *symbol);
 
+/* Which of the functions that tell of record_function() a symbol is (enum gs_span_site); 0 none. */
+unsigned gs_torch_span_site(const char *symbol);
+
 /* eACGM's name of an operator ("add.Tensor" without namespace); NULL: not one of its 24. */
 const char *gs_torch_eacgm_name(const char *op);
 

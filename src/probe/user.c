@@ -21,6 +21,8 @@
 
 #include "user.skel.h"
 
+#define MAX_CALLEES 65536u
+
 struct row_kept { /* of a described probe at a place of a file, for the next process with it */
 	struct gs_file_id id;
 	uint64_t file_off;
@@ -80,10 +82,10 @@ void users_free(struct users **users)
 /* --- what a file has --- */
 
 struct match {
-	struct user_place place;
+	struct place place;
 	size_t spec;
-	uint16_t func;
-	char *name; /* owned: for failures */
+	uint64_t from; /* of a scope: where the function begins */
+	char *name;    /* owned: for failures */
 };
 
 struct search {
@@ -96,7 +98,9 @@ struct search {
 	struct match *matches; /* owned */
 	size_t n, room;
 	unsigned n_moved, n_stepped;
-	int r; /* first error */
+	unsigned n_unsafe;     /* return probes on functions that may throw */
+	struct gs_map callees; /* of struct plan_context */
+	int r;                 /* first error */
 };
 
 static void tell(struct search *s, const char *function, const char *reason, int status)
@@ -160,8 +164,22 @@ static int row_for(struct search *s, size_t spec_idx, uint64_t file_off, uint16_
 	return id;
 }
 
+static struct match *match_new(struct search *s)
+{
+	if (s->n == s->room) {
+		size_t room = s->room ? s->room * 2 : 64;
+		struct match *m = realloc(s->matches, room * sizeof(*m));
+
+		if (!m)
+			return NULL;
+		s->matches = m;
+		s->room = room;
+	}
+	return &s->matches[s->n];
+}
+
 static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint64_t file_off,
-		     const struct gs_usdt_site *site)
+		     const struct gs_usdt_site *site, bool is_stepped)
 {
 	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
 	const char *name = spec->name ? spec->name : symbol;
@@ -169,15 +187,9 @@ static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint
 	uint16_t func;
 	int r;
 
-	if (s->n == s->room) {
-		size_t room = s->room ? s->room * 2 : 64;
-
-		m = realloc(s->matches, room * sizeof(*m));
-		if (!m)
-			return -ENOMEM;
-		s->matches = m;
-		s->room = room;
-	}
+	m = match_new(s);
+	if (!m)
+		return -ENOMEM;
 	r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class, name, &func);
 	if (r == 0)
 		r = row_for(s, spec_idx, file_off, func, site, symbol);
@@ -193,13 +205,14 @@ static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint
 		s->users->told[spec_idx] = true;
 		return 0;
 	}
-	m = &s->matches[s->n];
 	*m = (struct match){.place = {.file_off = file_off,
 				      .ref_ctr_off = site ? site->ref_ctr_off : 0,
-				      .row = (uint32_t)r,
-				      .has_return = spec->row.flags & GS_USER_RETURN},
+				      .cookie = (uint64_t)r,
+				      .func = func,
+				      .family = FAMILY_USER,
+				      .has_return = spec->row.flags & GS_USER_RETURN,
+				      .is_stepped = is_stepped},
 			    .spec = spec_idx,
-			    .func = func,
 			    .name = strdup(symbol)};
 	if (!m->name)
 		return -ENOMEM;
@@ -217,6 +230,82 @@ static bool has_match(const struct search *s, size_t spec, uint64_t from, uint64
 	return false;
 }
 
+/* Only the time of its calls is asked for. */
+static bool is_plain(const struct gs_user_spec *spec)
+{
+	return !spec->row.n_values && !spec->row.n_ops && !spec->row.aggregate;
+}
+
+static bool is_cpp(const char *name)
+{
+	return strncmp(name, "_Z", 2) == 0;
+}
+
+bool users_may_throw(const struct gs_user_set *set)
+{
+	for (size_t i = 0; i < gs_user_set_n(set); i++) {
+		const struct gs_user_spec *spec = gs_user_set_spec(set, i);
+
+		if (spec->function && spec->row.flags & GS_USER_RETURN && is_plain(spec) &&
+		    (is_cpp(spec->function) || strpbrk(spec->function, "*?[") == spec->function))
+			return true;
+	}
+	return false;
+}
+
+/* A function that may throw, by probes on what it is left by: as operators are (plan.c). */
+static int place_scope(struct search *s, size_t spec_idx, const struct gs_elf_function *f)
+{
+	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
+	const struct plan_context c = {.options = &s->probe->options,
+				       .features = &s->probe->features,
+				       .path = s->file->path,
+				       .elf = s->elf,
+				       .callees = &s->callees};
+	const struct gs_elf_symbol symbol = {
+		.found = true, .file_off = f->file_off, .size_bytes = f->size_bytes};
+	GS_CLEANUP(plan_fini) struct plan plan = {0};
+	uint16_t func;
+	int r;
+
+	if (!s->probe->kernel.uscope || !s->probe->features.multi) {
+		tell(s, f->name,
+		     "a C++ function: to see its return without ending a program that throws "
+		     "through it takes multi links (Linux 6.6) and programs that this kernel "
+		     "refuses (return: false sees its calls)",
+		     -EOPNOTSUPP);
+		return 0;
+	}
+	for (size_t i = 0; i < s->n; i++)
+		if (s->matches[i].spec == spec_idx && s->matches[i].from == f->file_off)
+			return 0;
+	r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class,
+			    spec->name ? spec->name : f->name, &func);
+	if (r == 0)
+		r = plan_add_scope(&plan, &c, &symbol, f->name, FAMILY_USCOPE, spec->layer, func);
+	if (r < 0) {
+		tell(s, f->name, strerror(-r), r);
+		return r == -ENOMEM ? r : 0;
+	}
+	s->n_found[spec_idx]++;
+	s->n_moved += plan.n_moved;
+	s->n_stepped += plan.n_stepped;
+	for (size_t i = 0; i < plan.n; i++) {
+		struct match *m = match_new(s);
+
+		if (!m)
+			return -ENOMEM;
+		*m = (struct match){.place = plan.places[i],
+				    .spec = spec_idx,
+				    .from = f->file_off,
+				    .name = strdup(f->name)};
+		if (!m->name)
+			return -ENOMEM;
+		s->n++;
+	}
+	return 0;
+}
+
 static int place_function(struct search *s, size_t spec, const struct gs_elf_function *f)
 {
 	const struct gs_user_spec *described = gs_user_set_spec(s->users->set, spec);
@@ -225,6 +314,7 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 				      .long_nop_is_emulated = features->long_nop_is_emulated};
 	uint64_t off = f->file_off;
 	struct gs_site site;
+	bool is_stepped;
 	uint8_t code[64];
 	long n;
 
@@ -234,13 +324,19 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 		     -EOPNOTSUPP);
 		return 0;
 	}
-	if (described->row.flags & GS_USER_RETURN && !described->return_given &&
-	    strncmp(f->name, "_Z", 2) == 0) {
-		tell(s, f->name,
-		     "a C++ function: to see its return would end a program that throws through it "
-		     "(return: false sees its calls; return: true is for those that do not throw)",
-		     -EOPNOTSUPP);
-		return 0;
+	if (described->row.flags & GS_USER_RETURN && is_cpp(f->name)) {
+		if (is_plain(described))
+			return place_scope(s, spec, f);
+		if (!described->return_given) {
+			tell(s, f->name,
+			     "a C++ function: with values, a filter or a sum its return can only "
+			     "be seen in a way that ends a program that throws through it "
+			     "(return: false sees its calls; return: true is for those that do "
+			     "not throw)",
+			     -EOPNOTSUPP);
+			return 0;
+		}
+		s->n_unsafe++;
 	}
 	n = gs_elf_read(s->elf, f->file_off, code, sizeof(code));
 	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, f->size_bytes, &rules);
@@ -253,9 +349,10 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 	if (has_match(s, spec, f->file_off, off))
 		return 0;
 	s->n_moved += off != f->file_off;
-	s->n_stepped += off == f->file_off && site.kind != GS_SITE_EMULATED;
+	is_stepped = off == f->file_off && site.kind != GS_SITE_EMULATED;
+	s->n_stepped += is_stepped;
 	s->n_found[spec]++;
-	return add_match(s, spec, f->name, off, NULL);
+	return add_match(s, spec, f->name, off, NULL, is_stepped);
 }
 
 static int on_function(void *ctx, const struct gs_elf_function *f)
@@ -306,7 +403,7 @@ static int on_site(void *ctx, const struct gs_usdt_site *site)
 			     -EOPNOTSUPP);
 			continue;
 		}
-		r = add_match(s, i, name, site->file_off, site);
+		r = add_match(s, i, name, site->file_off, site, false);
 		if (r < 0)
 			return r;
 	}
@@ -348,23 +445,40 @@ static void tell_found(struct search *s, char *remark, size_t bytes)
 	}
 }
 
-/* Links for all that was found; how many were placed. */
-static unsigned link_matches(struct search *s, struct links *links, pid_t only_pid)
+/* Links for what was found of a family; how many were placed. */
+static unsigned link_matches(struct search *s, struct links *links, pid_t only_pid,
+			     enum family family)
 {
-	GS_FREE struct user_place *places = calloc(s->n + 1, sizeof(*places));
+	GS_FREE struct place *places = calloc(s->n + 1, sizeof(*places));
 	GS_FREE int *status = calloc(s->n + 1, sizeof(*status));
-	unsigned done;
+	GS_FREE size_t *which = calloc(s->n + 1, sizeof(*which));
+	size_t n = 0;
+	int done;
 
-	if (!places || !status)
+	if (!places || !status || !which)
 		return 0;
-	for (size_t i = 0; i < s->n; i++)
-		places[i] = s->matches[i].place;
-	done = user_links_attach(links, &s->probe->kernel, &s->probe->features, s->file->open_path,
-				 only_pid, places, s->n, status);
-	for (size_t i = 0; i < s->n; i++)
+	for (size_t i = 0; i < s->n; i++) {
+		const struct place *p = &s->matches[i].place;
+
+		if (p->family != family || files_is_off(s->probe, p->func))
+			continue;
+		which[n] = i;
+		places[n++] = *p;
+	}
+	if (!n)
+		return 0;
+	done = links_attach(links, &s->probe->kernel, &s->probe->features, family,
+			    s->file->open_path, only_pid, places, n, status);
+	for (size_t i = 0; i < n; i++) {
+		const struct gs_user_row *row =
+			family == FAMILY_USER ? &s->users->rows[places[i].cookie] : NULL;
+
 		if (status[i] < 0)
-			tell(s, s->matches[i].name, files_reason_of(status[i]), status[i]);
-	return done;
+			tell(s, s->matches[which[i]].name, files_reason_of(status[i]), status[i]);
+		else
+			files_tell_price(s->probe, &places[i], row);
+	}
+	return done > 0 ? (unsigned)done : 0;
 }
 
 static unsigned attach_found(struct search *s, struct links *links, pid_t only_pid)
@@ -375,7 +489,13 @@ static unsigned attach_found(struct search *s, struct links *links, pid_t only_p
 	tell_found(s, remark, sizeof(remark));
 	if (!s->n)
 		return 0;
-	a.n_probes = link_matches(s, links, only_pid);
+	if (s->n_unsafe && !*remark)
+		snprintf(remark, sizeof(remark),
+			 "the returns of %u functions of C++ are probed as asked for: an exception "
+			 "thrown through one of them ends the program",
+			 s->n_unsafe);
+	a.n_probes = link_matches(s, links, only_pid, FAMILY_USCOPE) +
+		     link_matches(s, links, only_pid, FAMILY_USER);
 	a.n_moved = s->n_moved;
 	a.n_stepped = s->n_stepped;
 	a.reason = *remark ? remark : NULL;
@@ -400,6 +520,7 @@ unsigned users_attach(struct gs_probe *probe, struct links *links,
 	s->probe = probe;
 	s->users = probe->users;
 	s->file = file;
+	s->callees = GS_MAP_INIT(MAX_CALLEES);
 	r = gs_elf_open(file->open_path, &s->elf, &err);
 	if (r == 0) {
 		if (choose(s))
@@ -411,6 +532,7 @@ unsigned users_attach(struct gs_probe *probe, struct links *links,
 		done = attach_found(s, links, only_pid);
 	}
 	gs_elf_close(&s->elf);
+	gs_map_fini(&s->callees);
 	for (size_t i = 0; i < s->n; i++)
 		free(s->matches[i].name);
 	free(s->matches);

@@ -363,7 +363,6 @@ static int take_attach(struct file *f, const struct item *item)
 			spec.library = path;
 			spec.function = symbol;
 			spec.row.flags = GS_USER_RETURN;
-			spec.return_given = true;
 			r = add_spec(f, &spec, node);
 		}
 	}

@@ -206,6 +206,39 @@ static void put_process(struct page *p, const struct both *b, const struct gs_no
 	close_with(p, "}");
 }
 
+static void put_job(struct page *p, const struct gs_job_account *a, bool probes)
+{
+	const struct gs_job *j = &a->job;
+
+	open_map(p, NULL);
+	put_text(p, "id", j->id);
+	put_text(p, "kind", gs_job_kind_name(j->kind));
+	put_text(p, "name", j->name);
+	put_text(p, "user", j->user);
+	put_int(p, "uid", j->uid, j->uid >= 0);
+	put_text(p, "account", j->account);
+	put_text(p, "partition", j->partition);
+	put_text(p, "nodes", j->nodes);
+	put_int(p, "start_time", j->start_s, j->start_s > 0);
+	put_int(p, "time_limit_seconds", j->limit_s, j->limit_s > 0);
+	put_int(p, "processes", a->n_processes, true);
+	put_number(p, "cpus", a->cores, a->cores > 0);
+	put_number(p, "cpu_ratio", a->cpus, a->cpus >= 0);
+	put_int(p, "memory_bytes", a->memory_bytes, a->memory_bytes >= 0);
+	put_int(p, "memory_limit_bytes", a->memory_limit_bytes, a->memory_limit_bytes >= 0);
+	put_int(p, "gpus", a->n_gpus, a->n_gpus >= 0);
+	put_int(p, "gpus_idle", a->gpus_idle, a->gpus_idle >= 0);
+	put_number(p, "gpu_ratio", a->gpu_ratio, a->gpu_ratio >= 0);
+	put_int(p, "gpu_memory_bytes", a->gpu_memory_bytes, a->gpu_memory_bytes >= 0);
+	put_number(p, "io_bytes_per_second", a->io_bps, a->io_bps >= 0);
+	put_number(p, "network_bytes_per_second", a->net_bps, a->net_bps >= 0);
+	put_text(p, "class", a->job_class);
+	put_number(p, "class_confidence", a->confidence, a->job_class[0] != '\0');
+	put_number(p, "efficiency_score", a->score, a->score >= 0);
+	put_text(p, "counted_by", probes ? "kernel" : "procfs");
+	close_with(p, "}");
+}
+
 typedef void (*row_fn)(struct page *p, const struct both *b, const struct gs_node_snapshot *n);
 
 static void for_each_process(struct page *p, const struct gs_node_snapshot *n, row_fn row)
@@ -287,6 +320,14 @@ int gs_export_node_json(FILE *out, const struct gs_node_snapshot *n)
 	p.first = true;
 	for_each_process(&p, n, put_process);
 	close_with(&p, "]");
+	if (n->jobs) {
+		key(&p, "jobs");
+		raw(&p, "[");
+		p.first = true;
+		for (uint32_t i = 0; i < n->jobs->n_accounts; i++)
+			put_job(&p, &n->jobs->account[i], n->jobs->probes);
+		close_with(&p, "]");
+	}
 	key(&p, "events");
 	raw(&p, "[");
 	p.first = true;
@@ -349,6 +390,42 @@ static void csv_row(struct page *p, const struct both *b, const struct gs_node_s
 	field_text(p, either(b, offsetof(struct gs_host_process, cmdline),
 			     offsetof(struct gs_gpu_process, cmdline)));
 	raw(p, GS_TEXT_CSV_EOL);
+}
+
+static void csv_job(struct page *p, const struct gs_job_account *a)
+{
+	const struct gs_job *j = &a->job;
+
+	p->first = true;
+	field_text(p, j->id);
+	field_text(p, gs_job_kind_name(j->kind));
+	field_text(p, j->user);
+	field_text(p, j->name);
+	field_text(p, j->partition);
+	field_number(p, a->n_processes, true);
+	field_number(p, a->cpus, a->cpus >= 0);
+	field_number(p, (double)a->memory_bytes, a->memory_bytes >= 0);
+	field_number(p, a->n_gpus, a->n_gpus >= 0);
+	field_number(p, a->gpus_idle, a->gpus_idle >= 0);
+	field_number(p, a->gpu_ratio, a->gpu_ratio >= 0);
+	field_number(p, (double)a->gpu_memory_bytes, a->gpu_memory_bytes >= 0);
+	field_number(p, a->io_bps, a->io_bps >= 0);
+	field_number(p, a->net_bps, a->net_bps >= 0);
+	field_text(p, a->job_class);
+	field_number(p, a->score, a->score >= 0);
+	raw(p, GS_TEXT_CSV_EOL);
+}
+
+int gs_export_node_jobs_csv(FILE *out, const struct gs_node_snapshot *n)
+{
+	struct page p = {.buf = GS_BUF_INIT(MAX_BYTES)};
+
+	raw(&p, "id,kind,user,name,partition,processes,cpu_ratio,memory_bytes,gpus,gpus_idle,"
+		"gpu_ratio,gpu_memory_bytes,io_bytes_per_second,network_bytes_per_second,class,"
+		"efficiency_score" GS_TEXT_CSV_EOL);
+	for (uint32_t i = 0; n->jobs && i < n->jobs->n_accounts; i++)
+		csv_job(&p, &n->jobs->account[i]);
+	return write_out(out, &p);
 }
 
 int gs_export_node_csv(FILE *out, const struct gs_node_snapshot *n)

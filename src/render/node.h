@@ -9,6 +9,8 @@
 
 /* What is not known is null (CSV: empty). 0, or what writing returned. */
 int gs_export_node_json(FILE *out, const struct gs_node_snapshot *node);
+/* Its jobs, a row each, in place of its processes. */
+int gs_export_node_jobs_csv(FILE *out, const struct gs_node_snapshot *node);
 int gs_export_node_csv(FILE *out, const struct gs_node_snapshot *node);
 
 #endif

@@ -12,6 +12,7 @@ static const struct {
 } help_lines[] = {
 	{"Up Down PgUp PgDn", "choose a process (also the wheel, or a click)"},
 	{"Home End, g G", "the first, the last"},
+	{"j", "jobs in place of processes, and back (sort, filter, Enter work there too)"},
 	{"Enter", "all of one process: history, environment (also a double click)"},
 	{"< >  Left Right F6", "sort by the next column (or click on its title)"},
 	{"S M C R T P U D", "sort by SM, GPU memory, CPU, RSS, time, pid, user, GPU"},

@@ -17,7 +17,7 @@ static const struct tui_asked nothing = {TUI_ASK_NOTHING, 0};
 
 static void refill(struct tui_ui *ui)
 {
-	if (ui->node && tui_table_fill(&ui->table, ui->node, ui->options.uid) < 0)
+	if (ui->node && tui_ui_fill(ui) < 0)
 		tui_ui_say(ui, TUI_BAD, "no memory for the table");
 }
 
@@ -116,10 +116,22 @@ static void read_environment(struct tui_ui *ui, uint32_t pid)
 	gs_buf_fini(&raw);
 }
 
+static void open_job(struct tui_ui *ui)
+{
+	if (ui->jobs.selected < 0)
+		tui_ui_say(ui, TUI_WARN, "no job is selected");
+	else
+		ui->mode = TUI_JOB_DETAIL;
+}
+
 static void open_detail(struct tui_ui *ui)
 {
 	const struct tui_row *r = selected(ui);
 
+	if (ui->shows_jobs) {
+		open_job(ui);
+		return;
+	}
 	if (!r) {
 		tui_ui_say(ui, TUI_WARN, "no process is selected");
 		return;
@@ -136,7 +148,9 @@ static void open_signals(struct tui_ui *ui)
 {
 	const struct tui_row *r = selected(ui);
 
-	if (ui->options.read_only)
+	if (ui->shows_jobs)
+		tui_ui_say(ui, TUI_WARN, "signals are for processes: j shows them");
+	else if (ui->options.read_only)
 		tui_ui_say(ui, TUI_WARN, "started with --read-only: no signals are sent");
 	else if (ui->source->is_replay)
 		tui_ui_say(ui, TUI_WARN, "this is a recording: there is nobody to signal");
@@ -243,10 +257,28 @@ static void sort_by(struct tui_ui *ui, enum tui_column c)
 	refill(ui);
 }
 
+static void sort_jobs_by(struct tui_ui *ui, enum tui_job_column c, bool turn)
+{
+	struct tui_jobs *t = &ui->jobs;
+
+	t->reverse = turn && t->sort == c && !t->reverse;
+	t->sort = c;
+	tui_ui_say(ui, TUI_DIM, "sorted by %s%s", tui_job_title(c),
+		   t->reverse ? ", turned round" : "");
+	refill(ui);
+}
+
 static void sort_next(struct tui_ui *ui, int by)
 {
 	struct tui_table *t = &ui->table;
 
+	if (ui->shows_jobs) {
+		sort_jobs_by(ui,
+			     (enum tui_job_column)(((int)ui->jobs.sort + by + TUI_JOB_N_COLUMNS) %
+						   TUI_JOB_N_COLUMNS),
+			     false);
+		return;
+	}
 	t->sort = (enum tui_column)(((int)t->sort + by + TUI_N_COLUMNS) % TUI_N_COLUMNS);
 	t->reverse = false;
 	tui_ui_say(ui, TUI_DIM, "sorted by %s", tui_column_title(t->sort));
@@ -297,32 +329,48 @@ static void show_all(struct tui_ui *ui)
 	tui_ui_say(ui, TUI_DIM, ui->table.all ? "all processes" : "processes on GPUs");
 }
 
+static void show_jobs(struct tui_ui *ui)
+{
+	ui->shows_jobs = !ui->shows_jobs;
+	if (ui->source->set_jobs)
+		ui->source->set_jobs(ui->source->ctx, ui->shows_jobs);
+	tui_ui_say(ui, TUI_DIM, ui->shows_jobs ? "jobs" : "processes");
+}
+
+static void select_row(struct tui_ui *ui, int row)
+{
+	if (ui->shows_jobs)
+		tui_jobs_select(&ui->jobs, row);
+	else
+		tui_table_select(&ui->table, row);
+}
+
 /* Keys that move in the table; false: none of them. */
 static bool move(struct tui_ui *ui, int key, int rows)
 {
-	struct tui_table *t = &ui->table;
 	int page = rows > 12 ? rows / 2 : 5;
+	int at = ui->shows_jobs ? ui->jobs.selected : ui->table.selected;
 
 	switch (key) {
 	case TUI_KEY_UP:
-		tui_table_select(t, t->selected - 1);
+		select_row(ui, at - 1);
 		return true;
 	case TUI_KEY_DOWN:
-		tui_table_select(t, t->selected + 1);
+		select_row(ui, at + 1);
 		return true;
 	case TUI_KEY_PAGE_UP:
-		tui_table_select(t, t->selected - page);
+		select_row(ui, at - page);
 		return true;
 	case TUI_KEY_PAGE_DOWN:
-		tui_table_select(t, t->selected + page);
+		select_row(ui, at + page);
 		return true;
 	case TUI_KEY_HOME:
 	case 'g':
-		tui_table_select(t, 0);
+		select_row(ui, 0);
 		return true;
 	case TUI_KEY_END:
 	case 'G':
-		tui_table_select(t, t->n_rows - 1);
+		select_row(ui, INT32_MAX);
 		return true;
 	case '[':
 		ui->gpu_top--;
@@ -360,6 +408,29 @@ static enum tui_column column_of_key(int key)
 	}
 }
 
+/* The same in the view of jobs. */
+static enum tui_job_column job_column_of_key(int key)
+{
+	switch (key) {
+	case 'C':
+		return TUI_JOB_CPU;
+	case 'M':
+		return TUI_JOB_GPU_MEMORY;
+	case 'S':
+		return TUI_JOB_GPU;
+	case 'R':
+		return TUI_JOB_MEMORY;
+	case 'P':
+		return TUI_JOB_ID;
+	case 'U':
+		return TUI_JOB_USER;
+	case 'D':
+		return TUI_JOB_GPUS;
+	default:
+		return TUI_JOB_N_COLUMNS;
+	}
+}
+
 static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 {
 	struct tui_table *t = &ui->table;
@@ -370,7 +441,11 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 		asked = key_of_replay(ui, key);
 	if (asked.what != TUI_ASK_NOTHING || move(ui, key, rows))
 		return asked;
-	if (column < TUI_N_COLUMNS) {
+	if (ui->shows_jobs && job_column_of_key(key) < TUI_JOB_N_COLUMNS) {
+		sort_jobs_by(ui, job_column_of_key(key), true);
+		return nothing;
+	}
+	if (column < TUI_N_COLUMNS && !ui->shows_jobs) {
 		sort_by(ui, column);
 		return nothing;
 	}
@@ -405,8 +480,14 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 	case 'a':
 		show_all(ui);
 		break;
+	case 'j':
+		show_jobs(ui);
+		break;
 	case 'r':
-		sort_by(ui, t->sort);
+		if (ui->shows_jobs)
+			sort_jobs_by(ui, ui->jobs.sort, true);
+		else
+			sort_by(ui, t->sort);
 		break;
 	case TUI_KEY_F(6):
 	case '>':
@@ -458,6 +539,12 @@ struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
 	case TUI_CONFIRM:
 		key_of_signals(ui, key);
 		return nothing;
+	case TUI_JOB_DETAIL:
+		if (key == TUI_KEY_ESCAPE || key == 'q' || key == TUI_KEY_ENTER)
+			ui->mode = TUI_MAIN;
+		else if (key == ' ' || (ui->source->is_replay && key != 'o' && key != 'j'))
+			return key_of_main(ui, key, rows);
+		return nothing;
 	case TUI_DETAIL:
 		if (key == TUI_KEY_DOWN || key == TUI_KEY_UP)
 			ui->detail_top += key == TUI_KEY_DOWN ? 1 : ui->detail_top ? -1 : 0;
@@ -489,10 +576,13 @@ struct tui_asked tui_mouse(struct tui_ui *ui, const struct tui_screen *s, int y,
 	ui->message[0] = '\0';
 	switch (hit->what) {
 	case TUI_HIT_COLUMN:
-		sort_by(ui, (enum tui_column)hit->arg);
+		if (ui->shows_jobs)
+			sort_jobs_by(ui, (enum tui_job_column)hit->arg, true);
+		else
+			sort_by(ui, (enum tui_column)hit->arg);
 		return nothing;
 	case TUI_HIT_ROW:
-		tui_table_select(&ui->table, hit->arg);
+		select_row(ui, hit->arg);
 		if (twice)
 			open_detail(ui);
 		return nothing;

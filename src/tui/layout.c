@@ -166,8 +166,9 @@ static void draw_status(const struct tui_ui *ui, struct tui_screen *s, int y)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "only mine  ");
 	if (t->filter[0])
 		n += snprintf(text + n, sizeof(text) - (size_t)n, "filter: %s  ", t->filter);
-	if (t->n_hidden && n)
-		n += snprintf(text + n, sizeof(text) - (size_t)n, "%d hidden  ", t->n_hidden);
+	if (n && (ui->shows_jobs ? ui->jobs.n_hidden : t->n_hidden))
+		n += snprintf(text + n, sizeof(text) - (size_t)n, "%d hidden  ",
+			      ui->shows_jobs ? ui->jobs.n_hidden : t->n_hidden);
 	if (n) {
 		tui_put(s, y, 0, s->columns, TUI_WARN, text);
 		return;
@@ -188,6 +189,7 @@ static void draw_keys(const struct tui_ui *ui, struct tui_screen *s, int y)
 		{"Right", "On", TUI_KEY_RIGHT, false, true},
 		{"Space", "Pause", ' ', false, true},
 		{"Enter", "Details", TUI_KEY_ENTER, true, true},
+		{"j", "Jobs", 'j', true, true},
 		{"/", "Filter", '/', true, true},
 		{"u", "Mine", 'u', true, true},
 		{"t", "Tree", 't', true, true},
@@ -239,6 +241,10 @@ static void draw_main(struct tui_ui *ui, struct tui_screen *s)
 	gpus = tui_gpu_rows_wanted(ui, s, gpus);
 	tui_draw_gpus(ui, s, y, gpus);
 	y += gpus;
+	if (ui->shows_jobs) {
+		tui_jobs_draw(&ui->jobs, ui->node, s, y, bottom - y, !for_paper);
+		return;
+	}
 	tui_table_draw(&ui->table, ui->node, s, y, bottom - y, !for_paper);
 	if (!ui->table.n_rows && bottom - y >= 2)
 		tui_put(s, y + 1, 0, s->columns, TUI_DIM,
@@ -251,9 +257,10 @@ int tui_rows_of_all(const struct tui_ui *ui, int columns)
 	struct tui_screen s = {.columns = columns};
 	char text[320];
 	int n = (int)ui->node->gpu->n_gpus;
+	int rows = ui->shows_jobs ? ui->jobs.n_rows : ui->table.n_rows;
 
 	return 2 + state_text(ui, text, sizeof(text)) + tui_gpu_rows_wanted(ui, &s, n * 2) + 1 +
-	       (ui->table.n_rows ? ui->table.n_rows : 1);
+	       (rows ? rows : 1);
 }
 
 void tui_layout(struct tui_ui *ui, struct tui_screen *s)
@@ -267,6 +274,9 @@ void tui_layout(struct tui_ui *ui, struct tui_screen *s)
 	switch (ui->mode) {
 	case TUI_HELP:
 		tui_draw_help(ui, s);
+		return;
+	case TUI_JOB_DETAIL:
+		tui_job_draw_detail(&ui->jobs, ui->node, s);
 		return;
 	case TUI_DETAIL:
 		tui_draw_detail(ui, s);

@@ -241,8 +241,9 @@ static struct gs_node_snapshot *copy_of(const struct gs_node_snapshot *from)
 		return NULL;
 	*n = *from;
 	n->gpu = gs_gpu_snapshot_copy(from->gpu);
+	n->jobs = from->jobs ? gs_job_accounts_copy(from->jobs) : NULL;
 	n->host = calloc(1, sizeof(*n->host));
-	ok = n->gpu && n->host;
+	ok = n->gpu && n->host && (n->jobs || !from->jobs);
 	if (ok) {
 		*n->host = *from->host;
 		n->host->process =

@@ -39,7 +39,8 @@ struct gs_tui_source {
 	int (*seek)(void *ctx, size_t moment, struct gs_err *err);
 
 	void (*set_interval)(void *ctx, uint64_t interval_ns); /* may be NULL */
-	void (*set_all)(void *ctx, bool all); /* also processes on no GPU; may be NULL */
+	void (*set_all)(void *ctx, bool all);   /* also processes on no GPU; may be NULL */
+	void (*set_jobs)(void *ctx, bool jobs); /* read the jobs too; may be NULL */
 	/* Send a signal to the process that began at start_ns; may be NULL. */
 	int (*signal)(void *ctx, uint32_t pid, uint64_t start_ns, int number);
 	/* Append the environment of a process, terminated texts; may be NULL. */
@@ -55,6 +56,7 @@ struct gs_tui_options {
 	bool ascii; /* no character beyond ASCII is drawn */
 	bool read_only;
 	bool all;  /* begin with all processes, not only those on GPUs */
+	bool jobs; /* begin with the jobs */
 	uid_t uid; /* of the user, for "only mine" */
 };
 

@@ -55,6 +55,9 @@ int tui_ui_init(struct tui_ui *ui, const struct gs_tui_source *source,
 	ui->table.selected = -1;
 	ui->table.gpu = -1;
 	ui->table.all = options->all;
+	ui->shows_jobs = options->jobs;
+	ui->jobs.sort = TUI_JOB_CPU;
+	ui->jobs.selected = -1;
 	ui->environment = GS_BUF_INIT(64u << 10);
 	tui_history_init(&ui->history);
 	return 0;
@@ -65,6 +68,7 @@ void tui_ui_fini(struct tui_ui *ui)
 	gs_node_snapshot_free(&ui->node);
 	tui_history_fini(&ui->history);
 	tui_table_fini(&ui->table);
+	tui_jobs_fini(&ui->jobs);
 	gs_buf_fini(&ui->environment);
 	free(ui->health);
 	free(ui->gpu_order);
@@ -289,6 +293,15 @@ static void remember(struct tui_ui *ui)
 	}
 }
 
+int tui_ui_fill(struct tui_ui *ui)
+{
+	int r = tui_table_fill(&ui->table, ui->node, ui->options.uid);
+
+	return r < 0 ? r
+		     : tui_jobs_fill(&ui->jobs, ui->node, ui->table.filter, ui->table.mine,
+				     ui->options.uid);
+}
+
 void tui_ui_sort_gpus(struct tui_ui *ui)
 {
 	uint32_t n = ui->node ? ui->node->gpu->n_gpus : 0;
@@ -313,6 +326,7 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
 	/* Where nothing is on a GPU, what uses the processors comes first. */
 	if (!ui->node && !node->gpu->n_processes)
 		ui->table.sort = TUI_COL_CPU;
+	tui_jobs_fini(&ui->jobs); /* its rows are of the moment that goes */
 	gs_node_snapshot_free(&ui->node);
 	if (!health || !order) {
 		gs_node_snapshot_free(&node);
@@ -324,7 +338,7 @@ int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node)
 	tui_ui_sort_gpus(ui);
 	if (ui->table.gpu >= (int)n)
 		ui->table.gpu = -1;
-	return tui_table_fill(&ui->table, node, ui->options.uid);
+	return tui_ui_fill(ui);
 }
 
 void tui_ui_forget(struct tui_ui *ui)

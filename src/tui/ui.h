@@ -6,11 +6,20 @@
 #define GS_TUI_UI_H
 
 #include "tui/history.h"
+#include "tui/jobs.h"
 #include "tui/screen.h"
 #include "tui/table.h"
 #include "tui/tui.h"
 
-enum tui_mode { TUI_MAIN, TUI_HELP, TUI_DETAIL, TUI_FILTER, TUI_SIGNAL, TUI_CONFIRM };
+enum tui_mode {
+	TUI_MAIN,
+	TUI_HELP,
+	TUI_DETAIL,
+	TUI_JOB_DETAIL,
+	TUI_FILTER,
+	TUI_SIGNAL,
+	TUI_CONFIRM
+};
 
 enum tui_gpu_order { TUI_WORST_FIRST, TUI_BY_INDEX, TUI_N_GPU_ORDERS };
 
@@ -46,6 +55,8 @@ struct tui_ui {
 	bool print_all; /* no terminal: every row is shown, no keys */
 
 	struct tui_table table;
+	bool shows_jobs; /* in place of the processes */
+	struct tui_jobs jobs;
 
 	uint32_t detail_pid;
 	struct gs_buf environment; /* of detail_pid, the interesting part, one text a line */
@@ -75,6 +86,9 @@ void tui_ui_fini(struct tui_ui *ui);
 
 /* A new moment, which becomes the ui's. 0 or -ENOMEM. */
 int tui_ui_show(struct tui_ui *ui, struct gs_node_snapshot *node);
+
+/* The rows of both tables, by what was chosen. -ENOMEM. */
+int tui_ui_fill(struct tui_ui *ui);
 
 /* The GPUs in the order that was chosen. */
 void tui_ui_sort_gpus(struct tui_ui *ui);

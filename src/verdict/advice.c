@@ -40,7 +40,9 @@ static const struct {
 	 "compare ranks; NCCL_DEBUG=INFO tells which way is used; larger gradient buckets",
 	 "More ranks pay off again."},
 	{"ranks-out-of-step", "rank_imbalance_percent >= 15",
-	 "The slowest rank was {rank_imbalance_percent:1} % above the mean.",
+	 "Rank {slowest_rank:round} had {rank_imbalance_percent:1} % more to do than the mean of "
+	 "the "
+	 "ranks.",
 	 "Is its part of the work larger, or its node slower?",
 	 "balance the work; --exclude the node that is slow again and again",
 	 "All ranks end at the same time."},

@@ -36,6 +36,10 @@ struct row {
 	}
 
 static const struct row gpu_rows[] = {
+	/* It does launch, little and again and again, and a processor never rests meanwhile. */
+	{"GPU-input-bound",
+	 3,
+	 {BELOW(GPU, GPU_IDLE), AT_LEAST(CPUS, GPU_FEEDER), AT_LEAST(LAUNCHES, GPU_USED)}},
 	{"GPU-idle", 1, {BELOW(GPU, GPU_IDLE)}},
 	{"GPU-communication-bound", 1, {AT_LEAST(NCCL, GPU_COLLECTIVE)}},
 	{"GPU-memory-bound", 2, {AT_LEAST(DRAM, GPU_DRAM), BELOW(TENSOR, GPU_TENSOR)}},
@@ -43,6 +47,12 @@ static const struct row gpu_rows[] = {
 	{"GPU-compute-bound", 1, {AT_LEAST(SM, GPU_SM)}},
 	{"GPU-input-bound", 2, {BELOW(GPU, GPU_BUSY), AT_LEAST(IO, IO_BOUND)}},
 	{"GPU-launch-bound", 2, {AT_LEAST(LAUNCHES, GPU_LAUNCHES), BELOW(SM, GPU_SM)}},
+	/* Launches are not counted: a processor that never rests, and kernels that are there most
+	 * of the time and fill few SMs. */
+	{"GPU-launch-bound",
+	 3,
+	 {AT_LEAST(CPUS, GPU_FEEDER), BELOW(SM, GPU_SM), AT_LEAST(GPU, GPU_FED)}},
+	{"GPU-input-bound", 2, {BELOW(GPU, GPU_BUSY), AT_LEAST(CPUS, GPU_FEEDER)}},
 	{"GPU-input-bound", 2, {BELOW(GPU, GPU_BUSY), AT_LEAST(CPU, CPU_BOUND)}},
 	{"GPU-compute-bound", 1, {AT_LEAST(GPU, GPU_BUSY)}},
 };
@@ -52,6 +62,8 @@ static const struct row cpu_rows[] = {
 	{"CPU-bound", 2, {AT_LEAST(CPU, CPU_BOUND), BELOW(IO, CPU_PURE)}},
 	{"CPU-IO-mixed", 2, {AT_LEAST(CPU, CPU_BOUND), AT_LEAST(IO, CPU_PURE)}},
 	{"CPU-bound", 1, {AT_LEAST(CPU, CPU_BOUND)}},
+	/* It would have used them, but others did. */
+	{"CPU-bound", 1, {AT_LEAST(CPU_DEMAND, CPU_BOUND)}},
 	{"IO-bound-intensive", 2, {AT_LEAST(IO, IO_BOUND), AT_LEAST(SWITCHES, SWITCHES)}},
 	{"IO-bound", 1, {AT_LEAST(IO, IO_BOUND)}},
 	{"Network-bound", 1, {AT_LEAST(NET, NET_BOUND)}},

@@ -52,6 +52,7 @@ struct parser {
 	const char *at;
 	struct gs_expr *expr;
 	unsigned depth;
+	gs_expr_find_fn find;
 	struct gs_err *err;
 	int r;
 };
@@ -158,7 +159,7 @@ static void name(struct parser *p)
 		p->at += n;
 		return;
 	}
-	figure = gs_figure_by_key(word);
+	figure = p->find(word);
 	if (figure < 0) {
 		fail(p, -EINVAL, "no figure has this name");
 		return;
@@ -280,7 +281,13 @@ static void either(struct parser *p)
 
 int gs_expr_parse(const char *text, struct gs_expr **ret_expr, struct gs_err *err)
 {
-	struct parser p = {.text = text, .at = text, .err = err};
+	return gs_expr_parse_names(text, gs_figure_by_key, ret_expr, err);
+}
+
+int gs_expr_parse_names(const char *text, gs_expr_find_fn find, struct gs_expr **ret_expr,
+			struct gs_err *err)
+{
+	struct parser p = {.text = text, .at = text, .find = find, .err = err};
 
 	p.expr = calloc(1, sizeof(*p.expr));
 	if (!p.expr)
@@ -354,6 +361,11 @@ static double combine(enum op op, double a, double b)
 
 double gs_expr_value(const struct gs_expr *e, const struct gs_figures *f)
 {
+	return gs_expr_value_of(e, f->v);
+}
+
+double gs_expr_value_of(const struct gs_expr *e, const double *values)
+{
 	double stack[GS_CODE_MAX];
 	size_t n = 0;
 
@@ -365,7 +377,7 @@ double gs_expr_value(const struct gs_expr *e, const struct gs_figures *f)
 			stack[n++] = s->number;
 			break;
 		case OP_FIGURE:
-			stack[n++] = f->v[s->figure];
+			stack[n++] = values[s->figure];
 			break;
 		case OP_NEGATE:
 			stack[n - 1] = -stack[n - 1];
@@ -389,4 +401,21 @@ uint64_t gs_expr_figures(const struct gs_expr *e)
 		if (e->code[i].op == OP_FIGURE)
 			set |= 1ull << e->code[i].figure;
 	return set;
+}
+
+size_t gs_expr_names(const struct gs_expr *e, unsigned *ret_names, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < e->n && n < max; i++) {
+		size_t k = 0;
+
+		if (e->code[i].op != OP_FIGURE)
+			continue;
+		while (k < n && ret_names[k] != e->code[i].figure)
+			k++;
+		if (k == n)
+			ret_names[n++] = e->code[i].figure;
+	}
+	return n;
 }

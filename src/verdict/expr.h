@@ -21,10 +21,20 @@ struct gs_expr;
 int gs_expr_parse(const char *text, struct gs_expr **ret_expr, struct gs_err *err);
 void gs_expr_free(struct gs_expr **expr);
 
+/* The same over names of another vocabulary: find tells the index of a word among the values, -1
+ * for none. */
+typedef int (*gs_expr_find_fn)(const char *word);
+int gs_expr_parse_names(const char *text, gs_expr_find_fn find, struct gs_expr **ret_expr,
+			struct gs_err *err);
+
 /* NAN: unknown. Truth is 1 or 0. */
 double gs_expr_value(const struct gs_expr *expr, const struct gs_figures *figures);
+double gs_expr_value_of(const struct gs_expr *expr, const double *values);
 
-/* The figures that it names, as a set of bits. */
+/* The first max names (their indices), each once. How many are in ret_names. */
+size_t gs_expr_names(const struct gs_expr *expr, unsigned *ret_names, size_t max);
+
+/* The figures that an expression of gs_expr_parse() names, as a set of bits. */
 uint64_t gs_expr_figures(const struct gs_expr *expr);
 
 #endif

@@ -32,6 +32,12 @@ static const struct gs_threshold thresholds[GS_T_COUNT] = {
 				 "collective_percent of GPU-communication-bound"},
 	[GS_T_GPU_LAUNCHES] = {"gpu_launch_threshold", 10000, 1, 1e7,
 			       "launches_per_second of GPU-launch-bound"},
+	[GS_T_GPU_FEEDER] = {"gpu_feeder_threshold", 0.8, 0, 1024,
+			     "cpus_busy from which the processors are what GPUs wait for"},
+	[GS_T_GPU_FED] = {"gpu_fed_threshold", 30, 1, 100,
+			  "gpu_percent from which small kernels, not their input, are too slow"},
+	[GS_T_GPU_USED] = {"gpu_use_threshold", 1, 0, 1e7,
+			   "launches_per_second from which an idle GPU waits for its input"},
 	[GS_T_GPU_BUSY] = {"gpu_busy_threshold", 70, 1, 100,
 			   "gpu_percent below which its input is looked at"},
 };

@@ -604,7 +604,8 @@ def unit(t):
 def soak(t):
     if harness.is_asan():
         raise Skip('ASan keeps freed memory')
-    a = Agent(t, config_text(more='sampling:\n  interval: 100ms\n'))
+    # Jobs of a Slurm that may run here would come and go meanwhile.
+    a = Agent(t, config_text(more='sampling:\n  interval: 100ms\njobs:\n  slurm: false\n'))
 
     def memory():
         return a.metrics()['gpuscope_agent_resident_memory_bytes']

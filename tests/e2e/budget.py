@@ -2,12 +2,15 @@
 """What tracing costs: told, foretold (--plan) and kept within --max-overhead. No times are asserted, only
 that steps are made and told, and that what was seen and what was only counted adds up."""
 
+import glob
 import json
+import os
 import re
 import subprocess
+import sys
 
 import harness
-from harness import case, main
+from harness import Skip, case, main
 
 CALLS = 3000000
 
@@ -20,32 +23,187 @@ def calls(run, name):
     return sum(f['calls'] for f in run.summary['functions'] if f['name'] == name)
 
 
+def is_off(run, name):
+    return f'the probes of {name} are off' in run.err
+
+
+def check_sum(t, run, name, made):
+    """All calls were seen or counted; of one that was taken off, not more than were made."""
+    got = calls(run, name) + losses(run, 'budget')
+    if is_off(run, name):
+        t.true('functions told as taken off', losses(run, 'taken_off') > 0)
+        t.true('seen and counted before it was taken off', 0 < got <= made, f'{got} of {made}')
+    else:
+        t.equal('seen and counted', got, made)
+
+
 @case('--max-overhead steps down, tells it, and no call is lost from the count', timeout=120)
 def steps_down(t):
     csv = t.path('x.csv')
     # 0.01 %: so little that any loop of calls passes it.
-    run = t.trace('--max-overhead', '0.01%', '--func', 'cudaGetDevice,cudaMalloc', '-o', csv,
-                  command=t.app(f'cudaGetDevice={CALLS}', 'cudaMalloc=3'))  # fmt: skip
-    if not re.search(r'--max-overhead: cudaGetDevice \(.*\) is now (added up|only counted)', run.err):
-        t.fail('no step was told: ' + run.err[-800:])
-    counted = losses(run, 'budget')
-    if counted == 0:
-        t.fail('nothing was only counted')
-    t.equal('seen and counted', calls(run, 'cudaGetDevice') + calls(run, 'cudaMalloc') + counted, CALLS + 3)
+    run = t.trace('--max-overhead', '0.01%', '--func', 'cudaGetDevice', '-o', csv,
+                  command=t.app(f'cudaGetDevice={CALLS}'))  # fmt: skip
+    t.match('a step', r'--max-overhead: cudaGetDevice \(.*\) is now (added up|added up for|only counted|being taken)',
+            run.err)  # fmt: skip
+    check_sum(t, run, 'cudaGetDevice', CALLS)
     with open(csv, encoding='utf-8') as f:
         n_rows = sum(1 for _ in f) - 1
-    t.equal('rows, and what is only in the summary or counted',
-            n_rows + losses(run, 'thinned') + losses(run, 'ring_full') + counted, CALLS + 3)  # fmt: skip
+    t.equal('rows, and what is only in the summary', n_rows + losses(run, 'thinned') + losses(run, 'ring_full'),
+            calls(run, 'cudaGetDevice'))  # fmt: skip
 
 
-@case('the same with pairs of multi links', timeout=120)
-def steps_down_multi(t):
-    run = t.trace('--avoid', 'session', '--max-overhead', '0.01%', '--func', 'cudaGetDevice',
-                  command=t.app(f'cudaGetDevice={CALLS}'))  # fmt: skip
-    counted = losses(run, 'budget')
-    if counted == 0:
-        t.fail('nothing was only counted')
-    t.equal('seen and counted', calls(run, 'cudaGetDevice') + counted, CALLS)
+@case('a limit between the modes: whichever is reached, the sum is exact', timeout=120)
+def between(t):
+    for limit in ('60%', '25%', '8%'):
+        run = t.trace('--max-overhead', limit, '--func', 'cudaGetDevice', command=t.app(f'cudaGetDevice={CALLS // 3}'))
+        check_sum(t, run, 'cudaGetDevice', CALLS // 3)
+        t.note(f'{limit}: ' + ('off' if is_off(run, 'cudaGetDevice') else f'{losses(run, "budget")} only counted'))
+
+
+# Calls two functions of one library until the code of the first is as in the file again. Two threads call the
+# second one meanwhile; where a probe stands is read from the file.
+HOT = '''
+import ctypes, json, sys, threading, time
+path, hot_name, cold_name, rounds = sys.argv[1:5]
+library = ctypes.CDLL(path)
+hot, cold = library[hot_name], library[cold_name]
+argument = ctypes.byref(ctypes.c_long(0))
+def place_of(function):
+    """Where it is, and its code in the file."""
+    at = ctypes.cast(function, ctypes.c_void_p).value
+    for line in open('/proc/self/maps'):
+        words = line.split()
+        low, high = (int(x, 16) for x in words[0].split('-'))
+        if low <= at < high:
+            with open(words[5], 'rb') as f:
+                f.seek(at - low + int(words[2], 16))
+                return at, f.read(16)
+places = [place_of(hot), place_of(cold)]
+def has_probe(place):
+    return ctypes.string_at(place[0], 16) != place[1]
+end = time.monotonic() + 90
+while not all(map(has_probe, places)) and time.monotonic() < end:
+    time.sleep(0.01)
+probed = all(map(has_probe, places))
+made = {hot_name: 0, cold_name: 0}
+over = threading.Event()
+def other():
+    n = 0
+    while not over.wait(0.001):
+        cold(argument)
+        n += 1
+    made['other'] = n
+thread = threading.Thread(target=other)
+thread.start()
+left = int(rounds)
+while left and time.monotonic() < end:
+    for i in range(1000):
+        hot(argument)
+    cold(argument)
+    made[hot_name] += 1000
+    made[cold_name] += 1
+    left -= not has_probe(places[0])
+over.set()
+thread.join()
+made[cold_name] += made.pop('other')
+print(json.dumps({'probed': probed, 'gone': not left, **made}))
+'''
+
+
+def hot_loop(t, *options, hot='cudaGetDevice', cold='cudaGetDeviceCount', library=None):
+    """A run, and what its program says it has called."""
+    target = t.path('hot.py')
+    with open(target, 'w') as f:
+        f.write(HOT)
+    path = library or os.path.join(harness.fake, 'libcudart.so')
+    run = t.trace(*options, command=[sys.executable, target, path, hot, cold, '200'])
+    made = json.loads([x for x in run.out.splitlines() if x.startswith('{"probed"')][0])
+    t.true('the breakpoints stood there at first', made['probed'])
+    t.true('it is gone at last', made['gone'], run.err[-600:])
+    t.match('told', f'the probes of .*{hot} are off, .* after the start', run.err)
+    return run, made
+
+
+def counted(run, name):
+    return sum(x['count'] for x in run.summary['lost_details'] if x['cause'] == 'budget' and x['detail'] == name)
+
+
+def check_hot(t, run, made, hot, cold):
+    """The other function stayed, and its probes were replaced while it was called from two threads: no call of it
+    is missing, none is there twice."""
+    t.true('of the first not more than were made', 0 < calls(run, hot) + counted(run, hot) <= made[hot])
+    if is_off(run, cold):
+        t.fail('the function that is hardly called was taken off as well: ' + run.err[-600:])
+    t.equal('calls of the other', calls(run, cold) + counted(run, cold), made[cold])
+    t.equal('unmatched', losses(run, 'unmatched'), 0)
+    t.equal('functions taken off', losses(run, 'taken_off'), 1)
+
+
+@case('what costs too much even when it is only counted is taken off, and no call of others is missed', timeout=150)
+def taken_off(t):
+    run, made = hot_loop(t, '--max-overhead', '5%', '--func', 'cudaGetDevice,cudaGetDeviceCount')
+    check_hot(t, run, made, 'cudaGetDevice', 'cudaGetDeviceCount')
+
+
+@case('the same with pairs of multi links', timeout=150)
+def taken_off_multi(t):
+    run, made = hot_loop(t, '--max-overhead', '5%', '--func', 'cudaGetDevice,cudaGetDeviceCount', '--avoid', 'session')
+    check_hot(t, run, made, 'cudaGetDevice', 'cudaGetDeviceCount')
+
+
+@case('the same with single links', timeout=150)
+def taken_off_single(t):
+    run, made = hot_loop(t, '--max-overhead', '5%', '--func', 'cudaGetDevice,cudaGetDeviceCount', '--avoid',
+                         'session,multi')  # fmt: skip
+    check_hot(t, run, made, 'cudaGetDevice', 'cudaGetDeviceCount')
+
+
+@case('a function that is alone in its link', timeout=150)
+def taken_off_alone(t):
+    run, made = hot_loop(t, '--max-overhead', '1%', '--func', 'cudaGetDevice', cold='cudaGetDevice')
+    t.equal('functions taken off', losses(run, 'taken_off'), 1)
+
+
+def described(t, hot, cold):
+    path = t.path('probes.yaml')
+    with open(path, 'w') as f:
+        json.dump({'probes': [hot, cold]}, f)
+    return ('--layer', 'user', '--probes', path)
+
+
+@case('described probes step down as all others, and are taken off', timeout=150)
+def taken_off_described(t):
+    for more in ((), ('--avoid', 'session'), ('-o', t.path('x.json'))):
+        options = described(t, {'lib': 'libcudart*', 'function': 'cudaGetDevice', 'args': ['*arg1: i32 device', 'ret: i32 r']},
+                            {'lib': 'libcudart*', 'function': 'cudaGetDeviceCount', 'args': ['ret: i32 r'],
+                             'return': True})  # fmt: skip
+        run, made = hot_loop(t, *options, '--max-overhead', '5%', *more)
+        check_hot(t, run, made, 'cudaGetDevice', 'cudaGetDeviceCount')
+
+
+@case('hits that a filter refuses cost as much, and count', timeout=150)
+def taken_off_filtered(t):
+    options = described(t, {'lib': 'libcudart*', 'function': 'cudaGetDevice', 'args': ['ret: i32 r'], 'filter': 'r == 77'},
+                        {'lib': 'libcudart*', 'function': 'cudaGetDeviceCount'})  # fmt: skip
+    run, made = hot_loop(t, *options, '--max-overhead', '5%')
+    t.equal('calls that passed the filter', calls(run, 'cudaGetDevice'), 0)
+    t.equal('calls of the other', calls(run, 'cudaGetDeviceCount') + counted(run, 'cudaGetDeviceCount'),
+            made['cudaGetDeviceCount'])  # fmt: skip
+
+
+@case('--plan tells the price of single-stepped probes apart')
+def plan_stepped(t):
+    path = t.path('plan.json')
+    t.tool('trace', '--plan', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc', '--avoid',
+           'moved-sites', '--', *t.app('cudaGetDevice=500', 'cudaMalloc=30'),
+           env={'LD_LIBRARY_PATH': os.path.join(harness.fake, 'endbr')}, status=0)  # fmt: skip
+    with open(path, encoding='utf-8') as f:
+        got = json.load(f)
+    stepped = {x['function']: x['single_stepped'] for x in got['functions']}
+    t.equal('single-stepped', stepped, {'cudaGetDevice': True, 'cudaMalloc': True})
+    for x in got['functions']:
+        both = got['event_price_ns'] + got['single_step_price_ns']
+        t.true(f'price of {x["function"]}', abs(x['event_price_ns'] - both) <= 1, f'{x}, not {both}')  # rounded each
 
 
 @case('operators step down too')
@@ -53,13 +211,62 @@ def operators(t):
     app = t.app('2000', '2', name='fake_torch')
     plain = t.trace('--layer', 'torch', '--op-set', 'all', command=app)
     thin = t.trace('--layer', 'torch', '--op-set', 'all', '--max-overhead', '0.01%', command=app)
+    for f in plain.summary['functions']:
+        if f['layer'] != 'torch':
+            continue
+        got = calls(thin, f['name']) + counted(thin, f['name'])
+        if is_off(thin, f['name']):
+            t.true(f'{f["name"]} until it was taken off', got <= f['calls'], f'{got} of {f["calls"]}')
+        else:
+            t.equal(f'{f["name"]}, seen and counted', got, f['calls'])
+    t.true('no more unmatched', losses(thin, 'unmatched') <= losses(plain, 'unmatched'))
 
-    def total(run):
-        return sum(f['calls'] for f in run.summary['functions'] if f['layer'] == 'torch')
 
-    if losses(thin, 'budget') == 0 and '--max-overhead:' in thin.err:
-        t.note('the run ended before the first step to counting')
-    t.equal('seen and counted', total(thin) + losses(thin, 'budget'), total(plain))
+@case("PyTorch's allocator steps down too: what is no longer followed is told")
+def allocator(t):
+    n = 300000
+    run = t.trace('--layer', 'torchmem', '--max-overhead', '0.01%', command=t.app(str(n), name='torch_blocks'))
+    t.match('a step', '--max-overhead: pytorch:malloc .* is now ', run.err)
+    for name in 'pytorch:malloc', 'pytorch:free':
+        got = calls(run, name) + counted(run, name)
+        t.true(f'{name}, seen and counted', 0 < got <= 2 * n, got)
+    t.true('blocks that are not followed are told', losses(run, 'thinned') + losses(run, 'budget') +
+           losses(run, 'taken_off') > 0)  # fmt: skip
+
+
+COLLECT = '''
+import gc
+seen = [0]
+def count(phase, info):
+    seen[0] += phase == 'start'
+gc.disable()
+gc.callbacks.append(count)
+for i in range(100000):
+    gc.collect(0)
+gc.callbacks.clear()
+print('collections', seen[0], flush=True)
+import os
+os._exit(0)
+'''
+
+
+@case("Python's collections step down too", timeout=120)
+def python_spans(t):
+    for python in glob.glob(os.path.expanduser('~/.pyenv/versions/3.1[0-3]*/bin/python3'))[:1] + ['/usr/bin/python3']:
+        # A stripped one has nothing to attach to, which fails where no library of CUDA is either.
+        plain = t.trace('--python-gc', command=[python, '-c', COLLECT], status=None)
+        if not calls(plain, 'gc'):
+            continue
+        before = calls(plain, 'gc') - int(plain.out.split()[1])
+        run = t.trace('--python-gc', '--max-overhead', '0.01%', command=[python, '-c', COLLECT])
+        t.match('a step', '--max-overhead: gc .* is now ', run.err)
+        got, made = calls(run, 'gc') + counted(run, 'gc'), int(run.out.split()[1]) + before
+        if is_off(run, 'gc'):
+            t.true('seen and counted until they were taken off', 0 < got <= made, f'{got} of {made}')
+        else:
+            t.equal('seen and counted', got, made)
+        return
+    raise Skip('no interpreter that is not stripped')
 
 
 @case('without a limit nothing is let pass, and the cost is told')

@@ -4,6 +4,7 @@ import collections
 import csv
 import json
 import os
+import shutil
 import struct
 import subprocess
 
@@ -201,6 +202,90 @@ def eacgm(t):
     run = t.trace('--layer', 'user', '--probes', path, command=t.app('25', name='probed'))
     t.equal('calls', (run.calls('work'), run.calls('recurse')), (25, sum(i % 5 + 1 for i in range(25))))
     t.equal('absent', [f['function'] for f in run.summary['attach_failures']], ['absent'])
+
+
+# Odd numbers are thrown through three functions, and caught; even ones are returned.
+THROWER = '''
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#define OUT_OF_LINE __attribute__((noinline, noclone))
+struct guard { std::string text; ~guard() { asm volatile("" ::: "memory"); } };
+OUT_OF_LINE int innermost(int n)
+{
+	if (n % 2)
+		throw std::runtime_error("odd");
+	asm volatile("" ::: "memory");
+	return n;
+}
+OUT_OF_LINE int middle(int n)
+{
+	guard g{std::to_string(n) + " and a text that has to be on the heap"};
+	int r = innermost(n);
+	asm volatile("" ::: "memory");
+	return r + 1;
+}
+OUT_OF_LINE int outermost(int n)
+{
+	int r = middle(n);
+	asm volatile("" ::: "memory");
+	return r + 1;
+}
+int main(int argc, char **argv)
+{
+	int n = atoi(argv[1]), caught = 0, sum = 0;
+	for (int i = 0; i < n; i++) {
+		try {
+			sum += outermost(i);
+		} catch (const std::exception &e) {
+			caught++;
+		}
+	}
+	std::printf("caught %d, %d\\n", caught, sum);
+	return 0;
+}
+'''
+THROWN = ('_Z9innermosti', '_Z6middlei', '_Z9outermosti')
+
+
+def thrower(t, flags=('-O2',)):
+    with open(t.path('thrower.cc'), 'w') as f:
+        f.write(THROWER)
+    if not shutil.which('g++'):
+        raise Skip('needs g++')
+    subprocess.run(['g++', *flags, '-o', t.path('thrower'), t.path('thrower.cc')], check=True)
+    return t.path('thrower')
+
+
+@case('programs that throw through functions of C++ go on, and these calls end as failed', timeout=150)
+def throws(t):
+    for flags in (('-O2',), ('-O0', '-fcf-protection=full'), ('-O2', '-fno-omit-frame-pointer')):
+        program = thrower(t, flags)
+        lists = [{'name': 'Sampler', 'exe_path': [program], 'exe_sym': list(THROWN)}]
+        attach = t.path('attach.json')
+        with open(attach, 'w') as f:
+            json.dump(lists, f)
+        described = probe_file(t, [{'lib': program, 'function': '_Z*', 'return': True}])
+        for file in (attach, described):
+            for more in ((), ('-o', t.path('x.json'), '--avoid', 'session')):
+                run = t.trace('--layer', 'user', '--probes', file, *more, command=[program, '1001'])
+                t.equal(f'{flags} {more} its words', run.out, f'caught 500, {sum(range(0, 1001, 2)) + 2 * 501}\n')
+                rows = {f: [run.function(f)[k] for k in ('calls', 'errors')] for f in THROWN if run.function(f)}
+                t.equal(f'{flags} {more} calls and errors', rows, {f: [1001, 500] for f in THROWN})
+                t.nothing_lost(run)
+
+
+@case('a C++ function of which more than the time is asked for is refused, with the reason')
+def throws_values(t):
+    program = thrower(t)
+    file = probe_file(t, [{'lib': program, 'function': '_Z9inner*', 'args': ['arg1: i32 n']},
+                          {'lib': program, 'function': '*outermosti', 'args': ['arg1: i32 n']}])  # fmt: skip
+    run = t.trace('--layer', 'user', '--probes', file, command=[program, '10'])
+    t.equal('instants', run.calls('_Z9innermosti'), 10)
+    t.equal('refused', [f['function'] for f in run.summary['attach_failures']][:1],
+            ['_Z9outermosti'])  # fmt: skip
+    t.match('reason', 'would end|ends a program that throws', run.summary['attach_failures'][0]['reason'])
 
 
 @case('other ways of attaching give the same')

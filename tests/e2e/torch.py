@@ -300,6 +300,103 @@ def selection(t):
     t.match('nothing chosen', 'no operator is chosen', str(run.summary['attach_failures']))
 
 
+# record_function as PyTorch 2 has it: Debian's 1.13 exports the function that it calls, and uses an older one.
+MARKED = '''
+import json, sys, threading, torch
+def enter(self):
+    self.record = torch.ops.profiler._record_function_enter_new(self.name, self.args)
+    return self
+def leave(self, *exception):
+    record, self.record = self.record, None
+    torch.ops.profiler._record_function_exit(record)
+torch.autograd.profiler.record_function.__enter__ = enter
+torch.autograd.profiler.record_function.__exit__ = leave
+mark = torch.autograd.profiler.record_function
+torch.set_num_threads(1)
+'''
+STEPS = MARKED + '''
+net = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+sgd = torch.optim.SGD(net.parameters(), lr=0.01)
+adam = torch.optim.Adam(net.parameters(), lr=0.01)
+data = torch.utils.data.TensorDataset(torch.randn(60, 16), torch.randn(60, 4))
+loader = torch.utils.data.DataLoader(data, batch_size=4)
+for epoch in range(3):
+    for x, y in loader:
+        sgd.zero_grad()
+        with mark('forward and backward'):
+            torch.nn.functional.mse_loss(net(x), y).backward()
+        sgd.step()
+    adam.step()
+'''
+
+
+@case('steps of optimizers, waits for data loaders and what users mark, each once', timeout=150)
+def spans(t):
+    need_torch()
+    path = script(t, STEPS)
+    wanted = {'Optimizer.zero_grad#SGD.zero_grad': 45, 'Optimizer.step#SGD.step': 45, 'Optimizer.step#Adam.step': 3,
+              'enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__': 48, 'forward and backward': 45}  # fmt: skip
+    out = t.path('spans.json')
+    for options in (['--op=record_function'], ['-o', out], ['--avoid=session', '--op-set=all'],
+                    ['--op=record_function', '--max-overhead=100']):  # fmt: skip
+        run = t.trace('--layer=torch', *options, command=[PYTHON, path])
+        t.equal(f'spans {options}', {n: row(run, n)[0] for n in wanted}, wanted)
+        if not run.lost('ring_full'):
+            t.nothing_lost(run, str(options))
+    with open(out) as f:
+        events = [e for e in json.load(f)['traceEvents'] if e['ph'] == 'X']
+    # Operators lie in the span that they were called in.
+    steps = [(e['tid'], e['ts'], e['ts'] + e['dur']) for e in events if e['name'] == 'Optimizer.step#SGD.step']
+    adds = [e for e in events if e['name'].startswith('aten::_foreach_add_') or e['name'].startswith('aten::add_')]
+    inside = sum(any(tid == e['tid'] and low <= e['ts'] and e['ts'] + e['dur'] <= high for tid, low, high in steps)
+                 for e in adds)  # fmt: skip
+    if not run.lost('ring_full'):
+        t.true('additions within steps', inside >= 45, f'{inside} of {len(adds)}')
+    run = t.trace('--layer=torch', '--op=aten::add*', command=[PYTHON, path])
+    t.equal('none where only operators are chosen', row(run, 'Optimizer.step#SGD.step'), (0, 0))
+
+
+@case('spans within each other, left by exceptions, in threads, kept longer, with more names than there is room for')
+def odd_spans(t):
+    need_torch()
+    path = script(t, MARKED + '''
+long_name = 'x' * 300
+def work(n):
+    for i in range(n):
+        with mark('outer'), mark('inner'):
+            torch.ones(3)
+        try:
+            with mark('left'):
+                raise KeyError
+        except KeyError:
+            pass
+threads = [threading.Thread(target=work, args=(100,)) for _ in range(3)]
+for x in threads: x.start()
+work(100)
+for x in threads: x.join()
+for i in range(7):
+    with mark(long_name):
+        pass
+# The first ends while the second is open, and is forgotten later.
+a = torch.ops.profiler._record_function_enter_new('first', None)
+b = torch.ops.profiler._record_function_enter_new('second', None)
+torch.ops.profiler._record_function_exit(b)
+torch.ops.profiler._record_function_exit(a)
+del a, b
+for i in range(300):
+    with mark(f'name {i}'):
+        pass
+''')
+    for options in (['--op=record_function'], ['--op=record_function', '-o', t.path('x.csv')]):
+        run = t.trace('--layer=torch', *options, command=[PYTHON, path])
+        t.equal('calls', {n: row(run, n)[0] for n in ('outer', 'inner', 'left', 'first', 'second', 'x' * 95)},
+                {'outer': 400, 'inner': 400, 'left': 400, 'first': 1, 'second': 1, 'x' * 95: 7})  # fmt: skip
+        names = [f for f in run.summary['functions'] if f['name'].startswith('name ')]
+        t.true('names of their own', len(names) > 200, len(names))
+        t.equal('all', sum(f['calls'] for f in names) + row(run, 'record_function')[0], 300)
+        t.nothing_lost(run)
+
+
 @case('operators that are open at the end are told')
 def unfinished(t):
     need_torch()

@@ -52,6 +52,27 @@ print("PASS" if mm == [(100, 100)] else "FAIL", "aten::mm (calls, errors):", mm)
 P
 [ -s "$out/throws.json" ] || echo "FAIL the program that throws" | tee -a "$log"
 
+say "steps of optimizers and waits for data loaders"
+"$gpuscope" trace -q --layer torch --op record_function --format json --summary "$out/spans.json" -- python3 -c '
+import torch
+net = torch.nn.Linear(16, 4).cuda()
+sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+loader = torch.utils.data.DataLoader(torch.randn(40, 16), batch_size=4)
+for _ in range(5):
+    for x in loader:
+        sgd.zero_grad()
+        with torch.autograd.profiler.record_function("mine"):
+            net(x.cuda()).sum().backward()
+        sgd.step()
+' && python3 - "$out/spans.json" <<'P' | tee -a "$log"
+import json, sys
+got = {f["name"]: f["calls"] for f in json.load(open(sys.argv[1]))["functions"]}
+want = {"Optimizer.step#SGD.step": 50, "Optimizer.zero_grad#SGD.zero_grad": 50, "mine": 50,
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__": 55}
+print("PASS" if all(got.get(k) == v for k, v in want.items()) else "FAIL", "spans:", got)
+P
+[ -s "$out/spans.json" ] || echo "FAIL the program with spans" | tee -a "$log"
+
 say "slow-down, launch-bound"
 check slowdown "$gpuscope" small "${GPU_ROUNDS:-4}"
 say "slow-down, GPU-bound"

@@ -146,6 +146,60 @@ static void html_takes_no_markup_from_names(void **state)
 	gs_job_comparison_fini(&c);
 }
 
+/* A session that was never written is compared like the file that it would make. */
+static void of_a_session_as_of_its_file(void **state)
+{
+	struct gs_job_report job = {
+		.usage = {.elapsed_ns = 10000000000ull,
+			  .cores = 4,
+			  .known = (1u << GS_JOB_KNOWS_COUNT) - 1,
+			  .memory_peak_bytes = 1 << 30,
+			  .memory_limit_bytes = 1ll << 32,
+			  .machine_bytes = -1,
+			  .n_gpus = 1,
+			  .gpu_ratio = 0.25,
+			  .imbalance_ratio = 0.5,
+			  .work = {.syscalls = 500,
+				   .switches_voluntary = 40,
+				   .time_ns = {[GS_TIME_CPU] = 20000000000ull}}},
+		.imbalance = {.of = "", .ratio = NAN, .rank = -1}};
+	struct gs_job_session s = {.start_wall_ns = 1700000000000000000,
+				   .elapsed_ns = 10000000000ull,
+				   .jobs = &job,
+				   .n_jobs = 1};
+	struct gs_job_style style = {.format = GS_JOB_JSON, .precision = -1};
+	struct gs_job_comparison a = {0}, b = {0};
+	struct gs_err err = {{0}};
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *f = open_memstream(&text, &bytes);
+
+	snprintf(job.job.id, sizeof(job.job.id), "7");
+	snprintf(job.job.user, sizeof(job.job.user), "ann");
+	snprintf(job.verdict.job_class, sizeof(job.verdict.job_class), "CPU-bound");
+	job.verdict.score = 42;
+	gs_job_figures_of(&job.usage, &job.figures);
+	assert_int_equal(gs_job_report_write(f, &s, &style), 0);
+	fclose(f);
+	assert_int_equal(gs_job_compare_text(&a, "here", text, bytes, &err), 0);
+	assert_int_equal(gs_job_compare_session(&b, "here", &s), 0);
+	assert_int_equal(a.n_rows, 1);
+	assert_int_equal(b.n_rows, 1);
+	assert_string_equal(a.rows[0].id, b.rows[0].id);
+	assert_string_equal(a.rows[0].user, b.rows[0].user);
+	assert_string_equal(a.rows[0].job_class, b.rows[0].job_class);
+	assert_string_equal(a.rows[0].file, b.rows[0].file);
+	assert_true(a.rows[0].start_s == b.rows[0].start_s && a.rows[0].cores == b.rows[0].cores);
+	for (unsigned i = 0; i < GS_JOB_COMPARED_COUNT; i++)
+		assert_true(isnan(a.rows[0].v[i]) ? isnan(b.rows[0].v[i])
+						  : fabs(a.rows[0].v[i] - b.rows[0].v[i]) < 1e-9);
+	assert_true(b.rows[0].v[GS_JOB_COMPARED_RANKS] == 50);
+	assert_true(b.rows[0].v[GS_JOB_COMPARED_CPU] == 50);
+	gs_job_comparison_fini(&a);
+	gs_job_comparison_fini(&b);
+	free(text);
+}
+
 static void nothing_to_compare(void **state)
 {
 	struct gs_job_comparison c = {0};
@@ -175,6 +229,7 @@ int main(void)
 		cmocka_unit_test(trends_need_an_order),
 		cmocka_unit_test(what_is_no_report_is_told),
 		cmocka_unit_test(html_takes_no_markup_from_names),
+		cmocka_unit_test(of_a_session_as_of_its_file),
 		cmocka_unit_test(nothing_to_compare),
 	};
 

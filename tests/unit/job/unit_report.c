@@ -74,6 +74,13 @@ static void figures_are_normalised(void **state)
 	assert_true(f.v[GS_FIGURE_IO] == 15); /* of 40 s: a waiting shell's 60 do not count */
 	assert_true(f.v[GS_FIGURE_SLEEP] == 10);
 	assert_true(f.v[GS_FIGURE_LOCK] == 0);
+	assert_true(f.v[GS_FIGURE_CPU_DEMAND] == 75);
+	/* A pool's threads that wait for work are no part of anything. */
+	u.work.time_ns[GS_TIME_LOCK] = 110 * S;
+	u.work.idle_ns = 100 * S;
+	gs_job_figures_of(&u, &f);
+	assert_true(f.v[GS_FIGURE_LOCK] == 20);
+	assert_true(f.v[GS_FIGURE_IO] == 12);
 	assert_true(f.v[GS_FIGURE_SWITCHES] == 10);
 	assert_true(f.v[GS_FIGURE_FORCED] == 2.5);
 	assert_true(f.v[GS_FIGURE_READ_BPS] == 100);
@@ -165,7 +172,7 @@ static struct gs_job_report job_example(uint32_t pids[3], struct gs_job_call cal
 	pids[0] = 1234;
 	pids[1] = 5678;
 	pids[2] = 9012;
-	calls[0] = (struct gs_job_call){"read", 1250, 3, 5000, 400};
+	calls[0] = (struct gs_job_call){"read", 1250, 3, 5000, 400, 200, .hist[5] = 1250};
 	calls[1] = (struct gs_job_call){"sendto", 45, 0, 900, 50};
 	job.usage.known |= 1u << GS_JOB_KNOWS_SYSCALLS;
 	job.usage.work.syscalls = 1295;
@@ -221,14 +228,15 @@ static void the_documented_shape(void **state)
 	assert_int_equal(json_integer_value(at(m, "network_bytes_sent")), 0);
 	assert_int_equal(json_integer_value(at(m, "max_syscall_duration")), 400);
 	c = at(j, "classification");
-	assert_string_equal(json_string_value(at(c, "type")), "Balanced");
+	/* 20 of 40 s on its processors and 10 s waiting for one: others had them. */
+	assert_string_equal(json_string_value(at(c, "type")), "CPU-bound");
 	assert_true(json_is_number(at(c, "efficiency_score")));
 	assert_true(json_is_array(at(c, "recommendations")));
 	assert_int_equal(json_integer_value(at(at(j, "syscall_breakdown"), "read")), 1250);
 	assert_true(json_is_number(at(at(j, "performance_analysis"), "overall_efficiency")));
 	assert_int_equal(json_integer_value(at(at(root, "summary"), "total_jobs_monitored")), 1);
 	assert_string_equal(json_string_value(at(at(root, "summary"), "most_common_type")),
-			    "Balanced");
+			    "CPU-bound");
 	assert_int_equal(json_integer_value(at(at(root, "system_info"), "cpu_cores")), 8);
 	json_decref(root);
 	free(text);
@@ -264,6 +272,59 @@ static void unknown_is_null_and_an_empty_cell(void **state)
 	free(text);
 }
 
+static struct gs_job_report ranks_of(struct gs_job_rank *ranks, size_t n)
+{
+	struct gs_job_report job = {.ranks = ranks, .n_ranks = n};
+
+	gs_job_judge_ranks(&job);
+	return job;
+}
+
+static void the_slow_rank_is_named(void **state)
+{
+	struct gs_job_rank r[4];
+	struct gs_job_report job;
+
+	for (int i = 0; i < 4; i++)
+		r[i] = (struct gs_job_rank){.rank = i,
+					    .cpu_s = i == 2 ? 4 : 1,
+					    .wait_s = i == 2 ? 0 : 3,
+					    .gpu_wait_s = 0,
+					    .gpu_ratio = NAN,
+					    .gpu_memory_bytes = -1};
+	job = ranks_of(r, 4);
+	assert_string_equal(job.imbalance.of, "cpu_seconds");
+	assert_int_equal(job.imbalance.rank, 2);
+	assert_true(fabs(job.imbalance.ratio - 4 / 1.75) < 1e-9);
+	assert_true(fabs(job.usage.imbalance_ratio - (4 / 1.75 - 1)) < 1e-9);
+	assert_true(job.usage.slowest_rank == 2);
+	assert_string_equal(
+		job.imbalance.evidence,
+		"rank 2 was on processors for 4.00 s, the mean is 1.75 s (2.29 times); it "
+		"waited 0 ns, the others 3.00 s each");
+	/* GPUs decide where each rank's is known. */
+	for (int i = 0; i < 4; i++)
+		r[i].gpu_ratio = i == 1 ? 0.9 : 0.3;
+	job = ranks_of(r, 4);
+	assert_string_equal(job.imbalance.of, "gpu_ratio");
+	assert_int_equal(job.imbalance.rank, 1);
+	assert_true(fabs(job.imbalance.ratio - 2) < 1e-9);
+	/* ... and not when they did nothing, or one is not known. */
+	r[3].gpu_ratio = NAN;
+	assert_int_equal(ranks_of(r, 4).imbalance.rank, 2);
+	for (int i = 0; i < 4; i++)
+		r[i].gpu_ratio = 0.001;
+	assert_int_equal(ranks_of(r, 4).imbalance.rank, 2);
+	/* One rank, or nothing done: there is nothing to compare. */
+	assert_true(isnan(ranks_of(r, 1).imbalance.ratio));
+	assert_true(isnan(ranks_of(r, 0).usage.imbalance_ratio));
+	for (int i = 0; i < 4; i++)
+		r[i].cpu_s = 0.001 * i;
+	job = ranks_of(r, 4);
+	assert_true(isnan(job.imbalance.ratio));
+	assert_int_equal(job.imbalance.rank, -1);
+}
+
 static void formats_by_name_and_suffix(void **state)
 {
 	enum gs_job_format f;
@@ -291,6 +352,7 @@ int main(void)
 		cmocka_unit_test(the_documented_shape),
 		cmocka_unit_test(unknown_is_null_and_an_empty_cell),
 		cmocka_unit_test(formats_by_name_and_suffix),
+		cmocka_unit_test(the_slow_rank_is_named),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

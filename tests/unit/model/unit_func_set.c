@@ -69,12 +69,46 @@ static void a_full_set_refuses(void **state)
 	gs_func_set_free(&s);
 }
 
+/* Names that come later. */
+static void reserved(void **state)
+{
+	GS_CLEANUP(gs_func_set_free) struct gs_func_set *s = gs_func_set_new();
+	const struct gs_func *f;
+	uint16_t id, first, after;
+
+	assert_int_equal(gs_func_set_add(s, GS_LAYER_TORCH, GS_CLASS_OPERATOR, "a", &id), 0);
+	assert_int_equal(gs_func_set_name(s, id, "x"), -EINVAL);
+	assert_int_equal(gs_func_set_reserve(s, GS_LAYER_TORCH, GS_CLASS_OPERATOR, GS_FUNC_MAX,
+					     "rest", &first),
+			 -ENOBUFS);
+	assert_int_equal(
+		gs_func_set_reserve(s, GS_LAYER_TORCH, GS_CLASS_OPERATOR, 3, "rest", &first), 0);
+	assert_int_equal(first, id + 1);
+	assert_int_equal(
+		gs_func_set_reserve(s, GS_LAYER_TORCH, GS_CLASS_OPERATOR, 3, "rest", &first),
+		-ENOBUFS);
+	assert_int_equal(gs_func_set_add(s, GS_LAYER_TORCH, GS_CLASS_OPERATOR, "b", &after), 0);
+	assert_int_equal(after, first + 3);
+	assert_string_equal(gs_func_set_get(s, first)->name, "rest");
+	assert_null(gs_func_set_get(s, first + 1u));
+	assert_int_equal(gs_func_set_name(s, first, "x"), -EINVAL);
+	assert_int_equal(gs_func_set_name(s, after, "x"), -EINVAL);
+	assert_int_equal(gs_func_set_name(s, first + 2u, "step"), 0);
+	assert_int_equal(gs_func_set_name(s, first + 2u, "again"), -EINVAL);
+	f = gs_func_set_get(s, first + 2u);
+	assert_string_equal(f->name, "step");
+	assert_int_equal(f->id, first + 2);
+	assert_int_equal(f->desc.layer, GS_LAYER_TORCH);
+	assert_null(gs_func_set_get(s, first + 1u));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_fixed_table_is_there),
 		cmocka_unit_test(a_name_has_one_id_in_its_layer),
 		cmocka_unit_test(a_full_set_refuses),
+		cmocka_unit_test(reserved),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,7 @@ static struct gs_node_snapshot *rich(void)
 	strcpy(n->host->process[2].container, "0123456789abcdef");
 	strcpy(n->host->process[2].job, "4711");
 	memset(n->host->process[3].cmdline, 'x', sizeof(n->host->process[3].cmdline) - 1);
+	sample_jobs(n, 4);
 	memset(n->host->process[3].comm, 'y', sizeof(n->host->process[3].comm) - 1);
 	return n;
 }
@@ -79,6 +80,29 @@ static void there_and_back(void **state)
 	assert_memory_equal(&m->host->sample, &n->host->sample, sizeof(m->host->sample));
 	assert_int_equal(m->host->n_processes, 5);
 	assert_memory_equal(m->host->process, n->host->process, 5 * sizeof(*m->host->process));
+	assert_non_null(m->jobs);
+	assert_int_equal(m->jobs->n_accounts, 4);
+	assert_true(m->jobs->probes);
+	/* Totals are not kept; everything else is. */
+	for (uint32_t i = 0; i < 4; i++) {
+		const struct gs_job_account *a = &m->jobs->account[i], *b = &n->jobs->account[i];
+
+		assert_string_equal(a->job.id, b->job.id);
+		assert_string_equal(a->job.name, b->job.name);
+		assert_string_equal(a->job.account, b->job.account);
+		assert_string_equal(a->job_class, b->job_class);
+		assert_int_equal(a->job.kind, b->job.kind);
+		assert_int_equal(a->job.limit_s, b->job.limit_s);
+		assert_int_equal(a->n_processes, b->n_processes);
+		assert_int_equal(a->memory_bytes, b->memory_bytes);
+		assert_int_equal(a->gpu_memory_bytes, b->gpu_memory_bytes);
+		assert_int_equal(a->gpu_mask, b->gpu_mask);
+		assert_int_equal(a->gpus_idle, b->gpus_idle);
+		assert_true(i == 3 ? isnan(a->cpus) && isnan(a->score) && isnan(a->gpu_ratio)
+				   : a->cpus == b->cpus && a->score == b->score &&
+					     a->gpu_ratio == b->gpu_ratio &&
+					     a->io_bps == b->io_bps && a->net_bps == b->net_bps);
+	}
 	assert_int_equal(m->gpu->n_gpus, 3);
 	assert_memory_equal(m->gpu->info, n->gpu->info, 3 * sizeof(*m->gpu->info));
 	assert_int_equal(m->gpu->n_processes, 5);
@@ -141,7 +165,7 @@ static void a_record_is_missing(void **state)
 	batch = (struct gs_batch){one.data, one.bytes};
 	gs_records_for_each (&batch, r)
 		n_records++;
-	assert_int_equal(n_records, 1 + 3 + 3 + 5 + 2 + 5);
+	assert_int_equal(n_records, 1 + 3 + 3 + 5 + 2 + 5 + 4);
 	for (int skip = 0; skip < n_records; skip++) {
 		struct gs_buf buf = GS_BUF_INIT(1u << 20);
 		uint64_t torn;

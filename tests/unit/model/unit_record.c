@@ -41,6 +41,7 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_AGGREGATE] = sizeof(struct gs_rec_aggregate),
 	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
 	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
+	[GS_REC_HOST_JOB] = sizeof(struct gs_rec_host_job),
 };
 
 static struct gs_batch batch_of(const struct gs_buf *b)

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "model/kernel_side.h"
 #include "probe/torch_name.h"
 
 static void assert_part(const char *symbol, const char *wanted)
@@ -92,6 +93,24 @@ static void spans(void **state)
 	assert_null(gs_torch_span(""));
 }
 
+/* Of Debian's 1.13 and of builds with the string of the old ABI. */
+static void span_sites(void **state)
+{
+	const char *text =
+		"_ZN5torch8autograd8profiler25record_function_enter_newERKNSt7__cxx1112basic_"
+		"stringIcSt11char_traitsIcESaIcEEERKN3c108optionalIS7_EE";
+
+	assert_int_equal(gs_torch_span_site(text), GS_SPAN_NAME);
+	text = "_ZN5torch8autograd8profiler25record_function_enter_newERKSsRKN3c108optionalISsEE";
+	assert_int_equal(gs_torch_span_site(text), GS_SPAN_NAME);
+	text = "_ZN2at14RecordFunctionC1ENS_11RecordScopeE";
+	assert_int_equal(gs_torch_span_site(text), GS_SPAN_BEGIN);
+	assert_int_equal(gs_torch_span_site("_ZN2at14RecordFunction3endEv"), GS_SPAN_END);
+	assert_int_equal(gs_torch_span_site("_ZN2at14RecordFunctionC1EONS_13StepCallbacksE"), 0);
+	assert_int_equal(gs_torch_span_site("_ZN2at14RecordFunction3end"), 0);
+	assert_int_equal(gs_torch_span_site(""), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -100,6 +119,7 @@ int main(void)
 		cmocka_unit_test(globs),
 		cmocka_unit_test(sets),
 		cmocka_unit_test(spans),
+		cmocka_unit_test(span_sites),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

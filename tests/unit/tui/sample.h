@@ -119,4 +119,69 @@ static inline struct gs_node_snapshot *sample_node(uint32_t n_gpus, uint32_t n_p
 	return n;
 }
 
+/* n_jobs jobs: the k-th has the id 4700 + k, k processors at work, and one GPU of those there are;
+ * the last one has ended and knows nothing. */
+static inline void sample_jobs(struct gs_node_snapshot *n, uint32_t n_jobs)
+{
+	struct gs_job_accounts *all = calloc(1, sizeof(*all));
+
+	all->account = calloc(n_jobs + 1, sizeof(*all->account));
+	all->n_accounts = n_jobs;
+	all->time_ns = n->time_ns;
+	all->probes = true;
+	for (uint32_t k = 0; k < n_jobs; k++) {
+		struct gs_job_account *a = &all->account[k];
+		bool known = k + 1 < n_jobs;
+
+		*a = (struct gs_job_account){.job = {.kind = k % 3 ? GS_JOB_SLURM : GS_JOB_UNIT,
+						     .job_id = -1,
+						     .array_job_id = -1,
+						     .array_task_id = -1,
+						     .het_job_id = -1,
+						     .het_offset = -1,
+						     .uid = 1000 + k % 2,
+						     .n_cpus = -1,
+						     .mem_bytes = -1,
+						     .start_s = 1699990000,
+						     .limit_s = 36000},
+					     .n_processes = known ? k + 1 : 0,
+					     .known = (1u << GS_JOB_KNOWS_COUNT) - 1,
+					     .cores = 8,
+					     .memory_bytes = known ? (int64_t)(k + 1) << 30 : -1,
+					     .memory_peak_bytes = -1,
+					     .memory_limit_bytes = (int64_t)4 << 30,
+					     .n_gpus = n->gpu->n_gpus ? 1 : 0,
+					     .gpus_idle = n->gpu->n_gpus ? k == 1 : 0,
+					     .gpu_mask = n->gpu->n_gpus ? 1ull << k % n->gpu->n_gpus
+									: 0,
+					     .gpu_memory_bytes = known ? (int64_t)k << 30 : -1,
+					     .gpu_ratio = known ? 0.1 * k : NAN,
+					     .cpus = known ? k : NAN,
+					     .io_bps = known ? 1e6 * k : NAN,
+					     .net_bps = known ? 1e3 * k : NAN,
+					     .score = known ? 10.0 * k : NAN,
+					     .confidence = known ? 0.5 : NAN,
+					     .cpu_percent = NAN,
+					     .io_percent = NAN,
+					     .wait_percent = NAN,
+					     .net_percent = NAN,
+					     .memory_percent = NAN};
+		memset(a->pressure_ns, 0xff, sizeof(a->pressure_ns));
+		a->job.gpu_mask = a->gpu_mask;
+		if (k % 3)
+			snprintf(a->job.id, sizeof(a->job.id), "%u", 4700 + k);
+		else
+			snprintf(a->job.id, sizeof(a->job.id), "service-with-a-name-%u.service", k);
+		snprintf(a->job.user, sizeof(a->job.user), "%s", k % 2 ? "bob" : "alice");
+		snprintf(a->job.name, sizeof(a->job.name), "train-%u", k);
+		snprintf(a->job.account, sizeof(a->job.account), "phys");
+		snprintf(a->job.partition, sizeof(a->job.partition), "long");
+		snprintf(a->job_class, sizeof(a->job_class), "%s",
+			 !known  ? ""
+			 : k % 2 ? "CPU-bound"
+				 : "Idle-heavy");
+	}
+	n->jobs = all;
+}
+
 #endif

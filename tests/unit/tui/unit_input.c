@@ -17,7 +17,7 @@ static struct {
 	uint32_t pid;
 	uint64_t start_ns;
 	int number, n, answer;
-	bool all;
+	bool all, jobs;
 } sent;
 
 static int take_signal(void *ctx, uint32_t pid, uint64_t start_ns, int number)
@@ -34,6 +34,11 @@ static void take_all(void *ctx, bool all)
 	sent.all = all;
 }
 
+static void take_jobs(void *ctx, bool jobs)
+{
+	sent.jobs = jobs;
+}
+
 static int environment(void *ctx, uint32_t pid, struct gs_buf *buf)
 {
 	static const char text[] = "HOME=/root\0CUDA_VISIBLE_DEVICES=0,1\0SLURM_JOB_ID=7\0"
@@ -46,6 +51,7 @@ static struct gs_tui_source source = {.title = "",
 				      .wake_fd = -1,
 				      .signal = take_signal,
 				      .set_all = take_all,
+				      .set_jobs = take_jobs,
 				      .environment = environment};
 
 static int open_ui(void **state)
@@ -147,6 +153,73 @@ static void selection_stays_with_its_process(void **state)
 	assert_int_equal(ui->mode, TUI_MAIN);
 	assert_int_equal(tui_ui_show(ui, sample_node(2, 3, 5)), 0);
 	assert_int_equal(ui->table.selected, 0);
+}
+
+static const char *row_id(const struct tui_ui *ui, int row)
+{
+	assert_true(row < ui->jobs.n_rows);
+	return ui->jobs.rows[row]->job.id;
+}
+
+static void jobs(void **state)
+{
+	struct tui_ui *ui = *state;
+	struct gs_node_snapshot *n = sample_node(2, 6, 2);
+
+	tui_key(ui, 'j', 24);
+	assert_true(ui->shows_jobs);
+	assert_true(sent.jobs);
+	assert_int_equal(ui->jobs.n_rows, 0);
+	tui_key(ui, TUI_KEY_ENTER, 24); /* there is none */
+	assert_int_equal(ui->mode, TUI_MAIN);
+	sample_jobs(n, 6);
+	assert_int_equal(tui_ui_show(ui, n), 0);
+	/* By processors, what is not known last. */
+	assert_string_equal(row_id(ui, 0), "4704");
+	assert_string_equal(row_id(ui, 5), "4705");
+	tui_key(ui, 'C', 24);
+	assert_string_equal(row_id(ui, 0), "4705");
+	tui_key(ui, 'C', 24);
+	assert_string_equal(row_id(ui, 0), "4704");
+	tui_key(ui, 'P', 24);
+	assert_string_equal(row_id(ui, 0), "4701");
+	tui_key(ui, 'r', 24);
+	assert_string_equal(row_id(ui, 5), "4701");
+	tui_key(ui, '>', 24);
+	assert_int_equal(ui->jobs.sort, TUI_JOB_KIND);
+	/* The selection stays with its job. */
+	tui_key(ui, 'C', 24);
+	tui_jobs_select(&ui->jobs, 1);
+	tui_key(ui, 'r', 24);
+	assert_int_equal(ui->jobs.selected, 4);
+	n = sample_node(2, 6, 3);
+	sample_jobs(n, 6);
+	assert_int_equal(tui_ui_show(ui, n), 0);
+	assert_int_equal(ui->jobs.selected, 4);
+	tui_key(ui, TUI_KEY_ENTER, 24);
+	assert_int_equal(ui->mode, TUI_JOB_DETAIL);
+	tui_key(ui, TUI_KEY_ESCAPE, 24);
+	/* The filter and "only mine" are of both views. */
+	tui_key(ui, '/', 24);
+	for (const char *p = "TRAIN-3"; *p; p++)
+		tui_key(ui, *p, 24);
+	tui_key(ui, TUI_KEY_ENTER, 24);
+	assert_int_equal(ui->jobs.n_rows, 1);
+	assert_int_equal(ui->jobs.n_hidden, 5);
+	tui_key(ui, TUI_KEY_ESCAPE, 24);
+	tui_key(ui, 'u', 24);
+	assert_int_equal(ui->jobs.n_rows, 3);
+	tui_key(ui, TUI_KEY_ESCAPE, 24);
+	/* No signal to a job. */
+	tui_key(ui, 'k', 24);
+	assert_int_equal(ui->mode, TUI_MAIN);
+	assert_int_equal(sent.n, 0);
+	tui_key(ui, 'j', 24);
+	assert_false(ui->shows_jobs);
+	assert_false(sent.jobs);
+	/* All jobs went away with the moment. */
+	assert_int_equal(tui_ui_show(ui, sample_node(2, 6, 4)), 0);
+	assert_int_equal(ui->jobs.n_rows, 0);
 }
 
 static void tree(void **state)
@@ -312,6 +385,7 @@ int main(void)
 		WITH_UI(filters),
 		WITH_UI(selection_stays_with_its_process),
 		WITH_UI(tree),
+		WITH_UI(jobs),
 		WITH_UI(signals_ask_first),
 		WITH_UI(signals_are_refused),
 		WITH_UI(environment_is_chosen),

@@ -112,8 +112,8 @@ static void screens(void **state)
 static void every_size(void **state)
 {
 	static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 11, 20, 33, 79, 150, 300};
-	static const enum tui_mode modes[] = {TUI_MAIN,   TUI_HELP,   TUI_DETAIL,
-					      TUI_FILTER, TUI_SIGNAL, TUI_CONFIRM};
+	static const enum tui_mode modes[] = {TUI_MAIN,   TUI_HELP,    TUI_DETAIL,    TUI_FILTER,
+					      TUI_SIGNAL, TUI_CONFIRM, TUI_JOB_DETAIL};
 	static const uint32_t gpus[] = {0, 1, 9, 130};
 
 	for (size_t g = 0; g < GS_ARRAY_LEN(gpus); g++) {
@@ -121,6 +121,9 @@ static void every_size(void **state)
 
 		view_open(&v, false);
 		feed(&v, gpus[g], 40, 3);
+		sample_jobs(v.ui.node, 20);
+		v.ui.shows_jobs = g % 2;
+		assert_int_equal(tui_ui_fill(&v.ui), 0);
 		v.ui.table.tree = g % 2;
 		assert_int_equal(tui_table_fill(&v.ui.table, v.ui.node, 1000), 0);
 		v.ui.detail_pid = 101;
@@ -187,6 +190,35 @@ static void names_are_tamed(void **state)
 		assert_true((unsigned char)*p < 0x7f);
 	assert_non_null(strstr(text, "b ???? txt"));
 	view_close(&v);
+}
+
+static void jobs(void **state)
+{
+	static const struct {
+		const char *name;
+		uint32_t n_gpus;
+		int rows, columns;
+		enum tui_mode mode;
+	} cases[] = {
+		{"jobs_80x24", 2, 24, 80, TUI_MAIN},
+		{"jobs_140x30", 4, 30, 140, TUI_MAIN},
+		{"jobs_0gpus_100x24", 0, 24, 100, TUI_MAIN},
+		{"job_detail_80x24", 2, 24, 80, TUI_JOB_DETAIL},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
+		struct gs_node_snapshot *n = sample_node(cases[i].n_gpus, 4, 1);
+		struct view v;
+
+		sample_jobs(n, 7);
+		snprintf(n->host->process[2].job, sizeof(n->host->process[2].job), "4705");
+		view_open(&v, false);
+		v.ui.shows_jobs = true;
+		assert_int_equal(tui_ui_show(&v.ui, n), 0);
+		v.ui.mode = cases[i].mode;
+		check(cases[i].name, render(&v, cases[i].rows, cases[i].columns));
+		view_close(&v);
+	}
 }
 
 static void unknown_is_not_zero(void **state)
@@ -275,6 +307,7 @@ int main(void)
 		cmocka_unit_test(every_size),
 		cmocka_unit_test(names_are_tamed),
 		cmocka_unit_test(unknown_is_not_zero),
+		cmocka_unit_test(jobs),
 		cmocka_unit_test(worst_comes_first),
 		cmocka_unit_test(idle_though_held),
 		cmocka_unit_test(parts_stay_with_their_gpu),

@@ -102,6 +102,14 @@ static void classes(void **state)
 		 "GPU-launch-bound"},
 		{JOB(CPU(20), IO(50), GPUS(1), GPU(20), SM(10)), "GPU-input-bound"},
 		{JOB(CPU(95), IO(0), GPUS(1), GPU(20), SM(10)), "GPU-input-bound"},
+		/* One processor of many that never rests: kernels are there, and small; or are not.
+		 */
+		{JOB(CPU(6), IO(0), {GS_FIGURE_CPUS, 0.98}, GPUS(1), GPU(60), SM(9)),
+		 "GPU-launch-bound"},
+		{JOB(CPU(6), IO(0), {GS_FIGURE_CPUS, 0.98}, GPUS(1), GPU(12), SM(3)),
+		 "GPU-input-bound"},
+		{JOB(CPU(6), IO(0), {GS_FIGURE_CPUS, 0.98}, GPUS(1), GPU(99), SM(95)),
+		 "GPU-compute-bound"},
 		{JOB(CPU(20), GPUS(4), GPU(80), {GS_FIGURE_NCCL, 50}), "GPU-communication-bound"},
 		{JOB(CPU(20), GPUS(4), GPU(90)), "GPU-compute-bound"}, /* no GPM */
 	};

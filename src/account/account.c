@@ -1,0 +1,433 @@
+/*
+ * One reading: who is there (account_find.c), what they did (account_count.c), their groups, their
+ * GPUs (account_gpu.c), and what comes of it: rates since the reading before, class and score of
+ * the last minutes.
+ *
+ * The window: a mark of the totals is taken every half window; the verdict is on what came since
+ * the mark before the last one, so on half a window at least and a whole one at most.
+ */
+#include "account/account_int.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "job/report.h"
+#include "place/job_cgroup.h"
+
+#define LINGER_NS    300000000000ull
+#define WINDOW_NS    300000000000ull
+#define GPU_IDLE_NS  60000000000ull
+#define YOUNG_NS     300000000ull /* nothing can be said of a job after less */
+#define LEFT_OUT_MAX 65536
+
+int gs_account_new(const struct gs_account_options *options, struct gs_account **ret,
+		   struct gs_err *err)
+{
+	struct gs_account *a = calloc(1, sizeof(*a));
+	struct gs_jobs_options jo = {.size = sizeof(jo), .no_controller = !options->ask};
+	struct sysinfo machine;
+	int r = 0;
+
+	if (!a)
+		return -ENOMEM;
+	a->options = *options;
+	a->max_jobs = options->max_jobs && options->max_jobs < GS_ACCOUNT_JOBS_MAX
+			      ? options->max_jobs
+			      : GS_ACCOUNT_JOBS_MAX;
+	if (!a->options.kinds)
+		a->options.kinds = 1u << GS_JOB_SLURM | 1u << GS_JOB_POD;
+	if (!a->options.linger_ns)
+		a->options.linger_ns = LINGER_NS;
+	if (!a->options.window_ns)
+		a->options.window_ns = WINDOW_NS;
+	if (!a->options.gpu_idle_ns)
+		a->options.gpu_idle_ns = GPU_IDLE_NS;
+	snprintf(a->proc_root, sizeof(a->proc_root), "%s",
+		 options->proc_root ? options->proc_root : "/proc");
+	snprintf(a->cgroup_root, sizeof(a->cgroup_root), "%s",
+		 options->cgroup_root ? options->cgroup_root : "/sys/fs/cgroup");
+	jo.proc_root = a->proc_root;
+	jo.cgroup_root = a->cgroup_root;
+	a->machine_bytes =
+		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
+	a->job_of = a->checked = a->alive = a->process_of = GS_MAP_INIT(1u << 20);
+	a->left_out = GS_MAP_INIT(LEFT_OUT_MAX);
+	a->job = calloc(a->max_jobs, sizeof(*a->job));
+	a->rules = options->rules;
+	if (!a->rules)
+		a->rules = a->own_rules = gs_rules_new();
+	if (!a->job || !a->rules)
+		r = -ENOMEM;
+	if (r == 0)
+		r = gs_jobs_new(&jo, &a->jobs, err);
+	snprintf(a->why, sizeof(a->why), "there was no job yet");
+	if (r < 0)
+		gs_account_free(&a);
+	*ret = a;
+	return r;
+}
+
+void gs_account_free(struct gs_account **ref)
+{
+	struct gs_account *a = *ref;
+
+	if (!a)
+		return;
+	gs_jobs_free(&a->jobs);
+	gs_host_work_close(&a->host);
+	gs_work_probe_free(a->probe);
+	gs_rules_free(&a->own_rules);
+	gs_map_fini(&a->job_of);
+	gs_map_fini(&a->checked);
+	gs_map_fini(&a->left_out);
+	gs_map_fini(&a->process_of);
+	gs_map_fini(&a->alive);
+	for (uint32_t i = 0; a->job && i < a->max_jobs; i++)
+		free(a->job[i].calls);
+	for (uint32_t i = 0; i < a->n_processes; i++)
+		free(a->process[i].calls);
+	free(a->job);
+	free(a->process);
+	free(a->fresh);
+	free(a);
+	*ref = NULL;
+}
+
+/* --- groups --- */
+
+/* The path of the job's own group, out of that of one of its processes; NULL: it has none. */
+static const char *group_of(const struct gs_account *a, uint32_t pid, struct gs_job_cgroup *group)
+{
+	char path[320], text[8192];
+	GS_CLOSE int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "%s/%u/cgroup", a->proc_root, pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	if (n <= 0)
+		return NULL;
+	text[n] = '\0';
+	return gs_job_of_cgroup(text, group) && group->path[0] ? group->path : NULL;
+}
+
+static void read_pressure(struct gs_account *a, struct account_job *j, const char *path)
+{
+	int64_t now[GS_PRESSURE_COUNT][2];
+
+	if (!gs_host_pressure_read(a->cgroup_root, path, now))
+		return;
+	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
+		for (int all = 0; all < 2; all++) {
+			int64_t *told = &j->told.pressure_ns[p][all];
+			int64_t *last = &j->pressure_last_ns[p][all];
+
+			if (now[p][all] < 0)
+				continue;
+			if (*told < 0)
+				*told = 0;
+			if (*last >= 0 && now[p][all] > *last)
+				*told += now[p][all] - *last;
+			*last = now[p][all];
+		}
+}
+
+/* Of the processes of a job that has no group of its own. */
+static int64_t resident_bytes(const struct gs_account *a, uint32_t job)
+{
+	int64_t sum = -1, one;
+
+	gs_map_for_each (&a->job_of, s) {
+		if (s->value != job)
+			continue;
+		one = gs_host_rss_bytes(a->proc_root, (uint32_t)s->key);
+		if (one >= 0)
+			sum = (sum < 0 ? 0 : sum) + one;
+	}
+	return sum;
+}
+
+static void read_group(struct gs_account *a, struct account_job *j)
+{
+	struct gs_job_account *t = &j->told;
+	struct gs_job_cgroup group;
+	struct gs_host_cgroup c;
+	const char *path;
+
+	t->memory_bytes = j->rss_bytes;
+	if (t->job.mem_bytes > 0)
+		t->memory_limit_bytes = t->job.mem_bytes;
+	if (t->job.n_cpus > 0)
+		t->cores = t->job.n_cpus;
+	path = j->any_pid ? group_of(a, j->any_pid, &group) : NULL;
+	if (path && gs_host_cgroup_read(a->cgroup_root, a->proc_root, 0, path, &c)) {
+		if (c.memory_bytes >= 0)
+			t->memory_bytes = c.memory_bytes;
+		/* The kernel's peak is of the group's whole life: right for a job's own group. */
+		if (c.memory_peak_bytes > t->memory_peak_bytes)
+			t->memory_peak_bytes = c.memory_peak_bytes;
+		if (t->memory_limit_bytes < 0 && c.memory_limit_bytes > 0 &&
+		    c.memory_limit_bytes < a->machine_bytes)
+			t->memory_limit_bytes = c.memory_limit_bytes;
+		if (!(t->job.n_cpus > 0) && c.cores > 0)
+			t->cores = c.cores;
+	}
+	if (path)
+		read_pressure(a, j, path);
+	if (t->memory_bytes < 0 && j->any_pid && a->probe)
+		t->memory_bytes = resident_bytes(a, (uint32_t)(j - a->job));
+	if (t->memory_bytes > t->memory_peak_bytes)
+		t->memory_peak_bytes = t->memory_bytes;
+	if (t->memory_bytes >= 0)
+		t->known |= 1u << GS_JOB_KNOWS_MEMORY;
+	if (!(t->cores > 0))
+		t->cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* --- what comes of it --- */
+
+static bool knows(const struct gs_job_account *t, enum gs_job_family family)
+{
+	return t->known >> family & 1;
+}
+
+static double by_second(uint64_t now, uint64_t before, uint64_t ns)
+{
+	return ns && now >= before ? (double)(now - before) * 1e9 / (double)ns : NAN;
+}
+
+static uint64_t file_bytes(const struct gs_work *w)
+{
+	struct gs_work_io_count c = gs_job_file_io(w);
+
+	return c.read_bytes + c.write_bytes;
+}
+
+static uint64_t net_bytes(const struct gs_work *w)
+{
+	return w->net_sent_bytes + w->net_received_bytes;
+}
+
+static void rates(struct account_job *j)
+{
+	const struct account_mark *n = &j->total, *b = &j->before;
+	struct gs_job_account *t = &j->told;
+	uint64_t ns = n->time_ns - b->time_ns, gpu_ns = n->gpu_ns - b->gpu_ns;
+
+	t->cpus = t->io_bps = t->net_bps = NAN;
+	if (knows(t, GS_JOB_KNOWS_TIME))
+		t->cpus =
+			by_second(n->work.time_ns[GS_TIME_CPU], b->work.time_ns[GS_TIME_CPU], ns) /
+			1e9;
+	if (knows(t, GS_JOB_KNOWS_IO))
+		t->io_bps = by_second(file_bytes(&n->work), file_bytes(&b->work), ns);
+	if (knows(t, GS_JOB_KNOWS_NET))
+		t->net_bps = by_second(net_bytes(&n->work), net_bytes(&b->work), ns);
+	if (t->n_gpus > 0 && gpu_ns)
+		t->gpu_ratio = (double)(n->gpu_busy_ns - b->gpu_busy_ns) / (double)gpu_ns;
+	else if (t->n_gpus <= 0)
+		t->gpu_ratio = NAN;
+}
+
+static double mean(double sum, double before, uint64_t known, uint64_t known_before)
+{
+	return known > known_before ? (sum - before) / (double)(known - known_before) : NAN;
+}
+
+static void judge(struct gs_account *a, struct account_job *j)
+{
+	const struct account_mark *n = &j->total, *b = &j->base;
+	struct gs_job_account *t = &j->told;
+	uint64_t now_s = gs_clock_wall_ns() / 1000000000;
+	struct gs_job_usage u = {.elapsed_ns = n->time_ns - b->time_ns,
+				 .cores = t->cores,
+				 .known = t->known,
+				 .memory_peak_bytes = t->memory_peak_bytes,
+				 .memory_limit_bytes = t->memory_limit_bytes,
+				 .machine_bytes = a->machine_bytes,
+				 .n_gpus = t->n_gpus < 0 ? NAN : t->n_gpus,
+				 .gpus_idle = t->gpus_idle < 0 ? NAN : t->gpus_idle,
+				 .gpu_memory_ratio = NAN,
+				 .launches = NAN,
+				 .energy_joules = NAN,
+				 .nccl_ratio = NAN,
+				 .imbalance_ratio = NAN,
+				 .slowest_rank = NAN};
+	struct gs_work last = b->work;
+	struct gs_figures figures;
+	struct gs_verdict v;
+
+	if (u.elapsed_ns < YOUNG_NS)
+		return;
+	account_add_growth(&u.work, &last, &n->work);
+	u.gpu_ratio = mean((double)n->gpu_busy_ns, (double)b->gpu_busy_ns, n->gpu_ns, b->gpu_ns);
+	u.sm_ratio = mean(n->sm_ns, b->sm_ns, n->sm_known_ns, b->sm_known_ns);
+	u.tensor_ratio = mean(n->tensor_ns, b->tensor_ns, n->tensor_known_ns, b->tensor_known_ns);
+	u.dram_ratio = mean(n->dram_ns, b->dram_ns, n->dram_known_ns, b->dram_known_ns);
+	u.run_s = t->job.start_s > 0 && now_s > (uint64_t)t->job.start_s
+			  ? (double)(now_s - (uint64_t)t->job.start_s)
+			  : NAN;
+	u.limit_s = t->job.limit_s > 0 ? (double)t->job.limit_s : NAN;
+	gs_job_figures_of(&u, &figures);
+	gs_verdict_of(a->rules, &figures, &v);
+	snprintf(t->job_class, sizeof(t->job_class), "%s", v.job_class);
+	t->confidence = v.confidence;
+	t->score = v.score;
+	t->cpu_percent = figures.v[GS_FIGURE_CPU];
+	t->io_percent = figures.v[GS_FIGURE_IO];
+	t->wait_percent = figures.v[GS_FIGURE_WAIT];
+	t->net_percent = figures.v[GS_FIGURE_NET];
+	t->memory_percent = figures.v[GS_FIGURE_MEMORY];
+}
+
+static void turn_window(const struct gs_account *a, struct account_job *j)
+{
+	if (j->total.time_ns - j->next_base.time_ns < a->options.window_ns / 2)
+		return;
+	j->base = j->next_base;
+	j->next_base = j->total;
+}
+
+static void finish_job(struct gs_account *a, struct account_job *j, uint64_t now_ns)
+{
+	struct gs_job_account *t = &j->told;
+
+	if (!j->used)
+		return;
+	if (t->n_processes)
+		t->last_ns = now_ns;
+	else if (now_ns - t->last_ns >= a->options.linger_ns) {
+		free(j->calls);
+		*j = (struct account_job){0};
+		return;
+	}
+	j->total.time_ns = now_ns;
+	rates(j);
+	t->work = j->total.work;
+	t->gpu_ns = j->total.gpu_ns;
+	t->gpu_busy_ns = j->total.gpu_busy_ns;
+	j->before = j->total;
+	/* One that has ended keeps what was said of it last. */
+	if (!t->n_processes)
+		return;
+	judge(a, j);
+	turn_window(a, j);
+}
+
+/* --- telling --- */
+
+static int longer(const void *a, const void *b)
+{
+	const struct account_call *x = a, *y = b;
+	uint64_t v = x->total_ns ? x->total_ns : x->calls, w = y->total_ns ? y->total_ns : y->calls;
+
+	return (v < w) - (v > w);
+}
+
+/* The longest, and those that once were among them, twice as many at most. */
+static int tell_calls(const struct gs_account *a, struct account_job *j, struct gs_job_account *to)
+{
+	uint32_t n = 0, shown = 0;
+
+	to->calls = NULL;
+	to->n_calls = 0;
+	if (!j->n_calls)
+		return 0;
+	to->calls = calloc(j->n_calls, sizeof(*to->calls));
+	if (!to->calls)
+		return -ENOMEM;
+	qsort(j->calls, j->n_calls, sizeof(*j->calls), longer);
+	for (uint32_t i = 0; i < j->n_calls; i++)
+		shown += j->calls[i].shown;
+	for (uint32_t i = 0; i < j->n_calls && i < a->options.n_calls; i++)
+		if (!j->calls[i].shown && shown < 2 * a->options.n_calls) {
+			j->calls[i].shown = true;
+			shown++;
+		}
+	for (uint32_t i = 0; i < j->n_calls; i++) {
+		if (!j->calls[i].shown)
+			continue;
+		gs_work_call_name(j->calls[i].id, to->calls[n].name, sizeof(to->calls[n].name));
+		to->calls[n].calls = j->calls[i].calls;
+		to->calls[n].errors = j->calls[i].errors;
+		to->calls[n++].total_ns = j->calls[i].total_ns;
+	}
+	to->n_calls = n;
+	return 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	const struct gs_job_account *x = a, *y = b;
+	int r = (x->job.kind > y->job.kind) - (x->job.kind < y->job.kind);
+
+	return r ? r : strcmp(x->job.id, y->job.id);
+}
+
+static int tell(struct gs_account *a, uint64_t now_ns, struct gs_job_accounts **ret)
+{
+	struct gs_job_accounts *to = calloc(1, sizeof(*to));
+	struct gs_jobs_stats s;
+	size_t n = 0;
+	int r = 0;
+
+	if (!to)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < a->max_jobs; i++)
+		n += a->job[i].used;
+	to->account = calloc(n + 1, sizeof(*to->account));
+	if (!to->account)
+		r = -ENOMEM;
+	for (uint32_t i = 0; r == 0 && i < a->max_jobs; i++) {
+		if (!a->job[i].used)
+			continue;
+		to->account[to->n_accounts] = a->job[i].told;
+		r = tell_calls(a, &a->job[i], &to->account[to->n_accounts]);
+		to->n_accounts++;
+	}
+	if (r < 0) {
+		gs_job_accounts_free(&to);
+		return r;
+	}
+	qsort(to->account, to->n_accounts, sizeof(*to->account), by_id);
+	to->time_ns = now_ns;
+	to->probes = a->probe != NULL;
+	snprintf(to->why, sizeof(to->why), "%s", a->why);
+	gs_jobs_stats(a->jobs, &s);
+	to->trouble = a->trouble;
+	to->trouble.lost = a->probe_losses;
+	to->trouble.questions_failed =
+		s.n_commands_failed + s.n_commands_late + s.n_answers_bad + s.n_answers_long;
+	to->trouble.not_followed += s.n_jobs_full;
+	*ret = to;
+	return 0;
+}
+
+int gs_account_read(struct gs_account *a, const struct gs_gpu_snapshot *gpus,
+		    struct gs_job_accounts **ret, struct gs_err *err)
+{
+	uint64_t began_ns = gs_clock_boot_ns(), now_ns;
+	int r = account_scan(a, began_ns);
+
+	if (r == 0)
+		r = account_count(a, began_ns, err);
+	if (r < 0)
+		return r;
+	now_ns = gs_clock_boot_ns();
+	for (uint32_t i = 0; i < a->max_jobs; i++)
+		if (a->job[i].used && a->job[i].told.n_processes)
+			read_group(a, &a->job[i]);
+	account_gpus(a, gpus, now_ns);
+	for (uint32_t i = 0; i < a->max_jobs; i++)
+		finish_job(a, &a->job[i], now_ns);
+	r = tell(a, now_ns, ret);
+	if (r == 0)
+		(*ret)->read_ns = gs_clock_boot_ns() - began_ns;
+	return r;
+}

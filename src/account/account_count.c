@@ -1,0 +1,340 @@
+/*
+ * Adding up what processes did. With probes each row of the kernel's tables is a process; what it
+ * grew by since the reading before goes to its job, so that a row that goes away (the process
+ * ended, its room was given back) takes nothing with it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "account/account_int.h"
+
+#define ANCESTORS_MAX 32
+#define KEYS_MAX      4096 /* processes that the kernel has room for */
+#define CELLS_MAX     4096 /* rows of tables by device, mount and peer */
+#define FORGET_AT     512  /* ended ones whose room is given back */
+#define FORGET_NS     60000000000ull
+
+_Static_assert(sizeof(struct gs_work) % sizeof(__u64) == 0, "only counters of 64 bits");
+
+void account_add_growth(struct gs_work *sum, struct gs_work *last, const struct gs_work *now)
+{
+	__u64 *s = (__u64 *)sum, *l = (__u64 *)last;
+	const __u64 *n = (const __u64 *)now;
+
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*s); i++)
+		if (n[i] > l[i]) {
+			s[i] += n[i] - l[i];
+			l[i] = n[i];
+		}
+}
+
+static void open_probe(struct gs_account *a)
+{
+	struct gs_work_options o = {.size = sizeof(o),
+				    .no_call_times = !a->options.n_calls,
+				    .max_keys = KEYS_MAX,
+				    .max_cells = a->options.n_calls ? 0 : CELLS_MAX};
+	struct gs_err err = {{0}};
+	size_t n = 0;
+	int r;
+
+	a->why[0] = '\0';
+	if (!a->options.probes) {
+		snprintf(a->why, sizeof(a->why), "not asked for");
+		return;
+	}
+	r = gs_work_probe_new(&o, &a->probe, &err);
+	if (r < 0) {
+		snprintf(a->why, sizeof(a->why), "%s", gs_err_text(&err, r));
+		return;
+	}
+	for (size_t i = 0; gs_work_probe_missing(a->probe, i) && n < sizeof(a->why); i++)
+		n += (size_t)snprintf(a->why + n, sizeof(a->why) - n, "%s%s", n ? "; " : "",
+				      gs_work_probe_missing(a->probe, i));
+}
+
+int account_begin_counting(struct gs_account *a)
+{
+	struct gs_err ignored;
+	int r = 0;
+
+	if (a->is_counting)
+		return 0;
+	open_probe(a);
+	if (!a->probe)
+		r = gs_host_work_open(a->proc_root, &a->host, &ignored);
+	a->is_counting = r == 0;
+	return r;
+}
+
+/* --- calls by name --- */
+
+static struct account_call *call_of(struct account_job *j, uint32_t id)
+{
+	struct account_call *more;
+
+	for (uint32_t i = 0; i < j->n_calls; i++)
+		if (j->calls[i].id == id)
+			return &j->calls[i];
+	if (j->n_calls == j->room_calls) {
+		uint32_t room = j->room_calls ? 2 * j->room_calls : 32;
+
+		more = realloc(j->calls, room * sizeof(*more));
+		if (!more)
+			return NULL;
+		j->calls = more;
+		j->room_calls = room;
+	}
+	j->calls[j->n_calls] = (struct account_call){.id = id};
+	return &j->calls[j->n_calls++];
+}
+
+static uint64_t growth(uint64_t now, uint64_t last)
+{
+	return now > last ? now - last : 0;
+}
+
+static int add_calls(struct account_job *j, struct account_process *p,
+		     const struct gs_work_row *row)
+{
+	struct account_call *now = calloc(row->n_calls + 1, sizeof(*now));
+
+	if (!now)
+		return -ENOMEM;
+	for (size_t i = 0; i < row->n_calls; i++) {
+		const struct gs_work_syscall *c = &row->calls[i].call;
+		struct account_call last = {0}, *sum = call_of(j, row->calls[i].id);
+
+		for (uint32_t k = 0; k < p->n_calls; k++)
+			if (p->calls[k].id == row->calls[i].id)
+				last = p->calls[k];
+		now[i] = (struct account_call){.id = row->calls[i].id,
+					       .calls = c->calls,
+					       .errors = c->errors,
+					       .total_ns = c->total_ns};
+		if (!sum) {
+			free(now);
+			return -ENOMEM;
+		}
+		sum->calls += growth(c->calls, last.calls);
+		sum->errors += growth(c->errors, last.errors);
+		sum->total_ns += growth(c->total_ns, last.total_ns);
+	}
+	free(p->calls);
+	p->calls = now;
+	p->n_calls = (uint32_t)row->n_calls;
+	return 0;
+}
+
+/* --- rows --- */
+
+static uint64_t key_of(const struct gs_work_row *row)
+{
+	return row->start_ns ^ (uint64_t)row->pid << 40 ^ (uint64_t)row->pid;
+}
+
+/* The job of a new row. What jobs of Slurm and pods start stays theirs; a unit's processes may have
+ * been given to a job since they were started. */
+static uint32_t attribute(struct gs_account *a, const struct gs_work_snapshot *s,
+			  const struct gs_map *row_of, const struct gs_work_row *row,
+			  uint64_t now_ns)
+{
+	const uint32_t closed = 1u << GS_JOB_SLURM | 1u << GS_JOB_POD;
+	uint64_t job, at;
+
+	if (gs_map_get(&a->job_of, row->pid, &job))
+		return (uint32_t)job;
+	if (a->options.kinds & ~closed && row->n_threads) {
+		job = account_job_of(a, row->pid, now_ns);
+		if (job != ACCOUNT_NO_JOB)
+			return (uint32_t)job;
+	}
+	for (int up = 0; up < ANCESTORS_MAX; up++) {
+		if (gs_map_get(&a->job_of, row->parent_pid, &job))
+			return (uint32_t)job;
+		if (gs_map_get(&a->alive, row->parent_pid, &at))
+			return a->process[at].job;
+		if (!gs_map_get(row_of, row->parent_pid, &at))
+			break;
+		row = &s->rows[at];
+	}
+	return row->n_threads ? account_job_of(a, row->pid, now_ns) : ACCOUNT_NO_JOB;
+}
+
+static struct account_process *new_process(struct gs_account *a, uint64_t key, uint32_t pid)
+{
+	struct account_process *p;
+
+	if (a->n_processes == a->room_processes) {
+		uint32_t room = a->room_processes ? 2 * a->room_processes : 64;
+
+		p = realloc(a->process, room * sizeof(*p));
+		if (!p)
+			return NULL;
+		a->process = p;
+		a->room_processes = room;
+	}
+	if (gs_map_put(&a->process_of, key, a->n_processes) < 0)
+		return NULL;
+	p = &a->process[a->n_processes++];
+	*p = (struct account_process){.key = key, .pid = pid, .job = ACCOUNT_NO_JOB};
+	return p;
+}
+
+static int take_row(struct gs_account *a, const struct gs_work_snapshot *s,
+		    const struct gs_map *row_of, const struct gs_work_row *row, uint64_t now_ns)
+{
+	struct account_process *p;
+	uint64_t at;
+	int r = 0;
+
+	if (gs_map_get(&a->process_of, key_of(row), &at)) {
+		p = &a->process[at];
+	} else {
+		uint32_t job = attribute(a, s, row_of, row, now_ns);
+
+		p = new_process(a, key_of(row), row->pid);
+		if (!p)
+			return -ENOMEM;
+		p->job = job;
+	}
+	p->reading = a->reading;
+	p->alive = row->n_threads > 0;
+	if (p->job == ACCOUNT_NO_JOB)
+		return 0;
+	account_add_growth(&a->job[p->job].total.work, &p->last, &row->work);
+	if (a->options.n_calls)
+		r = add_calls(&a->job[p->job], p, row);
+	if (p->alive) {
+		a->job[p->job].told.n_processes++;
+		a->job[p->job].any_pid = p->pid;
+	}
+	return r;
+}
+
+/* Those whose rows are gone, and the living by pid. */
+static int sweep(struct gs_account *a)
+{
+	struct gs_map alive = GS_MAP_INIT(1u << 20);
+	int r = 0;
+
+	for (uint32_t i = 0; i < a->n_processes;) {
+		struct account_process *p = &a->process[i];
+
+		if (p->reading == a->reading) {
+			if (p->alive && r == 0)
+				r = gs_map_put(&alive, p->pid, i);
+			i++;
+			continue;
+		}
+		gs_map_del(&a->process_of, p->key);
+		free(p->calls);
+		*p = a->process[--a->n_processes];
+		if (i < a->n_processes)
+			(void)gs_map_put(&a->process_of, p->key, i); /* it is there: replaced */
+	}
+	gs_map_fini(&a->alive);
+	a->alive = alive;
+	return r;
+}
+
+static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
+{
+	struct gs_map row_of = GS_MAP_INIT(1u << 20);
+	struct gs_work_snapshot *s = NULL;
+	size_t n_ended = 0;
+	int r = gs_work_probe_read(a->probe, &s, err);
+
+	if (r < 0)
+		return r;
+	a->reading++;
+	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
+		r = gs_map_put(&row_of, s->rows[i].pid, i);
+	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
+		r = take_row(a, s, &row_of, &s->rows[i], now_ns);
+	for (size_t i = 0; i < s->n_rows; i++)
+		n_ended += s->rows[i].n_threads == 0;
+	a->probe_losses = s->losses.keys_full + s->losses.cells_full + s->losses.threads +
+			  s->losses.requests + s->losses.torn + s->losses.missed;
+	gs_map_fini(&row_of);
+	gs_work_snapshot_free(s);
+	if (r == 0)
+		r = sweep(a);
+	/* Giving room back walks all tables: not for each process that ends. */
+	if (r == 0 && (n_ended >= FORGET_AT || now_ns - a->forgot_ns >= FORGET_NS)) {
+		gs_work_probe_forget_ended(a->probe);
+		a->forgot_ns = now_ns;
+	}
+	return r;
+}
+
+/* --- without probes --- */
+
+static uint32_t known_of(uint32_t host)
+{
+	static const struct {
+		uint32_t host;
+		enum gs_job_family family;
+	} same[] = {
+		{GS_WORK_KNOWS_TIME, GS_JOB_KNOWS_TIME},
+		{GS_WORK_KNOWS_RUNQUEUE, GS_JOB_KNOWS_RUNQUEUE},
+		{GS_WORK_KNOWS_CAUSES, GS_JOB_KNOWS_CAUSES},
+		{GS_WORK_KNOWS_SWITCHES, GS_JOB_KNOWS_SWITCHES},
+		{GS_WORK_KNOWS_IO, GS_JOB_KNOWS_IO},
+		{GS_WORK_KNOWS_FAULTS, GS_JOB_KNOWS_FAULTS},
+	};
+	uint32_t known = 0;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(same); i++)
+		if (host & same[i].host)
+			known |= 1u << same[i].family;
+	return known;
+}
+
+static void count_host(struct gs_account *a)
+{
+	uint64_t failed = 0;
+
+	gs_host_work_look(a->host);
+	for (uint32_t i = 0; i < a->max_jobs; i++) {
+		struct account_job *j = &a->job[i];
+		struct gs_host_work_total t;
+
+		if (!j->used)
+			continue;
+		gs_host_work_total(a->host, i, &t);
+		account_add_growth(&j->total.work, &j->host_last, &t.work);
+		/* What was known once stays known: a series does not come and go. */
+		j->told.known |= known_of(t.known);
+		j->told.n_processes = t.n_processes;
+		j->rss_bytes = t.n_processes ? t.rss_bytes : -1;
+		failed += t.failed_reads;
+		if (t.n_cores && !(j->told.cores > 0))
+			j->told.cores = t.n_cores;
+		if (gs_host_work_pids(a->host, i, &j->any_pid, 1) == 0)
+			j->any_pid = 0;
+	}
+	a->trouble.failed_reads = failed;
+}
+
+int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
+{
+	for (uint32_t i = 0; i < a->max_jobs; i++) {
+		a->job[i].told.n_processes = 0;
+		if (a->probe)
+			a->job[i].any_pid = 0;
+	}
+	if (!a->is_counting)
+		return 0;
+	if (!a->probe) {
+		count_host(a);
+		return 0;
+	}
+	for (uint32_t i = 0; i < a->max_jobs; i++)
+		a->job[i].told.known |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
+					1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
+					1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_IO |
+					1u << GS_JOB_KNOWS_NET | 1u << GS_JOB_KNOWS_FAULTS;
+	return count_rows(a, now_ns, err);
+}

@@ -1,0 +1,221 @@
+/*
+ * Which processes are of which job. A process that is followed stays with the job that it was found
+ * in; what it starts is followed by the probes and counts to the same job, also when it has ended
+ * before anybody could look.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "account/account_int.h"
+
+#define AGAIN_NS 5000000000ull /* the answer of a process that is not followed is good so long */
+
+static void clear_job(struct account_job *j)
+{
+	free(j->calls);
+	*j = (struct account_job){0};
+}
+
+static struct account_job *free_place(struct gs_account *a, uint64_t now_ns)
+{
+	struct account_job *oldest = NULL;
+
+	for (uint32_t i = 0; i < a->max_jobs; i++) {
+		struct account_job *j = &a->job[i];
+
+		if (!j->used)
+			return j;
+		if (!j->told.n_processes && j->told.last_ns < now_ns &&
+		    (!oldest || j->told.last_ns < oldest->told.last_ns))
+			oldest = j;
+	}
+	/* One that has ended makes room for one that runs. */
+	if (oldest)
+		clear_job(oldest);
+	return oldest;
+}
+
+/* The number that Slurm gave it is known at once; what users call it may be learned later. */
+static bool same_job(const struct gs_job *x, const struct gs_job *y)
+{
+	if (x->kind != y->kind)
+		return false;
+	if (x->kind == GS_JOB_SLURM && x->job_id > 0 && y->job_id > 0)
+		return x->job_id == y->job_id;
+	return strcmp(x->id, y->id) == 0;
+}
+
+static void begin_job(struct account_job *j, const struct gs_job *job, uint64_t now_ns)
+{
+	j->used = true;
+	j->told = (struct gs_job_account){.job = *job,
+					  .first_ns = now_ns,
+					  .last_ns = now_ns,
+					  .cores = NAN,
+					  .memory_bytes = -1,
+					  .memory_peak_bytes = -1,
+					  .memory_limit_bytes = -1,
+					  .n_gpus = -1,
+					  .gpus_idle = -1,
+					  .gpu_memory_bytes = -1,
+					  .gpu_ratio = NAN,
+					  .cpus = NAN,
+					  .io_bps = NAN,
+					  .net_bps = NAN,
+					  .confidence = NAN,
+					  .score = NAN,
+					  .cpu_percent = NAN,
+					  .io_percent = NAN,
+					  .wait_percent = NAN,
+					  .net_percent = NAN,
+					  .memory_percent = NAN};
+	j->rss_bytes = -1;
+	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
+		for (int all = 0; all < 2; all++)
+			j->told.pressure_ns[p][all] = j->pressure_last_ns[p][all] = -1;
+	for (size_t i = 0; i < 64; i++)
+		j->energy_last[i] = -1;
+	j->total.time_ns = j->before.time_ns = j->base.time_ns = j->next_base.time_ns = now_ns;
+}
+
+static uint32_t job_index(struct gs_account *a, const struct gs_job *job, uint64_t now_ns)
+{
+	struct account_job *j;
+	uint64_t known;
+
+	for (uint32_t i = 0; i < a->max_jobs; i++)
+		if (a->job[i].used && same_job(&a->job[i].told.job, job))
+			return i;
+	j = free_place(a, now_ns);
+	if (!j) {
+		uint64_t hash = gs_hash_bytes(job->id, strlen(job->id)) + job->kind;
+
+		if (!gs_map_get(&a->left_out, hash, &known) &&
+		    gs_map_put(&a->left_out, hash, 1) == 0)
+			a->trouble.jobs_left_out++;
+		return ACCOUNT_NO_JOB;
+	}
+	/* Where there never is a job, no probe costs anything. */
+	if (account_begin_counting(a) < 0)
+		return ACCOUNT_NO_JOB;
+	begin_job(j, job, now_ns);
+	if (a->host)
+		gs_host_work_reuse(a->host, (uint32_t)(j - a->job));
+	return (uint32_t)(j - a->job);
+}
+
+uint32_t account_job_of(struct gs_account *a, uint32_t pid, uint64_t now_ns)
+{
+	struct gs_job_task task;
+	const struct gs_job *job = gs_jobs_lookup(a->jobs, pid, &task);
+
+	if (!job || !(a->options.kinds >> job->kind & 1))
+		return ACCOUNT_NO_JOB;
+	return job_index(a, job, now_ns);
+}
+
+static int want_followed(struct gs_account *a, uint32_t pid)
+{
+	if (a->n_fresh == a->room_fresh) {
+		size_t room = a->room_fresh ? 2 * a->room_fresh : 64;
+		uint32_t *more = realloc(a->fresh, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		a->fresh = more;
+		a->room_fresh = room;
+	}
+	a->fresh[a->n_fresh++] = pid;
+	return 0;
+}
+
+static int consider(struct gs_account *a, uint32_t pid, uint64_t now_ns, struct gs_map *job_of,
+		    struct gs_map *checked)
+{
+	uint64_t job, at;
+	bool has_job = gs_map_get(&a->job_of, pid, &job);
+	bool followed = has_job && (a->probe ? gs_map_get(&a->alive, pid, &at)
+					     : gs_host_work_watches(a->host, pid));
+	int r;
+
+	if (followed)
+		return gs_map_put(job_of, pid, job);
+	if (gs_map_get(&a->checked, pid, &at) && now_ns - at < AGAIN_NS) {
+		r = gs_map_put(checked, pid, at);
+		return r == 0 && has_job ? gs_map_put(job_of, pid, job) : r;
+	}
+	r = gs_map_put(checked, pid, now_ns);
+	job = account_job_of(a, pid, now_ns);
+	if (r < 0 || job == ACCOUNT_NO_JOB)
+		return r;
+	a->job[job].any_pid = pid;
+	r = gs_map_put(job_of, pid, job);
+	if (r < 0)
+		return r;
+	if (a->probe)
+		return want_followed(a, pid);
+	r = gs_host_work_add(a->host, (uint32_t)job, pid, a->first_scan_done);
+	return r == -ESRCH ? 0 : r;
+}
+
+static void follow(struct gs_account *a)
+{
+	struct gs_err err = {{0}};
+
+	if (a->probe && a->n_fresh &&
+	    gs_work_probe_follow_pids(a->probe, a->fresh, a->n_fresh, &err) < 0)
+		a->trouble.not_followed += a->n_fresh;
+	a->n_fresh = 0;
+}
+
+/* What was learned since: names, limits, GPUs. The id that was told first stays. */
+static void refresh_jobs(struct gs_account *a)
+{
+	for (uint32_t i = 0; i < a->max_jobs; i++) {
+		struct gs_job *job = &a->job[i].told.job;
+		const struct gs_job *now;
+		char id[sizeof(job->id)];
+
+		if (!a->job[i].used)
+			continue;
+		now = gs_jobs_by_id(a->jobs, job->id);
+		if (!now || !same_job(now, job))
+			continue;
+		memcpy(id, job->id, sizeof(id));
+		*job = *now;
+		memcpy(job->id, id, sizeof(id));
+	}
+}
+
+int account_scan(struct gs_account *a, uint64_t now_ns)
+{
+	struct gs_map job_of = GS_MAP_INIT(1u << 20), checked = GS_MAP_INIT(1u << 20);
+	DIR *dir = opendir(a->proc_root);
+	struct dirent *d;
+	int r = dir ? 0 : -errno;
+
+	gs_jobs_ask(a->jobs, 0);
+	while (r == 0 && (d = readdir(dir)))
+		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
+			r = consider(a, (uint32_t)strtoul(d->d_name, NULL, 10), now_ns, &job_of,
+				     &checked);
+	if (dir)
+		closedir(dir);
+	if (r < 0) {
+		gs_map_fini(&job_of);
+		gs_map_fini(&checked);
+		a->n_fresh = 0;
+		return r;
+	}
+	gs_map_fini(&a->job_of);
+	gs_map_fini(&a->checked);
+	a->job_of = job_of;
+	a->checked = checked;
+	follow(a);
+	refresh_jobs(a);
+	a->first_scan_done = true;
+	return 0;
+}

@@ -1,0 +1,112 @@
+/* Among the files of account: the jobs, their processes, and what has been added up. */
+#ifndef GS_ACCOUNT_ACCOUNT_INT_H
+#define GS_ACCOUNT_ACCOUNT_INT_H
+
+#include "account/account.h"
+#include "base/map.h"
+#include "host/work.h"
+#include "place/job.h"
+#include "work/work.h"
+
+#define ACCOUNT_NO_JOB UINT32_MAX
+
+struct account_mark { /* the totals at a moment: what the last minutes brought is the difference */
+	uint64_t time_ns;
+	struct gs_work work;
+	uint64_t gpu_ns, gpu_busy_ns;
+	/* Time in which each was known, and its integral. */
+	uint64_t sm_known_ns, tensor_known_ns, dram_known_ns;
+	double sm_ns, tensor_ns, dram_ns;
+};
+
+struct account_call {
+	uint32_t id; /* GS_WORK_CALL() */
+	bool shown;  /* once among the longest, always told: a series that comes and goes would
+			step back */
+	uint64_t calls, errors, total_ns;
+};
+
+struct account_job {
+	bool used;
+	struct gs_job_account told;          /* all that can be told; calls is not used */
+	struct account_mark total;           /* now */
+	struct account_mark before;          /* at the reading before */
+	struct account_mark base, next_base; /* of the window: see account.c */
+	struct gs_work host_last;            /* without probes: what was read before */
+	uint32_t any_pid;                    /* one that lives; 0 none */
+	int64_t rss_bytes;                   /* of its processes; -1 not read */
+	struct account_call *calls;          /* owned */
+	uint32_t n_calls, room_calls;
+	int64_t pressure_last_ns[GS_PRESSURE_COUNT][2]; /* negative: not read yet */
+	uint64_t gpu_used_ns[64];                       /* when each was last seen at work */
+	uint64_t gpu_since_ns[64];                      /* since when it has each; 0 it has not */
+	double energy_last[64];                         /* negative: not read yet */
+};
+
+struct account_process { /* one that the probes follow */
+	uint64_t key;    /* of pid and start */
+	uint32_t pid, job;
+	uint32_t reading; /* number of the last reading that had it */
+	bool alive;
+	struct gs_work last;        /* as it was read last */
+	struct account_call *calls; /* owned: likewise */
+	uint32_t n_calls;
+};
+
+struct gs_account {
+	struct gs_account_options options;
+	char proc_root[256], cgroup_root[256];
+	struct gs_rules *own_rules; /* owned; NULL when rules were lent */
+	const struct gs_rules *rules;
+	struct gs_jobs *jobs;
+	struct gs_host_work *host;   /* without probes */
+	struct gs_work_probe *probe; /* with them */
+	char why[256];
+	int64_t machine_bytes;
+	bool first_scan_done;
+	bool is_counting; /* there was a job: one of host and probe is open */
+
+	struct account_job *job; /* owned; GS_ACCOUNT_JOBS_MAX */
+	uint32_t max_jobs;
+
+	struct gs_map job_of;            /* pid -> job, of those that live */
+	struct gs_map checked;           /* pid -> when its job was asked for, of jobs or not */
+	struct gs_map left_out;          /* hash of a job's id -> 1 */
+	struct gs_map process_of;        /* key -> process, with probes */
+	struct gs_map alive;             /* pid -> process, of those alive at the last reading */
+	struct account_process *process; /* owned */
+	uint32_t n_processes, room_processes;
+	uint32_t reading; /* number of this one */
+	uint64_t forgot_ns;
+
+	uint32_t *fresh; /* owned: processes to be followed */
+	size_t n_fresh, room_fresh;
+	struct gs_job_account_trouble trouble;
+	uint64_t probe_losses;
+};
+
+/* --- account_find.c --- */
+
+/* Whose are the processes of this machine: new ones are followed. */
+int account_scan(struct gs_account *a, uint64_t now_ns);
+
+/* The job of a process, made when it is new; ACCOUNT_NO_JOB. */
+uint32_t account_job_of(struct gs_account *a, uint32_t pid, uint64_t now_ns);
+
+/* --- account_count.c --- */
+
+/* The first job is there: begin to count, by probes or without them. */
+int account_begin_counting(struct gs_account *a);
+
+/* Add up what their processes did. */
+int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err);
+
+/* --- account_gpu.c --- */
+
+void account_gpus(struct gs_account *a, const struct gs_gpu_snapshot *gpus, uint64_t now_ns);
+
+/* What grew since the last reading is added to sum, and last becomes now: a counter that was read
+ * lower than before adds nothing. */
+void account_add_growth(struct gs_work *sum, struct gs_work *last, const struct gs_work *now);
+
+#endif

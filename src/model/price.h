@@ -1,0 +1,33 @@
+/* What a hit of a probe costs, by how it is caught and what it reads. Plain values. */
+#ifndef GS_MODEL_PRICE_H
+#define GS_MODEL_PRICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/kernel_side.h"
+
+/* What a call costs depends on how it is caught. */
+enum gs_price_kind {
+	GS_PRICE_CALL,  /* of CUDA and NCCL: entry and return, arguments */
+	GS_PRICE_PLACE, /* of a described probe without a return */
+	GS_PRICE_SCOPE, /* operators and the like: a probe at the entry, one where it is left */
+	GS_PRICE_USER,  /* of a described probe: entry and return */
+	GS_PRICE_N
+};
+
+struct gs_prices {
+	double ns[GS_PRICE_N][GS_MODE_N]; /* of one call */
+	double step_ns;                   /* more, for each probe that is single-stepped */
+	double value_ns, text_ns; /* more, for each value read from memory, for each string */
+};
+
+/* A probe that calls pass. */
+struct gs_hit {
+	enum gs_price_kind kind;
+	bool is_exit; /* where the function is left: a call passes one such */
+	bool is_stepped;
+	uint8_t n_values, n_texts;
+};
+
+#endif

@@ -1,0 +1,218 @@
+/*
+ * HTTP and SMTP by libcurl, opened at run time. A transfer is one easy handle, made and freed here:
+ * messages are rare, and a connection that is kept would only be found dead by the next.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "notify/curl_abi.h"
+#include "notify/notify_int.h"
+
+struct curl_slist; /* libcurl's */
+
+static struct {
+	int (*global_init)(long flags);
+	void *(*easy_init)(void);
+	void (*easy_cleanup)(void *easy);
+	int (*easy_setopt)(void *easy, int option, ...);
+	int (*easy_perform)(void *easy);
+	int (*easy_getinfo)(void *easy, int info, ...);
+	const char *(*easy_strerror)(int code);
+	struct curl_slist *(*slist_append)(struct curl_slist *list, const char *text);
+	void (*slist_free_all)(struct curl_slist *list);
+} curl;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char why_not[256]; /* "" it is there */
+
+static void load(void)
+{
+	/* With OpenSSL or GnuTLS; Debian calls the latter so. */
+	static const char *const names[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+	static const struct {
+		const char *name;
+		void *at;
+	} symbols[] = {
+		{"curl_global_init", &curl.global_init},
+		{"curl_easy_init", &curl.easy_init},
+		{"curl_easy_cleanup", &curl.easy_cleanup},
+		{"curl_easy_setopt", &curl.easy_setopt},
+		{"curl_easy_perform", &curl.easy_perform},
+		{"curl_easy_getinfo", &curl.easy_getinfo},
+		{"curl_easy_strerror", &curl.easy_strerror},
+		{"curl_slist_append", &curl.slist_append},
+		{"curl_slist_free_all", &curl.slist_free_all},
+	};
+	void *library = NULL;
+
+	for (size_t i = 0; !library && i < GS_ARRAY_LEN(names); i++)
+		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		snprintf(why_not, sizeof(why_not),
+			 "no libcurl.so.4 here, which sends alerts by webhook and e-mail: install "
+			 "libcurl4 (Debian, Ubuntu) or libcurl (Fedora, EL)");
+		return;
+	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(symbols); i++) {
+		void *p = dlsym(library, symbols[i].name);
+
+		if (!p) {
+			snprintf(why_not, sizeof(why_not), "the libcurl here has no %s: too old",
+				 symbols[i].name);
+			return;
+		}
+		memcpy(symbols[i].at, &p, sizeof(p));
+	}
+	if (curl.global_init(GS_CURL_GLOBAL_ALL) != GS_CURLE_OK)
+		snprintf(why_not, sizeof(why_not), "libcurl does not start");
+}
+
+int gs_curl_load(struct gs_err *err)
+{
+	pthread_once(&once, load);
+	return why_not[0] ? gs_err_set(err, -ENOENT, "%s", why_not) : 0;
+}
+
+static size_t drop_answer(char *data, size_t size, size_t n, void *ctx)
+{
+	(void)data;
+	(void)ctx;
+	return size * n;
+}
+
+static int look_at_stop(void *ctx, int64_t down_total, int64_t down, int64_t up_total, int64_t up)
+{
+	const atomic_bool *stop = ctx;
+
+	return atomic_load(stop);
+}
+
+/* What every transfer has. */
+static void set_common(void *easy, const char *url, long protocols, const char *ca_file,
+		       uint64_t timeout_ns, const atomic_bool *stop, char *error)
+{
+	error[0] = '\0';
+	curl.easy_setopt(easy, GS_CURLOPT_URL, url);
+	curl.easy_setopt(easy, GS_CURLOPT_PROTOCOLS, protocols);
+	curl.easy_setopt(easy, GS_CURLOPT_NOSIGNAL, 1L);
+	curl.easy_setopt(easy, GS_CURLOPT_ERRORBUFFER, error);
+	curl.easy_setopt(easy, GS_CURLOPT_TIMEOUT_MS, (long)(timeout_ns / 1000000));
+	curl.easy_setopt(easy, GS_CURLOPT_CONNECTTIMEOUT_MS, (long)(timeout_ns / 1000000));
+	curl.easy_setopt(easy, GS_CURLOPT_WRITEFUNCTION, drop_answer);
+	curl.easy_setopt(easy, GS_CURLOPT_NOPROGRESS, 0L);
+	curl.easy_setopt(easy, GS_CURLOPT_XFERINFOFUNCTION, look_at_stop);
+	curl.easy_setopt(easy, GS_CURLOPT_XFERINFODATA, stop);
+	curl.easy_setopt(easy, GS_CURLOPT_USERAGENT, "gpuscope/" GS_VERSION);
+	if (ca_file[0])
+		curl.easy_setopt(easy, GS_CURLOPT_CAINFO, ca_file);
+}
+
+static int perform(void *easy, const char *error, long *ret_status, struct gs_err *err)
+{
+	int code = curl.easy_perform(easy);
+
+	*ret_status = 0;
+	curl.easy_getinfo(easy, GS_CURLINFO_RESPONSE_CODE, ret_status);
+	if (code == GS_CURLE_OK)
+		return 0;
+	if (code == GS_CURLE_ABORTED_BY_CALLBACK)
+		return gs_err_set(err, -ECANCELED, "stopped");
+	return gs_err_set(err, -EIO, "%s%s%s", curl.easy_strerror(code), error[0] ? ": " : "",
+			  error);
+}
+
+int gs_curl_post(const struct gs_curl_http *q, long *ret_status, struct gs_err *err)
+{
+	struct curl_slist *heads = NULL, *more;
+	char error[GS_CURL_ERROR_SIZE], token[600];
+	void *easy = curl.easy_init();
+	int r = -ENOMEM;
+
+	*ret_status = 0;
+	snprintf(token, sizeof(token), "Authorization: Bearer %s", q->token);
+	more = heads = curl.slist_append(NULL, "Content-Type: application/json");
+	if (more && q->token[0])
+		more = curl.slist_append(heads, token);
+	if (easy && more) {
+		set_common(easy, q->url, GS_CURLPROTO_HTTP | GS_CURLPROTO_HTTPS, q->ca_file,
+			   q->timeout_ns, q->stop, error);
+		curl.easy_setopt(easy, GS_CURLOPT_HTTPHEADER, heads);
+		curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDSIZE, (long)q->bytes);
+		curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDS, q->body);
+		r = perform(easy, error, ret_status, err);
+	}
+	curl.slist_free_all(heads);
+	if (easy)
+		curl.easy_cleanup(easy);
+	return r;
+}
+
+struct body {
+	const char *at;
+	size_t left;
+};
+
+static size_t give_body(char *out, size_t size, size_t n, void *ctx)
+{
+	struct body *b = ctx;
+	size_t k = size * n < b->left ? size * n : b->left;
+
+	memcpy(out, b->at, k);
+	b->at += k;
+	b->left -= k;
+	return k;
+}
+
+static struct curl_slist *recipients_of(const char *text)
+{
+	struct curl_slist *list = NULL;
+
+	while (*text) {
+		struct curl_slist *longer;
+		char one[300];
+		size_t n = strcspn(text, ",");
+
+		snprintf(one, sizeof(one), "<%.*s>", (int)n, text);
+		longer = curl.slist_append(list, one);
+		if (!longer) {
+			curl.slist_free_all(list);
+			return NULL;
+		}
+		list = longer;
+		text += n + (text[n] == ',');
+	}
+	return list;
+}
+
+int gs_curl_mail(const struct gs_curl_mail *m, long *ret_status, struct gs_err *err)
+{
+	struct curl_slist *to = recipients_of(m->recipients);
+	struct body body = {m->body, m->bytes};
+	char error[GS_CURL_ERROR_SIZE], from[200];
+	void *easy = curl.easy_init();
+	int r = -ENOMEM;
+
+	*ret_status = 0;
+	snprintf(from, sizeof(from), "<%s>", m->from);
+	if (easy && to) {
+		set_common(easy, m->url, GS_CURLPROTO_SMTP | GS_CURLPROTO_SMTPS, m->ca_file,
+			   m->timeout_ns, m->stop, error);
+		curl.easy_setopt(easy, GS_CURLOPT_USE_SSL, (long)m->use_ssl);
+		if (m->username[0]) {
+			curl.easy_setopt(easy, GS_CURLOPT_USERNAME, m->username);
+			curl.easy_setopt(easy, GS_CURLOPT_PASSWORD, m->password);
+		}
+		curl.easy_setopt(easy, GS_CURLOPT_MAIL_FROM, from);
+		curl.easy_setopt(easy, GS_CURLOPT_MAIL_RCPT, to);
+		curl.easy_setopt(easy, GS_CURLOPT_READFUNCTION, give_body);
+		curl.easy_setopt(easy, GS_CURLOPT_READDATA, &body);
+		curl.easy_setopt(easy, GS_CURLOPT_UPLOAD, 1L);
+		r = perform(easy, error, ret_status, err);
+	}
+	curl.slist_free_all(to);
+	if (easy)
+		curl.easy_cleanup(easy);
+	return r;
+}

@@ -1,0 +1,75 @@
+/* Between the files of this room. */
+#ifndef GS_NOTIFY_NOTIFY_INT_H
+#define GS_NOTIFY_NOTIFY_INT_H
+
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "notify/notify.h"
+
+#define GS_NOTIFY_REFUSED 1 /* of send: it will never be taken, so it is not tried again */
+
+/* A way to send, made by one of the files below. send: 0, GS_NOTIFY_REFUSED or a negative errno
+ * (try again later), the last two with err. It ends soon after *stop becomes true. */
+struct gs_sender {
+	const char *name;
+	int (*send)(void *ctx, const struct gs_alert_message *message, const atomic_bool *stop,
+		    struct gs_err *err);
+	void (*free)(void *ctx);
+	void *ctx;
+	bool wants_still;
+	enum gs_alert_severity min_severity;
+};
+
+int gs_webhook_open(const struct gs_alert_conf *conf, struct gs_sender *ret, struct gs_err *err);
+int gs_email_open(const struct gs_alert_conf *conf, const char *host, struct gs_sender *ret,
+		  struct gs_err *err);
+int gs_logfile_open(const struct gs_alert_conf *conf, struct gs_sender *ret, struct gs_err *err);
+
+/* --- payload.c: messages as text --- */
+
+int gs_payload_json(const struct gs_alert_message *message, struct gs_buf *out);
+/* now_wall_ns: one that goes on is told to be over at some time behind that, unless told again. */
+int gs_payload_alertmanager(const struct gs_alert_message *message, int64_t now_wall_ns,
+			    uint64_t repeat_ns, struct gs_buf *out);
+/* A whole mail with its heads, lines ending in CR LF. */
+int gs_payload_mail(const struct gs_alert_message *message, const char *from,
+		    const char *recipients, int64_t now_wall_ns, struct gs_buf *out);
+/* One line with its end. */
+int gs_payload_line(const struct gs_alert_message *message, int64_t now_wall_ns, bool journal,
+		    struct gs_buf *out);
+
+/* --- secret.c --- */
+
+/* The first line of a file that not everybody may read. */
+int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
+
+/* --- curl.c: the only file that knows libcurl --- */
+
+struct gs_curl_http {
+	const char *url, *token, *ca_file; /* "" none */
+	const char *body;
+	size_t bytes;
+	uint64_t timeout_ns;
+	const atomic_bool *stop;
+};
+
+struct gs_curl_mail {
+	const char *url;                           /* smtp://HOST:PORT/OWN-NAME or smtps://... */
+	int use_ssl;                               /* 0 no, 1 if it can, 3 always */
+	const char *username, *password, *ca_file; /* "" none */
+	const char *from, *recipients;
+	const char *body;
+	size_t bytes;
+	uint64_t timeout_ns;
+	const atomic_bool *stop;
+};
+
+int gs_curl_load(struct gs_err *err);
+
+/* 0 and the status of the answer (HTTP's, SMTP's last), or a negative errno with err; then
+ * *ret_status is the status as far as one was there, else 0. */
+int gs_curl_post(const struct gs_curl_http *request, long *ret_status, struct gs_err *err);
+int gs_curl_mail(const struct gs_curl_mail *mail, long *ret_status, struct gs_err *err);
+
+#endif

@@ -1,0 +1,304 @@
+/* Messages as JSON, as mail, as a line. Titles and labels come from names of jobs and programs, so
+ * they may hold anything: each format's own escaping is applied to all of it. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "notify/notify_int.h"
+#include "text/text.h"
+
+static const char *event_name(enum gs_alert_event e)
+{
+	return e == GS_ALERT_END ? "resolved" : "firing";
+}
+
+static int put_time(struct gs_buf *out, int64_t wall_ns)
+{
+	time_t s = (time_t)(wall_ns / 1000000000);
+	struct tm tm;
+
+	gmtime_r(&s, &tm);
+	return gs_buf_printf(out, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", tm.tm_year + 1900,
+			     tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec,
+			     (int)(wall_ns / 1000000 % 1000));
+}
+
+struct writer {
+	struct gs_buf *out;
+	int r;
+};
+
+static void put(struct writer *w, const char *text)
+{
+	if (w->r == 0)
+		w->r = gs_buf_puts(w->out, text);
+}
+
+static void put_text(struct writer *w, const char *lead, const char *key, const char *value)
+{
+	put(w, lead);
+	if (w->r == 0)
+		w->r = gs_text_json(w->out, key);
+	put(w, ": ");
+	if (w->r == 0)
+		w->r = gs_text_json(w->out, value);
+}
+
+static void put_when(struct writer *w, const char *key, int64_t wall_ns)
+{
+	put(w, ", \"");
+	put(w, key);
+	put(w, "\": ");
+	if (!wall_ns) {
+		put(w, "null");
+		return;
+	}
+	put(w, "\"");
+	if (w->r == 0)
+		w->r = put_time(w->out, wall_ns);
+	put(w, "\"");
+}
+
+static void put_number(struct writer *w, double v)
+{
+	if (w->r == 0)
+		w->r = isfinite(v) ? gs_buf_printf(w->out, "%.15g", v)
+				   : gs_buf_puts(w->out, "null");
+}
+
+int gs_payload_json(const struct gs_alert_message *m, struct gs_buf *out)
+{
+	struct writer w = {out, 0};
+
+	put_text(&w, "{", "status", event_name(m->event));
+	put_text(&w, ", ", "id", m->key);
+	put_text(&w, ", ", "rule", m->rule);
+	put_text(&w, ", ", "severity", gs_alert_severity_name(m->severity));
+	put_text(&w, ", ", "host", m->host);
+	put_text(&w, ", \"subject\": {", "kind", gs_alert_kind_name(m->kind));
+	put_text(&w, ", ", "id", m->id);
+	put_text(&w, ", ", "title", m->title);
+	put(&w, "}, \"labels\": {");
+	for (size_t i = 0; i < m->n_labels; i++)
+		put_text(&w, i ? ", " : "", m->label[i].name, m->label[i].value);
+	put(&w, "}");
+	put_text(&w, ", ", "condition", m->condition);
+	put(&w, ", \"values\": {");
+	for (size_t i = 0; i < m->n_evidence; i++) {
+		put(&w, i ? ", \"" : "\"");
+		put(&w, m->evidence[i].key);
+		put(&w, "\": ");
+		put_number(&w, m->evidence[i].value);
+	}
+	put(&w, "}");
+	put_text(&w, ", ", "message", m->text);
+	put_when(&w, "starts_at", m->start_wall_ns);
+	put_when(&w, "ends_at", m->end_wall_ns);
+	if (m->event == GS_ALERT_END)
+		put_text(&w, ", ", "ended_because", m->cause);
+	put(&w, "}\n");
+	return w.r;
+}
+
+int gs_payload_alertmanager(const struct gs_alert_message *m, int64_t now_wall_ns,
+			    uint64_t repeat_ns, struct gs_buf *out)
+{
+	struct writer w = {out, 0};
+	/* As Prometheus does it: over after four repeats that did not come. */
+	int64_t end_ns =
+		m->event == GS_ALERT_END ? m->end_wall_ns : now_wall_ns + 4 * (int64_t)repeat_ns;
+
+	put_text(&w, "[{\"labels\": {", "alertname", m->rule);
+	put_text(&w, ", ", "severity", gs_alert_severity_name(m->severity));
+	put_text(&w, ", ", "instance", m->host);
+	put_text(&w, ", ", "subject", gs_alert_kind_name(m->kind));
+	put_text(&w, ", ", "subject_id", m->id);
+	for (size_t i = 0; i < m->n_labels; i++)
+		put_text(&w, ", ", m->label[i].name, m->label[i].value);
+	put_text(&w, "}, \"annotations\": {", "summary", m->title);
+	put_text(&w, ", ", "description", m->text);
+	put_text(&w, ", ", "condition", m->condition);
+	put(&w, "}");
+	put_when(&w, "startsAt", m->start_wall_ns);
+	put_when(&w, "endsAt", end_ns);
+	put(&w, "}]\n");
+	return w.r;
+}
+
+int gs_payload_line(const struct gs_alert_message *m, int64_t now_wall_ns, bool journal,
+		    struct gs_buf *out)
+{
+	/* sd-daemon(3): 3 err, 4 warning, 5 notice, 6 info. */
+	static const int priority[] = {6, 4, 3};
+	struct writer w = {out, 0};
+	char text[1200];
+
+	if (journal)
+		w.r = gs_buf_printf(out, "<%d>",
+				    m->event == GS_ALERT_END ? 5 : priority[m->severity % 3]);
+	else
+		w.r = put_time(out, now_wall_ns);
+	snprintf(text, sizeof(text), "%salert %s %s %s: %s%s%s%s%s", journal ? "" : " ",
+		 event_name(m->event), gs_alert_severity_name(m->severity), m->rule, m->title,
+		 m->text[0] ? ": " : "", m->text, m->cause[0] ? " - " : "", m->cause);
+	if (w.r == 0)
+		w.r = gs_text_line(out, text);
+	put(&w, "\n");
+	return w.r;
+}
+
+/* --- mail (RFC 5322, 2045, 2047) --- */
+
+static int put_base64(struct gs_buf *out, const uint8_t *data, size_t n)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i += 3) {
+		uint32_t v = (uint32_t)data[i] << 16 |
+			     (i + 1 < n ? (uint32_t)data[i + 1] << 8 : 0) |
+			     (i + 2 < n ? data[i + 2] : 0);
+		char four[5] = {digits[v >> 18], digits[v >> 12 & 63],
+				i + 1 < n ? digits[v >> 6 & 63] : '=',
+				i + 2 < n ? digits[v & 63] : '=', '\0'};
+
+		r = gs_buf_puts(out, four);
+	}
+	return r;
+}
+
+static bool is_plain(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e)
+			return false;
+	return true;
+}
+
+/* An unstructured head: as it is, or in encoded words that end with whole characters. */
+static void put_head(struct writer *w, const char *name, const char *text)
+{
+	put(w, name);
+	put(w, ":");
+	if (is_plain(text) && !strstr(text, "=?") && strlen(text) < 900) {
+		put(w, " ");
+		put(w, text);
+		put(w, "\r\n");
+		return;
+	}
+	while (*text && w->r == 0) {
+		GS_CLEANUP(gs_buf_fini) struct gs_buf piece = GS_BUF_INIT(256);
+
+		/* 75 characters at most, of which 12 are the frame. */
+		while (*text && piece.bytes < 40 && w->r == 0) {
+			size_t n;
+			uint32_t c = gs_text_decode(text, &n);
+
+			if (c == 0xfffd || c < 0x20 || c == 0x7f)
+				w->r = gs_buf_puts(&piece, c < 0x20 ? " " : "?");
+			else
+				w->r = gs_buf_put(&piece, text, n);
+			text += n;
+		}
+		put(w, " =?UTF-8?B?");
+		if (w->r == 0)
+			w->r = put_base64(w->out, piece.data, piece.bytes);
+		put(w, *text ? "?=\r\n" : "?=");
+	}
+	put(w, "\r\n");
+}
+
+static void put_date(struct writer *w, int64_t wall_ns)
+{
+	static const char *const days[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+	static const char *const months[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+					     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+	time_t s = (time_t)(wall_ns / 1000000000);
+	struct tm tm;
+
+	gmtime_r(&s, &tm);
+	if (w->r == 0)
+		w->r = gs_buf_printf(w->out, "Date: %s, %d %s %d %02d:%02d:%02d +0000\r\n",
+				     days[tm.tm_wday], tm.tm_mday, months[tm.tm_mon],
+				     tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+}
+
+static void put_row(struct writer *w, const char *name, const char *value)
+{
+	if (w->r == 0 && value[0])
+		w->r = gs_buf_printf(w->out, "%-12s", name);
+	if (w->r == 0 && value[0])
+		w->r = gs_text_line(w->out, value);
+	put(w, value[0] ? "\r\n" : "");
+}
+
+static int mail_text(const struct gs_alert_message *m, struct gs_buf *out)
+{
+	struct writer w = {out, 0};
+	char number[40];
+
+	put_row(&w, m->event == GS_ALERT_END ? "resolved" : "alert", m->rule);
+	put_row(&w, "about", m->title);
+	put_row(&w, "because", m->text);
+	put_row(&w, "over", m->cause);
+	put_row(&w, "severity", gs_alert_severity_name(m->severity));
+	put_row(&w, "condition", m->condition);
+	put_row(&w, "node", m->host);
+	put(&w, "since       ");
+	if (w.r == 0)
+		w.r = put_time(out, m->start_wall_ns);
+	if (m->end_wall_ns) {
+		put(&w, "\r\nuntil       ");
+		if (w.r == 0)
+			w.r = put_time(out, m->end_wall_ns);
+	}
+	put(&w, "\r\n\r\n");
+	for (size_t i = 0; i < m->n_evidence; i++) {
+		snprintf(number, sizeof(number),
+			 isfinite(m->evidence[i].value) ? "%.6g" : "unknown", m->evidence[i].value);
+		if (w.r == 0)
+			w.r = gs_buf_printf(out, "%s = %s\r\n", m->evidence[i].key, number);
+	}
+	for (size_t i = 0; i < m->n_labels; i++)
+		put_row(&w, m->label[i].name, m->label[i].value);
+	return w.r;
+}
+
+int gs_payload_mail(const struct gs_alert_message *m, const char *from, const char *recipients,
+		    int64_t now_wall_ns, struct gs_buf *out)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf body = GS_BUF_INIT(1 << 15);
+	struct writer w = {out, mail_text(m, &body)};
+	char subject[320];
+
+	snprintf(subject, sizeof(subject), "[gpuscope %s] %s: %s",
+		 m->event == GS_ALERT_END ? "resolved" : gs_alert_severity_name(m->severity),
+		 m->rule, m->title);
+	put_date(&w, now_wall_ns);
+	put_head(&w, "From", from);
+	put(&w, "To: ");
+	for (const char *at = recipients; *at && w.r == 0;) {
+		size_t n = strcspn(at, ",");
+
+		w.r = gs_buf_printf(out, "%s%.*s", at == recipients ? "" : ",\r\n ", (int)n, at);
+		at += n + (at[n] == ',');
+	}
+	put(&w, "\r\n");
+	put_head(&w, "Subject", subject);
+	if (w.r == 0)
+		w.r = gs_buf_printf(out, "Message-ID: <%s.%s.%lld@gpuscope>\r\n", m->key,
+				    event_name(m->event), (long long)now_wall_ns);
+	/* What was resolved is filed below what it resolves. */
+	if (w.r == 0)
+		w.r = gs_buf_printf(out, "References: <%s@gpuscope>\r\n", m->key);
+	put(&w, "Auto-Submitted: auto-generated\r\n"
+		"MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n"
+		"Content-Transfer-Encoding: base64\r\n\r\n");
+	for (size_t i = 0; i < body.bytes && w.r == 0; i += 57) {
+		w.r = put_base64(out, body.data + i, body.bytes - i < 57 ? body.bytes - i : 57);
+		put(&w, "\r\n");
+	}
+	return w.r;
+}

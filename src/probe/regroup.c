@@ -1,0 +1,219 @@
+/*
+ * Functions are taken off, or, of those that are only counted, the probes where they are left: a
+ * group's links are replaced by new ones without them, while its other functions are being called.
+ * Made in steps, one a call:
+ *
+ *   STEADY  calls of the functions that go, which are only counted now, have all returned; new
+ *           links are attached beside the old ones; until now they count nothing
+ *   BOTH    a hit that the new ones have seen is theirs, any other one still the old ones' (of
+ *           threads that were just past the new ones): GS_TURN_BOTH
+ *   NEW     the new ones count; the old ones are kept until the calls that entered by them have
+ *           returned, since of a session link only the very link that saw the entry sees the return
+ *
+ * So of the functions that stay no call is missed or counted twice. A call that lasts longer than
+ * PATIENCE_NS loses its return, and is told as GS_LOSS_UNMATCHED. A group of which nothing is to
+ * stay needs no new links; so does one of a single place, as they are where there are no multi
+ * links.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "model/func.h"
+#include "probe/probe_int.h"
+
+#define PATIENCE_NS 2000000000ull
+
+enum phase { STEADY, WAITING, BOTH, NEW, STUCK };
+
+static bool is_exit(const struct place *p)
+{
+	return p->family != FAMILY_USER && p->cookie & GS_COOKIE_EXIT;
+}
+
+static bool is_going(const struct gs_probe *probe, const struct place *p)
+{
+	unsigned mode = __atomic_load_n(&probe->kernel.modes->mode[p->func], __ATOMIC_RELAXED);
+
+	return mode == GS_MODE_OFF || (mode == GS_MODE_COUNT && is_exit(p));
+}
+
+static size_t n_going(const struct gs_probe *probe, const struct link_group *g)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; g->places && i < g->n; i++)
+		n += is_going(probe, &g->places[i]);
+	return n;
+}
+
+static void close_all(int *fds, unsigned *n)
+{
+	while (*n)
+		close(fds[--*n]);
+}
+
+static void set_turn(const struct gs_probe *probe, const struct link_group *g, unsigned turn)
+{
+	__atomic_store_n(&probe->kernel.modes->turn[g->number], (uint8_t)turn, __ATOMIC_SEQ_CST);
+}
+
+/* The old links go on being g->old, and g is what comes. */
+static int attach_rest(struct gs_probe *probe, struct link_group *g, const char *path, pid_t pid)
+{
+	struct link_group next = {.family = g->family, .number = g->number, .turn = !g->turn};
+	int r;
+
+	next.places = calloc(g->n, sizeof(*next.places));
+	if (!next.places)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->n; i++)
+		if (!is_going(probe, &g->places[i]))
+			next.places[next.n++] = g->places[i];
+	r = group_attach(&next, &probe->kernel, &probe->features, path, pid);
+	if (r < 0) {
+		free(next.places);
+		return r;
+	}
+	memcpy(next.old, g->fds, sizeof(next.old));
+	next.n_old = g->n_fds;
+	free(g->places);
+	*g = next;
+	return 0;
+}
+
+static bool is_in(const struct link_group *g, uint16_t func)
+{
+	for (size_t i = 0; i < g->n; i++)
+		if (g->places[i].func == func)
+			return true;
+	return false;
+}
+
+static bool is_of(const struct gs_probe *probe, const struct link_group *g, uint16_t func,
+		  bool going)
+{
+	return is_in(g, func) && (!going || probe->kernel.modes->mode[func] >= GS_MODE_COUNT);
+}
+
+/* Has a thread entered one of the group's functions (going: one of those that go) before that time,
+ * and not returned? */
+static bool is_open(const struct gs_probe *probe, const struct link_group *g, uint64_t before_ns,
+		    bool going)
+{
+	const struct kernel_side *k = &probe->kernel;
+	unsigned n = __atomic_load_n(&k->state->n_threads, __ATOMIC_ACQUIRE) + 1;
+
+	for (unsigned i = 1; i < n && i < GS_THREAD_MAX; i++) {
+		const struct gs_thread *t = &k->threads[i];
+
+		if (!t->pid || t->ended)
+			continue;
+		for (unsigned d = 0; d < t->depth && d < GS_DEPTH_MAX; d++)
+			if (t->frame[d].start_ns < before_ns &&
+			    is_of(probe, g, t->frame[d].func, going))
+				return true;
+		for (unsigned d = 0; d < t->scope_depth && d < GS_SCOPE_MAX; d++)
+			if (t->scope[d].start_ns < before_ns &&
+			    is_of(probe, g, t->scope[d].func, going))
+				return true;
+	}
+	return false;
+}
+
+static void begin(struct gs_probe *probe, struct link_group *g, const char *path, pid_t pid)
+{
+	size_t going = n_going(probe, g);
+	uint64_t start_ns = gs_clock_mono_ns();
+	int r = -ENOBUFS;
+
+	if (!going)
+		return;
+	if (!g->turned_ns)
+		g->turned_ns = start_ns;
+	if (is_open(probe, g, start_ns, true) && start_ns - g->turned_ns < PATIENCE_NS) {
+		g->phase = WAITING;
+		return;
+	}
+	g->phase = STEADY;
+	g->turned_ns = 0;
+	if (going == g->n) {
+		close_all(g->fds, &g->n_fds);
+		g->n = 0;
+		gs_log(1, "%zu probes were taken off in %.1f ms", going,
+		       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
+		return;
+	}
+	if (g->number)
+		r = attach_rest(probe, g, path, pid);
+	if (r < 0) {
+		files_tell_failure(probe, path, NULL,
+				   "probes could not be taken off: their calls go on being counted",
+				   r, 0);
+		g->phase = STUCK;
+		return;
+	}
+	set_turn(probe, g, g->turn | GS_TURN_BOTH);
+	g->phase = BOTH;
+	gs_log(1, "%zu probes go, %zu stay and were attached anew in %.1f ms", going, g->n,
+	       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
+}
+
+/* True when there is a next step. */
+static bool step(struct gs_probe *probe, struct link_group *g, const char *path, pid_t pid)
+{
+	uint64_t start_ns;
+
+	switch ((enum phase)g->phase) {
+	case STEADY:
+	case WAITING:
+		begin(probe, g, path, pid);
+		break;
+	case BOTH:
+		/* The last step was long ago for the kernel: nobody is between two links now. */
+		set_turn(probe, g, g->turn);
+		g->turned_ns = gs_clock_mono_ns();
+		g->phase = NEW;
+		break;
+	case NEW:
+		/* Other links than those of sessions see returns whoever saw the entry. */
+		if (probe->kernel.session[g->family] && is_open(probe, g, g->turned_ns, false) &&
+		    gs_clock_mono_ns() - g->turned_ns < PATIENCE_NS)
+			break;
+		start_ns = gs_clock_mono_ns();
+		close_all(g->old, &g->n_old);
+		g->phase = STEADY;
+		g->turned_ns = 0;
+		gs_log(1, "old probes were taken off in %.1f ms",
+		       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
+		return n_going(probe, g) > 0; /* asked for meanwhile */
+	case STUCK:
+		break;
+	}
+	return g->phase != STEADY && g->phase != STUCK;
+}
+
+bool links_regroup(struct gs_probe *probe, struct links *links, const char *path, pid_t pid)
+{
+	bool more = false;
+
+	for (size_t i = 0; i < links->n; i++)
+		more |= step(probe, &links->groups[i], path, pid);
+	return more;
+}
+
+bool links_have(const struct links *links, uint16_t func)
+{
+	for (size_t i = 0; i < links->n; i++) {
+		const struct link_group *g = &links->groups[i];
+
+		/* The old ones still count what the new ones lack. */
+		if (g->phase == BOTH || (g->places && is_in(g, func)))
+			return true;
+	}
+	return false;
+}

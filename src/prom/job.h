@@ -1,0 +1,24 @@
+/*
+ * Jobs as families of Prometheus. Series carry the one label jobid; who and what a job is stands
+ * in gpuscope_job_info, to be joined: sum by (user) (rate(x[5m]) * on (jobid) group_left (user)
+ * gpuscope_job_info). It is not called job, for that is Prometheus's own label of the target, and
+ * what is scraped under that name becomes exported_job.
+ */
+#ifndef GS_PROM_JOB_H
+#define GS_PROM_JOB_H
+
+#include "model/job_account.h"
+#include "prom/prom.h"
+
+enum gs_prom_job_names {
+	GS_PROM_JOBS_NATIVE = 0,
+	GS_PROM_JOBS_HPC_MONITOR = 1, /* hpc_monitor_ and the names of ebpf-hpc-monitor's metrics */
+	GS_PROM_JOBS_BOTH = 2,
+};
+
+/* All of them (may be NULL: nothing was read yet). gpus: for the labels of their GPUs; may be NULL.
+ */
+void gs_prom_jobs(struct gs_prom *p, const struct gs_job_accounts *accounts,
+		  const struct gs_gpu_snapshot *gpus, enum gs_prom_job_names names);
+
+#endif

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""gpuscope job on jobs of a real Slurm: by id, rank by rank, and with GPUs (of the stand-in, whose values
+follow from formulas) given, used and left idle."""
+
+import json
+import os
+import subprocess
+
+import harness
+from agent_help import library
+from harness import case, main, wait_until
+from slurm_help import Slurm
+
+GIB, MIB = 1 << 30, 1 << 20
+OFF = 'ebpf:\n  enabled: false\n'
+EXACT = 'output:\n  float_precision: -1\n'
+# Each task by its rank: the third computes all the time, the others now and then.
+RANKS = '''
+import os, time
+while True:
+    end = time.monotonic() + 0.02
+    while time.monotonic() < end: pass
+    if os.environ["SLURM_PROCID"] != "2": time.sleep(0.4)
+'''
+
+
+def job(t, s, job_id, config='{}\n', seconds='3', form='json', env=None):
+    path = t.path('job.yaml')
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(config)
+    words = ['job', '-j', str(job_id), '-d', seconds, '--format', form, '-c', path]
+    run = t.tool(*words, status=0, env={'SLURM_CONF': s.conf, **(env or {})}, timeout=120)
+    if form != 'json':
+        return run.out
+    found = json.loads(run.out)
+    t.equal('one job', [j['job_id'] for j in found['jobs']], [str(job_id)])
+    return found['jobs'][0], found
+
+
+def start_ranks(t, s):
+    path = s.path('work', 'ranks.py')
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write(RANKS)
+    job_id = s.submit(f'srun -n4 --overlap /usr/bin/python3 {path}\n', '-n4', '-J', 'ranks', '--account=phys', user='games')
+    s.wait_state(job_id, 'RUNNING')
+    s.wait_tasks(5)
+    return job_id
+
+
+def ranks(t, config, probes):
+    with Slurm(t) as s:
+        job_id = start_ranks(t, s)
+        j, _ = job(t, s, job_id, config, seconds='4')
+        t.equal('who', [j[k] for k in ('user', 'account', 'partition', 'job_name', 'cpus')], ['games', 'phys', 'debug', 'ranks', 4])
+        t.equal('ranks of the step, not the script', [(r['rank'], r['step']) for r in j['ranks']], [(i, '0') for i in range(4)])
+        cpu = [r['cpu_seconds'] for r in j['ranks']]
+        b = j['imbalance']
+        t.equal('the slow one', (b['slowest_rank'], b['of'], max(range(4), key=cpu.__getitem__)), (2, 'cpu_seconds', 2))
+        t.true('how far', abs(b['max_over_mean'] - max(cpu) / (sum(cpu) / 4)) < 0.05 and b['max_over_mean'] > 1.3, (b, cpu))
+        t.match('evidence', r'^rank 2 was on processors for .* times\)', b['evidence'])
+        figures = j['figures']
+        t.equal('figure', figures['slowest_rank'], 2)
+        t.true('in percent', abs(figures['rank_imbalance_percent'] - 100 * (b['max_over_mean'] - 1)) < 2, figures)
+        if probes:
+            waits = [r['wait_seconds'] for r in j['ranks']]
+            t.true('the others wait', all(w > waits[2] for i, w in enumerate(waits) if i != 2), waits)
+        # Advice names it, with the number.
+        rules = {a['rule']: a for a in j['classification']['advice']}
+        t.match('advice', r'^Rank 2 had \d+\.\d % more to do', rules['ranks-out-of-step']['fact'])
+        text = job(t, s, job_id, config, form='table')
+        t.match('table', r'ranks +rank 2 was on processors', text)
+        t.match('a line each', r'(?m)^ +3  .* on CPU', text)
+
+
+@case('a job of four tasks, one of them slower: named, with evidence and advice (probes)', timeout=150)
+def with_probes(t):
+    ranks(t, '{}\n', True)
+
+
+@case('a job of four tasks, one of them slower: named, with evidence and advice (procfs)', timeout=150, needs=None)
+def without_probes(t):
+    ranks(t, OFF, False)
+
+
+def util(gpu, n):
+    """Mean utilisation of the stand-in's GPU over its first n readings, percent."""
+    return sum((10 * gpu + 7 * k) % 101 for k in range(1, n + 1)) / n
+
+
+@case('GPUs of a job: utilisation, memory and energy by the formulas of the stand-in', timeout=150, needs=None)
+def gpus(t):
+    with Slurm(t) as s:
+        job_id = s.submit('sleep 3001 & sleep 3000\n', '-n1', user='games')
+        s.wait_state(job_id, 'RUNNING')
+        wait_until(lambda: len(sleepers(s, job_id)) == 2, 30, 'two sleepers')
+        a, b = sleepers(s, job_id)
+        # The k-th process is on GPU k: the job, without any given, has GPUs 0 and 1.
+        env = {'LD_LIBRARY_PATH': os.path.dirname(library()), 'FAKE_NVML': f'gpus=4,board=a100,pids={a}:{b}'}
+        j, whole = job(t, s, job_id, OFF + EXACT, env=env)
+        f = j['figures']
+        t.equal('which', (j['gpus'], j['gpus_never_used'], f['gpus'], f['gpus_idle']), ([0, 1], [], 2, 0))
+        # 300 J each between two readings.
+        n = round(f['gpu_energy_joules'] / 300 / 2) + 1
+        t.true('readings', n >= 2, f)
+        t.equal('energy', f['gpu_energy_joules'], 2 * 300 * (n - 1))
+        t.equal('utilisation', round(f['gpu_percent'], 9), round((util(0, n) + util(1, n)) / 2, 9))
+        t.equal('memory', round(f['gpu_memory_percent'], 9), round(100 * (2 * GIB + n * MIB) / (80 * GIB), 9))
+        t.equal('no SM values on this board', f['sm_percent'], None)
+        t.equal('source', whole['monitoring_session']['sources']['gpu'], 'the driver, every second')
+
+
+def sleepers(s, job_id):
+    """Pids of the sleeps of the job, by what they sleep."""
+    found = {}
+    for pid, row in s.pids().items():
+        try:
+            words = harness.read_text(f'/proc/{pid}/cmdline').split('\0')
+        except OSError:
+            continue
+        if row[0] == job_id and words[0] == 'sleep':
+            found[words[1]] = pid
+    return [found[k] for k in sorted(found)]
+
+
+@case('GPUs that a job was given and never used: counted, advised on', timeout=150, needs=None)
+def idle(t):
+    config = OFF + EXACT + '''classification:
+  advice:
+    - {name: "gpus-never-used", condition: "gpus > 0 && gpus_idle > 0", fact: "{gpus_idle:round} of {gpus:round} GPUs were never used.",
+       cause: "?", next: "--gres=gpu:{gpus-gpus_idle:round}", benefit: "Others get them."}
+'''
+    with Slurm(t) as s:
+        job_id = s.submit('sleep 3000\n', '-n1', '--gpus-per-node=3', user='games')
+        s.wait_state(job_id, 'RUNNING')
+        wait_until(lambda: len(sleepers(s, job_id)) == 1, 30, 'a sleeper')
+        pid = sleepers(s, job_id)[0]
+        env = {'LD_LIBRARY_PATH': os.path.dirname(library()), 'FAKE_NVML': f'gpus=4,idle,pids={pid}'}
+        j, _ = job(t, s, job_id, config, seconds='5', env=env)
+        f = j['figures']
+        t.equal('which', (j['gpus'], j['gpus_never_used'], f['gpus'], f['gpus_idle']), ([0, 1, 2], [1, 2], 3, 2))
+        t.equal('utilisation', f['gpu_percent'], 0)
+        t.equal('class', j['classification']['type'], 'GPU-idle')
+        rules = {a['rule']: a for a in j['classification']['advice']}
+        t.equal('advice', (rules['gpus-never-used']['fact'], rules['gpus-never-used']['next']),
+                ('2 of 3 GPUs were never used.', '--gres=gpu:1'))  # fmt: skip
+        # Two thirds of the 30 points for GPUs that were never used are taken away.
+        parts = {p['name']: p['points'] for p in j['classification']['efficiency_parts']}
+        t.true('points', any(abs(v + 20) < 1e-9 for v in parts.values()), parts)
+        t.match('table', r'GPUs +3, utilisation 0\.0 %.*never used 2, energy', job(t, s, job_id, config, seconds='3', form='table', env=env))
+
+
+@case('a job that is not there, and one that ends meanwhile', timeout=150, needs=None)
+def ends(t):
+    with Slurm(t) as s:
+        job_id = s.submit('sleep 4\n', '-n1', '-J', 'short', user='nobody')
+        s.wait_state(job_id, 'RUNNING')
+        # Without a duration the report comes at the end of the job.
+        done = subprocess.run([harness.gpuscope, 'job', '-j', f'{job_id},999999', '--format', 'json'], capture_output=True, text=True,
+                              env={**t.env, 'SLURM_CONF': s.conf}, timeout=60)  # fmt: skip
+        t.equal('status', done.returncode, 0)
+        j = json.loads(done.stdout)['jobs'][0]
+        t.equal('it', (j['job_id'], j['job_name'], j['user'], j['ended']), (str(job_id), 'short', 'nobody', True))
+        run = t.tool('job', '-j', '999999', '-d', '1', status=1, env={'SLURM_CONF': s.conf})
+        t.match('told', r'no process of job 999999 here', run.err)
+
+
+if __name__ == '__main__':
+    main()
