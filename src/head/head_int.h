@@ -24,6 +24,7 @@ struct head_stream {
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
 	uint64_t acked;          /* of the store's thread */
+	uint64_t run, attempt;   /* of its Hello */
 	bool superseded, told;   /* likewise: somebody else delivers it since; has been told so */
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */

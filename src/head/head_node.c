@@ -201,6 +201,8 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	strcpy(s->node.hostname, m->hostname);
 	strcpy(s->stream.title, m->title);
 	s->stream.stream = m->stream;
+	s->run = m->run;
+	s->attempt = m->attempt;
 	s->stream.kind = (uint32_t)m->kind; /* the same numbers */
 	snprintf(s->address, sizeof(s->address), "%s", gs_rpc_call_peer(call));
 	snprintf(s->version, sizeof(s->version), "%s",

@@ -105,12 +105,18 @@ static void read_on(struct gs_head *h)
 
 /* The newest connection of a stream has it: what comes over older ones from now on is not stored,
  * since this one is told now where to go on. */
-static void supersede(struct gs_head *h, const struct head_stream *by)
+static void supersede(struct gs_head *h, struct head_stream *by)
 {
 	pthread_mutex_lock(&h->lock);
-	for (struct head_stream *s = h->live; s; s = s->behind)
-		if (s != by && s->stream.id == by->stream.id)
+	for (struct head_stream *s = h->live; s; s = s->behind) {
+		if (s == by || s->stream.id != by->stream.id)
+			continue;
+		/* What a connection that was given up had still under way comes late. */
+		if (s->run == by->run && s->attempt > by->attempt)
+			by->superseded = true;
+		else
 			s->superseded = true;
+	}
 	pthread_mutex_unlock(&h->lock);
 }
 

@@ -346,6 +346,8 @@ int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_li
 	l->out = GS_BUF_INIT(GS_SPOOL_BATCH_MAX + 65536);
 	l->packed = GS_BUF_INIT(2 * GS_SPOOL_BATCH_MAX);
 	l->protocol = &link_node;
+	if (getrandom(&l->run, sizeof(l->run), 0) < 0)
+		l->run = gs_clock_boot_ns();
 	l->retry_ns = UINT64_MAX;
 	l->stats.state = GS_LINK_CONNECTING;
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -40,8 +40,9 @@ struct gs_link {
 	uint64_t sent_seq;     /* the highest ever sent of this stream */
 	uint64_t max_batch;    /* bytes of records that the head takes in one; 0 it does not say */
 	uint64_t flight_bytes, flight_batches;
-	uint64_t blamed_seq; /* the stream ended at this one, as wrong, */
-	unsigned n_blamed;   /* so often */
+	uint64_t run, attempt; /* of Hello */
+	uint64_t blamed_seq;   /* the stream ended at this one, as wrong, */
+	unsigned n_blamed;     /* so often */
 	bool welcomed, blocked, ended_sent, left;
 	struct gs_buf out; /* of a message that is being made */
 

@@ -253,6 +253,8 @@ static void begin(struct gs_link *l)
 	hello.version = (char *)GS_VERSION;
 	hello.first_seq = st.first_seq;
 	hello.next_seq = st.next_seq;
+	hello.run = l->run;
+	hello.attempt = ++l->attempt;
 	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_HELLO;
 	m.hello = &hello;
 	r = send_message(l, &m);
