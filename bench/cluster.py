@@ -26,6 +26,9 @@ def troubles(r):
     found = []
     if r['acknowledged'] < r['made'] or r['dropped']:
         found.append(f'{r["made"] - r["acknowledged"]} not stored')
+    wanted = r['nodes'] * r['seconds']
+    if r['made'] < 0.97 * wanted:
+        found.append(f'only {r["made"] / wanted:.0%} made: the nodes of the bench are too slow here')
     if r['durable_p99_ms'] > 2000:
         found.append('p99 above 2 s')
     if r['head_cpu_cores'] > 1:
