@@ -224,17 +224,14 @@ static void own_head(struct gs_prom *p, const struct agent_state *s)
 	    "1: the spool's disk cannot be written to, and memory is used.");
 }
 
-static void serve_metrics(void *ctx, const struct gs_http_request *request,
-			  struct gs_http_reply *reply)
+int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 {
-	struct agent_state *s = ctx;
 	uint64_t began = gs_clock_mono_ns();
-	bool open = gs_prom_accepts_openmetrics(gs_http_header(request, "accept"));
 	struct gs_prom_gpu_options o = {.size = sizeof(o)};
 	unsigned dropped = 0;
 	struct gs_prom p;
 
-	gs_prom_init(&p, &reply->body, open);
+	gs_prom_init(&p, out, openmetrics);
 	pthread_mutex_lock(&s->lock);
 	o.names = (enum gs_prom_names)s->conf.metrics.names;
 	o.hostname = s->conf.metrics.hostname;
@@ -248,6 +245,7 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 	own_http(&p, s);
 	own_head(&p, s);
 	agent_alert_metrics(&p, s->alert);
+	agent_push_metrics(&p, s->push);
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
 	if (s->jobs)
 		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);
@@ -255,8 +253,16 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
 	pthread_mutex_unlock(&s->lock);
+	return gs_prom_end(&p);
+}
+
+static void serve_metrics(void *ctx, const struct gs_http_request *request,
+			  struct gs_http_reply *reply)
+{
+	bool open = gs_prom_accepts_openmetrics(gs_http_header(request, "accept"));
+
 	reply->type = open ? GS_PROM_TYPE_OPENMETRICS : GS_PROM_TYPE_TEXT;
-	if (gs_prom_end(&p) < 0) {
+	if (agent_render(ctx, open, &reply->body) < 0) {
 		reply->status = 500;
 		reply->type = "text/plain; charset=utf-8";
 		gs_buf_reset(&reply->body);

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "cmd/cmd.h"
+#include "cmd/remote.h"
 #include "cmd/to_head.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
@@ -303,7 +304,7 @@ static int run(struct connect_options *o)
 	int r = block_signals(&c, &err);
 
 	if (r == 0 && o->token_file)
-		r = to_head_token(o->token_file, token, sizeof(token), &err);
+		r = remote_token(o->token_file, token, sizeof(token), &err);
 	if (r == 0 && o->resilient && !o->link.spool_dir) {
 		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
 				  &err);

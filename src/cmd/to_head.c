@@ -1,4 +1,4 @@
-/* Tokens and folders of those that deliver to a head. */
+/* Folders of those that deliver to a head. */
 #include "cmd/to_head.h"
 
 #include <errno.h>
@@ -6,27 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/mem.h"
-
-int to_head_token(const char *path, char *out, size_t bytes, struct gs_err *err)
-{
-	GS_FCLOSE FILE *f = fopen(path, "re");
-	char line[512];
-
-	if (!f)
-		return gs_err_set(err, -errno, "cannot read the token file %s: %s", path,
-				  strerror(errno));
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\r\n")] = 0;
-		if (!line[0] || line[0] == '#')
-			continue;
-		snprintf(out, bytes, "%s", line);
-		explicit_bzero(line, sizeof(line));
-		return 0;
-	}
-	return gs_err_set(err, -EINVAL, "the token file %s holds no token", path);
-}
 
 int to_head_state_folder(char *out, size_t bytes, const char *option, struct gs_err *err)
 {

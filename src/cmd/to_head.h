@@ -8,9 +8,6 @@
 #include "link/link.h"
 #include "model/record.h"
 
-/* The file's first line that is no comment. */
-int to_head_token(const char *path, char *out, size_t bytes, struct gs_err *err);
-
 /* Where what waits for a head is kept: /var/lib/gpuscope, or the user's ~/.local/state/gpuscope.
  * Made when it is not there. option: the one that names another place, for the message. */
 int to_head_state_folder(char *out, size_t bytes, const char *option, struct gs_err *err);

@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "cmd/remote.h"
 #include "cmd/to_head.h"
 
 #define DRAIN_NS    10000000000ull
@@ -284,9 +285,8 @@ int trace_head_new(const struct trace_head_options *options, const char *title,
 		.keep_oldest = true,
 		.say = on_say,
 	};
-	r = options->token_file
-		    ? to_head_token(options->token_file, h->token, sizeof(h->token), err)
-		    : 0;
+	r = options->token_file ? remote_token(options->token_file, h->token, sizeof(h->token), err)
+				: 0;
 	if (r == 0)
 		r = make_folder(h, options, err);
 	if (r == 0) {

@@ -47,6 +47,7 @@ void head_stream_unref(struct head_stream **stream)
 		return;
 	if (s->call)
 		gs_rpc_call_unref(&s->call);
+	gs_node_snapshot_free(&s->early);
 	free(s);
 }
 
@@ -196,14 +197,19 @@ static int store_all(struct gs_head *h, struct head_item *list, int *results)
 /* The node is there, unless its call ended before the store came to it. */
 static void show_connected(struct gs_head *h, struct head_stream *s)
 {
+	struct gs_node_snapshot *early;
+
 	pthread_mutex_lock(&h->lock);
 	if (s->live) {
 		gs_cluster_connected(h->cluster, s->node.id, s->address, s->version);
 		s->shown_connected = true;
 	}
-	pthread_mutex_unlock(&h->lock);
-	gs_cluster_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
 	s->node_id = s->node.id;
+	early = gs_take(s->early);
+	pthread_mutex_unlock(&h->lock);
+	if (early)
+		gs_cluster_apply(h->cluster, s->node.id, &early);
+	gs_cluster_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
 }
 
 /* It is on the disk: the nodes may forget it. */
@@ -289,14 +295,17 @@ static struct head_item *take(struct gs_head *h, uint64_t wait_until_ns, bool *r
 	struct head_item *list, *last;
 	struct timespec at = {(time_t)(wait_until_ns / 1000000000ull),
 			      (long)(wait_until_ns % 1000000000ull)};
+	bool early;
 
 	pthread_mutex_lock(&h->lock);
-	while (!h->stopping && gs_clock_mono_ns() < wait_until_ns)
+	while (!h->stopping && !h->writes.first && gs_clock_mono_ns() < wait_until_ns)
 		pthread_cond_timedwait(&h->more, &h->lock, &at);
-	while (!h->stopping && !h->first)
+	while (!h->stopping && !h->writes.first && !h->first)
 		pthread_cond_wait(&h->more, &h->lock);
 	*ret_stop = h->stopping && !h->first;
-	list = last = h->first;
+	/* Woken for a job alone: what gathers goes on to gather. */
+	early = !h->stopping && gs_clock_mono_ns() < wait_until_ns;
+	list = last = early ? NULL : h->first;
 	for (unsigned n = 1; last && last->next && n < TRANSACTION_MAX; n++)
 		last = last->next;
 	if (last) {
@@ -319,9 +328,19 @@ static bool stopping(struct gs_head *h)
 	return stop;
 }
 
+/* Until it is worth trying again; meanwhile jobs are done, or told why not. */
+static void wait_for_room(struct gs_head *h)
+{
+	static const struct timespec step = {0, RETRY_NS / 10};
+
+	for (int i = 0; i < 10 && !stopping(h); i++) {
+		head_jobs_run(h, &h->writes, h->store);
+		nanosleep(&step, NULL);
+	}
+}
+
 static void *run(void *arg)
 {
-	static const struct timespec retry = {RETRY_NS / 1000000000ull, 0};
 	struct gs_head *h = arg;
 	int results[TRANSACTION_MAX];
 	uint64_t next_ns = 0;
@@ -330,11 +349,12 @@ static void *run(void *arg)
 	while (!stop) {
 		struct head_item *list = take(h, next_ns, &stop);
 		uint64_t began = gs_clock_mono_ns();
+		bool had_list = list;
 		int r = list ? store_all(h, list, results) : 0;
 
 		while (r < 0 && !stopping(h)) {
 			set_trouble(h, r);
-			nanosleep(&retry, NULL);
+			wait_for_room(h);
 			r = store_all(h, list, results);
 		}
 		if (list && r == 0) {
@@ -348,7 +368,9 @@ static void *run(void *arg)
 			list = next;
 		}
 		read_on(h);
-		next_ns = began + GATHER_NS;
+		head_jobs_run(h, &h->writes, h->store);
+		if (had_list)
+			next_ns = began + GATHER_NS;
 	}
 	return NULL;
 }
@@ -391,5 +413,7 @@ void head_store_stop(struct gs_head *h)
 		pthread_join(h->thread, NULL);
 		h->has_thread = false;
 	}
+	/* What was asked for after the thread's last look. */
+	head_jobs_run(h, &h->writes, NULL);
 	gs_store_close(&h->store);
 }
