@@ -66,7 +66,7 @@ static void on_welcome(struct gs_link *l, const Gpuscope__V1__Welcome *w)
 	/* Neither sent by this program nor by one that had the folder before. */
 	ahead = w->last_seq > l->sent_seq && w->last_seq >= st.opened_seq;
 	if (!ahead)
-		gs_spool_ack(l->spool, w->last_seq);
+		gs_spool_resume(l->spool, w->last_seq);
 	l->next_send = w->last_seq + 1;
 	l->max_batch = w->max_batch_bytes;
 	l->welcomed = !ahead;
@@ -317,6 +317,7 @@ static void pump(struct gs_link *l)
 		l->next_send = b.seq + 1;
 		if (b.seq > l->sent_seq)
 			l->sent_seq = b.seq;
+		gs_spool_sent(l->spool, b.seq);
 		l->flight_batches++;
 		l->flight_bytes += b.bytes;
 		l->stats.sent_batches++;

@@ -44,7 +44,13 @@ struct gs_spool {
 	int disk_error;
 	uint64_t disk_retry_ns; /* monotonic: when a disk that failed is tried again */
 	uint64_t opened_seq;    /* the first number given since opening */
-	struct gs_buf buffer;   /* of what was got last */
+	uint64_t sent_seq;      /* up to it on the way, as far as not acknowledged */
+	struct spool_flying {
+		uint64_t seq;
+		uint32_t n_samples;
+	} * flying; /* owned; dropped while they were on the way: stored or lost, not known yet */
+	size_t n_flying, n_flying_max;
+	struct gs_buf buffer; /* of what was got last */
 };
 
 #define DISK_RETRY_NS 1000000000ull
@@ -195,6 +201,40 @@ static void count_lost(struct gs_spool *s, uint32_t n_samples)
 	s->state.lost_samples += n_samples;
 }
 
+/* It made room. When it is on its way to the head, only the head knows whether it is lost. */
+static void dropped(struct gs_spool *s, const struct spool_where *w)
+{
+	if (w->seq <= s->sent_seq && s->n_flying == s->n_flying_max) {
+		size_t n_max = s->n_flying_max ? s->n_flying_max * 2 : 64;
+		struct spool_flying *more = reallocarray(s->flying, n_max, sizeof(*more));
+
+		if (more) {
+			s->flying = more;
+			s->n_flying_max = n_max;
+		}
+	}
+	if (w->seq <= s->sent_seq && s->n_flying < s->n_flying_max)
+		s->flying[s->n_flying++] =
+			(struct spool_flying){.seq = w->seq, .n_samples = w->n_samples};
+	else
+		count_lost(s, w->n_samples);
+}
+
+/* Those up to seq have arrived; all: the others have not. */
+static void land(struct gs_spool *s, uint64_t seq, bool all)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_flying; i++)
+		if (s->flying[i].seq <= seq)
+			continue;
+		else if (all)
+			count_lost(s, s->flying[i].n_samples);
+		else
+			s->flying[n++] = s->flying[i];
+	s->n_flying = n;
+}
+
 /* The oldest segment of this kind has to make room: what is in it is lost. False: there is none. */
 static bool drop_oldest(struct gs_spool *s, bool in_memory)
 {
@@ -204,7 +244,7 @@ static bool drop_oldest(struct gs_spool *s, bool in_memory)
 		if (g->in_memory != in_memory)
 			continue;
 		for (uint32_t i = g->n_acked; i < g->n; i++)
-			count_lost(s, g->where[i].n_samples);
+			dropped(s, &g->where[i]);
 		write_state(s);
 		remove_segment(s, at);
 		return true;
@@ -359,6 +399,7 @@ void gs_spool_close(struct gs_spool **spool)
 
 	if (!s)
 		return;
+	land(s, 0, true);
 	if (s->state_fd >= 0 && s->state.stream) {
 		gs_spool_save(s);
 		write_state(s);
@@ -366,6 +407,7 @@ void gs_spool_close(struct gs_spool **spool)
 	for (uint32_t i = 0; i < s->n; i++)
 		spool_segment_close(&s->segment[i]);
 	free(s->segment);
+	free(s->flying);
 	gs_buf_fini(&s->buffer);
 	gs_close_p(&s->state_fd);
 	gs_close_p(&s->lock_fd);
@@ -380,6 +422,8 @@ uint64_t gs_spool_stream(const struct gs_spool *spool)
 
 int gs_spool_renew(struct gs_spool *spool, uint64_t keep_seq)
 {
+	land(spool, 0, true);
+	spool->sent_seq = 0;
 	if (keep_seq > spool->state.next_seq)
 		keep_seq = spool->state.next_seq;
 	if (keep_seq > 1)
@@ -578,6 +622,7 @@ void gs_spool_ack(struct gs_spool *spool, uint64_t seq)
 	struct spool_state *st = &spool->state;
 	const uint64_t in_memory = st->memory_batches;
 
+	land(spool, seq, false);
 	if (seq <= st->acked_seq || seq >= st->next_seq)
 		return;
 	st->acked_seq = seq;
@@ -585,6 +630,19 @@ void gs_spool_ack(struct gs_spool *spool, uint64_t seq)
 	forget_acked(spool);
 	if (st->memory_batches != in_memory)
 		write_state(spool);
+}
+
+void gs_spool_sent(struct gs_spool *spool, uint64_t seq)
+{
+	if (seq > spool->sent_seq)
+		spool->sent_seq = seq;
+}
+
+void gs_spool_resume(struct gs_spool *spool, uint64_t seq)
+{
+	gs_spool_ack(spool, seq);
+	land(spool, seq, true);
+	spool->sent_seq = seq;
 }
 
 void gs_spool_stats(const struct gs_spool *spool, struct gs_spool_stats *ret_stats)

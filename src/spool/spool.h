@@ -70,6 +70,12 @@ int gs_spool_get(struct gs_spool *spool, uint64_t seq, struct gs_spool_batch *re
 /* Everything up to seq is safe elsewhere: forget it. */
 void gs_spool_ack(struct gs_spool *spool, uint64_t seq);
 
+/* Batches up to seq are on their way. One of these that has to make room is not lost before it is
+ * known whether it arrived: by gs_spool_ack(), or by gs_spool_resume(), which says what did on all
+ * connections so far. */
+void gs_spool_sent(struct gs_spool *spool, uint64_t seq);
+void gs_spool_resume(struct gs_spool *spool, uint64_t seq);
+
 /* Give one batch up: it is counted as lost. -ENOENT: that number does not wait. */
 int gs_spool_drop(struct gs_spool *spool, uint64_t seq);
 
