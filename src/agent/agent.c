@@ -46,6 +46,7 @@ struct agent {
 	struct agent_state state;
 	struct gs_gpu *gpu;
 	struct gs_http *http;
+	struct agent_head *head;
 	struct agent_jobs *jobs;
 	struct agent_push *push;
 	int signal_fd, control_fd;
@@ -211,8 +212,10 @@ static int reload(struct agent *a, struct gs_err *err)
 	struct agent_conf conf;
 	int r = read_conf(a->options, &conf, err);
 
-	if (r == 0) /* the socket stays where it is */
+	if (r == 0) { /* the socket stays where it is, and the link */
 		conf.control = a->state.conf.control;
+		conf.head = a->state.conf.head;
+	}
 	if (r == 0)
 		r = agent_alert_open(&conf, a->state.alert, &alert, err);
 	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
@@ -437,6 +440,9 @@ static int sample(struct agent *a)
 		return r;
 	tell(a, s);
 	agent_state_put(&a->state, &s, groups, a->gpu);
+	/* Only this thread changes it. Without basic values it is no moment of its own. */
+	if (groups & GS_GPU_READ_BASIC)
+		agent_head_take(a->head, a->state.latest);
 	return 0;
 }
 
@@ -534,6 +540,8 @@ static int start(struct agent *a, struct gs_err *err)
 		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
+	if (r == 0)
+		r = agent_head_start(&a->state.conf, &a->head, err);
 	if (r < 0)
 		return r;
 	r = start_control(a, err);
@@ -541,6 +549,7 @@ static int start(struct agent *a, struct gs_err *err)
 		return r;
 	pthread_mutex_lock(&a->state.lock);
 	a->state.http = a->http;
+	a->state.head = a->head;
 	agent_schedule_init(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
 	r = restart_jobs(a, &a->state.conf.jobs, err);
@@ -574,6 +583,7 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
+	agent_head_stop(&a.head);
 	pthread_mutex_lock(&a.state.lock);
 	a.state.push = NULL; /* its last text is made without its own metrics */
 	pthread_mutex_unlock(&a.state.lock);

@@ -86,6 +86,15 @@ struct agent_conf {
 		char path[108]; /* "" none */
 		char group[64];
 	} control;
+	struct {
+		char addresses[512]; /* "" none */
+		bool tls, resilient, all_processes;
+		char tls_ca[256], tls_cert[256], tls_key[256], server_name[256];
+		char token_file[256];
+		char spool[256];
+		char spool_max[32];
+		char machine_id[64], instance[64];
+	} head;
 	struct gs_alert_conf alerts;
 };
 
@@ -157,6 +166,7 @@ struct agent_state {
 	bool last_reload_ok;
 	int64_t started_wall_ns;
 	struct agent_jobs *jobs; /* lent; NULL: not read. Changed under the lock */
+	struct agent_head *head; /* lent; NULL: delivers to none */
 	struct gs_http *http;    /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
@@ -215,6 +225,29 @@ void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
 
 extern const struct gs_http_route agent_routes[];
 extern const size_t agent_n_routes;
+
+/* --- agent_head.c: delivery to a head --- */
+
+struct agent_head;
+
+/* *ret_head NULL: none is configured. */
+int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head,
+		     struct gs_err *err);
+/* Delivers for some seconds what waits; the rest stays in the spool. */
+void agent_head_stop(struct agent_head **head);
+
+/* What was read last, lent; from the thread that reads. head may be NULL. */
+void agent_head_take(struct agent_head *head, struct gs_gpu_snapshot *gpu);
+
+struct agent_head_stats {
+	bool connected, spool_failed;
+	uint64_t connects, moments, failed; /* failed: moments that could not be made or kept */
+	uint64_t acked_batches, sent_bytes, waiting_samples, waiting_bytes, lost_samples;
+	char trouble[256]; /* why it is not connected; "" nothing */
+};
+
+/* Any thread. */
+void agent_head_stats(struct agent_head *head, struct agent_head_stats *ret_stats);
 
 /* --- agent_control.c: the socket by which the agent is told what to do --- */
 

@@ -194,6 +194,36 @@ static void own_http(struct gs_prom *p, const struct agent_state *s)
 	by(p, "reason", "tls_handshake", (double)h.tls_failures);
 }
 
+/* The caller holds the lock; the link has one of its own below it. */
+static void own_head(struct gs_prom *p, const struct agent_state *s)
+{
+	struct agent_head_stats h;
+
+	if (!s->head)
+		return;
+	agent_head_stats(s->head, &h);
+	one(p, "gpuscope_agent_head_connected", GS_PROM_GAUGE, "", h.connected,
+	    "1: a head takes what is delivered.");
+	one(p, "gpuscope_agent_head_connections", GS_PROM_COUNTER, "", (double)h.connects,
+	    "Connections to heads so far.");
+	one(p, "gpuscope_agent_head_moments", GS_PROM_COUNTER, "", (double)h.moments,
+	    "Moments kept for the head.");
+	one(p, "gpuscope_agent_head_moments_failed", GS_PROM_COUNTER, "", (double)h.failed,
+	    "Moments that could not be made or kept.");
+	one(p, "gpuscope_agent_head_acknowledged_batches", GS_PROM_COUNTER, "",
+	    (double)h.acked_batches, "Batches that the head has stored.");
+	one(p, "gpuscope_agent_head_sent_bytes", GS_PROM_COUNTER, "bytes", (double)h.sent_bytes,
+	    "Bytes of batches sent, also again.");
+	one(p, "gpuscope_agent_head_waiting_moments", GS_PROM_GAUGE, "", (double)h.waiting_samples,
+	    "Moments that the head does not have yet.");
+	one(p, "gpuscope_agent_head_waiting_bytes", GS_PROM_GAUGE, "bytes", (double)h.waiting_bytes,
+	    "Their bytes, on disk and in memory.");
+	one(p, "gpuscope_agent_head_lost_moments", GS_PROM_COUNTER, "", (double)h.lost_samples,
+	    "Moments given up: no room for them, or the head refused them.");
+	one(p, "gpuscope_agent_head_spool_failed", GS_PROM_GAUGE, "", h.spool_failed,
+	    "1: the spool's disk cannot be written to, and memory is used.");
+}
+
 int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 {
 	uint64_t began = gs_clock_mono_ns();
@@ -213,6 +243,7 @@ int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 	own_sampling(&p, s);
 	own_reading(&p, s);
 	own_http(&p, s);
+	own_head(&p, s);
 	agent_alert_metrics(&p, s->alert);
 	agent_push_metrics(&p, s->push);
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);

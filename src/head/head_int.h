@@ -29,6 +29,8 @@ struct head_stream {
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
 	uint64_t acked;          /* of the store's thread */
+	uint64_t run, attempt;   /* of its Hello */
+	bool superseded, told;   /* likewise: somebody else delivers it since; has been told so */
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */
 	struct gs_node_decoder *decoder;
@@ -143,6 +145,9 @@ void head_stream_unref(struct head_stream **stream);
 /* What the store said of a stream: answered to the node. On the store's thread. r: 0 or why not. */
 void head_node_welcome(struct head_stream *s, int r);
 void head_node_ack(struct head_stream *s, uint64_t seq);
+void head_node_reject(struct head_stream *s, uint64_t seq, const char *reason);
+/* Its call ends, because of a newer one with the same stream. */
+void head_node_superseded(struct head_stream *s);
 
 /* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
  * caller's, may be NULL): its last moment. */

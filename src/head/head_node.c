@@ -78,6 +78,26 @@ void head_node_ack(struct head_stream *s, uint64_t seq)
 	send(s, &m);
 }
 
+void head_node_reject(struct head_stream *s, uint64_t seq, const char *reason)
+{
+	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
+	Gpuscope__V1__Reject reject = GPUSCOPE__V1__REJECT__INIT;
+
+	if (!s->call)
+		return;
+	reject.seq = seq;
+	reject.reason = (char *)reason;
+	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_REJECT;
+	m.reject = &reject;
+	send(s, &m);
+}
+
+void head_node_superseded(struct head_stream *s)
+{
+	if (s->call)
+		gs_rpc_call_finish(s->call, GS_RPC_ABORTED, "delivered over a newer connection");
+}
+
 void head_node_config(struct gs_head *h)
 {
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
@@ -188,6 +208,8 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	strcpy(s->node.hostname, m->hostname);
 	strcpy(s->stream.title, m->title);
 	s->stream.stream = m->stream;
+	s->run = m->run;
+	s->attempt = m->attempt;
 	s->stream.kind = (uint32_t)m->kind; /* the same numbers */
 	snprintf(s->address, sizeof(s->address), "%s", gs_rpc_call_peer(call));
 	snprintf(s->version, sizeof(s->version), "%s",
@@ -200,6 +222,8 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 		h->live->before = s;
 	h->live = s;
 	pthread_mutex_unlock(&h->lock);
+	/* The answer comes before the first batch, so that each one has an estimate. */
+	ask_clock(s);
 	item = head_item_new(s, HEAD_HELLO, NULL, 0);
 	if (item)
 		head_store_put(h, item);
@@ -252,8 +276,15 @@ static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpus
 		refuse(call, "a batch before Welcome");
 		return;
 	}
+	if (!b->seq) {
+		refuse(call, "a batch without a number");
+		return;
+	}
 	if (!look_at(s, b)) {
-		refuse(call, "not a batch that a node makes");
+		pthread_mutex_lock(&s->head->lock);
+		s->head->stats.refused++;
+		pthread_mutex_unlock(&s->head->lock);
+		head_node_reject(s, b->seq, "not a batch that a node makes");
 		return;
 	}
 	ask_clock(s);

@@ -104,6 +104,34 @@ static void read_on(struct gs_head *h)
 
 /* --- one transaction --- */
 
+/* The newest connection of a stream has it: what comes over older ones from now on is not stored,
+ * since this one is told now where to go on. */
+static void supersede(struct gs_head *h, struct head_stream *by)
+{
+	pthread_mutex_lock(&h->lock);
+	for (struct head_stream *s = h->live; s; s = s->behind) {
+		if (s == by || s->stream.id != by->stream.id)
+			continue;
+		/* What a connection that was given up had still under way comes late. */
+		if (s->run == by->run && s->attempt > by->attempt)
+			by->superseded = true;
+		else
+			s->superseded = true;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void tell_superseded(struct gs_head *h)
+{
+	pthread_mutex_lock(&h->lock);
+	for (struct head_stream *s = h->live; s; s = s->behind)
+		if (s->superseded && !s->told) {
+			s->told = true;
+			head_node_superseded(s);
+		}
+	pthread_mutex_unlock(&h->lock);
+}
+
 static int open_stream(struct gs_head *h, struct head_stream *s)
 {
 	struct gs_cluster_node node = {.id = 0};
@@ -120,6 +148,7 @@ static int open_stream(struct gs_head *h, struct head_stream *s)
 	memcpy(node.machine_id, s->node.machine_id, sizeof(node.machine_id));
 	memcpy(node.instance, s->node.instance, sizeof(node.instance));
 	memcpy(node.hostname, s->node.hostname, sizeof(node.hostname));
+	supersede(h, s);
 	node.last_wall_ns = s->stream.last_wall_ns;
 	return gs_cluster_put(h->cluster, &node);
 }
@@ -130,10 +159,12 @@ static int store_one(struct gs_head *h, struct head_item *i)
 
 	switch (i->kind) {
 	case HEAD_HELLO:
-		return open_stream(h, s);
+		return s->superseded ? -ESTALE : open_stream(h, s);
 	case HEAD_END:
 		return s->stream.id ? gs_store_stream_end(h->store, s->stream.id) : 0;
 	case HEAD_BATCH:
+		if (s->superseded)
+			return -ESTALE;
 		return s->stream.id ? gs_store_append(h->store, s->stream.id, &i->batch) : -EINVAL;
 	}
 	return -EINVAL;
@@ -142,7 +173,7 @@ static int store_one(struct gs_head *h, struct head_item *i)
 /* What one node must not do to others: a wrong item is told apart from a store that fails. */
 static bool is_its_own(int r)
 {
-	return r == -EEXIST || r == -EINVAL;
+	return r == -EEXIST || r == -EINVAL || r == -ESTALE;
 }
 
 /* Everything of the list, or nothing. results: of each item. */
@@ -190,7 +221,11 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 		struct head_stream *s = i->stream;
 		const struct gs_store_batch *b = &i->batch;
 
-		if (results[n] == -EINVAL) {
+		if (results[n] == -ESTALE)
+			continue;
+		if (results[n] == -EINVAL && i->kind == HEAD_BATCH) {
+			head_node_reject(s, b->seq, "not a batch that a node makes");
+		} else if (results[n] == -EINVAL) {
 			head_node_welcome(s, -EINVAL);
 		} else if (i->kind == HEAD_HELLO) {
 			show_connected(h, s);
@@ -207,6 +242,7 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 	for (struct head_item *i = list; i; i = i->next)
 		if (i->kind == HEAD_BATCH && i->batch.seq == i->stream->acked)
 			head_node_ack(i->stream, i->stream->acked);
+	tell_superseded(h);
 }
 
 static void count(struct gs_head *h, struct head_item *list, const int *results, uint64_t began_ns)

@@ -120,8 +120,8 @@ int store_error(struct gs_store *s, int rc)
 		return sqlite3_system_errno(s->db) == EDQUOT || sqlite3_system_errno(s->db) == EFBIG
 			       ? -ENOSPC
 			       : -EIO;
-	default:
-		return -EINVAL;
+	default: /* not -EINVAL, which tells of what the caller gave */
+		return -EIO;
 	}
 }
 

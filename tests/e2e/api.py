@@ -7,7 +7,7 @@ import socket
 import urllib.parse
 
 from harness import case, main, wait_until
-from head_help import Head
+from page_help import Head
 
 STATUS = {'freq', 'enable_bandwidth_profiling', 'enable_nvlink_profiling', 'is_profiling', 'output_filename', 'frame_id_counter',
           'connected_clients', 'total_gpus', 'gpu_info'}  # fmt: skip

@@ -9,7 +9,7 @@ import subprocess
 import harness
 from browser import Browser
 from harness import Skip, case, main, read_text, wait_until
-from head_help import Head
+from page_help import Head
 
 
 def shot(t, b, name):
