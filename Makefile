@@ -47,6 +47,9 @@ fuzz:
 bench: all
 	@bench/run.sh $(BUILD)
 
+bench-cluster: all
+	@python3 bench/cluster.py $(BUILD)/src/gpuscope $(BUILD)/bench/cluster
+
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
@@ -56,4 +59,4 @@ install: release
 clean:
 	rm -rf build build-asan build-release build-fuzz
 
-.PHONY: all deps deps-check demo check unit asan release fuzz bench format install clean
+.PHONY: all deps deps-check demo check unit asan release fuzz bench bench-cluster format install clean

@@ -55,7 +55,7 @@ static struct {
 	struct gs_buf records;
 	float *latency_ms; /* of each batch */
 	size_t n_latency, n_latency_max;
-	uint64_t bytes, raw_bytes, dropped, failures;
+	uint64_t bytes, raw_bytes, dropped, failures, ended_by[17];
 	unsigned n_welcomed;
 } b;
 
@@ -67,7 +67,18 @@ static void die(const char *what)
 	exit(1);
 }
 
-#define ADDRESS "127.0.0.1:18490"
+/* Of the head: GS_BENCH_PORT, or one of this run alone, since another run on this machine would be
+ * the same nodes. Its page, to look at while this runs, is on the next. */
+static char head_address[32], http_port[8];
+
+static void choose_port(void)
+{
+	const char *text = getenv("GS_BENCH_PORT");
+	int port = text ? atoi(text) : 20000 + getpid() % 5000 * 2;
+
+	snprintf(head_address, sizeof(head_address), "127.0.0.1:%d", port);
+	snprintf(http_port, sizeof(http_port), "%d", port + 1);
+}
 
 static void start_head(void)
 {
@@ -75,8 +86,8 @@ static void start_head(void)
 	if (b.head < 0)
 		die("fork");
 	if (b.head == 0) {
-		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", ADDRESS,
-		      (char *)NULL);
+		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", head_address,
+		      "--http-port", http_port, (char *)NULL);
 		_exit(127);
 	}
 }
@@ -225,6 +236,10 @@ static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_stat
 
 	n->request = NULL;
 	n->welcomed = false;
+	if (status < GS_ARRAY_LEN(b.ended_by))
+		b.ended_by[status]++;
+	/* As a node does: again, over another connection. */
+	gs_rpc_client_disconnect(n->client, false);
 }
 
 static void on_connected(void *ctx, const char *address)
@@ -265,7 +280,7 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 
 static void open_node(struct node *n, unsigned number, int epoll_fd)
 {
-	static const char *const addresses[] = {ADDRESS};
+	const char *const addresses[] = {head_address};
 	struct gs_rpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,
@@ -380,6 +395,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	choose_port();
 	b.gpuscope = argv[1];
 	b.data = argv[2];
 	b.n_nodes = (unsigned)atoi(argv[3]);
@@ -401,6 +417,10 @@ int main(int argc, char **argv)
 		die("memory");
 	start_head();
 	usleep(500000);
+	if (waitpid(b.head, NULL, WNOHANG) > 0) {
+		fprintf(stderr, "cluster: the head does not run\n");
+		return 1;
+	}
 	began = gs_clock_mono_ns();
 	for (unsigned i = 0; i < b.n_nodes; i++) {
 		open_node(&b.node[i], i, epoll_fd);
@@ -448,6 +468,11 @@ int main(int argc, char **argv)
 	       b.n_latency ? (double)b.latency_ms[b.n_latency / 2] : NAN,
 	       b.n_latency ? (double)b.latency_ms[b.n_latency * 99 / 100] : NAN,
 	       (double)back_ns / 1e9);
+	for (unsigned i = 0; i < GS_ARRAY_LEN(b.ended_by); i++)
+		if (b.ended_by[i])
+			fprintf(stderr, "%llu streams ended: %s\n",
+				(unsigned long long)b.ended_by[i],
+				gs_rpc_status_name((enum gs_rpc_status)i));
 	for (unsigned i = 0; i < b.n_nodes; i++)
 		gs_rpc_client_free(&b.node[i].client);
 	kill(b.head, SIGTERM);

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""What counting a program's system calls and switches costs it: nothing, gpuscope's probes of the host,
-bpftrace doing the same sums, strace -c; interleaved in one run. Gives the median of what is added to
-each call and what share of a processor that is at 100,000 calls a second.
+"""What counting a program's system calls and switches costs it: nothing, programs that do nothing (the
+kernel's own price, bench/floor_sys.c), gpuscope's probes of the host, bpftrace doing the same sums,
+strace -c; interleaved in one run. Gives the least of all rounds, since whatever else runs on the machine
+only adds, what that adds to each call, and what share of a processor it is at 100,000 calls a second.
 
 usage: bench/work.py BUILD_FOLDER [--rounds 7] [--calls 1000000]
 """
 import argparse
 import os
 import shutil
-import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -63,6 +62,15 @@ def with_watch(watch, options):
     return start
 
 
+def with_floor(floor, program):
+    def start(pid):
+        proc = subprocess.Popen([floor, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert proc.stdout.readline() == b'ready\n'
+        return lambda: proc.communicate()
+
+    return start
+
+
 def with_bpftrace(script):
     def start(pid):
         text = script % pid if '%d' in script else script
@@ -73,7 +81,7 @@ def with_bpftrace(script):
         time.sleep(0.3)
 
         def stop():
-            proc.send_signal(signal.SIGINT)
+            proc.terminate()
             proc.communicate()
 
         return stop
@@ -101,11 +109,11 @@ def measure(start, words, per):
 
 def table(title, base, rows):
     print(f'\n{title}\n')
-    none = statistics.median(rows[base])
+    none = min(rows[base])
     print('| | ns | + nothing | of a processor at 100,000/s | to gpuscope |\n|---|---|---|---|---|')
-    ours = statistics.median(rows['gpuscope, all families']) - none
+    ours = min(rows['gpuscope, all families']) - none
     for name, values in rows.items():
-        value = statistics.median(values)
+        value = min(values)
         more = '' if name == base else f'+{value - none:.0f} | {(value - none) / 100:.1f} % | {(value - none) / ours:.2f}'
         print(f'| {name} | {value:.0f} | {more or "| |"} |')
 
@@ -119,7 +127,14 @@ def main():
     watch, load = (os.path.join(o.build, 'tests/work', n) for n in ('work_watch', 'work_load'))
     if os.geteuid() != 0:
         sys.exit('bench/work.py: run it as root')
-    ways = {'nothing': nothing, 'gpuscope, all families': with_watch(watch, []),
+    floor = os.path.join(o.build, 'bench/floor_sys')
+    ways = {'nothing': nothing,
+            'floor: empty, at the end': with_floor(floor, 'exit'),
+            'floor: empty, at both ends': with_floor(floor, 'both'),
+            'floor: at both ends, thread and clock': with_floor(floor, 'time'),
+            'gpuscope, all families': with_watch(watch, []),
+            'gpuscope, all families, every call timed': with_watch(watch, ['-e', '1']),
+            'gpuscope, all families, counts only': with_watch(watch, ['-T']),
             'gpuscope, syscall': with_watch(watch, ['-f', 'syscall']),
             'gpuscope, syscall, counts only': with_watch(watch, ['-T', '-f', 'syscall'])}  # fmt: skip
     switches = {'nothing': nothing, 'gpuscope, all families': with_watch(watch, []),
@@ -129,16 +144,21 @@ def main():
         switches['bpftrace, on and off sums'] = with_bpftrace(BPFTRACE_SWITCH)
     if shutil.which('strace'):
         ways['strace -c'] = with_strace
-    calls, turns = {n: [] for n in ways}, {n: [] for n in switches}
+    if not os.path.exists(floor):
+        sys.exit(f'bench/work.py: no {floor}: ninja -C {o.build}')
+    calls, mixed, turns = {n: [] for n in ways}, {n: [] for n in ways}, {n: [] for n in switches}
     for _ in range(o.rounds):
         for name, start in ways.items():
-            words = [load, 'calls', str(o.calls)]
-            calls[name].append(measure(start, words, lambda out, took: took * 1e9 / (1.75 * o.calls)))
+            words = [load, 'ppid', str(o.calls)]
+            calls[name].append(measure(start, words, lambda out, took: took * 1e9 / o.calls))
+            words = [load, 'calls', str(o.calls // 2)]
+            mixed[name].append(measure(start, words, lambda out, took: took * 1e9 / (1.75 * (o.calls // 2))))
         for name, start in switches.items():
             # Each turn of the two is four calls and two switches at least.
             words = ['taskset', '-c', '0', load, 'pingpong', '50000']
             turns[name].append(measure(start, words, lambda out, took: took * 1e9 / 100000))
-    table('four getppid, two open that fail, one read of 100 bytes: each call', 'nothing', calls)
+    table('getppid, the least that a call can be', 'nothing', calls)
+    table('four getppid, two open that fail, one read of 100 bytes: each call', 'nothing', mixed)
     table('half a turn of a pipe ping-pong on one processor: one switch, two calls', 'nothing', turns)
 
 

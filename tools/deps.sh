@@ -16,7 +16,7 @@ wanted=()
 print=
 for word in "$@"; do
 	case $word in
-	--check) wanted=(python3-torch strace python3-grpcio musl-tools) ;;
+	--check) wanted=(python3-torch strace python3-grpcio python3-protobuf python3-websocket victoria-metrics musl-tools) ;;
 	--print) print=1 ;;
 	*)
 		echo "usage: tools/deps.sh [--check] [--print]" >&2
@@ -81,7 +81,7 @@ if ! is_known bpftool; then
 fi
 # The tests start daemons of their own: their packages shall not leave any running on this machine.
 daemons=()
-for d in prometheus prometheus-alertmanager munge slurmctld slurmd; do
+for d in prometheus prometheus-alertmanager victoria-metrics munge slurmctld slurmd; do
 	[[ " ${missing[*]} " == *" $d "* ]] && daemons+=("$d")
 done
 if [ ${#daemons[@]} -gt 0 ] && [ ! -e /usr/sbin/policy-rc.d ]; then

@@ -279,6 +279,8 @@ static void judge(struct gs_account *a, struct account_job *j)
 	snprintf(t->job_class, sizeof(t->job_class), "%s", v.job_class);
 	t->confidence = v.confidence;
 	t->score = v.score;
+	_Static_assert(GS_FIGURE_COUNT <= GS_JOB_FIGURES_MAX, "room for the figures");
+	memcpy(t->figure, figures.v, sizeof(figures.v));
 	t->cpu_percent = figures.v[GS_FIGURE_CPU];
 	t->io_percent = figures.v[GS_FIGURE_IO];
 	t->wait_percent = figures.v[GS_FIGURE_WAIT];

@@ -46,7 +46,9 @@ struct agent {
 	struct agent_state state;
 	struct gs_gpu *gpu;
 	struct gs_http *http;
+	struct agent_head *head;
 	struct agent_jobs *jobs;
+	struct agent_push *push;
 	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
@@ -184,17 +186,36 @@ static int restart_jobs(struct agent *a, const struct agent_jobs_conf *conf, str
 	return r;
 }
 
+/* Likewise of pushing: two at once would want the same spool. */
+static int restart_push(struct agent *a, const struct agent_conf *conf, struct gs_err *err)
+{
+	struct agent_push *push = NULL;
+	int r;
+
+	pthread_mutex_lock(&a->state.lock);
+	a->state.push = NULL;
+	pthread_mutex_unlock(&a->state.lock);
+	agent_push_close(&a->push);
+	r = agent_push_open(conf, &a->state, &push, err);
+	pthread_mutex_lock(&a->state.lock);
+	a->push = a->state.push = push;
+	pthread_mutex_unlock(&a->state.lock);
+	return r;
+}
+
 static int reload(struct agent *a, struct gs_err *err)
 {
-	bool same_jobs;
+	bool same_jobs, same_push;
 	struct gs_gpu *gpu = NULL;
 	struct gs_http_options o;
 	struct agent_alert *alert = NULL, *old_alert;
 	struct agent_conf conf;
 	int r = read_conf(a->options, &conf, err);
 
-	if (r == 0) /* the socket stays where it is */
+	if (r == 0) { /* the socket stays where it is, and the link */
 		conf.control = a->state.conf.control;
+		conf.head = a->state.conf.head;
+	}
 	if (r == 0)
 		r = agent_alert_open(&conf, a->state.alert, &alert, err);
 	if (r == 0 && !same_gpu_options(&conf, &a->state.conf))
@@ -216,6 +237,7 @@ static int reload(struct agent *a, struct gs_err *err)
 			gs_gpu_release(a->gpu);
 	}
 	same_jobs = agent_jobs_same(&conf.jobs, &a->state.conf.jobs);
+	same_push = agent_push_same(&conf, &a->state.conf);
 	pthread_mutex_lock(&a->state.lock);
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
@@ -225,7 +247,13 @@ static int reload(struct agent *a, struct gs_err *err)
 	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
 	agent_alert_close(&old_alert);
-	return same_jobs ? 0 : restart_jobs(a, &conf.jobs, err);
+	r = same_push ? 0 : restart_push(a, &conf, err);
+	if (!same_jobs) {
+		int e = restart_jobs(a, &conf.jobs, r == 0 ? err : NULL);
+
+		r = r < 0 ? r : e;
+	}
+	return r;
 }
 
 /* --- messages --- */
@@ -412,6 +440,9 @@ static int sample(struct agent *a)
 		return r;
 	tell(a, s);
 	agent_state_put(&a->state, &s, groups, a->gpu);
+	/* Only this thread changes it. Without basic values it is no moment of its own. */
+	if (groups & GS_GPU_READ_BASIC)
+		agent_head_take(a->head, a->state.latest);
 	return 0;
 }
 
@@ -509,6 +540,8 @@ static int start(struct agent *a, struct gs_err *err)
 		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
+	if (r == 0)
+		r = agent_head_start(&a->state.conf, &a->head, err);
 	if (r < 0)
 		return r;
 	r = start_control(a, err);
@@ -516,9 +549,12 @@ static int start(struct agent *a, struct gs_err *err)
 		return r;
 	pthread_mutex_lock(&a->state.lock);
 	a->state.http = a->http;
+	a->state.head = a->head;
 	agent_schedule_init(&a->state.schedule, &a->state.conf, gs_clock_mono_ns());
 	pthread_mutex_unlock(&a->state.lock);
 	r = restart_jobs(a, &a->state.conf.jobs, err);
+	if (r == 0)
+		r = restart_push(a, &a->state.conf, err);
 	if (r < 0)
 		return r;
 	a->watchdog_ns = notify_watchdog_ns();
@@ -547,6 +583,11 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
+	agent_head_stop(&a.head);
+	pthread_mutex_lock(&a.state.lock);
+	a.state.push = NULL; /* its last text is made without its own metrics */
+	pthread_mutex_unlock(&a.state.lock);
+	agent_push_close(&a.push);
 	agent_jobs_stop(&a.jobs);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);

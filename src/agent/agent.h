@@ -14,6 +14,7 @@
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
+#include "model/job_account.h"
 #include "prom/prom.h"
 
 /* --- agent_conf.c: the configuration --- */
@@ -42,6 +43,17 @@ struct agent_jobs_conf {
 	int names; /* enum gs_prom_job_names */
 };
 
+enum { AGENT_REMOTE_WRITE, AGENT_OTLP, AGENT_PUSHES }; /* enum gs_push_protocol */
+
+struct agent_push_conf {
+	char url[512]; /* "": off */
+	char token_file[256], ca_file[256];
+	uint64_t interval_ns;
+	char job[64], instance[128];
+	char spool[256];
+	int64_t spool_max_mib;
+};
+
 struct agent_conf {
 	struct {
 		uint64_t interval_ns;
@@ -62,6 +74,7 @@ struct agent_conf {
 		int64_t max_connections;
 		uint64_t timeout_ns;
 	} http;
+	struct agent_push_conf push[AGENT_PUSHES];
 	struct {
 		int names; /* enum gs_prom_names */
 		bool processes, links, timestamps;
@@ -73,6 +86,15 @@ struct agent_conf {
 		char path[108]; /* "" none */
 		char group[64];
 	} control;
+	struct {
+		char addresses[512]; /* "" none */
+		bool tls, resilient, all_processes;
+		char tls_ca[256], tls_cert[256], tls_key[256], server_name[256];
+		char token_file[256];
+		char spool[256];
+		char spool_max[32];
+		char machine_id[64], instance[64];
+	} head;
 	struct gs_alert_conf alerts;
 };
 
@@ -144,9 +166,11 @@ struct agent_state {
 	bool last_reload_ok;
 	int64_t started_wall_ns;
 	struct agent_jobs *jobs; /* lent; NULL: not read. Changed under the lock */
+	struct agent_head *head; /* lent; NULL: delivers to none */
 	struct gs_http *http;    /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
+	struct agent_push *push;   /* lent; NULL: nothing is pushed. Changed under the lock */
 	struct agent_alert *alert; /* owned by the main thread, which alone changes the pointer */
 };
 
@@ -170,6 +194,9 @@ struct agent_jobs;
 int agent_jobs_start(const struct agent_jobs_conf *conf, struct agent_state *state,
 		     struct agent_jobs **ret_jobs, struct gs_err *err);
 void agent_jobs_stop(struct agent_jobs **jobs);
+
+/* What was read last, the caller's; NULL: nothing yet, or no memory. */
+struct gs_job_accounts *agent_jobs_copy(struct agent_jobs *jobs);
 
 /* Whether reading goes on as it is; names do not matter to it. */
 bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_conf *b);
@@ -199,6 +226,29 @@ void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
 extern const struct gs_http_route agent_routes[];
 extern const size_t agent_n_routes;
 
+/* --- agent_head.c: delivery to a head --- */
+
+struct agent_head;
+
+/* *ret_head NULL: none is configured. */
+int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head,
+		     struct gs_err *err);
+/* Delivers for some seconds what waits; the rest stays in the spool. */
+void agent_head_stop(struct agent_head **head);
+
+/* What was read last, lent; from the thread that reads. head may be NULL. */
+void agent_head_take(struct agent_head *head, struct gs_gpu_snapshot *gpu);
+
+struct agent_head_stats {
+	bool connected, spool_failed;
+	uint64_t connects, moments, failed; /* failed: moments that could not be made or kept */
+	uint64_t acked_batches, sent_bytes, waiting_samples, waiting_bytes, lost_samples;
+	char trouble[256]; /* why it is not connected; "" nothing */
+};
+
+/* Any thread. */
+void agent_head_stats(struct agent_head *head, struct agent_head_stats *ret_stats);
+
 /* --- agent_control.c: the socket by which the agent is told what to do --- */
 
 #define AGENT_CONTROL_PATH "/run/gpuscope/agent.sock"
@@ -214,6 +264,24 @@ void agent_control_serve(int listen_fd, void *ctx,
 /* The client's side. */
 int agent_control_ask(const char *path, const char *command, struct gs_buf *ret_answer,
 		      struct gs_err *err);
+
+/* The text of a scrape. 0 or -ENOMEM, -ENOBUFS. */
+int agent_render(struct agent_state *state, bool openmetrics, struct gs_buf *out);
+
+/* --- agent_push.c: metrics to engines of others --- */
+
+struct agent_push;
+
+/* *ret stays NULL when nothing is configured. */
+int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
+		    struct agent_push **ret, struct gs_err *err);
+void agent_push_close(struct agent_push **push);
+
+/* Whether pushing goes on as it is. */
+bool agent_push_same(const struct agent_conf *a, const struct agent_conf *b);
+
+/* Families about it; push may be NULL. */
+void agent_push_metrics(struct gs_prom *p, struct agent_push *push);
 
 /* --- notify.c: systemd --- */
 

@@ -238,6 +238,33 @@ static void look_at_node(struct agent_alert *a, const struct agent_state *s, uin
 	gs_host_snapshot_free(&host);
 }
 
+/* Of each job its last minutes, as metrics have them. */
+static void look_at_jobs(struct agent_alert *a, struct agent_jobs *jobs, uint64_t now_ns,
+			 int64_t wall_ns)
+{
+	struct gs_job_accounts *accounts;
+
+	if (!jobs || !gs_alerts_wants(a->alerts, GS_ALERT_JOB))
+		return;
+	accounts = agent_jobs_copy(jobs);
+	for (uint32_t i = 0; accounts && i < accounts->n_accounts; i++) {
+		const struct gs_job_account *j = &accounts->account[i];
+		struct gs_alert_subject subject;
+		struct gs_figures figures;
+
+		/* Before its first window is over nothing is known of it. */
+		if (!j->n_processes || !j->job_class[0])
+			continue;
+		memcpy(figures.v, j->figure, sizeof(figures.v));
+		gs_alert_of_job(&subject, &j->job, &figures, j->score);
+		gs_alert_subject_label(&subject, "node", a->node);
+		gs_alerts_push(a->alerts, &subject, now_ns, wall_ns);
+	}
+	if (accounts)
+		gs_alerts_sweep(a->alerts, GS_ALERT_JOB, now_ns, now_ns, wall_ns);
+	gs_job_accounts_free(&accounts);
+}
+
 void agent_alert_look(struct agent_state *s, uint64_t now_ns)
 {
 	struct agent_alert *a = s->alert;
@@ -249,6 +276,7 @@ void agent_alert_look(struct agent_state *s, uint64_t now_ns)
 	/* Only this thread changes what is read here, so it needs no lock. */
 	look_at_gpus(a, s, now_ns, wall_ns);
 	look_at_node(a, s, now_ns, wall_ns);
+	look_at_jobs(a, s->jobs, now_ns, wall_ns);
 	keep(a);
 	pthread_mutex_lock(&s->lock);
 	gs_alerts_stats(a->alerts, &a->figures);

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "agent/agent.h"
+#include "base/fmt.h"
+#include "push/push.h"
 
 #define MS 1000000LL
 #define S  (1000 * MS)
@@ -329,11 +331,159 @@ static const struct gs_conf_key control_keys[] = {
 	 .bytes = sizeof(((struct agent_conf *)0)->control.group)},
 };
 
+static bool valid_spool_max(const char *text)
+{
+	uint64_t bytes;
+
+	return gs_parse_bytes(text, &bytes) == 0 && bytes >= 1 << 20;
+}
+
+static const struct gs_conf_key head_keys[] = {
+	{.name = "addresses",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, addresses),
+	 .preset = "",
+	 .comment = "HOST:PORT of `gpuscope head`, with commas several: the next one is tried when "
+		    "one does\nnot answer. Empty: to none.",
+	 .bytes = sizeof(((struct agent_conf *)0)->head.addresses)},
+	{.name = "resilient",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(head, resilient),
+	 .preset = "true",
+	 .comment = "Keep on disk what the head does not have yet; else in memory (32 MiB)."},
+	{.name = "spool",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, spool),
+	 .preset = "/var/lib/gpuscope-agent/spool",
+	 .comment = "The folder for that.",
+	 .bytes = sizeof(((struct agent_conf *)0)->head.spool)},
+	{.name = "spool_max",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, spool_max),
+	 .preset = "256M",
+	 .comment = "How much; then the oldest is given up, and counted.",
+	 .bytes = sizeof(((struct agent_conf *)0)->head.spool_max),
+	 .valid = valid_spool_max,
+	 .expects = "1M or more, as 256M"},
+	{.name = "all_processes",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(head, all_processes),
+	 .preset = "false",
+	 .comment = "Deliver every process, not only those on GPUs."},
+	{.name = "tls",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(head, tls),
+	 .preset = "false",
+	 .comment = "Encrypt, and check the head by the system's authorities."},
+	{.name = "tls_ca",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, tls_ca),
+	 .preset = "",
+	 .comment = "Check it by this authority instead (PEM).",
+	 .bytes = 256},
+	{.name = "tls_cert",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, tls_cert),
+	 .preset = "",
+	 .comment = "Our certificate and key, where the head asks for them; both or none.",
+	 .bytes = 256},
+	{.name = "tls_key",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, tls_key),
+	 .preset = "",
+	 .comment = "",
+	 .bytes = 256},
+	{.name = "server_name",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, server_name),
+	 .preset = "",
+	 .comment = "The name in the head's certificate, where it is not that of the address.",
+	 .bytes = 256},
+	{.name = "token_file",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, token_file),
+	 .preset = "",
+	 .comment = "The token to show: the file's first line.",
+	 .bytes = 256},
+	{.name = "machine_id",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, machine_id),
+	 .preset = "",
+	 .comment = "Instead of that in /etc/machine-id.",
+	 .bytes = sizeof(((struct agent_conf *)0)->head.machine_id)},
+	{.name = "instance",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(head, instance),
+	 .preset = "agent",
+	 .comment = "Tells the agent apart from others on this machine that deliver to the head.",
+	 .bytes = sizeof(((struct agent_conf *)0)->head.instance)},
+};
+
 #define SECTION(name_, comment_, field, table)                                                     \
 	{                                                                                          \
 		.name = name_, .comment = comment_, .offset = offsetof(struct agent_conf, field),  \
 		.keys = table, .n_keys = GS_ARRAY_LEN(table)                                       \
 	}
+
+#define PUSH_AT(field) offsetof(struct agent_push_conf, field)
+
+static const struct gs_conf_key push_keys[] = {
+	{.name = "url",
+	 .kind = GS_CONF_TEXT,
+	 .offset = PUSH_AT(url),
+	 .preset = "",
+	 .comment = "Where to: http://HOST:8428/api/v1/write (remote write; Prometheus: :9090),\n"
+		    "http://HOST:4318/v1/metrics (OTLP). Empty: nothing is pushed.",
+	 .bytes = sizeof(((struct agent_push_conf *)0)->url),
+	 .valid = gs_push_url_valid,
+	 .expects = "an http:// or https:// URL"},
+	{.name = "token_file",
+	 .kind = GS_CONF_TEXT,
+	 .offset = PUSH_AT(token_file),
+	 .preset = "",
+	 .comment = "A file whose first line is sent as bearer token.",
+	 .bytes = sizeof(((struct agent_push_conf *)0)->token_file)},
+	{.name = "ca_file",
+	 .kind = GS_CONF_TEXT,
+	 .offset = PUSH_AT(ca_file),
+	 .preset = "",
+	 .comment =
+		 "The authority that signed the receiver's certificate (PEM); empty: the system's.",
+	 .bytes = sizeof(((struct agent_push_conf *)0)->ca_file)},
+	{.name = "interval",
+	 .kind = GS_CONF_DURATION,
+	 .offset = PUSH_AT(interval_ns),
+	 .preset = "15s",
+	 .comment = "How often.",
+	 .min = S,
+	 .max = H},
+	{.name = "job",
+	 .kind = GS_CONF_TEXT,
+	 .offset = PUSH_AT(job),
+	 .preset = "gpuscope",
+	 .comment = "The label job of every series.",
+	 .bytes = sizeof(((struct agent_push_conf *)0)->job)},
+	{.name = "instance",
+	 .kind = GS_CONF_TEXT,
+	 .offset = PUSH_AT(instance),
+	 .preset = "",
+	 .comment = "The label instance; empty: the machine's name.",
+	 .bytes = sizeof(((struct agent_push_conf *)0)->instance)},
+	{.name = "spool",
+	 .kind = GS_CONF_TEXT,
+	 .offset = PUSH_AT(spool),
+	 .preset = "",
+	 .comment = "A folder (one for each protocol) for what the receiver has not taken yet;\n"
+		    "empty: it is kept in memory, and lost with this program.",
+	 .bytes = sizeof(((struct agent_push_conf *)0)->spool)},
+	{.name = "spool_max_mib",
+	 .kind = GS_CONF_NUMBER,
+	 .offset = PUSH_AT(spool_max_mib),
+	 .preset = "64",
+	 .comment = "How much of it, in MiB; then the oldest is given up and counted.",
+	 .min = 1,
+	 .max = 1 << 20},
+};
 
 static const struct gs_conf_section sections[] = {
 	SECTION("sampling", "When values are read.", sampling, sampling_keys),
@@ -350,7 +500,14 @@ static const struct gs_conf_section sections[] = {
 	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
 	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
+	SECTION("push.remote_write",
+		"Metrics to a Prometheus, VictoriaMetrics, Mimir, Thanos: remote write 1.0.",
+		push[AGENT_REMOTE_WRITE], push_keys),
+	SECTION("push.otlp", "Metrics to an OpenTelemetry collector: OTLP over HTTP.",
+		push[AGENT_OTLP], push_keys),
 	SECTION("control", "How the agent is told what to do.", control, control_keys),
+	SECTION("head", "Where moments are delivered to. Not changed by a reload.", head,
+		head_keys),
 	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),
 };
 
@@ -376,6 +533,12 @@ static int check(const void *whole, const struct gs_conf_where *where, struct gs
 	if (c->http.tls_cert[0] && !c->http.tls_key[0])
 		return gs_conf_refuse(where, "http.tls_cert", err,
 				      "tls_cert without tls_key: TLS needs both");
+	if (!c->head.tls_cert[0] != !c->head.tls_key[0])
+		return gs_conf_refuse(where, c->head.tls_cert[0] ? "head.tls_cert" : "head.tls_key",
+				      err, "tls_cert and tls_key go together");
+	if (c->head.addresses[0] && c->head.resilient && !c->head.spool[0])
+		return gs_conf_refuse(where, "head.spool", err,
+				      "resilient needs a folder; or resilient: false");
 	if (c->http.tls_key[0] && !c->http.tls_cert[0])
 		return gs_conf_refuse(where, "http.tls_key", err,
 				      "tls_key without tls_cert: TLS needs both");
@@ -383,6 +546,9 @@ static int check(const void *whole, const struct gs_conf_where *where, struct gs
 		return gs_conf_refuse(
 			where, "http.tls_client_ca", err,
 			"tls_client_ca without tls_cert and tls_key: there is no TLS");
+	if (c->push[0].spool[0] && strcmp(c->push[0].spool, c->push[1].spool) == 0)
+		return gs_conf_refuse(where, "push.otlp.spool", err,
+				      "push.remote_write has this folder: give this one another");
 	return gs_alert_conf_check(&c->alerts, where, err);
 }
 

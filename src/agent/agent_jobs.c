@@ -76,6 +76,16 @@ static void read_once(struct agent_jobs *j, struct gs_account *account)
 	gs_job_accounts_free(&old);
 }
 
+struct gs_job_accounts *agent_jobs_copy(struct agent_jobs *j)
+{
+	struct gs_job_accounts *copy;
+
+	pthread_mutex_lock(&j->lock);
+	copy = j->latest ? gs_job_accounts_copy(j->latest) : NULL;
+	pthread_mutex_unlock(&j->lock);
+	return copy;
+}
+
 static void *read_on(void *arg)
 {
 	struct agent_jobs *j = arg;

@@ -194,17 +194,44 @@ static void own_http(struct gs_prom *p, const struct agent_state *s)
 	by(p, "reason", "tls_handshake", (double)h.tls_failures);
 }
 
-static void serve_metrics(void *ctx, const struct gs_http_request *request,
-			  struct gs_http_reply *reply)
+/* The caller holds the lock; the link has one of its own below it. */
+static void own_head(struct gs_prom *p, const struct agent_state *s)
 {
-	struct agent_state *s = ctx;
+	struct agent_head_stats h;
+
+	if (!s->head)
+		return;
+	agent_head_stats(s->head, &h);
+	one(p, "gpuscope_agent_head_connected", GS_PROM_GAUGE, "", h.connected,
+	    "1: a head takes what is delivered.");
+	one(p, "gpuscope_agent_head_connections", GS_PROM_COUNTER, "", (double)h.connects,
+	    "Connections to heads so far.");
+	one(p, "gpuscope_agent_head_moments", GS_PROM_COUNTER, "", (double)h.moments,
+	    "Moments kept for the head.");
+	one(p, "gpuscope_agent_head_moments_failed", GS_PROM_COUNTER, "", (double)h.failed,
+	    "Moments that could not be made or kept.");
+	one(p, "gpuscope_agent_head_acknowledged_batches", GS_PROM_COUNTER, "",
+	    (double)h.acked_batches, "Batches that the head has stored.");
+	one(p, "gpuscope_agent_head_sent_bytes", GS_PROM_COUNTER, "bytes", (double)h.sent_bytes,
+	    "Bytes of batches sent, also again.");
+	one(p, "gpuscope_agent_head_waiting_moments", GS_PROM_GAUGE, "", (double)h.waiting_samples,
+	    "Moments that the head does not have yet.");
+	one(p, "gpuscope_agent_head_waiting_bytes", GS_PROM_GAUGE, "bytes", (double)h.waiting_bytes,
+	    "Their bytes, on disk and in memory.");
+	one(p, "gpuscope_agent_head_lost_moments", GS_PROM_COUNTER, "", (double)h.lost_samples,
+	    "Moments given up: no room for them, or the head refused them.");
+	one(p, "gpuscope_agent_head_spool_failed", GS_PROM_GAUGE, "", h.spool_failed,
+	    "1: the spool's disk cannot be written to, and memory is used.");
+}
+
+int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
+{
 	uint64_t began = gs_clock_mono_ns();
-	bool open = gs_prom_accepts_openmetrics(gs_http_header(request, "accept"));
 	struct gs_prom_gpu_options o = {.size = sizeof(o)};
 	unsigned dropped = 0;
 	struct gs_prom p;
 
-	gs_prom_init(&p, &reply->body, open);
+	gs_prom_init(&p, out, openmetrics);
 	pthread_mutex_lock(&s->lock);
 	o.names = (enum gs_prom_names)s->conf.metrics.names;
 	o.hostname = s->conf.metrics.hostname;
@@ -216,7 +243,9 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 	own_sampling(&p, s);
 	own_reading(&p, s);
 	own_http(&p, s);
+	own_head(&p, s);
 	agent_alert_metrics(&p, s->alert);
+	agent_push_metrics(&p, s->push);
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
 	if (s->jobs)
 		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);
@@ -224,8 +253,16 @@ static void serve_metrics(void *ctx, const struct gs_http_request *request,
 	s->scrapes++;
 	s->scrape_ns = gs_clock_mono_ns() - began;
 	pthread_mutex_unlock(&s->lock);
+	return gs_prom_end(&p);
+}
+
+static void serve_metrics(void *ctx, const struct gs_http_request *request,
+			  struct gs_http_reply *reply)
+{
+	bool open = gs_prom_accepts_openmetrics(gs_http_header(request, "accept"));
+
 	reply->type = open ? GS_PROM_TYPE_OPENMETRICS : GS_PROM_TYPE_TEXT;
-	if (gs_prom_end(&p) < 0) {
+	if (agent_render(ctx, open, &reply->body) < 0) {
 		reply->status = 500;
 		reply->type = "text/plain; charset=utf-8";
 		gs_buf_reset(&reply->body);
@@ -282,8 +319,8 @@ static void serve_ready(void *ctx, const struct gs_http_request *request,
 }
 
 const struct gs_http_route agent_routes[] = {
-	{"/metrics", GS_HTTP_GET, false, serve_metrics},
-	{"/healthz", GS_HTTP_GET, true, serve_health},
-	{"/readyz", GS_HTTP_GET, true, serve_ready},
+	{.path = "/metrics", .methods = GS_HTTP_GET, .serve = serve_metrics},
+	{.path = "/healthz", .methods = GS_HTTP_GET, .open = true, .serve = serve_health},
+	{.path = "/readyz", .methods = GS_HTTP_GET, .open = true, .serve = serve_ready},
 };
 const size_t agent_n_routes = GS_ARRAY_LEN(agent_routes);

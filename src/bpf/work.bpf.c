@@ -142,9 +142,14 @@ static __always_inline void leave_cpu(struct task_struct *p, struct work_mark *m
 				      __u64 state, __u64 now)
 {
 	struct gs_work_slot *s = slot_get(m->slot);
+	__u64 ran = p->se.sum_exec_runtime;
 
 	if (!s || m->state == STATE_NONE)
 		return;
+	/* Its turn began unseen (the program was skipped): the scheduler knows how long it was. */
+	if (m->state != GS_TIME_CPU && ran - m->ran_ns < now)
+		enter_state(s, m, GS_TIME_CPU, now - (ran - m->ran_ns));
+	m->ran_ns = ran;
 	count_faults(s, m, p);
 	if (state & TASK_DEAD) {
 		/* Later than its parent hears of the end, but taking memory apart may be long. */
@@ -161,27 +166,47 @@ static __always_inline void leave_cpu(struct task_struct *p, struct work_mark *m
 	enter_state(s, m, wait_of_task(p, state, m), now);
 }
 
+/* What the processor knew of a call that the thread leaves it in. */
+static __always_inline void cool(struct work_mark *from, __u64 now)
+{
+	struct work_hot *h = hot_here();
+
+	if (h && h->task) {
+		if (from && h->task == bpf_get_current_task()) {
+			from->enter_ns = h->enter_ns;
+			from->away_ns = 0;
+		}
+		h->task = 0;
+	}
+	if (from)
+		from->off_ns = now;
+}
+
 SEC("?tp_btf/sched_switch")
 int gs_work_switch(__u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1], *next = (void *)ctx[2];
 	struct work_mark *from = mark_of(prev), *to;
+	__u64 state, now = bpf_ktime_get_ns();
 	struct gs_work_slot *s;
-	__u64 state;
 
+	cool(from, now);
 	if (from) {
 		if (gs_work_config.switch_state)
 			state = (__u32)ctx[3];
 		else
 			state = prev->__state;
-		leave_cpu(prev, from, ctx[0] & 1, state, bpf_ktime_get_ns());
+		leave_cpu(prev, from, ctx[0] & 1, state, now);
 	}
 	to = mark_of(next);
 	if (!to || to->state == STATE_NONE)
 		return 0;
+	if (to->off_ns)
+		to->away_ns += now - to->off_ns;
+	to->off_ns = 0;
 	s = slot_get(to->slot);
 	if (s)
-		enter_state(s, to, GS_TIME_CPU, bpf_ktime_get_ns());
+		enter_state(s, to, GS_TIME_CPU, now);
 	return 0;
 }
 

@@ -14,47 +14,6 @@ static __always_inline __u32 rq_dev(struct request *rq)
 	return (__u32)BPF_CORE_READ(d, major) << 20 | BPF_CORE_READ(d, first_minor);
 }
 
-/* Who has it made: block_io_start (Linux 6.5), or its way into the queue before that. */
-SEC("?tp_btf/block_io_start")
-int gs_work_rq_made(__u64 *ctx)
-{
-	struct work_mark *m = mark_of(bpf_get_current_task_btf());
-	struct rq_mark r = {};
-	__u64 key = ctx[0];
-
-	if (!m)
-		return 0;
-	r.slot = m->slot;
-	if (bpf_map_update_elem(&gs_work_rqs, &key, &r, BPF_ANY))
-		work_lose(GS_WORK_LOST_REQUEST);
-	return 0;
-}
-
-SEC("?tp_btf/block_rq_issue")
-int gs_work_rq_issue(__u64 *ctx)
-{
-	struct request *rq = (void *)ctx[0];
-	__u64 key = (__u64)rq;
-	struct rq_mark *old = bpf_map_lookup_elem(&gs_work_rqs, &key), r = {};
-	struct work_mark *m;
-
-	if (old) {
-		/* Merging may have made it larger since; trying again starts the clock anew. */
-		old->bytes = BPF_CORE_READ(rq, __data_len);
-		old->issued_ns = bpf_ktime_get_ns();
-		return 0;
-	}
-	m = mark_of(bpf_get_current_task_btf());
-	if (!m && !gs_work_config.all)
-		return 0;
-	r.slot = m ? m->slot : 0;
-	r.bytes = BPF_CORE_READ(rq, __data_len);
-	r.issued_ns = bpf_ktime_get_ns();
-	if (bpf_map_update_elem(&gs_work_rqs, &key, &r, BPF_ANY))
-		work_lose(GS_WORK_LOST_REQUEST);
-	return 0;
-}
-
 static __always_inline void add_disk(struct gs_work_disk *d, bool write, bool failed, __u64 bytes,
 				     __u64 took)
 {
@@ -67,6 +26,8 @@ static __always_inline void add_disk(struct gs_work_disk *d, bool write, bool fa
 	}
 	if (failed)
 		add(d->errors, 1);
+	if (!took)
+		return;
 	add(d->total_ns, took);
 	__sync_fetch_and_add(&d->hist[bucket(took)], 1);
 	if (took > d->max_ns)
@@ -84,37 +45,112 @@ static __always_inline void add_slot(struct gs_work_slot *s, bool write, __u64 b
 	}
 	add(s->work.disk_ns, took);
 }
+/* A request of so many bytes has ended; took is 0 when nobody saw when. */
+static __always_inline void settle(const struct gs_work_request *r, struct request *rq, bool failed,
+				   __u64 took)
+{
+	__u64 bytes = failed ? 0 : r->bytes;
+	struct gs_work_slot *s = slot_get(r->slot);
+	struct gs_work_cell *c;
+	__u32 cell;
+
+	if (s && r->slot)
+		add_slot(s, r->write, bytes, took);
+	cell = cell_find(IN_TABLE(r->slot, GS_TABLE_DISK), rq_dev(rq), 0, 0);
+	c = cell_get(cell);
+	if (c && cell)
+		add_disk(&c->disk, r->write, failed, bytes, took);
+}
+
+/* The kernel uses the memory of its requests again. A mark that still stands there is of a request
+ * that was merged into another before it was started, or of one whose end was not seen: a program
+ * is skipped when it is running on that processor already (and some kernels run none while certain
+ * tasks are interrupted). Its bytes were known at its start. */
+static __always_inline void settle_old(__u64 key, struct request *rq)
+{
+	struct gs_work_request *found = bpf_map_lookup_elem(&gs_work_rqs, &key), r;
+
+	if (!found)
+		return;
+	r = *found;
+	bpf_map_delete_elem(&gs_work_rqs, &key);
+	if (!r.issued_ns || !r.moves)
+		return;
+	settle(&r, rq, false, 0);
+	work_lose(GS_WORK_LOST_END);
+}
+
+/* Who has it made: block_io_start (Linux 6.5), or its way into the queue before that. */
+SEC("?tp_btf/block_io_start")
+int gs_work_rq_made(__u64 *ctx)
+{
+	struct work_mark *m = mark_of(bpf_get_current_task_btf());
+	struct gs_work_request r = {};
+	__u64 key = ctx[0];
+
+	settle_old(key, (struct request *)ctx[0]);
+	if (!m)
+		return 0;
+	r.slot = m->slot;
+	if (bpf_map_update_elem(&gs_work_rqs, &key, &r, BPF_ANY))
+		work_lose(GS_WORK_LOST_REQUEST);
+	return 0;
+}
+
+static __always_inline void start(struct gs_work_request *r, struct request *rq)
+{
+	/* include/linux/blk_types.h: 0 read, odd ones write data; a flush (2) moves none. */
+	__u32 op = BPF_CORE_READ(rq, cmd_flags) & 0xff;
+
+	/* Merging may have made it larger since; trying again starts the clock anew. */
+	r->bytes = BPF_CORE_READ(rq, __data_len);
+	r->write = op & 1;
+	r->moves = !op || op & 1;
+	r->issued_ns = bpf_ktime_get_ns();
+}
+
+SEC("?tp_btf/block_rq_issue")
+int gs_work_rq_issue(__u64 *ctx)
+{
+	struct request *rq = (void *)ctx[0];
+	__u64 key = (__u64)rq;
+	struct gs_work_request *old = bpf_map_lookup_elem(&gs_work_rqs, &key), r = {};
+	struct work_mark *m;
+
+	if (old) {
+		start(old, rq);
+		return 0;
+	}
+	m = mark_of(bpf_get_current_task_btf());
+	if (!m && !gs_work_config.all)
+		return 0;
+	r.slot = m ? m->slot : 0;
+	start(&r, rq);
+	if (bpf_map_update_elem(&gs_work_rqs, &key, &r, BPF_ANY))
+		work_lose(GS_WORK_LOST_REQUEST);
+	return 0;
+}
 
 SEC("?tp_btf/block_rq_complete")
 int gs_work_rq_complete(__u64 *ctx)
 {
 	struct request *rq = (void *)ctx[0];
 	__u32 bytes = (__u32)ctx[2];
-	bool failed = (int)ctx[1] != 0;
 	__u64 key = (__u64)rq;
-	struct rq_mark *found = bpf_map_lookup_elem(&gs_work_rqs, &key), r;
-	struct gs_work_slot *s;
-	struct gs_work_cell *c;
-	__u32 cell, op;
-	__u64 took;
+	struct gs_work_request *found = bpf_map_lookup_elem(&gs_work_rqs, &key), r;
 
 	/* Parts of a request are told one by one; the last leaves nothing over. */
 	if (!found || bytes < BPF_CORE_READ(rq, __data_len))
 		return 0;
 	r = *found;
 	bpf_map_delete_elem(&gs_work_rqs, &key);
-	/* include/linux/blk_types.h: 0 read, odd ones write data; a flush (2) moves none. */
-	op = BPF_CORE_READ(rq, cmd_flags) & 0xff;
-	if (!r.issued_ns || (op && !(op & 1)))
-		return 0;
-	took = bpf_ktime_get_ns() - r.issued_ns;
-	s = slot_get(r.slot);
-	if (s && r.slot)
-		add_slot(s, op, failed ? 0 : r.bytes, took);
-	cell = cell_find(IN_TABLE(r.slot, GS_TABLE_DISK), rq_dev(rq), 0, 0);
-	c = cell_get(cell);
-	if (c && cell)
-		add_disk(&c->disk, op, failed, failed ? 0 : r.bytes, took);
+	if (!r.issued_ns) {
+		/* Its start was not seen, so its size is what is left now. */
+		start(&r, rq);
+		work_lose(GS_WORK_LOST_END);
+	}
+	if (r.moves)
+		settle(&r, rq, (int)ctx[1] != 0, bpf_ktime_get_ns() - r.issued_ns);
 	return 0;
 }
 

@@ -1,6 +1,8 @@
 /*
  * System calls and operations of io_uring: counts, errors, times, and the bytes that they returned.
- * The entry notes the time only; all the rest is read at the exit from the saved registers.
+ * The entry notes the time only; all the rest is read at the exit from the saved registers. Reading
+ * the clock twice and finding the thread's own memory are most of the price of a call that does not
+ * sleep: so one in some of those is timed, and the processor remembers who is on it.
  */
 #ifndef GS_BPF_WORK_CALL_H
 #define GS_BPF_WORK_CALL_H
@@ -10,7 +12,8 @@
 
 #define IS_ERROR(r) ((unsigned long)(r) >= -4095UL) /* include/linux/err.h */
 
-static __always_inline void count_call(__u32 cell, long result, __u64 took, bool timed)
+/* weight: how many calls this time stands for; 0: it was not timed. */
+static __always_inline void count_call(__u32 cell, long result, __u64 took, __u32 weight)
 {
 	struct gs_work_cell *c = cell_get(cell);
 
@@ -19,10 +22,16 @@ static __always_inline void count_call(__u32 cell, long result, __u64 took, bool
 	add(c->call.calls, 1);
 	if (IS_ERROR(result))
 		add(c->call.errors, 1);
-	if (!timed)
+	if (!weight)
 		return;
-	add(c->call.total_ns, took);
-	__sync_fetch_and_add(&c->call.hist[bucket(took)], 1);
+	add(c->call.timed, 1);
+	if (weight == 1) {
+		add(c->call.total_ns, took);
+	} else {
+		add(c->call.sampled, 1);
+		add(c->call.sampled_ns, took);
+	}
+	__sync_fetch_and_add(&c->call.hist[bucket(took)], weight);
 	if (took > c->call.max_ns)
 		c->call.max_ns = took;
 }
@@ -32,16 +41,27 @@ static __always_inline __u32 call_cell(__u32 slot, __u32 id)
 	return cell_find(IN_TABLE(slot, GS_TABLE_CALL), id, 0, 0);
 }
 
-static __always_inline __u32 call_cell_of(struct work_mark *m, __u32 id)
+static __always_inline __u32 call_cell_of(struct work_hot *h, __u32 slot, __u32 id)
 {
 	__u32 i = id & (GS_CALL_CACHE - 1);
 
-	/* Id 0 (read) in an empty place has cell 0, which no row has. */
-	if (m->call_id[i] != id || !m->call_cell[i]) {
-		m->call_cell[i] = call_cell(m->slot, id);
-		m->call_id[i] = id;
+	if (h->of != slot) {
+		__builtin_memset(h->call_cell, 0, sizeof(h->call_cell));
+		h->of = slot;
 	}
-	return m->call_cell[i];
+	/* Id 0 (read) in an empty place has cell 0, which no row has. */
+	if (h->call_id[i] != id || !h->call_cell[i]) {
+		h->call_cell[i] = call_cell(slot, id);
+		h->call_id[i] = id;
+	}
+	return h->call_cell[i];
+}
+
+static __always_inline bool call_is_known(const struct work_hot *h, __u32 id)
+{
+	__u32 i = id & (GS_CALL_CACHE - 1);
+
+	return h->of == h->slot && h->call_id[i] == id && h->call_cell[i];
 }
 
 static __always_inline void add_io(struct gs_work_io_count *io, bool write, long result, __u64 took)
@@ -152,47 +172,152 @@ static __noinline int count_op(struct work_mark *m, struct call *c, __u8 op, lon
 	return 0;
 }
 
+/* What this processor remembers of the thread on it, as long as it has been there: true. Else it
+ * begins anew. */
+static __always_inline bool hot_is(struct work_hot *h, __u64 task)
+{
+	return h->task == task && h->made == gs_work_made;
+}
+
+static __always_inline void warm(struct work_hot *h, __u64 task, const struct work_mark *m)
+{
+	h->made = gs_work_made;
+	h->slot = m ? m->slot : 0;
+	h->enter_ns = 0;
+	h->task = task;
+}
+
+/* Is this call to be timed? Which one is left to chance, or a loop of as many calls as the gap
+ * would show one of them only. */
+static __always_inline bool chosen(struct work_hot *h)
+{
+	__u32 every = gs_work_config.call_every;
+
+	if (h->gap) {
+		h->gap--;
+		return false;
+	}
+	h->random = h->random * 1103515245 + 12345; /* as rand(3) may be */
+	h->gap = (h->random >> 16) % (2 * every - 1);
+	return true;
+}
+
+static __always_inline __u32 id_of(struct task_struct *p, __u64 nr)
+{
+	if (p->thread_info.status & TS_COMPAT)
+		return GS_WORK_CALL(GS_WORK_ABI_32, (__u32)nr);
+	/* Bit 30 marks a call of the x32 numbering (asm/unistd.h). */
+	return GS_WORK_CALL(nr & 0x40000000 ? GS_WORK_ABI_X32 : GS_WORK_ABI_64, nr & 0xffff);
+}
+
+static __always_inline bool moves_bytes(__u32 id)
+{
+	const volatile struct gs_work_call_desc *d;
+
+	if (!want(GS_WORK_IO | GS_WORK_NET))
+		return false;
+	d = call_desc(id);
+	return d && d->op != GS_OP_NONE;
+}
+
 SEC("?tp_btf/sys_enter")
 int gs_work_sys_enter(__u64 *ctx)
 {
-	struct work_mark *m = mark_of(bpf_get_current_task_btf());
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct work_hot *h = hot_here();
+	__u64 task = (__u64)p;
+	struct work_mark *m;
+	__u32 id;
 
-	if (m)
-		m->enter_ns = bpf_ktime_get_ns();
+	if (!h)
+		return 0;
+	if (!hot_is(h, task)) {
+		m = mark_of(p);
+		warm(h, task, m);
+		if (m)
+			m->away_ns = 0;
+		/* It has just come here, as those do that sleep in their calls: worth a time. */
+		h->weight = 1;
+		if (m)
+			h->enter_ns = bpf_ktime_get_ns();
+		return 0;
+	}
+	if (!h->slot)
+		return 0;
+	id = id_of(p, ctx[1]);
+	h->enter_ns = 0;
+	if (!call_is_known(h, id) || moves_bytes(id)) {
+		h->weight = 1;
+		h->enter_ns = bpf_ktime_get_ns();
+	} else if (chosen(h)) {
+		h->weight = gs_work_config.call_every;
+		h->enter_ns = bpf_ktime_get_ns();
+	}
 	return 0;
+}
+
+/* The time of a call that its thread left the processor in. Where it did not know that it was to be
+ * timed, its time away is nearly all of it. */
+static __noinline __u64 away(struct work_mark *m)
+{
+	__u64 took = m->enter_ns ? bpf_ktime_get_ns() - m->enter_ns : m->away_ns;
+
+	m->enter_ns = 0;
+	m->away_ns = 0;
+	return took;
 }
 
 SEC("?tp_btf/sys_exit")
 int gs_work_sys_exit(__u64 *ctx)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	struct work_mark *m = mark_of(p);
+	__u64 task = (__u64)p, took = 0;
 	struct pt_regs *regs = (void *)ctx[0];
 	const volatile struct gs_work_call_desc *d;
+	struct work_hot *h = hot_here();
+	struct work_mark *m = NULL;
 	long result = (long)ctx[1];
-	__u64 took = 0;
+	__u32 weight = 0, id;
 	struct call c;
 
-	if (!m)
+	if (!h)
 		return 0;
-	if (m->newborn) {
-		m->newborn = 0;
+	if (!hot_is(h, task)) {
+		m = mark_of(p);
+		warm(h, task, m);
+		if (!m)
+			return 0;
+		if (m->newborn) {
+			m->newborn = 0;
+			m->enter_ns = 0;
+			return 0;
+		}
+		if (gs_work_config.call_times) {
+			took = away(m);
+			weight = took ? 1 : 0;
+		}
+	} else if (!h->slot) {
 		return 0;
+	} else if (h->enter_ns) {
+		took = bpf_ktime_get_ns() - h->enter_ns;
+		weight = h->weight;
+		h->enter_ns = 0;
 	}
-	if (gs_work_config.call_times)
-		took = bpf_ktime_get_ns() - m->enter_ns;
-	call_read(&c, p, regs);
+	id = id_of(p, regs->orig_ax);
 	/* The return from a signal handler puts back the registers of before: no number. 15 and
 	 * 173 are rt_sigreturn (asm/unistd_64.h, unistd_32.h). */
 	if ((long)regs->orig_ax < 0)
-		c.id = GS_WORK_CALL_ABI(c.id) == GS_WORK_ABI_32 ? GS_WORK_CALL(GS_WORK_ABI_32, 173)
-								: GS_WORK_CALL(GS_WORK_ABI_64, 15);
+		id = GS_WORK_CALL_ABI(id) == GS_WORK_ABI_32 ? GS_WORK_CALL(GS_WORK_ABI_32, 173)
+							    : GS_WORK_CALL(GS_WORK_ABI_64, 15);
 	if (want(GS_WORK_SYSCALL))
-		count_call(call_cell_of(m, c.id), result, took, gs_work_config.call_times);
-	if (!want(GS_WORK_IO | GS_WORK_NET))
+		count_call(call_cell_of(h, h->slot, id), result, took, weight);
+	if (!moves_bytes(id))
 		return 0;
-	d = call_desc(c.id);
-	if (d && d->op != GS_OP_NONE)
+	call_read(&c, p, regs);
+	d = call_desc(id);
+	if (!m)
+		m = mark_of(p);
+	if (d && m)
 		count_op(m, &c, d->op, result, took);
 	return 0;
 }
@@ -303,7 +428,7 @@ int gs_work_uring_complete(__u64 *ctx)
 		bpf_map_delete_elem(&gs_work_ops, &key);
 	if (want(GS_WORK_SYSCALL))
 		count_call(call_cell(copy.slot, GS_WORK_CALL(GS_WORK_ABI_URING, copy.opcode)),
-			   cqe.res, took, true);
+			   cqe.res, took, 1);
 	count_uring_file(&copy, (struct io_kiocb *)key, cqe.res, took);
 	return 0;
 }

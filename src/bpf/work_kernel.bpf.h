@@ -57,8 +57,13 @@ struct thread_info {
 	__u32 status;
 } GS_CORE;
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+} GS_CORE;
+
 struct task_struct {
 	struct thread_info thread_info;
+	struct sched_entity se;
 	unsigned int flags;
 	int on_cpu;
 	unsigned int __state;

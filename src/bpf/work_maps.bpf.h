@@ -37,16 +37,31 @@ struct work_mark {
 	__u8 uring_wait; /* enum gs_work_time: of the last operation put into a ring */
 	__u8 newborn;    /* its first return from the kernel is not from a call of its own */
 	__u8 pad;
-	__u64 enter_ns;
+	__u64 enter_ns; /* into the call that it left its processor in; 0: not known */
+	__u64 lock_ns;  /* when it began to wait for a lock, while it does */
+	__u64 off_ns;   /* when it left its processor; 0: it is on one */
+	__u64 away_ns;  /* that it was off its processor in this call */
+	__u64 ran_ns;   /* what the scheduler says that it ran, when it left */
 	__u64 faults_minor, faults_major; /* of the task, when they were counted last */
 	struct known_file files[GS_LOOK_CACHE];
+};
+
+/* What a processor remembers of the thread on it, so that a call that does not sleep needs no look
+ * into the thread's own memory. Leaving the processor ends it. */
+struct work_hot {
+	__u64 task;     /* address of the thread; 0: nobody */
+	__u64 enter_ns; /* into its call, when this one is timed */
+	__u32 slot;     /* 0: it is not followed */
+	__u32 made;     /* gs_work_made then */
+	__u32 gap;      /* calls until the next that is timed */
+	__u32 random;
+	__u32 weight; /* how many calls the timed one stands for */
+	__u32 of;     /* the slot that the cells are of */
 	__u32 call_id[GS_CALL_CACHE], call_cell[GS_CALL_CACHE];
 };
 
-struct rq_mark {
-	__u64 issued_ns;
-	__u32 slot, bytes;
-};
+/* Grows whenever a thread comes to be followed, or moves to another slot. */
+__u32 gs_work_made;
 
 struct sock_mark {
 	__u64 connect_ns;
@@ -84,8 +99,9 @@ MAP(gs_work_cell_of, BPF_MAP_TYPE_HASH, struct gs_work_cell_key, __u32, 2, 0);
 MAP(gs_work_state, BPF_MAP_TYPE_ARRAY, __u32, struct gs_work_state, 1, BPF_F_MMAPABLE);
 MAP(gs_work_pids, BPF_MAP_TYPE_HASH, __u32, __u32, 4096, 0);
 MAP(gs_work_groups, BPF_MAP_TYPE_HASH, __u64, __u32, 1024, 0);
-MAP(gs_work_rqs, BPF_MAP_TYPE_HASH, __u64, struct rq_mark, 16384, 0);
+MAP(gs_work_rqs, BPF_MAP_TYPE_HASH, __u64, struct gs_work_request, 16384, 0);
 MAP(gs_work_socks, BPF_MAP_TYPE_HASH, __u64, struct sock_mark, 16384, 0);
+MAP(gs_work_hot, BPF_MAP_TYPE_PERCPU_ARRAY, __u32, struct work_hot, 1, 0);
 MAP(gs_work_ops, BPF_MAP_TYPE_HASH, __u64, struct op_mark, 16384, 0);
 
 struct {
@@ -124,6 +140,13 @@ static __always_inline struct gs_work_cell *cell_get(__u32 cell)
 static __always_inline struct work_mark *mark_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&gs_work_marks, p, 0, 0);
+}
+
+static __always_inline struct work_hot *hot_here(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&gs_work_hot, &zero);
 }
 
 static __always_inline bool want(__u32 family)

@@ -25,6 +25,15 @@ static __always_inline void enter_state(struct gs_work_slot *s, struct work_mark
 		add(s->work.time_ns[state], -now);
 		add(s->in_state[state], 1);
 	}
+	if (old == GS_TIME_LOCK) {
+		add(s->lock_since, -m->lock_ns);
+		if (now - m->lock_ns >= GS_WORK_IDLE_NS && now > m->lock_ns)
+			add(s->work.idle_ns, now - m->lock_ns);
+	}
+	if (state == GS_TIME_LOCK) {
+		add(s->lock_since, now);
+		m->lock_ns = now;
+	}
 	add(s->ended, 1);
 }
 
@@ -139,12 +148,14 @@ static __always_inline struct work_mark *mark_make(struct task_struct *p, __u8 s
 	if (m->slot)
 		return m; /* somebody else's walk was first */
 	m->state = STATE_NONE;
-	m->enter_ns = now;
+	m->enter_ns = now; /* it may be in a call: what is left of that is timed */
 	m->faults_minor = born ? 0 : p->min_flt;
 	m->faults_major = born ? 0 : p->maj_flt;
 	m->newborn = born;
+	m->ran_ns = p->se.sum_exec_runtime;
 	m->uring_wait = GS_TIME_OTHER;
 	m->slot = slot;
+	__sync_fetch_and_add(&gs_work_made, 1);
 	add(s->work.threads_started, 1);
 	enter_state(s, m, state, now);
 	return m;
@@ -163,7 +174,7 @@ static __always_inline void mark_move(struct work_mark *m, struct task_struct *p
 	add(from->work.threads_ended, 1);
 	m->slot = slot;
 	__builtin_memset(m->files, 0, sizeof(m->files));
-	__builtin_memset(m->call_id, 0xff, sizeof(m->call_id));
+	__sync_fetch_and_add(&gs_work_made, 1);
 	add(to->work.threads_started, 1);
 	enter_state(to, m, state, now);
 }

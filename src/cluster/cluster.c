@@ -1,5 +1,5 @@
 /* A growing array of nodes, by number, and a lock around it. */
-#include "cluster/cluster.h"
+#include "cluster/cluster_int.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -17,6 +17,7 @@ struct gs_cluster {
 	struct gs_cluster_node **node; /* owned; rising by id */
 	size_t n, n_max;
 	struct gs_map by_id; /* index + 1 */
+	size_t n_remembered; /* GPUs that have a history */
 	_Atomic uint64_t version;
 };
 
@@ -39,6 +40,7 @@ void gs_cluster_free(struct gs_cluster **cluster)
 		return;
 	for (size_t i = 0; i < c->n; i++) {
 		gs_node_snapshot_free(&c->node[i]->latest);
+		free(c->node[i]->history);
 		free(c->node[i]);
 	}
 	free(c->node);
@@ -143,6 +145,15 @@ void gs_cluster_gone(struct gs_cluster *cluster, int64_t id)
 	pthread_mutex_unlock(&cluster->lock);
 }
 
+static void note_events(struct gs_cluster_node *n, const struct gs_node_snapshot *moment)
+{
+	n->n_gpu_events += moment->gpu->n_events;
+	if (moment->gpu->n_events) {
+		n->last_gpu_event = moment->gpu->event[moment->gpu->n_events - 1];
+		n->last_gpu_event_wall_ns = moment->wall_ns;
+	}
+}
+
 void gs_cluster_apply(struct gs_cluster *cluster, int64_t id, struct gs_node_snapshot **moment)
 {
 	struct gs_cluster_node *n;
@@ -152,12 +163,14 @@ void gs_cluster_apply(struct gs_cluster *cluster, int64_t id, struct gs_node_sna
 	if (n) {
 		n->heard_ns = gs_clock_mono_ns();
 		n->healthy = n->n_connections > 0;
+		note_events(n, *moment);
 		if (!n->latest || (*moment)->wall_ns >= n->latest->wall_ns) {
 			struct gs_node_snapshot *before = n->latest;
 
 			n->latest = gs_take(*moment);
 			n->last_wall_ns = n->latest->wall_ns;
 			*moment = before;
+			cluster_history_add(&n->history, n->latest, &cluster->n_remembered);
 		}
 		cluster->version++;
 	}

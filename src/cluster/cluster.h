@@ -17,6 +17,25 @@
 
 #define GS_CLUSTER_SILENT_NS 30000000000ull /* without a sample: not healthy */
 
+/* What is remembered of each GPU for a while: the first sample of each second. */
+enum gs_cluster_value {
+	GS_CLUSTER_UTIL = 0, /* shares: 0 to 1 */
+	GS_CLUSTER_MEMORY = 1,
+	GS_CLUSTER_DRAM = 2,
+	GS_CLUSTER_POWER = 3, /* watts */
+	GS_CLUSTER_TEMPERATURE = 4,
+	GS_CLUSTER_CLOCK = 5, /* of the SMs, Hz */
+	GS_CLUSTER_VALUES
+};
+
+#define GS_CLUSTER_POINTS   300
+#define GS_CLUSTER_GPUS_MAX 16384 /* that have a history: 62 MiB; further ones have none */
+
+/* The row of model/gpu_field.h; share of memory: memory_used_bytes. -1: no such value. */
+int gs_cluster_value_field(unsigned value);
+
+struct gs_cluster_history;
+
 struct gs_cluster_node {
 	int64_t id; /* of the store */
 	char machine_id[64], instance[64], hostname[65];
@@ -29,9 +48,13 @@ struct gs_cluster_node {
 	uint64_t n_samples;     /* stored so far */
 	uint64_t lost_samples, missed_samples;
 	bool clock_known;
-	int64_t clock_offset_ns;         /* to add to its times to get ours */
-	uint64_t clock_uncertain_ns;     /* at most so wrong: half of the best round trip */
-	struct gs_node_snapshot *latest; /* owned; NULL: nothing in this head's life */
+	int64_t clock_offset_ns;            /* to add to its times to get ours */
+	uint64_t clock_uncertain_ns;        /* at most so wrong: half of the best round trip */
+	struct gs_node_snapshot *latest;    /* owned; NULL: nothing in this head's life */
+	struct gs_cluster_history *history; /* owned; NULL: none */
+	uint64_t n_gpu_events;              /* errors of GPUs (XID) in this head's life */
+	struct gs_gpu_event last_gpu_event; /* when there was one */
+	int64_t last_gpu_event_wall_ns;
 };
 
 struct gs_cluster;
@@ -70,6 +93,12 @@ void gs_cluster_unlock(struct gs_cluster *cluster);
 size_t gs_cluster_count(const struct gs_cluster *cluster);
 const struct gs_cluster_node *gs_cluster_at(const struct gs_cluster *cluster, size_t i); /* by id */
 const struct gs_cluster_node *gs_cluster_find(const struct gs_cluster *cluster, int64_t id);
+
+/* The points of a GPU (its number in the latest snapshot) from the oldest on, at most
+ * GS_CLUSTER_POINTS: when, by the node's clock, and what (NAN: not known then). How many. With the
+ * lock held. */
+size_t gs_cluster_history(const struct gs_cluster_node *node, uint32_t gpu,
+			  enum gs_cluster_value value, int64_t *ret_wall_ns, double *ret_values);
 
 /* Grows with every change of any node: who shows them need not look again while it stays. */
 uint64_t gs_cluster_version(const struct gs_cluster *cluster);

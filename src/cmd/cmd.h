@@ -33,6 +33,7 @@ int gs_cmd_job(int argc, char **argv);
 int gs_cmd_connect(int argc, char **argv);
 int gs_cmd_gpu(int argc, char **argv);
 int gs_cmd_head(int argc, char **argv);
+int gs_cmd_session(int argc, char **argv);
 int gs_cmd_probes(int argc, char **argv);
 
 /* Compare reports of jobs; NULL: stdout, by the suffix of output. An exit status. */

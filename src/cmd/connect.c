@@ -5,33 +5,36 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "cmd/cmd.h"
-#include "cmd/moment.h"
+#include "cmd/remote.h"
+#include "cmd/to_head.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
 #include "model/gpu_record.h"
+#include "moment/moment.h"
 
 #define HEADS_MAX         8
 #define INTERVAL_NS       1000000000ull /* when the head leaves it to us */
 #define INTERVAL_LEAST_NS 50000000ull
 #define DRAIN_NS          10000000000ull
+#define HANG_NS           2000000000ull
+#define BUDGET            0.004
 #define RECORD_MAX        (8u << 20) /* of one moment */
 
 enum {
 	OPT_RESILIENT = 256,
 	OPT_SPOOL,
 	OPT_SPOOL_MAX,
+	OPT_MEMORY_MAX,
 	OPT_INTERVAL,
 	OPT_BANDWIDTH,
 	OPT_NVLINK,
@@ -59,7 +62,8 @@ struct connect_options {
 struct connect {
 	const struct connect_options *o;
 	struct gs_link *link;
-	struct moment_reader *reader;
+	struct gs_gpu *gpu;
+	struct gs_moment *moment;
 	struct gs_buf records;
 	int signal_fd, wish_fd;
 	pthread_mutex_t lock;
@@ -124,12 +128,20 @@ static int deliver(struct connect *c, const struct gs_node_snapshot *node, uint6
 static int read_one(struct connect *c, const struct gs_link_wish *wish, uint64_t missed)
 {
 	struct gs_node_snapshot *node = NULL;
-	int r = moment_read(c->reader, groups_of(c, wish), c->o->all_processes, &node);
+	int r = -ENOMEM;
 
-	if (r < 0)
+	node = calloc(1, sizeof(*node));
+	if (node)
+		r = gs_gpu_read_groups(c->gpu, groups_of(c, wish), &node->gpu);
+	if (r == 0)
+		r = gs_moment_fill(c->moment, c->o->all_processes, true, node);
+	if (r == 0) {
+		c->n_read++;
+		r = deliver(c, node, missed);
+	} else if (r != -ENOMEM) {
+		gs_node_snapshot_free(&node);
 		return r;
-	c->n_read++;
-	r = deliver(c, node, missed);
+	}
 	gs_node_snapshot_free(&node);
 	if (r == -ENOMEM)
 		return r;
@@ -169,9 +181,9 @@ static bool wait_until(struct connect *c, uint64_t due_ns)
 		if (read(c->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
 			return false;
 		if (info.ssi_signo == SIGUSR1)
-			moment_release(c->reader);
+			gs_gpu_release(c->gpu);
 		else if (info.ssi_signo == SIGUSR2)
-			moment_resume(c->reader);
+			gs_gpu_resume(c->gpu);
 		else
 			return true;
 	}
@@ -241,51 +253,29 @@ static int block_signals(struct connect *c, struct gs_err *err)
 	return 0;
 }
 
-/* The first line that is no comment. */
-static int read_token(const char *path, char *out, size_t bytes, struct gs_err *err)
-{
-	GS_FCLOSE FILE *f = fopen(path, "re");
-	char line[512];
-
-	if (!f)
-		return gs_err_set(err, -errno, "cannot read the token file %s: %s", path,
-				  strerror(errno));
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\r\n")] = 0;
-		if (!line[0] || line[0] == '#')
-			continue;
-		snprintf(out, bytes, "%s", line);
-		explicit_bzero(line, sizeof(line));
-		return 0;
-	}
-	return gs_err_set(err, -EINVAL, "the token file %s holds no token", path);
-}
-
 /* Where batches wait: the state folder of the system, or of the user. */
 static int default_spool(char *out, size_t bytes, const char *instance, struct gs_err *err)
 {
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	char base[512];
+	int r = to_head_state_folder(base, sizeof(base), "--spool", err);
 
-	if (geteuid() == 0)
-		snprintf(base, sizeof(base), "/var/lib/gpuscope");
-	else if (state && state[0] == '/')
-		snprintf(base, sizeof(base), "%s/gpuscope", state);
-	else if (home && home[0] == '/')
-		snprintf(base, sizeof(base), "%s/.local/state/gpuscope", home);
-	else
-		return gs_err_set(err, -ENOENT, "no home folder for the spool: give --spool DIR");
-	for (char *p = base + 1; *p; p++)
-		if (*p == '/') {
-			*p = 0;
-			(void)mkdir(base, 0755);
-			*p = '/';
-		}
-	if (mkdir(base, 0755) < 0 && errno != EEXIST)
-		return gs_err_set(err, -errno, "cannot make %s for the spool: %s; give --spool DIR",
-				  base, strerror(errno));
-	snprintf(out, bytes, "%s/spool%s%s", base, instance[0] ? "-" : "", instance);
-	return 0;
+	if (r == 0)
+		snprintf(out, bytes, "%s/spool%s%s", base, instance[0] ? "-" : "", instance);
+	return r;
+}
+
+/* As agents are: of a processor, for the driver's library at a reading a second, and in proportion
+ * for more of them. What the head wants, which may change, is not known yet. */
+static int open_gpu(const struct connect_options *o, struct gs_gpu **ret_gpu, struct gs_err *err)
+{
+	const uint64_t interval_ns = o->interval_ns ? o->interval_ns : INTERVAL_NS;
+	struct gs_gpu_options go = {
+		.size = sizeof(go),
+		.nvml_path = o->nvml,
+		.hang_ns = HANG_NS,
+		.budget = BUDGET * (interval_ns < 1000000000ull ? 1e9 / (double)interval_ns : 1)};
+
+	return gs_gpu_open(&go, ret_gpu, err);
 }
 
 static void tell_end(const struct connect *c, const struct gs_link_stats *st, uint64_t left)
@@ -314,14 +304,16 @@ static int run(struct connect_options *o)
 	int r = block_signals(&c, &err);
 
 	if (r == 0 && o->token_file)
-		r = read_token(o->token_file, token, sizeof(token), &err);
+		r = remote_token(o->token_file, token, sizeof(token), &err);
 	if (r == 0 && o->resilient && !o->link.spool_dir) {
 		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
 				  &err);
 		o->link.spool_dir = spool;
 	}
 	if (r == 0)
-		r = moment_reader_new(o->nvml, &c.reader, &err);
+		r = gs_moment_new(&c.moment, &err);
+	if (r == 0)
+		r = open_gpu(o, &c.gpu, &err);
 	if (r == 0) {
 		o->link.token = token[0] ? token : NULL;
 		o->link.wish = on_wish;
@@ -332,7 +324,8 @@ static int run(struct connect_options *o)
 	explicit_bzero(token, sizeof(token));
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));
-		moment_reader_free(&c.reader);
+		gs_moment_free(&c.moment);
+		gs_gpu_close(&c.gpu);
 		return gs_exit_status_of(r);
 	}
 	r = loop(&c);
@@ -342,7 +335,8 @@ static int run(struct connect_options *o)
 		gs_say("cannot read this node: %s", strerror(-r));
 	gs_link_stats(c.link, &st);
 	tell_end(&c, &st, gs_link_stop(&c.link, refused ? 0 : DRAIN_NS, false));
-	moment_reader_free(&c.reader);
+	gs_moment_free(&c.moment);
+	gs_gpu_close(&c.gpu);
 	gs_buf_fini(&c.records);
 	gs_close_p(&c.signal_fd);
 	gs_close_p(&c.wish_fd);
@@ -376,6 +370,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (gs_parse_bytes(arg, &o->link.spool_max_bytes) < 0 ||
 		    o->link.spool_max_bytes < 1 << 20)
 			argp_error(state, "--spool-max takes 1M or more, such as 256M");
+		return 0;
+	case OPT_MEMORY_MAX:
+		if (gs_parse_bytes(arg, &o->link.memory_max_bytes) < 0 ||
+		    o->link.memory_max_bytes < 64 << 10)
+			argp_error(state, "--memory-max takes 64K or more, such as 32M");
 		return 0;
 	case OPT_INTERVAL:
 		if (gs_parse_ns(arg, 1000000000ull, &o->interval_ns) < 0 ||
@@ -463,6 +462,8 @@ int gs_cmd_connect(int argc, char **argv)
 		 1},
 		{"spool-max", OPT_SPOOL_MAX, "BYTES", 0,
 		 "How much; then the oldest is given up and counted (256M)", 1},
+		{"memory-max", OPT_MEMORY_MAX, "BYTES", 0,
+		 "How much in memory, without --resilient or when that disk is full (32M)", 1},
 		{"interval", OPT_INTERVAL, "TIME", 0, "Between samples (as the head says, or 1 s)",
 		 2},
 		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0,

@@ -1,18 +1,24 @@
 /* gpuscope head: the centre to which nodes deliver. */
 #include <argp.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/fmt.h"
 #include "cmd/cmd.h"
+#include "cmd/head_token.h"
+#include "api/api.h"
 #include "head/head.h"
 
 #define LISTEN_MAX 16
 #define TICK_MS    1000
+#define HTTP_PORT  8091
 
 enum {
 	OPT_LISTEN = 256,
@@ -22,12 +28,31 @@ enum {
 	OPT_NVLINK,
 	OPT_CERT,
 	OPT_KEY,
-	OPT_CLIENT_CA
+	OPT_CLIENT_CA,
+	OPT_NO_BANDWIDTH,
+	OPT_NO_NVLINK,
+	OPT_KEEP,
+	OPT_KEEP_BYTES,
+	OPT_TOKENS,
+	OPT_ALLOW_EXIT,
+	OPT_BACKGROUND,
+	OPT_HTTP_PORT,
+	OPT_HTTP_LISTEN,
 };
+
+#define KEEP_NS (7 * 86400000000000ull)
 
 struct head_command {
 	struct gs_head_options head;
 	const char *listen[LISTEN_MAX];
+	const char *token_file;
+	struct head_tokens *tokens;
+	bool allow_exit, background;
+	long http_port; /* -1: the usual one, if it can be had; 0: none */
+	const char *http_listen;
+	struct gs_api *api;
+	char data[4096];
+	int ready_fd; /* of --background: told that it listens */
 };
 
 static void say(void *ctx, const char *text)
@@ -35,10 +60,26 @@ static void say(void *ctx, const char *text)
 	gs_say("%s", text);
 }
 
+/* "7d", or what gs_parse_ns() takes, "h" for hours. */
+static int parse_days(const char *text, uint64_t *ret_ns)
+{
+	char *end;
+	double v = strtod(text, &end);
+	double unit = strcmp(end, "d") == 0 ? 86400e9 : strcmp(end, "h") == 0 ? 3600e9 : 0;
+
+	if (unit == 0)
+		return gs_parse_ns(text, 1000000000ull, ret_ns) == 0 && *ret_ns ? 0 : -EINVAL;
+	if (!(v > 0 && v * unit < 1e18))
+		return -EINVAL;
+	*ret_ns = (uint64_t)(v * unit);
+	return 0;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct head_command *c = state->input;
 	struct gs_head_options *o = &c->head;
+	char *end;
 
 	switch (key) {
 	case OPT_LISTEN:
@@ -59,6 +100,39 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_NVLINK:
 		o->nvlink = true;
+		return 0;
+	case OPT_NO_BANDWIDTH:
+		o->bandwidth = false;
+		return 0;
+	case OPT_NO_NVLINK:
+		o->nvlink = false;
+		return 0;
+	case OPT_KEEP:
+		if (strcmp(arg, "forever") == 0)
+			o->keep_ns = 0;
+		else if (parse_days(arg, &o->keep_ns) < 0)
+			argp_error(state, "--keep takes a time such as 12h or 7d, or forever");
+		return 0;
+	case OPT_KEEP_BYTES:
+		if (gs_parse_bytes(arg, &o->keep_bytes) < 0 || o->keep_bytes < 16 << 20)
+			argp_error(state, "--keep-bytes takes 16M or more, such as 100G");
+		return 0;
+	case OPT_TOKENS:
+		c->token_file = arg;
+		return 0;
+	case OPT_ALLOW_EXIT:
+		c->allow_exit = true;
+		return 0;
+	case OPT_HTTP_PORT:
+		c->http_port = strtol(arg, &end, 10);
+		if (!*arg || *end || c->http_port < 0 || c->http_port > 65535)
+			argp_error(state, "--http-port takes 0 (no HTTP) to 65535");
+		return 0;
+	case OPT_HTTP_LISTEN:
+		c->http_listen = arg;
+		return 0;
+	case OPT_BACKGROUND:
+		c->background = true;
 		return 0;
 	case OPT_CERT:
 		o->tls_cert = arg;
@@ -81,6 +155,214 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
+/* Of the system, or of the user. */
+static int default_data(struct head_command *c, struct gs_err *err)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+	if (geteuid() == 0)
+		snprintf(c->data, sizeof(c->data), "/var/lib/gpuscope");
+	else if (state && state[0] == '/')
+		snprintf(c->data, sizeof(c->data), "%s/gpuscope", state);
+	else if (home && home[0] == '/')
+		snprintf(c->data, sizeof(c->data), "%s/.local/state/gpuscope", home);
+	else
+		return gs_err_set(err, -ENOENT, "no home folder for the data: give --data DIR");
+	for (char *p = c->data + 1; *p; p++)
+		if (*p == '/') {
+			*p = 0;
+			(void)mkdir(c->data, 0755);
+			*p = '/';
+		}
+	(void)mkdir(c->data, 0755);
+	snprintf(c->data + strlen(c->data), sizeof(c->data) - strlen(c->data), "/head");
+	c->head.data = c->data;
+	return 0;
+}
+
+/* Whoever can reach the address can do everything, and can read along. */
+static void warn(const struct head_command *c)
+{
+	for (size_t i = 0; i < c->head.n_listen; i++) {
+		const char *l = c->listen[i];
+		bool own = strncmp(l, "127.", 4) == 0 || strncmp(l, "[::1]:", 6) == 0 ||
+			   strncmp(l, "localhost:", 10) == 0;
+
+		if (own)
+			continue;
+		if (!c->tokens && !c->head.tls_client_ca)
+			gs_say("warning: everybody who reaches %s can deliver, read and steer: "
+			       "give "
+			       "--token-file or --tls-client-ca",
+			       l);
+		if (!c->head.tls_cert)
+			gs_say("warning: what goes over %s, tokens too, is not encrypted: give "
+			       "--tls-cert and --tls-key",
+			       l);
+	}
+}
+
+/* The parent waits until the child listens, and ends; the child goes on. True: this is the parent.
+ */
+static bool go_to_background(struct head_command *c, int *ret_status)
+{
+	int fds[2];
+	char word;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0 || (pid = fork()) < 0) {
+		gs_say("cannot go to the background: %s", strerror(errno));
+		*ret_status = GS_EXIT_FAILED;
+		return true;
+	}
+	if (pid == 0) {
+		close(fds[0]);
+		c->ready_fd = fds[1];
+		setsid();
+		return false;
+	}
+	close(fds[1]);
+	*ret_status = read(fds[0], &word, 1) == 1 ? GS_EXIT_DONE : GS_EXIT_FAILED;
+	close(fds[0]);
+	if (*ret_status == GS_EXIT_DONE)
+		gs_say("runs in the background, process %d", (int)pid);
+	else if (waitpid(pid, ret_status, 0) == pid)
+		*ret_status = WIFEXITED(*ret_status) ? WEXITSTATUS(*ret_status) : GS_EXIT_FAILED;
+	return true;
+}
+
+/* From now on nobody sees what is said: it goes to a file beside the data. */
+static void listening(struct head_command *c)
+{
+	char path[4200];
+	int log, null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	snprintf(path, sizeof(path), "%s/head.log", c->head.data);
+	log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (log >= 0) {
+		dup2(log, STDOUT_FILENO);
+		dup2(log, STDERR_FILENO);
+		close(log);
+	}
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		close(null);
+	}
+	if (write(c->ready_fd, "1", 1) != 1)
+		gs_say("nobody waits for this head to listen");
+	gs_close_p(&c->ready_fd);
+}
+
+static void told_to_exit(void *ctx)
+{
+	kill(getpid(), SIGTERM);
+}
+
+/* Tokens and certificates may have changed. */
+static void reload(struct head_command *c, struct gs_head *head)
+{
+	struct gs_err err = {{0}};
+	int r = c->tokens ? head_tokens_reload(c->tokens, &err) : 0;
+
+	if (r < 0)
+		gs_say("the old tokens stay: %s", gs_err_text(&err, r));
+	err.text[0] = 0;
+	r = gs_head_reload_tls(head, &err);
+	if (r == 0 && c->api)
+		r = gs_api_reload(c->api, &err);
+	if (r < 0)
+		gs_say("the old certificate stays: %s", gs_err_text(&err, r));
+	else
+		gs_say("read tokens and certificates again");
+}
+
+static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
+{
+	for (;;) {
+		struct pollfd fd = {signal_fd, POLLIN, 0};
+		struct signalfd_siginfo info;
+
+		if (poll(&fd, 1, TICK_MS) > 0 &&
+		    read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+			if (info.ssi_signo != SIGHUP)
+				return;
+			reload(c, head);
+		}
+		gs_head_tick(head);
+		if (c->api)
+			gs_api_tick(c->api);
+	}
+}
+
+static int start(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
+{
+	int r = c->head.data ? 0 : default_data(c, err);
+
+	if (r == 0 && c->token_file) {
+		r = head_tokens_read(c->token_file, &c->tokens, err);
+		c->head.authorize = head_tokens_authorize;
+		c->head.authorize_ctx = c->tokens;
+	}
+	c->head.listen = c->listen;
+	c->head.say = say;
+	c->head.exit = c->allow_exit ? told_to_exit : NULL;
+	if (r == 0)
+		warn(c);
+	return r < 0 ? r : gs_head_start(&c->head, ret_head, err);
+}
+
+/* What a bearer token may, as the HTTP server counts it. */
+static unsigned http_role(void *ctx, const char *token)
+{
+	static const unsigned roles[] = {GS_HEAD_ROLE_CONTROL, GS_HEAD_ROLE_READ};
+
+	for (unsigned i = 0; i < GS_ARRAY_LEN(roles); i++) {
+		const struct gs_rpc_method method = {.role = roles[i]};
+
+		if (head_tokens_authorize(ctx, NULL, &method, token) == GS_RPC_OK)
+			return 2 - i;
+	}
+	return 0;
+}
+
+/* The usual port may be taken by another head: that is told, and this one goes on without. */
+static int start_http(struct head_command *c, struct gs_head *head, struct gs_err *err)
+{
+	const char *host = c->http_listen ? c->http_listen : "127.0.0.1";
+	bool six = strchr(host, ':') && host[0] != '[';
+	struct gs_api_options o = {
+		.size = sizeof(o),
+		.head = head,
+		.tls_cert = c->head.tls_cert,
+		.tls_key = c->head.tls_key,
+		.token_role = c->tokens ? http_role : NULL,
+		.token_ctx = c->tokens,
+		.grpc_address = gs_head_address(head, 0),
+	};
+	char listen[280];
+	int r;
+
+	if (c->http_port == 0)
+		return 0;
+	snprintf(listen, sizeof(listen), "%s%.200s%s:%ld", six ? "[" : "", host, six ? "]" : "",
+		 c->http_port < 0 ? HTTP_PORT : c->http_port);
+	o.listen = listen;
+	r = gs_api_start(&o, &c->api, err);
+	if (r == -EADDRINUSE && c->http_port < 0 && !c->http_listen) {
+		gs_say("no HTTP: %s (--http-port takes another one)", gs_err_text(err, r));
+		return 0;
+	}
+	if (r == 0 && !c->tokens && strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 &&
+	    strcmp(host, "localhost") != 0)
+		gs_say("warning: everybody who reaches %s can look and steer by HTTP: give "
+		       "--token-file",
+		       host);
+	if (r == 0)
+		gs_say("page and API on %s://%s", o.tls_cert ? "https" : "http",
+		       gs_api_address(c->api));
+	return r;
+}
+
 static int run(struct head_command *c)
 {
 	struct gs_head *head = NULL;
@@ -89,9 +371,12 @@ static int run(struct head_command *c)
 	sigset_t set;
 	int r;
 
+	if (c->background && go_to_background(c, &r))
+		return r;
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
@@ -100,22 +385,22 @@ static int run(struct head_command *c)
 		gs_say("cannot wait for signals: %s", strerror(errno));
 		return GS_EXIT_FAILED;
 	}
-	c->head.listen = c->listen;
-	c->head.say = say;
-	r = gs_head_start(&c->head, &head, &err);
+	r = start(c, &head, &err);
+	if (r == 0)
+		r = start_http(c, head, &err);
 	if (r < 0) {
+		gs_head_stop(&head);
 		gs_say("%s", gs_err_text(&err, r));
+		head_tokens_free(&c->tokens);
 		return gs_exit_status_of(r);
 	}
 	gs_say("head on %s, data in %s", gs_head_address(head, 0), c->head.data);
-	for (;;) {
-		struct pollfd fd = {signal_fd, POLLIN, 0};
-
-		if (poll(&fd, 1, TICK_MS) > 0)
-			break;
-		gs_head_tick(head);
-	}
+	if (c->background)
+		listening(c);
+	loop(c, head, signal_fd);
+	gs_api_stop(&c->api);
 	gs_head_stop(&head);
+	head_tokens_free(&c->tokens);
 	return GS_EXIT_DONE;
 }
 
@@ -124,15 +409,31 @@ int gs_cmd_head(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{"listen", OPT_LISTEN, "HOST:PORT", 0,
 		 "Where nodes connect to; may come again (127.0.0.1:8090)", 1},
-		{"data", OPT_DATA, "DIR", 0, "Where everything is kept (/var/lib/gpuscope/head)",
-		 1},
+		{"data", OPT_DATA, "DIR", 0,
+		 "Where everything is kept (/var/lib/gpuscope/head, or below ~/.local/state)", 1},
+		{"keep", OPT_KEEP, "TIME", 0,
+		 "How long what no session covers is kept: 12h, 7d, forever (7d)", 1},
+		{"keep-bytes", OPT_KEEP_BYTES, "BYTES", 0,
+		 "And how much; then the oldest of it is removed (no limit)", 1},
+		{"background", OPT_BACKGROUND, NULL, 0,
+		 "Return when it listens; what it says goes to head.log beside the data", 1},
+		{"allow-exit", OPT_ALLOW_EXIT, NULL, 0,
+		 "gswarm's call Exit ends this head (it is refused)", 1},
 		{"freq", OPT_FREQ, "MS", 0, "Between samples (1s); sessions may ask for less", 2},
 		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0, "PCIe and memory counters", 2},
 		{"enable-nvlink", OPT_NVLINK, NULL, 0, "NVLink counters", 2},
+		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, OPTION_HIDDEN, NULL, 2},
+		{"disable-nvlink", OPT_NO_NVLINK, NULL, OPTION_HIDDEN, NULL, 2},
+		{"http-port", OPT_HTTP_PORT, "PORT", 0,
+		 "Of the page and the HTTP API (8091); 0: none", 1},
+		{"http-listen", OPT_HTTP_LISTEN, "HOST", 0,
+		 "Address of the page and the HTTP API (127.0.0.1)", 1},
 		{"tls-cert", OPT_CERT, "FILE", 0, "Encrypt: our certificate (PEM)", 3},
 		{"tls-key", OPT_KEY, "FILE", 0, "Its key (PEM)", 3},
 		{"tls-client-ca", OPT_CLIENT_CA, "FILE", 0,
 		 "Only nodes with a certificate of this authority (PEM)", 3},
+		{"token-file", OPT_TOKENS, "FILE", 0,
+		 "Who may call what: lines of ROLE TOKEN, a role is node, read or control", 3},
 		{0},
 	};
 	static const struct argp argp = {
@@ -143,8 +444,9 @@ int gs_cmd_head(int argc, char **argv)
 		       "it keeps it.",
 		.help_filter = gs_cmd_help_filter,
 	};
-	struct head_command c = {
-		.head = {.size = sizeof(c.head), .data = "/var/lib/gpuscope/head"}};
+	struct head_command c = {.http_port = -1,
+				 .head = {.size = sizeof(c.head), .keep_ns = KEEP_NS},
+				 .ready_fd = -1};
 
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &c))

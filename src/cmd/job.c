@@ -21,6 +21,7 @@ enum {
 	OPT_CGROUP,
 	OPT_PRINT_CONFIG,
 	OPT_CHECK_CONFIG,
+	OPT_NVML,
 	OPT_ALERTS,
 	OPT_DETACH,
 	OPT_STOP,
@@ -128,8 +129,9 @@ static void parse_filter(struct job_options *o, const char *arg, struct argp_sta
 
 	snprintf(copy, sizeof(copy), "%s", arg);
 	if (strlen(arg) >= sizeof(copy) || !*arg)
-		argp_error(state, "--filter takes all, syscall, sched, io, net, or several with "
-				  "commas");
+		argp_error(state,
+			   "--filter takes all, syscall, sched, io, net, cuda, or several with "
+			   "commas");
 	for (piece = strtok_r(copy, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
 		int i = 0;
 
@@ -137,8 +139,8 @@ static void parse_filter(struct job_options *o, const char *arg, struct argp_sta
 			i++;
 		if (!gs_job_filters[i])
 			argp_error(state,
-				   "--filter takes all, syscall, sched, io, net, or several with "
-				   "commas, not \"%s\"",
+				   "--filter takes all, syscall, sched, io, net, cuda, or several "
+				   "with commas, not \"%s\"",
 				   piece);
 	}
 	snprintf(o->filter, sizeof(o->filter), "%s", arg);
@@ -208,6 +210,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'v':
 		o->verbose = true;
+		return 0;
+	case OPT_NVML:
+		o->nvml = arg;
 		return 0;
 	case OPT_PRINT_CONFIG:
 		o->print_config = true;
@@ -497,8 +502,9 @@ static const struct argp_option option_table[] = {
 	{NULL, 0, NULL, 0, "What and how long:", 2},
 	{"duration", 'd', "TIME", 0, "seconds, or 90s, 5m (without: until the jobs end, or Ctrl-C)",
 	 2},
-	{"filter", 'f', "PART[,PART]", 0, "all, syscall, sched, io, net", 2},
+	{"filter", 'f', "PART[,PART]", 0, "all, syscall, sched, io, net, cuda", 2},
 	{"real-time", 'r', NULL, 0, "a live table meanwhile, a line a job", 2},
+	{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 2},
 	{NULL, 0, NULL, 0, "The report:", 3},
 	{"output", 'o', "FILE", 0, "write it there; .json, .csv, .yaml, .txt tell the format", 3},
 	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml", 3},

@@ -26,7 +26,7 @@ struct job_options {
 	const char *output[JOB_OUTPUTS_MAX]; /* of -o; none: standard output */
 	enum gs_job_format output_format[JOB_OUTPUTS_MAX];
 	size_t n_outputs;
-	const char *config, *alerts;
+	const char *config, *alerts, *nvml;
 	const char *detach, *stop; /* files of recorders in the background */
 	uint32_t launcher;         /* 0 none */
 	enum gs_job_format format;

@@ -18,9 +18,10 @@ struct job_gpu {
 	char source[160];
 };
 
-int job_gpu_open(struct job_gpu **ret, struct gs_err *err)
+int job_gpu_open(const char *nvml, struct job_gpu **ret, struct gs_err *err)
 {
 	struct gs_gpu_options options = {.size = sizeof(options),
+					 .nvml_path = nvml,
 					 .groups = GS_GPU_READ_BASIC | GS_GPU_READ_PROCESSES |
 						   GS_GPU_READ_GPM};
 	GS_FREE struct job_gpu *g = calloc(1, sizeof(*g));
@@ -133,7 +134,7 @@ static double mean(double sum, uint64_t n)
 void job_gpu_usage(const struct job_gpu *g, const struct job_gpu_sum *s, struct gs_job_usage *u)
 {
 	u->n_gpus = u->gpus_idle = u->gpu_ratio = u->gpu_memory_ratio = NAN;
-	u->sm_ratio = u->tensor_ratio = u->dram_ratio = u->launches = NAN;
+	u->sm_ratio = u->tensor_ratio = u->dram_ratio = NAN;
 	u->energy_joules = NAN;
 	u->gpu_mask = s->mask;
 	u->gpu_idle_mask = s->mask & ~s->used;

@@ -15,7 +15,8 @@ struct job_gpu_sum {         /* of one job */
 	double energy_first[64], energy_last[64]; /* counters of each; 0 not read */
 };
 
-int job_gpu_open(struct job_gpu **ret_gpu, struct gs_err *err);
+/* nvml: a path, or NULL for the usual library. */
+int job_gpu_open(const char *nvml, struct job_gpu **ret_gpu, struct gs_err *err);
 void job_gpu_close(struct job_gpu **gpu);
 void job_gpu_read(struct job_gpu *gpu);
 void job_gpu_add(const struct job_gpu *gpu, const struct gs_job *job, const uint32_t *pids,

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "job/tables.h"
 #include "work/work.h"
 
 #define ANCESTORS_MAX 32
@@ -25,17 +26,36 @@ struct job_kernel {
 	char missing[160];
 };
 
+/* "cuda" is no family of the kernel's. */
+static void without_cuda(const char *filter, char *out, size_t bytes)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	while (*filter) {
+		size_t word = strcspn(filter, ",");
+
+		if (word && (word != 4 || strncmp(filter, "cuda", 4) != 0) && n < bytes)
+			n += (size_t)snprintf(out + n, bytes - n, "%s%.*s", n ? "," : "", (int)word,
+					      filter);
+		filter += word;
+		filter += *filter == ',';
+	}
+}
+
 int job_kernel_open(const char *filter, const bool probes[4], struct job_kernel **ret,
 		    struct gs_err *err)
 {
 	static const uint32_t family[4] = {GS_WORK_SYSCALL, GS_WORK_SCHED, GS_WORK_IO, GS_WORK_NET};
 	GS_FREE struct job_kernel *k = calloc(1, sizeof(*k));
 	struct gs_work_options options = {.size = sizeof(options)};
+	char families[64];
 	int r;
 
 	if (!k)
 		return -ENOMEM;
-	r = gs_work_families_parse(filter, &k->families, err);
+	without_cuda(filter, families, sizeof(families));
+	r = families[0] ? gs_work_families_parse(families, &k->families, err) : 0;
 	if (r < 0)
 		return r;
 	for (int i = 0; i < 4; i++)
@@ -165,6 +185,9 @@ static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_
 	c->calls += row->call.calls;
 	c->errors += row->call.errors;
 	c->total_ns += row->call.total_ns;
+	c->timed += row->call.timed;
+	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+		c->hist[i] += row->call.hist[i];
 	if (row->call.max_ns > c->max_ns)
 		c->max_ns = row->call.max_ns;
 	return 0;
@@ -177,28 +200,43 @@ static int longer(const void *a, const void *b)
 	return (x->total_ns < y->total_ns) - (x->total_ns > y->total_ns);
 }
 
-uint32_t job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_usage *u,
-			 struct gs_job_call **ret_calls, size_t *ret_n_calls)
+static int add_tables(struct gs_work_tables *t, const struct gs_work_row *row)
 {
-	uint32_t n = 0;
+	int r = 0;
 
-	*ret_calls = NULL;
-	*ret_n_calls = 0;
+	for (size_t i = 0; r == 0 && i < row->n_disks; i++)
+		r = gs_job_tables_add_disk(t, &row->disks[i]);
+	for (size_t i = 0; r == 0 && i < row->n_mounts; i++)
+		r = gs_job_tables_add_mount(t, &row->mounts[i]);
+	for (size_t i = 0; r == 0 && i < row->n_peers; i++)
+		r = gs_job_tables_add_peer(t, &row->peers[i]);
+	return r;
+}
+
+void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_report *report)
+{
+	struct gs_job_usage *u = &report->usage;
+
 	u->work = (struct gs_work){0};
+	u->io_rows = true;
+	report->n_processes_seen = 0;
 	for (size_t i = 0; k->now && i < k->now->n_rows; i++) {
 		const struct gs_work_row *row = &k->now->rows[i];
 		uint64_t none;
 
 		if (gs_map_get(&k->holders, row->pid, &none) || !is_of(k, row, job))
 			continue;
-		n++;
+		report->n_processes_seen++;
 		gs_work_add(&u->work, &row->work);
 		for (size_t c = 0; c < row->n_calls; c++)
-			if (add_call(ret_calls, ret_n_calls, &row->calls[c]) < 0)
+			if (add_call(&report->calls, &report->n_calls, &row->calls[c]) < 0)
 				break;
+		if (add_tables(&report->tables, row) < 0)
+			gs_log(1, "no memory for the tables of a job");
 	}
-	if (*ret_n_calls)
-		qsort(*ret_calls, *ret_n_calls, sizeof(**ret_calls), longer);
+	if (report->n_calls)
+		qsort(report->calls, report->n_calls, sizeof(*report->calls), longer);
+	gs_job_tables_sort(&report->tables);
 	if (k->families & GS_WORK_SCHED)
 		u->known |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
 			    1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
@@ -209,7 +247,11 @@ uint32_t job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job
 		u->known |= 1u << GS_JOB_KNOWS_IO;
 	if (k->families & GS_WORK_NET)
 		u->known |= 1u << GS_JOB_KNOWS_NET;
-	return n;
+}
+
+uint64_t job_kernel_open_bytes(const struct job_kernel *k)
+{
+	return k->now ? k->now->open_bytes : 0;
 }
 
 void job_kernel_losses(const struct job_kernel *k, char *out, size_t bytes)
@@ -224,7 +266,9 @@ void job_kernel_losses(const struct job_kernel *k, char *out, size_t bytes)
 		{l ? l->threads : 0, "threads not followed: no memory for their mark"},
 		{l ? l->cells_full : 0, "calls are in the sums, but not in the breakdown"},
 		{l ? l->requests : 0, "requests or sockets not followed: no room"},
+		{l ? l->ends : 0, "requests to devices without a time: their end was not seen"},
 		{l ? l->torn : 0, "rows may be off by an event"},
+		{l ? l->missed : 0, "events were skipped by the kernel"},
 	};
 	size_t n = 0;
 

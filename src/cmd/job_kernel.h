@@ -24,10 +24,12 @@ void job_kernel_follow_holder(struct job_kernel *kernel, uint32_t pid, uint32_t 
 /* Read the counters of all. 0, or a negative errno. */
 int job_kernel_read(struct job_kernel *kernel);
 
-/* What was read, of one job: adds to usage->work, and sets the families known. The list of calls is
- * the caller's. Returns how many processes there were. */
-uint32_t job_kernel_take(const struct job_kernel *kernel, uint32_t job, struct gs_job_usage *usage,
-			 struct gs_job_call **ret_calls, size_t *ret_n_calls);
+/* What was read, of one job: its usage, with the families known, its calls, tables and the number
+ * of processes seen. */
+void job_kernel_take(const struct job_kernel *kernel, uint32_t job, struct gs_job_report *report);
+
+/* Bytes of requests to devices that have not ended, as far as was seen. */
+uint64_t job_kernel_open_bytes(const struct job_kernel *kernel);
 
 /* Adds each process's counters to sums[i], where of says that it, or the nearest of its ancestors
  * that of knows, is i. */

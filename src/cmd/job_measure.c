@@ -23,7 +23,9 @@
 #include "cmd/job_kernel.h"
 #include "cmd/job_rank.h"
 #include "cmd/job_who.h"
+#include "host/pressure.h"
 #include "host/work.h"
+#include "launch/launch.h"
 
 #define SCAN_NS         500000000ull /* between two searches for new processes */
 #define HURRY_NS        50000000ull  /* the same, while a job that is waited for begins */
@@ -37,6 +39,8 @@
 struct member { /* a job that is watched */
 	struct gs_job job;
 	struct gs_host_cgroup first, last;
+	struct gs_host_stalls stall_first, stall_last;
+	uint64_t stall_from_ns, stall_ns; /* between both */
 	bool has_cgroup, seen_alive;
 	uint32_t any_pid; /* whose cgroup is read */
 	int64_t cgroup_peak;
@@ -49,6 +53,7 @@ struct job_measure {
 	struct gs_host_work *work;
 	struct job_who *who;
 	struct job_gpu *gpu;
+	struct gs_launches *cuda; /* NULL: not wanted */
 	struct job_ranks *ranks;
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
@@ -57,6 +62,7 @@ struct job_measure {
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
 	int64_t start_wall_ns;
 	uint64_t n_jobs_full;
+	struct gs_host_stalls stall_first; /* of the machine */
 	struct gs_map holders; /* pid -> nothing: slurmstepds that are followed, not counted */
 	bool first_scan_done;
 };
@@ -80,6 +86,7 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 	}
 	x = &m->member[m->n_members++];
 	*x = (struct member){.job = *job, .cgroup_peak = -1, .start_ns = gs_clock_boot_ns()};
+	memset(&x->stall_first, 0xff, sizeof(x->stall_first)); /* -1: unknown */
 	return x;
 }
 
@@ -107,6 +114,8 @@ static bool consider(struct job_measure *m, uint32_t pid)
 		return false;
 	if (m->kernel)
 		job_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
+	if (m->cuda)
+		gs_launches_follow(m->cuda, pid, (uint32_t)(x - m->member));
 	job_who_task(m->who, pid, &task);
 	job_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
 	x->job = job;
@@ -152,6 +161,20 @@ static bool owns_cgroup(const struct gs_job *job)
 	       job->kind == GS_JOB_CGROUP;
 }
 
+static void read_pressure(struct member *x, const char *path)
+{
+	struct gs_host_stalls now;
+
+	if (!gs_host_stalls_of_cgroup("/sys/fs/cgroup", "/proc", path ? 0 : x->any_pid, path, &now))
+		return;
+	x->stall_last = now;
+	if (!x->stall_from_ns) {
+		x->stall_first = now;
+		x->stall_from_ns = gs_clock_boot_ns();
+	}
+	x->stall_ns = gs_clock_boot_ns() - x->stall_from_ns;
+}
+
 static void read_groups(struct job_measure *m)
 {
 	for (size_t i = 0; i < m->n_members; i++) {
@@ -162,8 +185,10 @@ static void read_groups(struct job_measure *m)
 		job_who_refresh(m->who, &x->job);
 		if (!path && x->job.kind == GS_JOB_SLURM)
 			path = job_who_cgroup_of(m->who, x->any_pid);
-		if (!owns_cgroup(&x->job) ||
-		    !(path ? gs_host_cgroup_read("/sys/fs/cgroup", "/proc", 0, path, &now)
+		if (!owns_cgroup(&x->job))
+			continue;
+		read_pressure(x, path);
+		if (!(path ? gs_host_cgroup_read("/sys/fs/cgroup", "/proc", 0, path, &now)
 			   : gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL,
 						 &now)))
 			continue;
@@ -195,6 +220,8 @@ void job_measure_look(struct job_measure *m)
 		scan(m);
 	}
 	m->look_cost_ns = gs_host_work_look(m->work);
+	if (m->cuda)
+		gs_launches_look(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {
 		m->group_ns = now_ns;
 		read_groups(m);
@@ -239,6 +266,28 @@ size_t job_measure_alive(const struct job_measure *m)
 size_t job_measure_jobs(const struct job_measure *m)
 {
 	return m->n_members;
+}
+
+/* The families that --filter wants. */
+static uint32_t wanted(const struct job_options *o)
+{
+	uint32_t all =
+		1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU | 1u << GS_JOB_KNOWS_PRESSURE;
+	bool every = strcmp(o->filter, "all") == 0;
+
+	if ((every || strstr(o->filter, "sched")) && o->conf.probes[1])
+		all |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
+		       1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
+		       1u << GS_JOB_KNOWS_FAULTS;
+	if ((every || strstr(o->filter, "syscall")) && o->conf.probes[0])
+		all |= 1u << GS_JOB_KNOWS_SYSCALLS;
+	if ((every || strstr(o->filter, "io")) && o->conf.probes[2])
+		all |= 1u << GS_JOB_KNOWS_IO;
+	if ((every || strstr(o->filter, "net")) && o->conf.probes[3])
+		all |= 1u << GS_JOB_KNOWS_NET;
+	if ((every || strstr(o->filter, "cuda")) && o->conf.probe_cuda)
+		all |= 1u << GS_JOB_KNOWS_CUDA;
+	return all;
 }
 
 /* Probes where they are permitted; what procfs tells otherwise. */
@@ -296,7 +345,7 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 	if (r == 0)
 		r = job_who_open(options, &m->who, err);
 	if (r == 0)
-		r = job_gpu_open(&m->gpu, err);
+		r = job_gpu_open(options->nvml, &m->gpu, err);
 	if (r == 0)
 		r = job_ranks_new(&m->ranks);
 	if (r < 0) {
@@ -304,8 +353,14 @@ int job_measure_open(const struct job_options *options, struct job_measure **ret
 		return r;
 	}
 	open_kernel(m);
+	if (options->conf.ebpf && wanted(options) >> GS_JOB_KNOWS_CUDA & 1 &&
+	    gs_launches_open(&m->cuda) < 0) {
+		job_measure_close(&m);
+		return -ENOMEM;
+	}
 	m->start_ns = m->last_ns = m->scan_ns = gs_clock_boot_ns();
 	m->start_wall_ns = (int64_t)gs_clock_wall_ns();
+	gs_host_stalls_read("/proc/pressure", &m->stall_first);
 	if (options->launcher)
 		follow_launcher(m);
 	scan(m);
@@ -326,9 +381,23 @@ void job_measure_close(struct job_measure **ref)
 	job_who_close(&m->who);
 	job_gpu_close(&m->gpu);
 	job_kernel_close(&m->kernel);
+	gs_launches_close(&m->cuda);
 	job_ranks_free(&m->ranks);
 	free(m);
 	*ref = NULL;
+}
+
+/* What part of the time between two readings some task was stalled. */
+static void stalled(const struct gs_host_stalls *first, const struct gs_host_stalls *last,
+		    uint64_t elapsed_ns, double ratio[GS_STALL_COUNT])
+{
+	for (unsigned i = 0; i < GS_STALL_COUNT; i++) {
+		int64_t a = first->total_us[i], b = last->total_us[i];
+
+		ratio[i] = elapsed_ns && a >= 0 && b >= a
+				   ? fmin(1, (double)(b - a) * 1000 / (double)elapsed_ns)
+				   : NAN;
+	}
 }
 
 static double cores_of(const struct member *x, const struct gs_host_work_total *t)
@@ -382,25 +451,6 @@ static uint32_t known_of(uint32_t host)
 	return known;
 }
 
-/* The families that --filter wants. */
-static uint32_t wanted(const struct job_options *o)
-{
-	uint32_t all = 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU;
-	bool every = strcmp(o->filter, "all") == 0;
-
-	if ((every || strstr(o->filter, "sched")) && o->conf.probes[1])
-		all |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
-		       1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
-		       1u << GS_JOB_KNOWS_FAULTS;
-	if ((every || strstr(o->filter, "syscall")) && o->conf.probes[0])
-		all |= 1u << GS_JOB_KNOWS_SYSCALLS;
-	if ((every || strstr(o->filter, "io")) && o->conf.probes[2])
-		all |= 1u << GS_JOB_KNOWS_IO;
-	if ((every || strstr(o->filter, "net")) && o->conf.probes[3])
-		all |= 1u << GS_JOB_KNOWS_NET;
-	return all;
-}
-
 static void report_one(struct job_measure *m, size_t i, const struct gs_rules *rules,
 		       struct gs_job_report *ret)
 {
@@ -419,16 +469,19 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->work = t.work;
 	u->cores = cores_of(x, &t);
 	if (m->kernel)
-		ret->n_processes_seen =
-			job_kernel_take(m->kernel, (uint32_t)i, u, &ret->calls, &ret->n_calls);
+		job_kernel_take(m->kernel, (uint32_t)i, ret);
 	else
 		u->known = known_of(t.known);
-	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY) & wanted(m->options);
+	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_PRESSURE) &
+		   wanted(m->options);
+	stalled(&x->stall_first, &x->stall_last, x->stall_ns, u->pressure_ratio);
 	u->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
 	job_gpu_usage(m->gpu, &x->gpu, u);
-	u->nccl_ratio = NAN;
+	u->launches = u->nccl_ratio = NAN;
+	if (m->cuda)
+		gs_launches_usage(m->cuda, (uint32_t)i, u);
 	job_ranks_take(m->ranks, (uint32_t)i, m->kernel, &ret->ranks, &ret->n_ranks);
 	gs_job_judge_ranks(ret);
 	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
@@ -460,7 +513,14 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 			snprintf(out, bytes, "not asked for (--filter %s)", m->options->filter);
 			continue;
 		}
-		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU) {
+		if (i == GS_JOB_KNOWS_CUDA) {
+			snprintf(out, bytes, "%s",
+				 m->cuda ? gs_launches_source(m->cuda)
+					 : "no probes on CUDA and NCCL: ebpf.enabled is false");
+			continue;
+		}
+		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
+		    i != GS_JOB_KNOWS_PRESSURE) {
 			snprintf(out, bytes, "counted in the kernel (eBPF)");
 			continue;
 		}
@@ -489,6 +549,10 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 				 "cgroup where the job has its own, else resident "
 				 "memory of its processes");
 			break;
+		case GS_JOB_KNOWS_PRESSURE:
+			snprintf(out, bytes,
+				 "PSI of the job's own cgroup (version 2); unknown without one");
+			break;
 		case GS_JOB_KNOWS_GPU:
 			snprintf(out, bytes, "%s", job_gpu_source(m->gpu));
 			break;
@@ -511,6 +575,15 @@ static void put_machine(struct gs_job_session *s)
 	s->n_cpus = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
 	if (sysinfo(&machine) == 0)
 		s->memory_bytes = (int64_t)machine.totalram * machine.mem_unit;
+}
+
+static void put_stalls(const struct job_measure *m, struct gs_job_session *s)
+{
+	struct gs_host_stalls now;
+
+	gs_host_stalls_read("/proc/pressure", &now);
+	stalled(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns, s->pressure_ratio);
+	s->open_bytes = m->kernel ? job_kernel_open_bytes(m->kernel) : 0;
 }
 
 void job_measure_settle(struct job_measure *m)
@@ -541,6 +614,7 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		return -ENOMEM;
 	snprintf(s->filter, sizeof(s->filter), "%s", m->options->filter);
 	put_machine(s);
+	put_stalls(m, s);
 	put_sources(m, s);
 	for (size_t i = 0; i < m->n_members; i++) {
 		struct gs_host_work_total t;
@@ -552,6 +626,8 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 	}
 	if (m->kernel)
 		job_kernel_losses(m->kernel, s->loss, sizeof(s->loss));
+	if (m->cuda && !s->loss[0])
+		gs_launches_losses(m->cuda, s->loss, sizeof(s->loss));
 	if (m->kernel && !s->loss[0] && job_kernel_missing(m->kernel)[0])
 		snprintf(s->loss, sizeof(s->loss), "this kernel does not tell: %s",
 			 job_kernel_missing(m->kernel));

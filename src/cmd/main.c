@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/gsprof.h"
 
 static const struct gs_command commands[] = {
 	{"trace", "CUDA and NCCL calls of a command, of running processes or of the machine",
@@ -21,6 +22,7 @@ static const struct gs_command commands[] = {
 	{"head", "the centre of a cluster: keeps what its nodes deliver", gs_cmd_head},
 	{"connect", "measures this node and delivers it to a head, whatever happens in between",
 	 gs_cmd_connect},
+	{"session", "sessions of a head: start, stop, list, resume, export", gs_cmd_session},
 	{"probes", "which functions and static probes of a file can be traced; writes a probe file",
 	 gs_cmd_probes},
 };
@@ -66,6 +68,8 @@ static void help(FILE *out)
 
 int main(int argc, char **argv)
 {
+	if (gsprof_is_called(argv[0]))
+		return gsprof_main(argc, argv);
 	if (argc < 2) {
 		help(stderr);
 		return GS_EXIT_USAGE;

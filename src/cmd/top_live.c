@@ -19,8 +19,7 @@
 #include "host/host.h"
 #include "journal/journal.h"
 #include "model/gpu_record.h"
-#include "place/job.h"
-#include "place/place.h"
+#include "moment/moment.h"
 
 #define QUEUE_MAX     16 /* moments that wait; then the oldest is given up */
 #define HANG_NS       2000000000ull
@@ -28,7 +27,6 @@
 #define RECORD_MAX    (64u << 20)  /* of one moment */
 #define SYNC_EVERY_MS 5000
 #define BUDGET        0.005 /* of a processor, for NVIDIA's library at a reading a second */
-#define NAME_TURNS    16 /* readings after which the name of an unchanged process is asked anew */
 
 /* What no screen shows, and only recordings hold. */
 #define NOT_SHOWN                                                                                  \
@@ -43,17 +41,10 @@
 struct top_live {
 	const struct top_options *options;
 	struct gs_gpu *gpu;
-	struct gs_host *host;    /* of the thread that reads */
-	struct gs_host *ui_host; /* of the screen: signals, environments */
-	struct gs_place *place;
-	struct gs_jobs *jobs;
+	struct gs_moment *moment; /* of the thread that reads */
+	struct gs_host *ui_host;  /* of the screen: signals, environments */
 	struct gs_account *account; /* of the thread that reads; NULL: jobs are not shown */
-	uint32_t *pids;
-	size_t room_pids;
 	char name[GS_HOST_NAME_BYTES];
-	struct gs_host_process *named; /* owned; with their names, as of the last reading, by pid */
-	size_t n_named;
-	unsigned turn; /* of naming processes */
 
 	struct gs_journal *journal; /* NULL: nothing is recorded */
 	struct gs_buf records;
@@ -167,110 +158,6 @@ static int close_record(struct top_live *l, struct gs_err *err)
 
 /* --- reading --- */
 
-/* The job of a batch system; others are told by their user and container. */
-static void name_job(struct top_live *l, struct gs_host_process *p, bool is_changed)
-{
-	struct gs_job_task task;
-	const struct gs_job *job;
-
-	if (is_changed)
-		gs_jobs_forget(l->jobs, p->pid);
-	job = gs_jobs_lookup(l->jobs, p->pid, &task);
-	if (job && job->kind == GS_JOB_SLURM)
-		snprintf(p->job, sizeof(p->job), "%s", job->id);
-}
-
-static const struct gs_host_process *named_of(const struct top_live *l, uint32_t pid)
-{
-	size_t from = 0, to = l->n_named;
-
-	while (from < to) {
-		size_t mid = from + (to - from) / 2;
-
-		if (l->named[mid].pid == pid)
-			return &l->named[mid];
-		if (l->named[mid].pid < pid)
-			from = mid + 1;
-		else
-			to = mid;
-	}
-	return NULL;
-}
-
-/* To ask who a process is costs more than to read its counters: once, and now and then again, for
- * it may be moved into another cgroup. */
-static bool take_name(const struct top_live *l, struct gs_host_process *p)
-{
-	const struct gs_host_process *known = named_of(l, p->pid);
-
-	if (!known || known->start_ns != p->start_ns || (l->turn + p->pid) % NAME_TURNS == 0)
-		return false;
-	p->uid = known->uid;
-	memcpy(p->user, known->user, sizeof(p->user));
-	memcpy(p->container, known->container, sizeof(p->container));
-	memcpy(p->job, known->job, sizeof(p->job));
-	memcpy(p->cmdline, known->cmdline, sizeof(p->cmdline));
-	return true;
-}
-
-static void keep_names(struct top_live *l, const struct gs_host_snapshot *host)
-{
-	size_t bytes = host->n_processes * sizeof(*l->named);
-
-	free(l->named);
-	l->named = bytes ? malloc(bytes) : NULL;
-	l->n_named = l->named ? host->n_processes : 0;
-	if (l->named)
-		memcpy(l->named, host->process, bytes);
-}
-
-static void name_processes(struct top_live *l, struct gs_host_snapshot *host)
-{
-	l->turn++;
-	for (uint32_t i = 0; i < host->n_processes; i++) {
-		struct gs_host_process *p = &host->process[i];
-		const struct gs_place_process *who;
-		enum gs_host_change change = gs_host_change_of(l->host, p->pid);
-
-		if (change == GS_HOST_SAME && take_name(l, p))
-			continue;
-		if (change == GS_HOST_NEW)
-			gs_place_fork(l->place, p->pid, p->parent_pid);
-		else if (change == GS_HOST_RENAMED)
-			gs_place_exec(l->place, p->pid);
-		name_job(l, p, change == GS_HOST_RENAMED);
-		who = gs_place_process(l->place, p->pid);
-		if (!who || who->gone)
-			continue;
-		p->uid = who->uid;
-		snprintf(p->user, sizeof(p->user), "%s", gs_host_user_name(l->host, who->uid));
-		if (!p->user[0])
-			snprintf(p->user, sizeof(p->user), "%u", who->uid);
-		memcpy(p->container, who->container, sizeof(p->container));
-		snprintf(p->cmdline, sizeof(p->cmdline), "%s", who->cmdline);
-	}
-	keep_names(l, host);
-}
-
-static int list_pids(struct top_live *l, const struct gs_gpu_snapshot *gpu, size_t *ret_n)
-{
-	size_t n = 0;
-
-	if (gpu->n_processes > l->room_pids) {
-		uint32_t *p = realloc(l->pids, gpu->n_processes * sizeof(*p));
-
-		if (!p)
-			return -ENOMEM;
-		l->pids = p;
-		l->room_pids = gpu->n_processes;
-	}
-	for (uint32_t i = 0; i < gpu->n_processes; i++)
-		if (!gpu->process[i].ended)
-			l->pids[n++] = gpu->process[i].pid;
-	*ret_n = n;
-	return 0;
-}
-
 /* What the jobs do, as long as somebody looks at them: nothing is counted otherwise. */
 static int read_jobs(struct top_live *l, struct gs_node_snapshot *n, struct gs_err *err)
 {
@@ -297,26 +184,14 @@ static int read_jobs(struct top_live *l, struct gs_node_snapshot *n, struct gs_e
 /* Machine and processes beside what GPUs said. */
 static int read_host(struct top_live *l, struct gs_node_snapshot *n)
 {
-	size_t n_pids = 0;
-	bool all;
-	int r = list_pids(l, n->gpu, &n_pids);
-
-	if (r < 0)
-		return r;
 	/* Without GPUs there is still the machine to look at. */
-	all = l->all || n->gpu->state == GS_GPU_STATE_NO_LIBRARY ||
-	      n->gpu->state == GS_GPU_STATE_NO_DRIVER || n->gpu->state == GS_GPU_STATE_NO_GPU ||
-	      n->gpu->state == GS_GPU_STATE_FAILED || n->gpu->state == GS_GPU_STATE_READING;
-	r = gs_host_read(l->host, l->pids, n_pids, all, &n->host);
-	if (r < 0)
-		return r;
+	const bool all =
+		l->all || n->gpu->state == GS_GPU_STATE_NO_LIBRARY ||
+		n->gpu->state == GS_GPU_STATE_NO_DRIVER || n->gpu->state == GS_GPU_STATE_NO_GPU ||
+		n->gpu->state == GS_GPU_STATE_FAILED || n->gpu->state == GS_GPU_STATE_READING;
+
 	/* Who they are takes longer than what they do: not before the first screen. */
-	if (n->gpu->state != GS_GPU_STATE_READING)
-		name_processes(l, n->host);
-	n->time_ns = gs_clock_boot_ns();
-	n->wall_ns = (int64_t)gs_clock_wall_ns();
-	memcpy(n->name, l->name, sizeof(n->name));
-	return 0;
+	return gs_moment_fill(l->moment, all, n->gpu->state != GS_GPU_STATE_READING, n);
 }
 
 static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n, struct gs_err *err)
@@ -382,8 +257,6 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 				    .budget = BUDGET * (options->interval_ns < 1000000000ull
 								? 1e9 / (double)options->interval_ns
 								: 1)};
-	/* A job's id is all that is shown, and this machine knows it by itself. */
-	struct gs_jobs_options jo = {.size = sizeof(jo), .no_node = true, .no_controller = true};
 	struct top_live *l = calloc(1, sizeof(*l));
 	struct gs_err ignored;
 	int r;
@@ -399,10 +272,7 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 	pthread_mutex_init(&l->lock, NULL);
 	if (gethostname(l->name, sizeof(l->name) - 1) < 0)
 		l->name[0] = '\0';
-	l->place = gs_place_new("/proc");
-	r = l->place ? gs_jobs_new(&jo, &l->jobs, err) : gs_err_set(err, -ENOMEM, "no memory");
-	if (r == 0)
-		r = gs_host_open("/proc", &l->host, err);
+	r = gs_moment_new(&l->moment, err);
 	if (r == 0)
 		r = gs_host_open("/proc", &l->ui_host, err);
 	if (r == 0)
@@ -616,15 +486,11 @@ int top_live_close(struct top_live **ref, struct gs_err *err)
 	for (size_t i = 0; i < l->n_queue; i++)
 		gs_node_snapshot_free(&l->queue[i]);
 	gs_gpu_close(&l->gpu);
-	gs_host_close(&l->host);
+	gs_moment_free(&l->moment);
 	gs_host_close(&l->ui_host);
-	gs_jobs_free(&l->jobs);
 	gs_account_free(&l->account);
-	gs_place_free(&l->place);
 	gs_close_p(&l->event_fd);
 	gs_buf_fini(&l->records);
-	free(l->pids);
-	free(l->named);
 	free(l);
 	*ref = NULL;
 	return r;

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "cmd/to_head.h"
 #include "export/export.h"
 #include "feed/feed.h"
 #include "journal/journal.h"
@@ -65,6 +66,7 @@ struct trace_options {
 	bool quiet;      /* no live line */
 	const char *probe_files[TRACE_MAX_OUTPUTS];
 	size_t n_probe_files;
+	struct trace_head_options head;
 	struct gs_user_set *users; /* what they describe; owned, freed by trace_options_free() */
 };
 

@@ -425,6 +425,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct trace_options *o = state->input;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->head;
+		return 0;
 	case 'a':
 		o->all = true;
 		return 0;
@@ -554,12 +557,17 @@ static int check(const struct trace_options *o)
 		       "command");
 		return GS_EXIT_USAGE;
 	}
-	if (o->plan && (o->n_outputs || o->max_overhead > 0)) {
-		gs_say("--plan only counts: leave out -o and --max-overhead");
+	if (o->plan && (o->n_outputs || o->head.n_addresses || o->max_overhead > 0)) {
+		gs_say("--plan only counts: leave out -o, --head and --max-overhead");
 		return GS_EXIT_USAGE;
 	}
 	if (o->plan && o->format == GS_SUMMARY_YAML) {
 		gs_say("--plan prints a table, json or csv");
+		return GS_EXIT_USAGE;
+	}
+	if (o->summary_only && o->head.n_addresses) {
+		gs_say("--summary-only sends no events, so there is nothing to deliver: leave out "
+		       "--head, or --summary-only");
 		return GS_EXIT_USAGE;
 	}
 	if (o->summary_only && o->n_outputs) {
@@ -656,9 +664,12 @@ void trace_options_free(struct trace_options *o)
 
 int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *ret_done)
 {
+	static const struct argp_child children[] = {
+		{&trace_head_argp, 0, "Delivery to a head:", 5}, {0}};
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
+		.children = children,
 		.help_filter = gs_cmd_help_filter,
 		.args_doc = "-- COMMAND [ARGUMENT...]\n-p PID[,PID]...\n-a | -u USER | -c NAME | "
 			    "--cgroup PATH",
@@ -696,12 +707,12 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		       "Python stack at: leave it out, or ask for --python-hz alone");
 		return GS_EXIT_USAGE;
 	}
-	if (o->native_stack_at && !o->n_outputs) {
+	if (o->native_stack_at && !o->n_outputs && !o->head.n_addresses) {
 		gs_say("--stacks native notes a stack for each event, and there is no file to "
 		       "write events into: add -o FILE");
 		return GS_EXIT_USAGE;
 	}
-	if (!o->n_outputs && !o->python_wants_calls)
+	if (!o->n_outputs && !o->head.n_addresses && !o->python_wants_calls)
 		o->summary_only = true;
 	/* Who names operators wants them, beside what is traced anyway. */
 	if (o->n_ops || o->op_set_given)

@@ -30,6 +30,7 @@ struct trace_output {
 	struct trace_budget *budget; /* borrowed; NULL none */
 	struct file_output files[TRACE_MAX_OUTPUTS];
 	size_t n_files;
+	struct trace_head *head;                         /* owned; NULL none */
 	uint64_t lost_told[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
 	uint64_t calls[GS_LAYER_COUNT], lost;            /* as of the last poll */
 };
@@ -96,6 +97,11 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 		gs_feed_set_stage(o->feed, gs_span_sink(o->span));
 	for (size_t i = 0; r == 0 && i < options->n_outputs; i++)
 		r = open_file(o, options->outputs[i], err);
+	if (r == 0 && options->head.n_addresses) {
+		r = trace_head_new(&options->head, target, &o->head, err);
+		if (r == 0)
+			r = gs_feed_add_sink(o->feed, "to the head", trace_head_sink(o->head));
+	}
 	return r;
 }
 
@@ -320,7 +326,8 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 		if (first == 0)
 			first = r;
 	}
-	return first;
+	r = trace_head_finish(&o->head);
+	return first ? first : r;
 }
 
 void summary_style_of(FILE *stream, bool color_auto, struct gs_summary_style *style)
@@ -388,6 +395,7 @@ void trace_output_free(struct trace_output **ref)
 		if (o->files[i].journal)
 			gs_journal_close(&o->files[i].journal, NULL);
 	}
+	trace_head_free(&o->head);
 	gs_feed_free(&o->feed);
 	gs_span_free(&o->span);
 	gs_view_free(&o->view);

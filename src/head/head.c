@@ -51,12 +51,15 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 		.tls_cert = h->o.tls_cert,
 		.tls_key = h->o.tls_key,
 		.tls_client_ca = h->o.tls_client_ca,
-		.methods = &head_node_method,
-		.n_methods = 1,
+		.methods = h->methods,
+		.n_methods = HEAD_N_METHODS,
 		.ctx = h,
 		.authorize = authorize,
 	};
 
+	h->methods[0] = head_node_method;
+	memcpy(&h->methods[1], head_control_methods, sizeof(head_control_methods));
+	memcpy(&h->methods[1 + HEAD_N_CONTROL], head_gswarm_methods, sizeof(head_gswarm_methods));
 	return gs_rpc_server_start(&o, &h->rpc, err);
 }
 
@@ -69,11 +72,15 @@ int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_he
 	if (!h)
 		return gs_err_set(err, -ENOMEM, "no memory");
 	pthread_mutex_init(&h->lock, NULL);
+	pthread_cond_init(&h->more_reads, NULL);
+	h->wish_version = 1;
 	h->o = *options;
 	h->o.interval_ns = options->interval_ns ? options->interval_ns : INTERVAL_NS;
 	h->raw = GS_BUF_INIT(GS_STORE_BATCH_MAX + 64);
 	h->cluster = gs_cluster_new();
 	r = h->cluster ? head_store_start(h, err) : gs_err_set(err, -ENOMEM, "no memory");
+	if (r == 0)
+		r = head_reader_start(h, err);
 	if (r == 0)
 		r = start_rpc(h, err);
 	if (r < 0) {
@@ -92,7 +99,10 @@ void gs_head_stop(struct gs_head **head)
 		return;
 	if (h->rpc)
 		gs_rpc_server_stop(&h->rpc, GRACE_NS);
+	head_jobs_end(h);
+	head_export_stop(h);
 	head_store_stop(h);
+	free(h->active);
 	gs_cluster_free(&h->cluster);
 	gs_buf_fini(&h->raw);
 	pthread_mutex_destroy(&h->lock);
@@ -108,6 +118,13 @@ static void tell_health(void *ctx, const struct gs_cluster_node *node)
 void gs_head_tick(struct gs_head *head)
 {
 	gs_cluster_tick(head->cluster, gs_clock_mono_ns(), tell_health, head);
+	head_keep(head);
+}
+
+int gs_head_reload_tls(struct gs_head *head, struct gs_err *err)
+{
+	return head->o.tls_cert && head->o.tls_cert[0] ? gs_rpc_server_reload_tls(head->rpc, err)
+						       : 0;
 }
 
 const char *gs_head_address(const struct gs_head *head, size_t i)

@@ -23,6 +23,14 @@
 
 struct gs_head;
 
+/* What a method needs. Who may control may read; who delivers can do nothing else. */
+enum gs_head_role {
+	GS_HEAD_ROLE_ANY = 0, /* any of them */
+	GS_HEAD_ROLE_NODE = 1,
+	GS_HEAD_ROLE_READ = 2,
+	GS_HEAD_ROLE_CONTROL = 3,
+};
+
 struct gs_head_options {
 	size_t size;      /* of this struct */
 	const char *data; /* folder of the store */
@@ -33,6 +41,11 @@ struct gs_head_options {
 	void *authorize_ctx;
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
+	/* What no session covers is removed when it is older, or when more is stored; 0: never. */
+	uint64_t keep_ns, keep_bytes;
+	/* gswarm's call Exit came; any thread. NULL: it is refused. */
+	void (*exit)(void *ctx);
+	void *exit_ctx;
 	/* One line about something that a person should know; any thread. May be NULL. */
 	void (*say)(void *ctx, const char *text);
 	void *say_ctx;
@@ -48,6 +61,9 @@ void gs_head_stop(struct gs_head **head);
 /* Now and then, from the thread that started it: health, clocks. */
 void gs_head_tick(struct gs_head *head);
 
+/* Certificate and key are read again. */
+int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);
+
 const char *gs_head_address(const struct gs_head *head, size_t i); /* of gRPC */
 struct gs_cluster *gs_head_cluster(struct gs_head *head);
 
@@ -59,7 +75,8 @@ struct gs_head_stats {
 	uint64_t waiting_batches, waiting_bytes;
 	uint64_t paused_streams; /* not read while the queue is full */
 	uint64_t latency_ns;     /* of the last commit's oldest batch: taken to durable */
-	char trouble[256];       /* what keeps it from storing; "" nothing */
+	uint64_t expired_batches;
+	char trouble[256]; /* what keeps it from storing; "" nothing */
 };
 
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats);

@@ -2,10 +2,13 @@
 #ifndef GS_HEAD_HEAD_INT_H
 #define GS_HEAD_HEAD_INT_H
 
+#include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
 
 #include "base/buf.h"
 #include "head/head.h"
+#include "head/session.h"
+#include "model/gpu_record.h"
 #include "store/store.h"
 
 /* --- the queue in front of the store: head_store.c --- */
@@ -19,14 +22,20 @@ struct head_stream {
 	struct head_stream *before, *behind; /* of those that somebody delivers now */
 	bool live, shown_connected, paused;  /* paused: its call is not read, the queue is full */
 
-	struct gs_rpc_call *call; /* referenced; NULL: acknowledgements go nowhere (gswarm) */
+	struct gs_rpc_call *call; /* referenced */
+	bool is_gswarm;           /* of a client of gswarm-profiler, which knows no answers */
+	unsigned gswarm;          /* and its number; of the rpc's thread */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
 	uint64_t acked;          /* of the store's thread */
+	uint64_t run, attempt;   /* of its Hello */
+	bool superseded, told;   /* likewise: somebody else delivers it since; has been told so */
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */
 	struct gs_node_decoder *decoder;
+	struct gs_node_snapshot *early; /* gswarm: under the lock, the newest before node_id */
+	uint64_t seq, heard_ns;         /* gswarm: of its last update */
 	uint64_t clock_id, clock_sent_ns;
 	int64_t clock_sent_wall_ns;
 	uint64_t best_trip_ns;
@@ -45,9 +54,20 @@ struct head_item {
 
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
+#define HEAD_N_CONTROL 9
+#define HEAD_N_GSWARM  10
+#define HEAD_N_METHODS (1 + HEAD_N_CONTROL + HEAD_N_GSWARM)
+
+struct head_job;
+
+struct head_jobs { /* under the head's lock */
+	struct head_job *first, *last;
+};
+
 struct gs_head {
 	struct gs_head_options o;
 	struct gs_rpc_server *rpc;
+	struct gs_rpc_method methods[HEAD_N_METHODS];
 	struct gs_cluster *cluster;
 	struct gs_store *store; /* of the store's thread */
 	pthread_t thread;
@@ -61,9 +81,49 @@ struct gs_head {
 	struct gs_head_stats stats;
 	struct head_stream *live; /* a list; each referenced by its call */
 	size_t n_paused;
+	struct head_jobs writes, reads;
+	pthread_cond_t more_reads;
+	bool jobs_ended;
+	struct gs_store_session *active; /* n_active, newest first: a copy of the store's */
+	size_t n_active;
+	uint64_t wish_version;
+
+	bool expiring, more_to_expire; /* a job for it waits or runs; it left some */
+	bool over_told;                /* of the store's thread: that nothing is left to remove */
+	unsigned n_exports;            /* that run; their ends are told by more_reads */
+
+	uint64_t next_expire_ns; /* of the thread that ticks */
+	struct gs_store *reader; /* of the reader's thread */
+	pthread_t read_thread;
+	bool has_read_thread;
 
 	struct gs_buf raw; /* of the rpc's thread */
 };
+
+/* --- jobs: head_job.c --- */
+
+/* Those that are there, on the thread of the store (NULL: the head ends). */
+void head_jobs_run(struct gs_head *h, struct head_jobs *jobs, struct gs_store *store);
+int head_reader_start(struct gs_head *h, struct gs_err *err);
+
+/* No more jobs are taken; the reader's thread ends. */
+void head_jobs_end(struct gs_head *h);
+
+/* Now and then: what is too old is removed, a little at a time. head_keep.c */
+void head_keep(struct gs_head *h);
+
+/* --- sessions: head_session.c --- */
+
+/* As gs_head_wish(), with the lock held. */
+void head_wish_locked(const struct gs_head *h, const char *hostname, struct gs_head_switches *wish);
+
+/* A text of somebody else in a message: cut, and without what steers a terminal. */
+struct head_shown {
+	char text[64];
+};
+struct head_shown head_shown(const char *text);
+
+/* --- the store's thread --- */
 
 int head_store_start(struct gs_head *h, struct gs_err *err);
 void head_store_stop(struct gs_head *h);
@@ -85,8 +145,31 @@ void head_stream_unref(struct head_stream **stream);
 /* What the store said of a stream: answered to the node. On the store's thread. r: 0 or why not. */
 void head_node_welcome(struct head_stream *s, int r);
 void head_node_ack(struct head_stream *s, uint64_t seq);
+void head_node_reject(struct head_stream *s, uint64_t seq, const char *reason);
+/* Its call ends, because of a newer one with the same stream. */
+void head_node_superseded(struct head_stream *s);
+
+/* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
+ * caller's, may be NULL): its last moment. */
+struct Gpuscope__V1__Batch;
+bool head_batch_look(const struct Gpuscope__V1__Batch *batch, unsigned kind,
+		     struct gs_node_decoder *decoder, struct gs_buf *raw,
+		     struct gs_node_snapshot **ret_newest);
 
 extern const struct gs_rpc_method head_node_method;
+
+enum gs_rpc_status head_status_of(int r); /* that fits a negative errno */
+void head_reply(struct gs_rpc_call *call, const ProtobufCMessage *m);
+
+/* Sends a session in a format of ExportRequest, from a thread of its own; it ends the call. */
+int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct gs_store_session *s,
+		      unsigned format, struct gs_err *err);
+void head_export_wake(struct gs_rpc_call *call); /* there is room to send, or the call is over */
+void head_export_stop(struct gs_head *h);        /* waits for those that run */
+
+void head_node_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status);
+extern const struct gs_rpc_method head_gswarm_methods[HEAD_N_GSWARM];
+extern const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL];
 
 /* What the head wants measured has changed: tell all nodes. Any thread. */
 void head_node_config(struct gs_head *h);

@@ -28,13 +28,17 @@ static void send(struct head_stream *s, const Gpuscope__V1__ToNode *m)
 
 /* --- answers --- */
 
-static void fill_config(const struct gs_head *h, Gpuscope__V1__Config *c)
+/* With the lock held. */
+static void fill_config(const struct gs_head *h, const char *hostname, Gpuscope__V1__Config *c)
 {
+	struct gs_head_switches wish;
+
+	head_wish_locked(h, hostname, &wish);
 	gpuscope__v1__config__init(c);
-	c->version = 1;
-	c->interval_ns = h->o.interval_ns;
-	c->bandwidth = h->o.bandwidth;
-	c->nvlink = h->o.nvlink;
+	c->version = h->wish_version;
+	c->interval_ns = wish.interval_ns;
+	c->bandwidth = wish.bandwidth;
+	c->nvlink = wish.nvlink;
 	c->processes = true;
 }
 
@@ -44,13 +48,15 @@ void head_node_welcome(struct head_stream *s, int r)
 	Gpuscope__V1__Welcome welcome = GPUSCOPE__V1__WELCOME__INIT;
 	Gpuscope__V1__Config config;
 
-	if (!s->call)
-		return;
 	if (r < 0) {
 		gs_rpc_call_finish(s->call, GS_RPC_INVALID_ARGUMENT, "no batch of a node");
 		return;
 	}
-	fill_config(s->head, &config);
+	if (s->is_gswarm)
+		return;
+	pthread_mutex_lock(&s->head->lock);
+	fill_config(s->head, s->node.hostname, &config);
+	pthread_mutex_unlock(&s->head->lock);
 	welcome.last_seq = s->stream.last_seq;
 	welcome.max_batch_bytes = GS_STORE_BATCH_MAX;
 	welcome.config = &config;
@@ -64,7 +70,7 @@ void head_node_ack(struct head_stream *s, uint64_t seq)
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Ack ack = GPUSCOPE__V1__ACK__INIT;
 
-	if (!s->call)
+	if (s->is_gswarm)
 		return;
 	ack.seq = seq;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_ACK;
@@ -72,18 +78,39 @@ void head_node_ack(struct head_stream *s, uint64_t seq)
 	send(s, &m);
 }
 
+void head_node_reject(struct head_stream *s, uint64_t seq, const char *reason)
+{
+	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
+	Gpuscope__V1__Reject reject = GPUSCOPE__V1__REJECT__INIT;
+
+	if (!s->call)
+		return;
+	reject.seq = seq;
+	reject.reason = (char *)reason;
+	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_REJECT;
+	m.reject = &reject;
+	send(s, &m);
+}
+
+void head_node_superseded(struct head_stream *s)
+{
+	if (s->call)
+		gs_rpc_call_finish(s->call, GS_RPC_ABORTED, "delivered over a newer connection");
+}
+
 void head_node_config(struct gs_head *h)
 {
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Config config;
 
-	fill_config(h, &config);
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_CONFIG;
 	m.config = &config;
 	pthread_mutex_lock(&h->lock);
 	for (struct head_stream *s = h->live; s; s = s->behind)
-		if (s->call && s->node_id)
+		if (!s->is_gswarm && s->node_id) {
+			fill_config(h, s->node.hostname, &config);
 			send(s, &m);
+		}
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -181,6 +208,8 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	strcpy(s->node.hostname, m->hostname);
 	strcpy(s->stream.title, m->title);
 	s->stream.stream = m->stream;
+	s->run = m->run;
+	s->attempt = m->attempt;
 	s->stream.kind = (uint32_t)m->kind; /* the same numbers */
 	snprintf(s->address, sizeof(s->address), "%s", gs_rpc_call_peer(call));
 	snprintf(s->version, sizeof(s->version), "%s",
@@ -193,6 +222,8 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 		h->live->before = s;
 	h->live = s;
 	pthread_mutex_unlock(&h->lock);
+	/* The answer comes before the first batch, so that each one has an estimate. */
+	ask_clock(s);
 	item = head_item_new(s, HEAD_HELLO, NULL, 0);
 	if (item)
 		head_store_put(h, item);
@@ -200,29 +231,41 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
 }
 
-/* Every record is whole; the newest moment is shown. False: it is not what a node makes. */
-static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b)
+bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
+		     struct gs_node_decoder *decoder, struct gs_buf *raw,
+		     struct gs_node_snapshot **ret_newest)
 {
-	struct gs_node_snapshot *moment = NULL, *newest = NULL;
-	struct gs_buf *raw = &s->head->raw;
+	struct gs_node_snapshot *moment = NULL;
 	struct gs_batch records;
 	size_t offset = 0;
 	const struct gs_record *r;
 
-	if (gs_store_unpack((uint32_t)b->codec, b->records.data, b->records.len, b->raw_bytes,
+	*ret_newest = NULL;
+	if (!b->seq || b->first_wall_ns > b->last_wall_ns ||
+	    gs_store_unpack((uint32_t)b->codec, b->records.data, b->records.len, b->raw_bytes,
 			    raw) < 0)
 		return false;
 	records = (struct gs_batch){raw->data, raw->bytes};
 	while ((r = gs_record_next(&records, &offset)))
-		if (s->stream.kind == GS_STORE_SAMPLES &&
-		    gs_node_decode(s->decoder, r, &moment) == GS_NODE_WHOLE) {
-			gs_node_snapshot_free(&newest);
-			newest = gs_take(moment);
+		if (kind == GS_STORE_SAMPLES &&
+		    gs_node_decode(decoder, r, &moment) == GS_NODE_WHOLE) {
+			gs_node_snapshot_free(ret_newest);
+			*ret_newest = gs_take(moment);
 		}
-	if (newest)
-		gs_cluster_apply(s->head->cluster, s->node_id, &newest);
-	gs_node_decoder_reset(s->decoder);
+	gs_node_decoder_reset(decoder);
 	return offset == records.bytes;
+}
+
+/* The newest moment is shown. False: it is not what a node makes. */
+static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b)
+{
+	struct gs_node_snapshot *newest;
+	bool ok = head_batch_look(b, s->stream.kind, s->decoder, &s->head->raw, &newest);
+
+	if (ok && newest)
+		gs_cluster_apply(s->head->cluster, s->node_id, &newest);
+	gs_node_snapshot_free(&newest);
+	return ok;
 }
 
 static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpuscope__V1__Batch *b)
@@ -233,8 +276,15 @@ static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpus
 		refuse(call, "a batch before Welcome");
 		return;
 	}
-	if (!b->seq || b->first_wall_ns > b->last_wall_ns || !look_at(s, b)) {
-		refuse(call, "not a batch that a node makes");
+	if (!b->seq) {
+		refuse(call, "a batch without a number");
+		return;
+	}
+	if (!look_at(s, b)) {
+		pthread_mutex_lock(&s->head->lock);
+		s->head->stats.refused++;
+		pthread_mutex_unlock(&s->head->lock);
+		head_node_reject(s, b->seq, "not a batch that a node makes");
 		return;
 	}
 	ask_clock(s);
@@ -287,7 +337,7 @@ static void on_half_closed(void *ctx, struct gs_rpc_call *call)
 	gs_rpc_call_finish(call, GS_RPC_OK, NULL);
 }
 
-static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+void head_node_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
 {
 	struct head_stream *s = gs_rpc_call_user(call);
 
@@ -311,8 +361,9 @@ static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status st
 const struct gs_rpc_method head_node_method = {
 	.path = "/gpuscope.v1.Node/Link",
 	.kind = GS_RPC_STREAM,
+	.role = GS_HEAD_ROLE_NODE,
 	.max_message_bytes = GS_STORE_BATCH_MAX + 4096,
 	.message = on_message,
 	.half_closed = on_half_closed,
-	.closed = on_closed,
+	.closed = head_node_closed,
 };

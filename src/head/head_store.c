@@ -47,6 +47,7 @@ void head_stream_unref(struct head_stream **stream)
 		return;
 	if (s->call)
 		gs_rpc_call_unref(&s->call);
+	gs_node_snapshot_free(&s->early);
 	free(s);
 }
 
@@ -103,6 +104,34 @@ static void read_on(struct gs_head *h)
 
 /* --- one transaction --- */
 
+/* The newest connection of a stream has it: what comes over older ones from now on is not stored,
+ * since this one is told now where to go on. */
+static void supersede(struct gs_head *h, struct head_stream *by)
+{
+	pthread_mutex_lock(&h->lock);
+	for (struct head_stream *s = h->live; s; s = s->behind) {
+		if (s == by || s->stream.id != by->stream.id)
+			continue;
+		/* What a connection that was given up had still under way comes late. */
+		if (s->run == by->run && s->attempt > by->attempt)
+			by->superseded = true;
+		else
+			s->superseded = true;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
+
+static void tell_superseded(struct gs_head *h)
+{
+	pthread_mutex_lock(&h->lock);
+	for (struct head_stream *s = h->live; s; s = s->behind)
+		if (s->superseded && !s->told) {
+			s->told = true;
+			head_node_superseded(s);
+		}
+	pthread_mutex_unlock(&h->lock);
+}
+
 static int open_stream(struct gs_head *h, struct head_stream *s)
 {
 	struct gs_cluster_node node = {.id = 0};
@@ -119,6 +148,7 @@ static int open_stream(struct gs_head *h, struct head_stream *s)
 	memcpy(node.machine_id, s->node.machine_id, sizeof(node.machine_id));
 	memcpy(node.instance, s->node.instance, sizeof(node.instance));
 	memcpy(node.hostname, s->node.hostname, sizeof(node.hostname));
+	supersede(h, s);
 	node.last_wall_ns = s->stream.last_wall_ns;
 	return gs_cluster_put(h->cluster, &node);
 }
@@ -129,10 +159,12 @@ static int store_one(struct gs_head *h, struct head_item *i)
 
 	switch (i->kind) {
 	case HEAD_HELLO:
-		return open_stream(h, s);
+		return s->superseded ? -ESTALE : open_stream(h, s);
 	case HEAD_END:
 		return s->stream.id ? gs_store_stream_end(h->store, s->stream.id) : 0;
 	case HEAD_BATCH:
+		if (s->superseded)
+			return -ESTALE;
 		return s->stream.id ? gs_store_append(h->store, s->stream.id, &i->batch) : -EINVAL;
 	}
 	return -EINVAL;
@@ -141,7 +173,7 @@ static int store_one(struct gs_head *h, struct head_item *i)
 /* What one node must not do to others: a wrong item is told apart from a store that fails. */
 static bool is_its_own(int r)
 {
-	return r == -EEXIST || r == -EINVAL;
+	return r == -EEXIST || r == -EINVAL || r == -ESTALE;
 }
 
 /* Everything of the list, or nothing. results: of each item. */
@@ -165,14 +197,19 @@ static int store_all(struct gs_head *h, struct head_item *list, int *results)
 /* The node is there, unless its call ended before the store came to it. */
 static void show_connected(struct gs_head *h, struct head_stream *s)
 {
+	struct gs_node_snapshot *early;
+
 	pthread_mutex_lock(&h->lock);
 	if (s->live) {
 		gs_cluster_connected(h->cluster, s->node.id, s->address, s->version);
 		s->shown_connected = true;
 	}
-	pthread_mutex_unlock(&h->lock);
-	gs_cluster_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
 	s->node_id = s->node.id;
+	early = gs_take(s->early);
+	pthread_mutex_unlock(&h->lock);
+	if (early)
+		gs_cluster_apply(h->cluster, s->node.id, &early);
+	gs_cluster_counts(h->cluster, s->node.id, 0, s->stream.lost_samples, 0);
 }
 
 /* It is on the disk: the nodes may forget it. */
@@ -184,7 +221,11 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 		struct head_stream *s = i->stream;
 		const struct gs_store_batch *b = &i->batch;
 
-		if (results[n] == -EINVAL) {
+		if (results[n] == -ESTALE)
+			continue;
+		if (results[n] == -EINVAL && i->kind == HEAD_BATCH) {
+			head_node_reject(s, b->seq, "not a batch that a node makes");
+		} else if (results[n] == -EINVAL) {
 			head_node_welcome(s, -EINVAL);
 		} else if (i->kind == HEAD_HELLO) {
 			show_connected(h, s);
@@ -201,6 +242,7 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 	for (struct head_item *i = list; i; i = i->next)
 		if (i->kind == HEAD_BATCH && i->batch.seq == i->stream->acked)
 			head_node_ack(i->stream, i->stream->acked);
+	tell_superseded(h);
 }
 
 static void count(struct gs_head *h, struct head_item *list, const int *results, uint64_t began_ns)
@@ -253,14 +295,17 @@ static struct head_item *take(struct gs_head *h, uint64_t wait_until_ns, bool *r
 	struct head_item *list, *last;
 	struct timespec at = {(time_t)(wait_until_ns / 1000000000ull),
 			      (long)(wait_until_ns % 1000000000ull)};
+	bool early;
 
 	pthread_mutex_lock(&h->lock);
-	while (!h->stopping && gs_clock_mono_ns() < wait_until_ns)
+	while (!h->stopping && !h->writes.first && gs_clock_mono_ns() < wait_until_ns)
 		pthread_cond_timedwait(&h->more, &h->lock, &at);
-	while (!h->stopping && !h->first)
+	while (!h->stopping && !h->writes.first && !h->first)
 		pthread_cond_wait(&h->more, &h->lock);
 	*ret_stop = h->stopping && !h->first;
-	list = last = h->first;
+	/* Woken for a job alone: what gathers goes on to gather. */
+	early = !h->stopping && gs_clock_mono_ns() < wait_until_ns;
+	list = last = early ? NULL : h->first;
 	for (unsigned n = 1; last && last->next && n < TRANSACTION_MAX; n++)
 		last = last->next;
 	if (last) {
@@ -283,9 +328,19 @@ static bool stopping(struct gs_head *h)
 	return stop;
 }
 
+/* Until it is worth trying again; meanwhile jobs are done, or told why not. */
+static void wait_for_room(struct gs_head *h)
+{
+	static const struct timespec step = {0, RETRY_NS / 10};
+
+	for (int i = 0; i < 10 && !stopping(h); i++) {
+		head_jobs_run(h, &h->writes, h->store);
+		nanosleep(&step, NULL);
+	}
+}
+
 static void *run(void *arg)
 {
-	static const struct timespec retry = {RETRY_NS / 1000000000ull, 0};
 	struct gs_head *h = arg;
 	int results[TRANSACTION_MAX];
 	uint64_t next_ns = 0;
@@ -294,11 +349,12 @@ static void *run(void *arg)
 	while (!stop) {
 		struct head_item *list = take(h, next_ns, &stop);
 		uint64_t began = gs_clock_mono_ns();
+		bool had_list = list;
 		int r = list ? store_all(h, list, results) : 0;
 
 		while (r < 0 && !stopping(h)) {
 			set_trouble(h, r);
-			nanosleep(&retry, NULL);
+			wait_for_room(h);
 			r = store_all(h, list, results);
 		}
 		if (list && r == 0) {
@@ -312,7 +368,9 @@ static void *run(void *arg)
 			list = next;
 		}
 		read_on(h);
-		next_ns = began + GATHER_NS;
+		head_jobs_run(h, &h->writes, h->store);
+		if (had_list)
+			next_ns = began + GATHER_NS;
 	}
 	return NULL;
 }
@@ -355,5 +413,7 @@ void head_store_stop(struct gs_head *h)
 		pthread_join(h->thread, NULL);
 		h->has_thread = false;
 	}
+	/* What was asked for after the thread's last look. */
+	head_jobs_run(h, &h->writes, NULL);
 	gs_store_close(&h->store);
 }

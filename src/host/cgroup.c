@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "host/host_int.h"
 #include "host/work.h"
 
 #define PATH_BYTES 1024
@@ -51,8 +52,7 @@ static int64_t read_number(const char *folder, const char *file, const char *wor
 	return end == at || v < 0 || v >= NO_LIMIT ? -1 : v;
 }
 
-/* The path of a hierarchy ("" version 2) in a /proc/PID/cgroup text. */
-static bool path_of(const char *text, const char *hierarchy, char *out, size_t bytes)
+bool gs_host_parse_cgroup(const char *text, const char *hierarchy, char *out, size_t bytes)
 {
 	size_t n = strlen(hierarchy);
 
@@ -161,16 +161,23 @@ bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t
 		snprintf(file, sizeof(file), "%s/%u/cgroup", proc_root, pid);
 		if (read_text(file, text, sizeof(text)) <= 0)
 			return false;
-		v2 = path_of(text, "", of[3], sizeof(of[3]));
+		v2 = gs_host_parse_cgroup(text, "", of[3], sizeof(of[3]));
 		for (int i = 0; i < 3; i++)
-			v1 |= path_of(text, controller[i], of[i], sizeof(of[i]));
+			v1 |= gs_host_parse_cgroup(text, controller[i], of[i], sizeof(of[i]));
 	}
 	/* "/" alone is the machine: its numbers say nothing of a job. */
 	for (int i = 0; i < 4; i++)
 		if (strcmp(of[i], "/") == 0)
 			of[i][0] = '\0';
-	if (v2 && of[3][0] && read_v2(sysfs_root, of[3], ret))
-		return true;
+	if (v2 && of[3][0]) {
+		if (read_v2(sysfs_root, of[3], ret))
+			return true;
+		/* Beside the hierarchies of version 1 it stands in a folder of its own. */
+		snprintf(file, sizeof(file), "%s/unified", sysfs_root);
+		*ret = (struct gs_host_cgroup){-1, -1, -1, -1, -1, -1};
+		if (!v1 && !path && read_v2(file, of[3], ret))
+			return true;
+	}
 	if (!path && !v1)
 		return false;
 	return (of[0][0] || of[1][0]) && read_v1(sysfs_root, paths, ret);

@@ -9,6 +9,7 @@
 #include <pwd.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 
 #include "base/clock.h"
@@ -109,6 +110,15 @@ static double share(uint64_t now, uint64_t before, uint64_t all)
 		       : (double)(now - before) / (double)all;
 }
 
+static double root_used(void)
+{
+	struct statvfs v;
+
+	return statvfs("/", &v) == 0 && v.f_blocks
+		       ? (double)(v.f_blocks - v.f_bfree) / (double)v.f_blocks
+		       : -1;
+}
+
 static void read_machine(struct gs_host *h, struct gs_host_sample *s)
 {
 	struct gs_host_counters now, *before = &h->counters;
@@ -119,6 +129,8 @@ static void read_machine(struct gs_host *h, struct gs_host_sample *s)
 	s->elapsed_ns = h->time_ns ? s->time_ns - h->time_ns : 0;
 	s->n_cpus = s->n_tasks = s->n_running = -1;
 	s->load1 = s->load5 = s->load15 = -1;
+	s->mem_used_ratio = -1;
+	s->root_used_ratio = root_used();
 	s->mem_total_bytes = s->mem_used_bytes = s->swap_total_bytes = s->swap_used_bytes = -1;
 	for (size_t i = 0; i < HOST_N_FILES; i++) {
 		const char *text;

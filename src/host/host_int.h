@@ -34,4 +34,8 @@ void gs_host_parse_loadavg(const char *text, struct gs_host_sample *sample);
 void gs_host_parse_diskstats(const char *text, struct gs_host_counters *counters);
 void gs_host_parse_net_dev(const char *text, struct gs_host_counters *counters);
 
+/* The path of a hierarchy ("" version 2, else the name of a controller) in a text of
+ * /proc/PID/cgroup. False: it has none. */
+bool gs_host_parse_cgroup(const char *text, const char *hierarchy, char *out, size_t bytes);
+
 #endif

@@ -25,7 +25,7 @@ int gs_host_parse_syscall(const char *text, struct host_syscall *ret)
 	if (strncmp(text, "running", 7) == 0)
 		return 0;
 	*ret = (struct host_syscall){.nr = strtol(text, &end, 10)};
-	if (end == text)
+	if (end == text || ret->nr < -1)
 		return -1;
 	for (int i = 0; ret->nr >= 0 && i < 6; i++) {
 		const char *at = end;

@@ -26,8 +26,9 @@ struct thread {
 	uint64_t at_ns; /* of the last look */
 	uint64_t cpu_ns, queue_ns, slices;
 	uint64_t voluntary, forced, status_ns;
-	uint32_t look; /* number of the last look that found it */
-	uint8_t cause; /* enum gs_work_time, of the last look that found it off the processor */
+	uint32_t look;    /* number of the last look that found it */
+	uint64_t lock_ns; /* of the wait for a lock that it is in */
+	uint8_t cause;    /* enum gs_work_time, of the last look that found it off the processor */
 };
 
 struct process {
@@ -308,6 +309,20 @@ static uint64_t since(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
+/* A wait is over when the thread has had a processor since the look before. */
+static void note_lock(struct group *g, struct thread *t, uint64_t off, bool ran)
+{
+	uint64_t before = t->lock_ns;
+
+	if (ran || t->cause != GS_TIME_LOCK) {
+		t->lock_ns = 0;
+		return;
+	}
+	t->lock_ns += off;
+	if (t->lock_ns >= GS_WORK_IDLE_NS)
+		g->total.work.idle_ns += before >= GS_WORK_IDLE_NS ? off : t->lock_ns;
+}
+
 static void look_at_thread(struct gs_host_work *w, struct process *p, uint32_t tid, bool first,
 			   uint64_t now_ns)
 {
@@ -359,6 +374,7 @@ static void look_at_thread(struct gs_host_work *w, struct process *p, uint32_t t
 		g->total.work.time_ns[GS_TIME_RUNQUEUE] += off;
 	else
 		g->total.work.time_ns[t->cause] += off;
+	note_lock(g, t, off, cpu > 0 || now.slices != t->slices);
 	p->threads_cpu_ns += cpu;
 	t->cpu_ns += cpu;
 	t->queue_ns = now.queue_ns;

@@ -131,30 +131,33 @@ static bool any_same(const struct gs_http_secrets *s, const char given[GS_HTTP_S
 	return found;
 }
 
-bool gs_http_auth_allows(const struct gs_http_auth *auth, const char *authorization)
+enum gs_http_role gs_http_auth_role(const struct gs_http_auth *auth, const char *authorization)
 {
 	char given[GS_HTTP_SECRET_MAX] = {0};
-	bool allowed = false;
+	unsigned role = GS_HTTP_ROLE_NONE;
 	ssize_t n;
 
 	if (!auth->tokens && !auth->basic)
-		return true;
+		return GS_HTTP_ROLE_CONTROL;
 	if (!authorization)
-		return false;
-	if (auth->tokens && strncasecmp(authorization, "bearer ", 7) == 0) {
+		return GS_HTTP_ROLE_NONE;
+	if (strncasecmp(authorization, "bearer ", 7) == 0) {
 		authorization += 7 + strspn(authorization + 7, " ");
 		n = (ssize_t)strlen(authorization);
 		if (n && n < GS_HTTP_SECRET_MAX) {
 			memcpy(given, authorization, (size_t)n);
-			allowed = any_same(&auth->token, given);
+			if (auth->token_role)
+				role = auth->token_role(auth->token_ctx, given);
+			else if (any_same(&auth->token, given))
+				role = GS_HTTP_ROLE_CONTROL;
 		}
 	} else if (auth->basic && strncasecmp(authorization, "basic ", 6) == 0) {
 		authorization += 6 + strspn(authorization + 6, " ");
 		n = decode_base64(authorization, given, sizeof(given) - 1);
 		/* A zero within would make "user:pass\0..." equal to what is shorter. */
 		if (n > 0 && !memchr(given, '\0', (size_t)n))
-			allowed = any_same(&auth->user, given);
+			role = any_same(&auth->user, given) ? GS_HTTP_ROLE_CONTROL : role;
 	}
 	explicit_bzero(given, sizeof(given));
-	return allowed;
+	return role;
 }

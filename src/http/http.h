@@ -1,8 +1,9 @@
 /*
- * A small HTTP/1.1 server with TLS: one thread, one table of routes given by the caller, whole
- * replies. Connections never wait for each other: every socket is non-blocking, everything that a
- * client can make large or slow has a limit, and at the limit the client gets a clear answer or is
- * closed and counted.
+ * A small HTTP/1.1 server with TLS: one thread, one table of routes given by the caller. A reply is
+ * whole, or comes later from another thread, or out of a pipe as it is made, or never ends and is
+ * fed with events. Connections never wait for each other: every socket is non-blocking, everything
+ * that a client can make large or slow has a limit, and at the limit the client gets a clear answer
+ * or is closed and counted.
  *
  * Handlers run on the server's thread and must be quick.
  */
@@ -19,6 +20,7 @@
 #define GS_HTTP_HEADERS_MAX 64
 #define GS_HTTP_PATH_MAX    1024
 #define GS_HTTP_SECRET_MAX  256 /* bytes of a token, or of "user:password" */
+#define GS_HTTP_PARAMS_MAX  4
 
 enum gs_http_method {                  /* ored in routes */
 		      GS_HTTP_GET = 1, /* and HEAD, which the server makes of it */
@@ -41,22 +43,67 @@ struct gs_http_request {
 	size_t n_headers;
 	uint64_t content_bytes; /* as the head tells */
 	const uint8_t *body;    /* content_bytes, in handlers */
+	/* What stands for the "{}" of the route's path, decoded. */
+	const char *param[GS_HTTP_PARAMS_MAX];
+	char params[GS_HTTP_PATH_MAX];
+	bool may_control; /* who asks may call routes of control */
 };
 
 /* The value of a header, in whatever case its name is; NULL when it is not there. */
 const char *gs_http_header(const struct gs_http_request *request, const char *name);
+
+/* The value of a parameter of the query, decoded. 1, or 0: it is not there (out is ""), or -EINVAL:
+ * too long, or no text. */
+int gs_http_query(const struct gs_http_request *request, const char *name, char *out, size_t bytes);
+
+struct gs_http_later;
+
+/* A body that is read from a descriptor (a pipe) until its end, and sent as it comes. */
+struct gs_http_source {
+	int fd; /* taken over */
+	/* At its end, on the server's thread: whether that is the whole body. When not, the client
+	 * sees a body that was cut off. NULL: it is. */
+	bool (*whole)(void *ctx);
+	void (*free)(void *ctx); /* at last, in any case, on the server's thread; may be NULL */
+	void *ctx;
+};
 
 struct gs_http_reply {
 	int status;          /* 200 unless the handler changes it */
 	const char *type;    /* "text/plain; charset=utf-8" unless changed; lent for ever */
 	struct gs_buf body;  /* filled by the handler, owned by the server */
 	bool no_compression; /* of bodies that are compressed already */
+	bool json_errors;    /* what gs_http_say() writes */
+	const char *etag; /* "\"...\"": may be kept and asked for again; lent for ever; NULL none */
+	const char *policy;  /* Content-Security-Policy; lent for ever; NULL: nothing is allowed */
+	char file_name[160]; /* to be saved under it; "" to be shown. ASCII, without quotes */
+	unsigned topics;     /* not 0: no end; what gs_http_publish() says of any of these */
+	bool has_source;     /* instead of the body */
+	struct gs_http_source source;
+	struct gs_http_later *later; /* set by gs_http_later() */
 };
 
+/* The reply as an error: "404 Not Found: text", or where the server has json_errors
+ * {"error":{"code":"NOT_FOUND","message":"text"}}. text is UTF-8. */
+void gs_http_say(struct gs_http_reply *reply, int status, const char *text);
+
+/* In a handler: the answer comes from elsewhere. The handle is the caller's, for one call of
+ * gs_http_answer() from any thread, also after the client or the server went. NULL: no memory. */
+struct gs_http_later *gs_http_later(struct gs_http_reply *reply);
+
+/* The reply is taken over (and empty afterwards), the handle is gone. */
+void gs_http_answer(struct gs_http_later **later, struct gs_http_reply *reply);
+
+/* An empty reply for gs_http_answer(). */
+struct gs_http_reply gs_http_reply_new(const struct gs_http_later *later);
+
 struct gs_http_route {
-	const char *path;
+	const char *path; /* "/a/{}/b": a part that is not empty stands for {}. First match wins */
 	unsigned methods; /* enum gs_http_method, ored */
 	bool open;        /* also without authorization */
+	/* Changes something: needs the role of control, a body of JSON if there is one, and not a
+	 * page of another origin that makes a browser send it. */
+	bool control;
 	void (*serve)(void *ctx, const struct gs_http_request *request,
 		      struct gs_http_reply *reply);
 };
@@ -70,6 +117,12 @@ struct gs_http_options {
 	/* Files with a secret on each line (bearer tokens; "user:password"), '#' comments. When
 	 * either is given, routes that are not open ask for one. */
 	const char *token_file, *basic_file;
+	/* Or what a bearer token may: 0 nothing, 1 read, 2 also call routes of control. Any time,
+	 * on the server's thread. NULL: token_file says. */
+	unsigned (*token_role)(void *ctx, const char *token);
+	void *token_ctx;
+	bool json_errors;
+	unsigned max_streams; /* connections that are fed with events; 0: half of max_connections */
 	unsigned max_connections;           /* 0: 64 */
 	size_t max_head_bytes;              /* of request line and headers; 0: 16 KiB */
 	size_t max_body_bytes;              /* of a request; 0: none is taken */
@@ -101,6 +154,11 @@ void gs_http_stop(struct gs_http **http);
 /* Where it listens, with the real port: "127.0.0.1:14780". Lent until the next reload. */
 const char *gs_http_address(const struct gs_http *http);
 
+/* A piece for all connections that asked for any of these topics: a whole number of lines. Any
+ * thread. A connection that has not taken earlier pieces when this one finds no room is closed and
+ * counted; -ENOBUFS: the server's thread is so far behind that nobody gets it. */
+int gs_http_publish(struct gs_http *http, unsigned topics, const char *text, size_t bytes);
+
 /* False when the thread has not come around since the last call, which must be some time ago. */
 bool gs_http_answers(struct gs_http *http);
 
@@ -113,6 +171,10 @@ struct gs_http_stats { /* since the start */
 	uint64_t timed_out;    /* too slow in sending a request or taking a reply */
 	uint64_t tls_failures; /* handshakes that failed */
 	uint64_t open;         /* connections now */
+	uint64_t streams;      /* of them, fed with events */
+	uint64_t slow;         /* streams that were closed because they did not read */
+	uint64_t unpublished;  /* pieces that found no room in the server */
+	uint64_t cut;          /* bodies that ended before they were whole */
 };
 
 void gs_http_stats(const struct gs_http *http, struct gs_http_stats *ret_stats);

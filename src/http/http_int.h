@@ -28,14 +28,18 @@ struct gs_http_secrets {
 struct gs_http_auth {
 	bool tokens, basic; /* which are asked for */
 	struct gs_http_secrets token, user;
+	unsigned (*token_role)(void *ctx, const char *token); /* instead of token; may be NULL */
+	void *token_ctx;
 };
+
+enum gs_http_role { GS_HTTP_ROLE_NONE = 0, GS_HTTP_ROLE_READ = 1, GS_HTTP_ROLE_CONTROL = 2 };
 
 /* 0, or a negative errno with err. path NULL or "": none. */
 int gs_http_auth_load(struct gs_http_auth *auth, const char *token_file, const char *basic_file,
 		      struct gs_err *err);
 
-/* Whether this header Authorization (may be NULL) is enough. Takes as long whatever is wrong. */
-bool gs_http_auth_allows(const struct gs_http_auth *auth, const char *authorization);
+/* What this header Authorization (may be NULL) allows. Takes as long whatever is wrong. */
+enum gs_http_role gs_http_auth_role(const struct gs_http_auth *auth, const char *authorization);
 
 /* --- route.c --- */
 
@@ -46,11 +50,8 @@ struct gs_http_site { /* lent */
 	const struct gs_http_auth *auth;
 };
 
-/* "404 Not Found: text" as the reply. */
-void gs_http_say(struct gs_http_reply *reply, int status, const char *text);
-
 /* Fill the reply: by the route's handler, or with why there is none. more: room for headers. */
-void gs_http_serve(const struct gs_http_site *site, const struct gs_http_request *request,
+void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *request,
 		   struct gs_http_reply *reply, char *more, size_t more_bytes);
 
 /* What is wrong with a request that gs_http_parse() refused. Lent for ever. */
@@ -60,11 +61,28 @@ const char *gs_http_why_refused(int status);
 
 const char *gs_http_status_text(int status);
 
-/* Head and body of the reply as bytes to send; the body is compressed when gzip is set and it pays.
- * 0 or -ENOMEM. */
-int gs_http_reply_write(struct gs_buf *out, const struct gs_http_request *request,
-			struct gs_http_reply *reply, const char *more_headers, bool gzip,
-			bool keep_alive);
+enum gs_http_framing {
+	GS_HTTP_WHOLE,   /* Content-Length, and the body behind the head */
+	GS_HTTP_CHUNKED, /* head only: chunks follow */
+	GS_HTTP_TO_END,  /* head only: what follows ends with the connection */
+};
+
+/* What of a request shapes its reply. */
+struct gs_http_shape {
+	bool head, gzip, http_1_0, keep_alive;
+};
+
+/* Head and body of the reply as bytes to send; the body is compressed when that is asked for and
+ * pays. 0 or -ENOMEM. */
+int gs_http_reply_write(struct gs_buf *out, const struct gs_http_shape *shape,
+			struct gs_http_reply *reply, const char *more_headers,
+			enum gs_http_framing framing);
+
+/* Whether a header If-None-Match (may be NULL) names this etag (may be NULL). */
+bool gs_http_etag_known(const char *if_none_match, const char *etag);
+
+/* What the reply owns is freed. */
+void gs_http_reply_fini(struct gs_http_reply *reply);
 
 /* --- tls.c: the only file that knows OpenSSL --- */
 

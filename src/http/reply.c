@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "http/http_int.h"
@@ -15,6 +16,10 @@ const char *gs_http_status_text(int status)
 		return "OK";
 	case 204:
 		return "No Content";
+	case 202:
+		return "Accepted";
+	case 304:
+		return "Not Modified";
 	case 400:
 		return "Bad Request";
 	case 401:
@@ -41,6 +46,8 @@ const char *gs_http_status_text(int status)
 		return "Not Implemented";
 	case 503:
 		return "Service Unavailable";
+	case 507:
+		return "Insufficient Storage";
 	case 505:
 		return "HTTP Version Not Supported";
 	default:
@@ -84,35 +91,146 @@ static bool compress_body(const struct gs_buf *body, struct gs_buf *out)
 	return done;
 }
 
-int gs_http_reply_write(struct gs_buf *out, const struct gs_http_request *request,
-			struct gs_http_reply *reply, const char *more_headers, bool gzip,
-			bool keep_alive)
+/* Who looks at an answer as if it were a page finds one that may do nothing. */
+#define NO_POLICY "default-src 'none'; frame-ancestors 'none'"
+
+static int write_head(struct gs_buf *out, const struct gs_http_shape *shape,
+		      const struct gs_http_reply *reply, const char *more,
+		      enum gs_http_framing framing, size_t bytes, bool small)
 {
-	struct gs_buf small = GS_BUF_INIT(0);
-	bool small_used = gzip && !reply->no_compression && compress_body(&reply->body, &small);
-	const struct gs_buf *body = small_used ? &small : &reply->body;
 	time_t now = time(NULL);
-	char date[64];
+	char date[64], length[64] = "Transfer-Encoding: chunked\r\n";
 	struct tm tm;
 	int r;
 
 	gmtime_r(&now, &tm);
 	strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	if (framing == GS_HTTP_WHOLE)
+		snprintf(length, sizeof(length), "Content-Length: %zu\r\n", bytes);
+	else if (framing == GS_HTTP_TO_END)
+		length[0] = '\0';
 	r = gs_buf_printf(out,
 			  "HTTP/1.1 %d %s\r\n"
 			  "Date: %s\r\n"
 			  "Content-Type: %s\r\n"
-			  "Content-Length: %zu\r\n"
-			  "%s%s"
-			  "Cache-Control: no-store\r\n"
+			  "%s%s%s"
+			  "Cache-Control: %s\r\n"
 			  "X-Content-Type-Options: nosniff\r\n"
+			  "X-Frame-Options: DENY\r\n"
+			  "Referrer-Policy: no-referrer\r\n"
+			  "Cross-Origin-Resource-Policy: same-origin\r\n"
+			  "Content-Security-Policy: %s\r\n"
 			  "Vary: Accept, Accept-Encoding\r\n"
-			  "Connection: %s\r\n\r\n",
+			  "Connection: %s\r\n",
 			  reply->status, gs_http_status_text(reply->status), date, reply->type,
-			  body->bytes, small_used ? "Content-Encoding: gzip\r\n" : "", more_headers,
-			  keep_alive ? "keep-alive" : "close");
-	if (r == 0 && !request->head)
+			  length, small ? "Content-Encoding: gzip\r\n" : "", more,
+			  reply->etag ? "no-cache" : "no-store",
+			  reply->policy ? reply->policy : NO_POLICY,
+			  shape->keep_alive ? "keep-alive" : "close");
+	if (r == 0 && reply->etag)
+		r = gs_buf_printf(out, "ETag: %s\r\n", reply->etag);
+	if (r == 0 && reply->file_name[0])
+		r = gs_buf_printf(out, "Content-Disposition: attachment; filename=\"%s\"\r\n",
+				  reply->file_name);
+	return r < 0 ? r : gs_buf_puts(out, "\r\n");
+}
+
+int gs_http_reply_write(struct gs_buf *out, const struct gs_http_shape *shape,
+			struct gs_http_reply *reply, const char *more_headers,
+			enum gs_http_framing framing)
+{
+	struct gs_buf small = GS_BUF_INIT(0);
+	bool small_used = framing == GS_HTTP_WHOLE && shape->gzip && !reply->no_compression &&
+			  compress_body(&reply->body, &small);
+	const struct gs_buf *body = small_used ? &small : &reply->body;
+	int r = write_head(out, shape, reply, more_headers, framing, body->bytes, small_used);
+
+	if (r == 0 && framing == GS_HTTP_WHOLE && !shape->head)
 		r = gs_buf_put(out, body->data, body->bytes);
 	gs_buf_fini(&small);
 	return r;
+}
+
+bool gs_http_etag_known(const char *list, const char *etag)
+{
+	size_t n = etag ? strlen(etag) : 0;
+
+	while (etag && list && *list) {
+		list += strspn(list, " \t,");
+		if (*list == '*')
+			return true;
+		if (strncmp(list, "W/", 2) == 0)
+			list += 2;
+		if (strncmp(list, etag, n) == 0 && (!list[n] || strchr(" \t,", list[n])))
+			return true;
+		list += strcspn(list, ",");
+	}
+	return false;
+}
+
+void gs_http_reply_fini(struct gs_http_reply *reply)
+{
+	gs_buf_fini(&reply->body);
+	if (reply->has_source) {
+		close(reply->source.fd);
+		if (reply->source.free)
+			reply->source.free(reply->source.ctx);
+	}
+	reply->has_source = false;
+}
+
+static const char *error_code(int status)
+{
+	switch (status) {
+	case 400:
+		return "INVALID_REQUEST";
+	case 401:
+		return "UNAUTHORIZED";
+	case 403:
+		return "FORBIDDEN";
+	case 404:
+		return "NOT_FOUND";
+	case 405:
+		return "METHOD_NOT_ALLOWED";
+	case 408:
+		return "TIMEOUT";
+	case 409:
+		return "CONFLICT";
+	case 413:
+		return "TOO_LARGE";
+	case 415:
+		return "UNSUPPORTED_MEDIA_TYPE";
+	case 431:
+		return "HEADERS_TOO_LARGE";
+	case 501:
+		return "NOT_IMPLEMENTED";
+	case 503:
+		return "RESOURCE_UNAVAILABLE";
+	case 507:
+		return "INSUFFICIENT_STORAGE";
+	default:
+		return "INTERNAL_ERROR";
+	}
+}
+
+void gs_http_say(struct gs_http_reply *reply, int status, const char *text)
+{
+	reply->status = status;
+	gs_buf_reset(&reply->body);
+	if (!reply->json_errors) {
+		reply->type = "text/plain; charset=utf-8";
+		(void)gs_buf_printf(&reply->body, "%d %s: %s\n", status,
+				    gs_http_status_text(status), text);
+		return;
+	}
+	reply->type = "application/json";
+	(void)gs_buf_printf(&reply->body, "{\"error\":{\"code\":\"%s\",\"message\":\"",
+			    error_code(status));
+	for (const char *p = text; *p; p++)
+		if ((unsigned char)*p < 0x20)
+			(void)gs_buf_printf(&reply->body, "\\u%04x", (unsigned)*p);
+		else
+			(void)gs_buf_printf(&reply->body, "%s%c",
+					    *p == '"' || *p == '\\' ? "\\" : "", *p);
+	(void)gs_buf_puts(&reply->body, "\"}}\n");
 }

@@ -3,6 +3,7 @@
  * rather than guessed, because a proxy in front may have guessed the other way.
  */
 #include <ctype.h>
+#include <errno.h>
 #include <string.h>
 #include <strings.h>
 
@@ -227,4 +228,53 @@ bool gs_http_accepts_gzip(const char *list)
 		list += n;
 	}
 	return false;
+}
+
+/* One part of the query, decoded as forms encode it. */
+static int decode_part(const char *from, size_t n, char *out, size_t bytes)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		int c = (unsigned char)from[i];
+
+		if (c == '+') {
+			c = ' ';
+		} else if (c == '%') {
+			int high = i + 2 < n ? hex_of(from[i + 1]) : -1;
+			int low = high < 0 ? -1 : hex_of(from[i + 2]);
+
+			if (low < 0)
+				return -EINVAL;
+			c = high * 16 + low;
+			i += 2;
+		}
+		if (c < 0x20 || c == 0x7f || at + 1 >= bytes)
+			return -EINVAL;
+		out[at++] = (char)c;
+	}
+	out[at] = '\0';
+	return 0;
+}
+
+int gs_http_query(const struct gs_http_request *r, const char *name, char *out, size_t bytes)
+{
+	size_t name_bytes = strlen(name);
+
+	out[0] = '\0';
+	for (const char *p = r->query; *p; p += strcspn(p, "&"), p += *p == '&') {
+		size_t n = strcspn(p, "&");
+		int e;
+
+		if (n < name_bytes || strncmp(p, name, name_bytes) != 0 ||
+		    (n > name_bytes && p[name_bytes] != '='))
+			continue;
+		if (n == name_bytes)
+			return 1;
+		e = decode_part(p + name_bytes + 1, n - name_bytes - 1, out, bytes);
+		if (e < 0)
+			out[0] = '\0';
+		return e < 0 ? e : 1;
+	}
+	return 0;
 }

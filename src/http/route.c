@@ -1,22 +1,55 @@
 /* From a request that was understood to its reply: authorization, the table of routes, refusals. */
 #include <string.h>
+#include <strings.h>
+#include <unistd.h>
 
 #include "http/http_int.h"
 
-static const struct gs_http_route *find_route(const struct gs_http_site *site, const char *path)
+/* "/a/{}": what stands for {} goes to params. */
+static bool matches(const char *pattern, struct gs_http_request *q)
 {
-	for (size_t i = 0; i < site->n_routes; i++)
-		if (strcmp(site->routes[i].path, path) == 0)
-			return &site->routes[i];
-	return NULL;
+	char *at = q->params;
+	const char *path = q->path;
+	size_t n = 0;
+
+	while (*pattern) {
+		size_t part;
+
+		if (strncmp(pattern, "{}", 2) != 0) {
+			if (*pattern++ != *path++)
+				return false;
+			continue;
+		}
+		part = strcspn(path, "/");
+		if (!part || n == GS_HTTP_PARAMS_MAX)
+			return false;
+		/* Never longer than the path, of which each part was followed by a '/'. */
+		memcpy(at, path, part);
+		at[part] = '\0';
+		q->param[n++] = at;
+		at += part + 1;
+		path += part;
+		pattern += 2;
+	}
+	return !*path;
 }
 
-void gs_http_say(struct gs_http_reply *reply, int status, const char *text)
+/* The route of path and method; with methods of all that have the path. */
+static const struct gs_http_route *find_route(const struct gs_http_site *site,
+					      struct gs_http_request *q, unsigned *ret_methods,
+					      bool *ret_open)
 {
-	reply->status = status;
-	reply->type = "text/plain; charset=utf-8";
-	gs_buf_reset(&reply->body);
-	(void)gs_buf_printf(&reply->body, "%d %s: %s\n", status, gs_http_status_text(status), text);
+	*ret_methods = 0;
+	*ret_open = false;
+	for (size_t i = 0; i < site->n_routes; i++) {
+		if (!matches(site->routes[i].path, q))
+			continue;
+		*ret_methods |= site->routes[i].methods;
+		*ret_open |= site->routes[i].open;
+		if (site->routes[i].methods & q->method)
+			return &site->routes[i];
+	}
+	return NULL;
 }
 
 static void say_not_found(const struct gs_http_site *site, struct gs_http_reply *reply)
@@ -28,34 +61,104 @@ static void say_not_found(const struct gs_http_site *site, struct gs_http_reply 
 	for (size_t i = 0; i < site->n_routes; i++)
 		(void)gs_buf_printf(&text, " %s", site->routes[i].path);
 	(void)gs_buf_put(&text, "", 1);
-	gs_http_say(reply, 404, text.data ? (const char *)text.data : "nothing is here");
+	gs_http_say(reply, 404,
+		    text.data && !text.data[text.bytes - 1] && !reply->json_errors
+			    ? (const char *)text.data
+			    : "nothing is here");
 	gs_buf_fini(&text);
 }
 
-static void allow_header(const struct gs_http_route *route, char *out, size_t bytes)
+static void allow_header(unsigned methods, char *out, size_t bytes)
 {
 	static const char *const names[] = {"GET, HEAD", "POST", "PUT", "DELETE"};
 	size_t n = (size_t)snprintf(out, bytes, "Allow:");
 	const char *separator = " ";
 
 	for (unsigned i = 0; i < GS_ARRAY_LEN(names); i++)
-		if (route->methods & (1U << i)) {
+		if (methods & (1U << i)) {
 			n += (size_t)snprintf(out + n, bytes - n, "%s%s", separator, names[i]);
 			separator = ", ";
 		}
 	snprintf(out + n, bytes - n, "\r\n");
 }
 
+/* Without secrets, whoever can make a browser on this machine send something could control us, also
+ * by a name of their own that leads to our address. So then we are asked by an address, by
+ * "localhost" or by our own name. */
+static bool host_is_ours(const char *host)
+{
+	char own[65] = "";
+	size_t n = strcspn(host, ":"), own_bytes;
+
+	if (*host == '[' || strspn(host, "0123456789.") == n)
+		return true;
+	if (n == 9 && strncasecmp(host, "localhost", 9) == 0)
+		return true;
+	gethostname(own, sizeof(own) - 1);
+	own_bytes = strlen(own);
+	return own_bytes && n >= own_bytes && strncasecmp(host, own, own_bytes) == 0 &&
+	       (n == own_bytes || host[own_bytes] == '.');
+}
+
+/* Why a request that changes something is refused: another site's page may be behind it. NULL: it
+ * is not. Browsers always tell, other clients need not. */
+static const char *cross_site(const struct gs_http_request *q, bool secrets)
+{
+	const char *site = gs_http_header(q, "sec-fetch-site");
+	const char *origin = gs_http_header(q, "origin"), *host = gs_http_header(q, "host");
+
+	if (site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
+		return "this was sent by a page of another site";
+	if (origin) {
+		const char *name = strstr(origin, "://");
+
+		if (!name || !host || strcasecmp(name + 3, host) != 0)
+			return "this was sent by a page of another site";
+	}
+	if (!secrets && host && !host_is_ours(host))
+		return "without tokens, ask by address, localhost or the host's own name";
+	return NULL;
+}
+
+static bool is_json(const char *type)
+{
+	return type && strncasecmp(type, "application/json", 16) == 0 &&
+	       (!type[16] || strchr("; \t", type[16]));
+}
+
+/* Whether it may; otherwise the reply says why not. */
+static bool may_control(const struct gs_http_site *site, const struct gs_http_request *q,
+			struct gs_http_reply *reply)
+{
+	const struct gs_http_auth *auth = site->auth;
+	const char *why = cross_site(q, auth->tokens || auth->basic);
+
+	if (!why && !q->may_control)
+		why = "this token may only read";
+	if (why) {
+		gs_http_say(reply, 403, why);
+		return false;
+	}
+	if (q->content_bytes && !is_json(gs_http_header(q, "content-type"))) {
+		gs_http_say(reply, 415, "a body must be JSON: Content-Type: application/json");
+		return false;
+	}
+	return true;
+}
+
 /* Answers a request that was understood. more: room for headers of the answer. */
-void gs_http_serve(const struct gs_http_site *site, const struct gs_http_request *q,
+void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 		   struct gs_http_reply *reply, char *more, size_t more_bytes)
 {
 	const struct gs_http_auth *auth = site->auth;
-	const struct gs_http_route *route = find_route(site, q->path);
+	enum gs_http_role role = gs_http_auth_role(auth, gs_http_header(q, "authorization"));
+	unsigned methods;
+	bool open;
+	const struct gs_http_route *route = find_route(site, q, &methods, &open);
 
+	q->may_control = role == GS_HTTP_ROLE_CONTROL;
 	/* Who may not ask does not learn what there is. */
-	if (!(route && route->open) &&
-	    !gs_http_auth_allows(auth, gs_http_header(q, "authorization"))) {
+	if (!(route ? route->open : open) && role == GS_HTTP_ROLE_NONE) {
 		snprintf(more, more_bytes, "%s%s",
 			 auth->basic ? "WWW-Authenticate: Basic realm=\"gpuscope\", "
 				       "charset=\"UTF-8\"\r\n"
@@ -64,16 +167,17 @@ void gs_http_serve(const struct gs_http_site *site, const struct gs_http_request
 		gs_http_say(reply, 401, "this needs a valid token or user and password");
 		return;
 	}
-	if (!route) {
+	if (!methods) {
 		say_not_found(site, reply);
 		return;
 	}
-	if (!(route->methods & q->method)) {
-		allow_header(route, more, more_bytes);
+	if (!route) {
+		allow_header(methods, more, more_bytes);
 		gs_http_say(reply, 405, "not with this method");
 		return;
 	}
-	route->serve(site->ctx, q, reply);
+	if (!route->control || may_control(site, q, reply))
+		route->serve(site->ctx, q, reply);
 }
 
 const char *gs_http_why_refused(int status)

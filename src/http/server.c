@@ -1,77 +1,19 @@
 /*
- * The server's thread: one poll(2) over the listening socket, a wake-up and all connections, each a
- * small machine of states that never blocks:
- *
- *   HANDSHAKE ─► READ ─► WRITE ─► READ ...            (the connection is kept)
- *                            └──► DRAIN ─► closed     (what the client still sends is thrown away,
- *                                                      so that it reads our answer before a reset)
+ * The server's thread: one poll(2) over the listening socket, a wake-up and all connections. What a
+ * connection does is in conn.c; what other threads hand in comes by later.c.
  *
  * A settings object (socket, certificate, secrets, limits) is read and built by the caller's thread
  * and handed over whole; the server's thread owns it from then on.
  */
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "http/http_int.h"
-
-#define REPLY_MAX_BYTES (256U << 20)
-#define DRAIN_NS        1000000000ULL
-#define DRAIN_MAX_BYTES (1U << 20)
-#define PER_TURN        8 /* requests of one connection before others have their turn */
-
-struct settings {
-	int listen_fd; /* -1: take over that of the settings before */
-	char listen[280], address[80];
-	struct gs_tls *tls; /* NULL: none */
-	struct gs_http_auth auth;
-	unsigned max_connections;
-	size_t max_head_bytes, max_body_bytes;
-	uint64_t timeout_ns, idle_ns;
-};
-
-enum conn_state { HANDSHAKE, READ, WRITE, DRAIN, CLOSED };
-
-struct conn {
-	int fd;
-	struct gs_tls_conn *tls; /* NULL: none */
-	enum conn_state state;
-	short events;         /* what poll waits for */
-	uint64_t deadline_ns; /* monotonic */
-	bool keep, served;
-	size_t drained_bytes;
-	struct gs_buf in, out;
-	size_t sent_bytes;
-};
-
-struct gs_http {
-	pthread_t thread;
-	int wake_fd;
-	const struct gs_http_route *routes;
-	size_t n_routes;
-	void *ctx;
-	pthread_mutex_t lock;          /* of pending */
-	struct settings *pending;      /* handed over, not taken yet */
-	bool leave;                    /* the thread shall close its socket ... */
-	int listen_again_fd;           /* ... or take this one; -1: none */
-	char listen[280], address[80]; /* the caller's copies */
-	atomic_bool stopping;
-	_Atomic uint64_t asked, answered;
-	_Atomic uint64_t requests[GS_HTTP_CLASSES], connections, refused, timed_out, tls_failures,
-		open;
-	/* Of the server's thread alone. */
-	struct settings *settings;
-	struct conn **conns;
-	size_t n_conns, room_conns;
-	uint64_t accept_after_ns; /* no file descriptors: not before */
-	char *scratch;            /* the head that is being read, with terminators */
-};
+#include "http/server_int.h"
 
 static void settings_free(struct settings **ref)
 {
@@ -85,261 +27,6 @@ static void settings_free(struct settings **ref)
 	explicit_bzero(&s->auth, sizeof(s->auth));
 	free(s);
 	*ref = NULL;
-}
-
-/* --- connections --- */
-
-static void conn_close(struct gs_http *h, struct conn *c)
-{
-	if (c->state == CLOSED)
-		return;
-	gs_tls_conn_free(&c->tls);
-	close(c->fd);
-	gs_buf_fini(&c->in);
-	gs_buf_fini(&c->out);
-	c->state = CLOSED;
-	h->open--;
-}
-
-static ssize_t raw_result(ssize_t n)
-{
-	if (n >= 0)
-		return n;
-	return errno == EAGAIN || errno == EINTR ? GS_TLS_WANT_READ : GS_TLS_FAILED;
-}
-
-static ssize_t conn_read(struct conn *c, void *data, size_t bytes)
-{
-	return c->tls ? gs_tls_conn_read(c->tls, data, bytes)
-		      : raw_result(recv(c->fd, data, bytes, 0));
-}
-
-static ssize_t conn_write(struct conn *c, const void *data, size_t bytes)
-{
-	ssize_t n;
-
-	if (c->tls)
-		return gs_tls_conn_write(c->tls, data, bytes);
-	n = raw_result(send(c->fd, data, bytes, MSG_NOSIGNAL));
-	return n == GS_TLS_WANT_READ ? GS_TLS_WANT_WRITE : n;
-}
-
-/* True: it would block, and poll waits for what it wants. */
-static bool would_block(struct conn *c, ssize_t r)
-{
-	if (r == GS_TLS_WANT_READ)
-		c->events = POLLIN;
-	else if (r == GS_TLS_WANT_WRITE)
-		c->events = POLLOUT;
-	return r == GS_TLS_WANT_READ || r == GS_TLS_WANT_WRITE;
-}
-
-/* --- requests --- */
-
-/* The answer as bytes in c->out; the connection then writes. */
-static void answer(struct gs_http *h, struct conn *c, const struct gs_http_request *q,
-		   struct gs_http_reply *reply, const char *more, bool keep)
-{
-	bool gzip = gs_http_accepts_gzip(gs_http_header(q, "accept-encoding"));
-	int class = reply->status / 100;
-
-	c->keep = keep;
-	c->served = true;
-	c->state = WRITE;
-	c->sent_bytes = 0;
-	c->deadline_ns = gs_clock_mono_ns() + h->settings->timeout_ns;
-	if (class >= 1 && class <= GS_HTTP_CLASSES)
-		h->requests[class - 1]++;
-	if (gs_http_reply_write(&c->out, q, reply, more, gzip, keep) < 0)
-		conn_close(h, c);
-}
-
-static void refuse(struct gs_http *h, struct conn *c, int status, const char *text)
-{
-	struct gs_http_reply reply = {.body = GS_BUF_INIT(4096)};
-	struct gs_http_request none = {.query = ""};
-
-	gs_http_say(&reply, status, text);
-	gs_buf_reset(&c->in);
-	answer(h, c, &none, &reply, "", false);
-	gs_buf_fini(&reply.body);
-}
-
-/* True: a request was answered or refused. False: more bytes are needed. */
-static bool take_request(struct gs_http *h, struct conn *c)
-{
-	const struct settings *s = h->settings;
-	struct gs_http_reply reply = {.status = 200,
-				      .type = "text/plain; charset=utf-8",
-				      .body = GS_BUF_INIT(REPLY_MAX_BYTES)};
-	size_t bytes = c->in.bytes < s->max_head_bytes ? c->in.bytes : s->max_head_bytes;
-	static __thread struct gs_http_request q; /* too large for a stack */
-	char more[256] = "";
-	ssize_t head;
-
-	if (!bytes)
-		return false;
-	memcpy(h->scratch, c->in.data, bytes);
-	head = gs_http_parse(h->scratch, bytes, &q);
-	if (head == 0 && c->in.bytes < s->max_head_bytes)
-		return false;
-	if (head <= 0) {
-		refuse(h, c, head ? (int)-head : 431, gs_http_why_refused(head ? (int)-head : 431));
-		return true;
-	}
-	if (q.content_bytes > s->max_body_bytes) {
-		refuse(h, c, 413, "the body of the request is larger than this server takes");
-		return true;
-	}
-	if (c->in.bytes < (size_t)head + q.content_bytes)
-		return false;
-	q.body = c->in.data + head;
-	gs_http_serve(&(struct gs_http_site){h->routes, h->n_routes, h->ctx, &s->auth}, &q, &reply,
-		      more, sizeof(more));
-	answer(h, c, &q, &reply, more, q.keep_alive && !h->stopping);
-	gs_buf_fini(&reply.body);
-	if (c->state != CLOSED) {
-		size_t used = (size_t)head + q.content_bytes;
-
-		memmove(c->in.data, c->in.data + used, c->in.bytes - used);
-		c->in.bytes -= used;
-	}
-	return true;
-}
-
-/* --- the machine --- */
-
-/* Each step returns true when there is more to do at once. */
-static bool step_handshake(struct gs_http *h, struct conn *c)
-{
-	static const char plain[] = "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
-				    "400 Bad Request: this port speaks HTTPS\n";
-	int r = gs_tls_conn_accept(c->tls);
-
-	if (r == 0) {
-		c->state = READ;
-		return true;
-	}
-	if (would_block(c, r))
-		return false;
-	h->tls_failures++;
-	if (r == GS_TLS_PLAIN_HTTP)
-		(void)!send(c->fd, plain, sizeof(plain) - 1, MSG_NOSIGNAL);
-	conn_close(h, c);
-	return false;
-}
-
-static bool step_read(struct gs_http *h, struct conn *c)
-{
-	const struct settings *s = h->settings;
-	size_t room = s->max_head_bytes + s->max_body_bytes;
-	char piece[8192];
-	ssize_t n;
-
-	if (take_request(h, c))
-		return true;
-	room -= c->in.bytes < room ? c->in.bytes : room;
-	if (room == 0) { /* the limits were lowered under a running request */
-		conn_close(h, c);
-		return false;
-	}
-	n = conn_read(c, piece, room < sizeof(piece) ? room : sizeof(piece));
-	if (n > 0) {
-		if (c->in.bytes == 0) /* a request begins */
-			c->deadline_ns = gs_clock_mono_ns() + s->timeout_ns;
-		if (gs_buf_put(&c->in, piece, (size_t)n) == 0)
-			return true;
-	} else if (would_block(c, n)) {
-		return false;
-	}
-	conn_close(h, c);
-	return false;
-}
-
-static bool step_write(struct gs_http *h, struct conn *c)
-{
-	ssize_t n;
-
-	if (c->sent_bytes < c->out.bytes) {
-		n = conn_write(c, c->out.data + c->sent_bytes, c->out.bytes - c->sent_bytes);
-		if (n > 0)
-			c->sent_bytes += (size_t)n;
-		else if (!would_block(c, n))
-			conn_close(h, c);
-		return n > 0;
-	}
-	gs_buf_fini(&c->out); /* an idle connection holds no memory */
-	if (c->in.bytes == 0)
-		gs_buf_fini(&c->in);
-	if (c->keep) {
-		c->state = READ;
-		c->deadline_ns = gs_clock_mono_ns() +
-				 (c->in.bytes ? h->settings->timeout_ns : h->settings->idle_ns);
-		return true;
-	}
-	if (c->tls)
-		gs_tls_conn_shutdown(c->tls);
-	shutdown(c->fd, SHUT_WR);
-	c->state = DRAIN;
-	c->deadline_ns = gs_clock_mono_ns() + DRAIN_NS;
-	return true;
-}
-
-static bool step_drain(struct gs_http *h, struct conn *c)
-{
-	char piece[8192];
-	ssize_t n = raw_result(recv(c->fd, piece, sizeof(piece), 0));
-
-	if (n > 0 && (c->drained_bytes += (size_t)n) < DRAIN_MAX_BYTES)
-		return true;
-	if (n <= 0 && would_block(c, n))
-		return false;
-	conn_close(h, c);
-	return false;
-}
-
-static void step(struct gs_http *h, struct conn *c)
-{
-	unsigned answered = 0;
-	bool more = true;
-
-	while (more && answered < PER_TURN) {
-		enum conn_state before = c->state;
-
-		switch (c->state) {
-		case HANDSHAKE:
-			more = step_handshake(h, c);
-			break;
-		case READ:
-			more = step_read(h, c);
-			break;
-		case WRITE:
-			more = step_write(h, c);
-			break;
-		case DRAIN:
-			more = step_drain(h, c);
-			break;
-		case CLOSED:
-			return;
-		}
-		answered += before == READ && c->state == WRITE;
-	}
-	if (more && c->state != CLOSED)
-		c->events = POLLIN | POLLOUT; /* its next turn is at once */
-}
-
-static void time_out(struct gs_http *h, struct conn *c)
-{
-	bool idle = c->state == READ && c->in.bytes == 0 && c->served;
-
-	if (!idle && c->state != DRAIN)
-		h->timed_out++;
-	if (c->state == READ && c->in.bytes) {
-		refuse(h, c, 408, "the request did not come in time");
-		step(h, c);
-		return;
-	}
-	conn_close(h, c);
 }
 
 /* --- new connections --- */
@@ -362,7 +49,7 @@ static bool make_room(struct gs_http *h)
 		return true;
 	if (!oldest)
 		return false;
-	conn_close(h, oldest);
+	http_conn_close(h, oldest);
 	return true;
 }
 
@@ -415,7 +102,7 @@ static void accept_all(struct gs_http *h)
 			close(fd);
 			continue;
 		}
-		step(h, c);
+		http_conn_step(h, c);
 	}
 }
 
@@ -477,6 +164,13 @@ static int wait_ms(const struct gs_http *h, uint64_t now_ns)
 	return next - now_ns > 3600000000000ULL ? 3600000 : (int)((next - now_ns) / 1000000 + 1);
 }
 
+static struct pollfd poll_of(const struct conn *c)
+{
+	if (c->state == STREAM && c->wait_body)
+		return (struct pollfd){c->reply.source.fd, POLLIN, 0};
+	return (struct pollfd){c->fd, c->events, 0};
+}
+
 /* One turn. */
 static void turn(struct gs_http *h, struct pollfd *fds)
 {
@@ -486,7 +180,7 @@ static void turn(struct gs_http *h, struct pollfd *fds)
 	fds[0] = (struct pollfd){h->wake_fd, POLLIN, 0};
 	fds[1] = (struct pollfd){h->accept_after_ns > now ? -1 : h->settings->listen_fd, POLLIN, 0};
 	for (size_t i = 0; i < n; i++)
-		fds[i + 2] = (struct pollfd){h->conns[i]->fd, h->conns[i]->events, 0};
+		fds[i + 2] = poll_of(h->conns[i]);
 	if (poll(fds, (nfds_t)n + 2, wait_ms(h, now)) < 0)
 		return;
 	if (fds[0].revents && read(h->wake_fd, &woken, sizeof(woken)) == sizeof(woken)) {
@@ -494,14 +188,16 @@ static void turn(struct gs_http *h, struct pollfd *fds)
 
 		take_settings(h);
 		h->answered = asked;
+		http_mail_deliver(h);
+		http_news_deliver(h);
 	}
 	for (size_t i = 0; i < n; i++)
 		if (fds[i + 2].revents)
-			step(h, h->conns[i]);
+			http_conn_step(h, h->conns[i]);
 	now = gs_clock_mono_ns();
 	for (size_t i = 0; i < n; i++)
 		if (h->conns[i]->state != CLOSED && h->conns[i]->deadline_ns <= now)
-			time_out(h, h->conns[i]);
+			http_conn_timed_out(h, h->conns[i]);
 	if (fds[1].revents)
 		accept_all(h);
 	forget_closed(h);
@@ -514,6 +210,7 @@ static void *server_thread(void *arg)
 	size_t room = 0;
 
 	pthread_setname_np(pthread_self(), "http");
+	http_later_serving(h);
 	while (!h->stopping) {
 		if (!fds || room < h->n_conns + 2) {
 			struct pollfd *more = realloc(fds, (h->n_conns * 2 + 32) * sizeof(*more));
@@ -547,7 +244,14 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 	s->timeout_ns = o->timeout_ns ? o->timeout_ns : 10000000000ULL;
 	s->idle_ns = o->idle_ns ? o->idle_ns : 90000000000ULL;
 	snprintf(s->listen, sizeof(s->listen), "%s", o->listen);
+	s->json_errors = o->json_errors;
+	s->max_streams = o->max_streams ? o->max_streams : s->max_connections / 2;
 	r = gs_http_auth_load(&s->auth, o->token_file, o->basic_file, err);
+	if (o->token_role) {
+		s->auth.tokens = true;
+		s->auth.token_role = o->token_role;
+		s->auth.token_ctx = o->token_ctx;
+	}
 	if (r == 0 && tls)
 		r = gs_tls_open(o->tls_cert, o->tls_key ? o->tls_key : "", o->tls_client_ca,
 				&s->tls, err);
@@ -602,6 +306,9 @@ int gs_http_start(const struct gs_http_options *o, struct gs_http **ret_http, st
 	r = h->wake_fd < 0 ? -errno : settings_new(o, NULL, &h->settings, err);
 	if (r == 0 && !(h->scratch = malloc(h->settings->max_head_bytes + 1)))
 		r = -ENOMEM;
+	h->news = GS_BUF_INIT(NEWS_MAX_BYTES);
+	if (r == 0 && !(h->mail = http_mail_new(h->wake_fd)))
+		r = -ENOMEM;
 	if (r == 0) {
 		memcpy(h->listen, h->settings->listen, sizeof(h->listen));
 		memcpy(h->address, h->settings->address, sizeof(h->address));
@@ -609,6 +316,7 @@ int gs_http_start(const struct gs_http_options *o, struct gs_http **ret_http, st
 	}
 	if (r < 0) {
 		settings_free(&h->settings);
+		http_mail_close(&h->mail);
 		gs_close_p(&h->wake_fd);
 		free(h->scratch);
 		free(h);
@@ -700,14 +408,16 @@ void gs_http_stop(struct gs_http **ref)
 	wake(h);
 	pthread_join(h->thread, NULL);
 	for (size_t i = 0; i < h->n_conns; i++) {
-		conn_close(h, h->conns[i]);
+		http_conn_close(h, h->conns[i]);
 		free(h->conns[i]);
 	}
+	http_mail_close(&h->mail);
 	free(h->conns);
 	settings_free(&h->settings);
 	settings_free(&h->pending);
 	gs_close_p(&h->listen_again_fd);
 	close(h->wake_fd);
+	gs_buf_fini(&h->news);
 	pthread_mutex_destroy(&h->lock);
 	free(h->scratch);
 	free(h);
@@ -737,4 +447,8 @@ void gs_http_stats(const struct gs_http *h, struct gs_http_stats *s)
 	s->timed_out = h->timed_out;
 	s->tls_failures = h->tls_failures;
 	s->open = h->open;
+	s->streams = h->streams;
+	s->slow = h->slow;
+	s->unpublished = h->unpublished;
+	s->cut = h->cut;
 }

@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 
-const char *const gs_job_filters[] = {"all", "syscall", "sched", "io", "net", NULL};
+const char *const gs_job_filters[] = {"all", "syscall", "sched", "io", "net", "cuda", NULL};
 
 static const char *const formats[] = {"json", "csv", "yaml", "table", NULL};
 static const char *const custom_columns[] = {"name",           "condition",        "classification",
@@ -54,6 +54,7 @@ static const struct gs_conf_key probe_keys[] = {
 	{KEY("scheduler", GS_CONF_BOOL, probes[1], "true", "Times, switches, page faults.")},
 	{KEY("io", GS_CONF_BOOL, probes[2], "true", "Bytes by kind of file, devices.")},
 	{KEY("network", GS_CONF_BOOL, probes[3], "true", "Bytes of sockets, connections.")},
+	{KEY("cuda", GS_CONF_BOOL, probe_cuda, "true", "Launches, time in NCCL.")},
 };
 
 static const struct gs_conf_key slurm_keys[] = {

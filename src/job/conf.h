@@ -20,7 +20,7 @@ struct gs_job_conf {
 	double alias[5];                         /* other names of some; NAN not given */
 	struct gs_conf_rows custom, advice;
 	int filter; /* 0 all, then as the choices of ebpf.filter */
-	bool ebpf, probes[4];
+	bool ebpf, probes[4], probe_cuda;
 	int64_t poll_ms;
 	int format; /* index of json, csv, yaml, table */
 	bool syscalls, advise;

@@ -46,7 +46,7 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	const __u64 *t = u->work.time_ns;
 	double core_ns = gs_job_core_ns(u), cpu = (double)t[GS_TIME_CPU];
-	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0;
+	double queue = (double)t[GS_TIME_RUNQUEUE], threads_ns = 0, lock;
 
 	f->v[GS_FIGURE_CPU] = percent(ratio(cpu, core_ns));
 	f->v[GS_FIGURE_CPUS] = ratio(cpu, (double)u->elapsed_ns);
@@ -54,6 +54,8 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 		queue = 0;
 	else
 		f->v[GS_FIGURE_RUNQUEUE] = cpu + queue > 0 ? percent(queue / (cpu + queue)) : 0;
+	if (knows(u, GS_JOB_KNOWS_RUNQUEUE))
+		f->v[GS_FIGURE_CPU_DEMAND] = percent(ratio(cpu + queue, core_ns));
 	f->v[GS_FIGURE_WAIT] = percent(ratio(core_ns - fmin(core_ns, cpu + queue), core_ns));
 	if (!knows(u, GS_JOB_KNOWS_CAUSES))
 		return;
@@ -62,9 +64,12 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 	for (int i = 0; i < GS_TIME_COUNT; i++)
 		if (i != GS_TIME_PIPE)
 			threads_ns += (double)t[i];
+	/* And so are the threads of a pool that have nothing to do. */
+	threads_ns -= (double)u->work.idle_ns;
+	lock = (double)t[GS_TIME_LOCK] - (double)u->work.idle_ns;
 	f->v[GS_FIGURE_IO] = percent(ratio((double)t[GS_TIME_DISK], threads_ns));
 	f->v[GS_FIGURE_NET] = percent(ratio((double)t[GS_TIME_NETWORK], threads_ns));
-	f->v[GS_FIGURE_LOCK] = percent(ratio((double)t[GS_TIME_LOCK], threads_ns));
+	f->v[GS_FIGURE_LOCK] = percent(ratio(lock, threads_ns));
 	f->v[GS_FIGURE_GPU_SYNC] = percent(ratio((double)t[GS_TIME_GPU], threads_ns));
 	f->v[GS_FIGURE_SLEEP] = percent(ratio((double)t[GS_TIME_SLEEP], threads_ns));
 }
@@ -84,6 +89,15 @@ static void put_memory(const struct gs_job_usage *u, struct gs_figures *f)
 	}
 }
 
+static void put_pressure(const struct gs_job_usage *u, struct gs_figures *f)
+{
+	if (!knows(u, GS_JOB_KNOWS_PRESSURE))
+		return;
+	f->v[GS_FIGURE_CPU_PRESSURE] = percent(u->pressure_ratio[GS_STALL_CPU_SOME]);
+	f->v[GS_FIGURE_MEMORY_PRESSURE] = percent(u->pressure_ratio[GS_STALL_MEMORY_SOME]);
+	f->v[GS_FIGURE_IO_PRESSURE] = percent(u->pressure_ratio[GS_STALL_IO_SOME]);
+}
+
 static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	if (!knows(u, GS_JOB_KNOWS_GPU))
@@ -96,7 +110,6 @@ static void put_gpus(const struct gs_job_usage *u, struct gs_figures *f)
 	f->v[GS_FIGURE_TENSOR] = percent(u->tensor_ratio);
 	f->v[GS_FIGURE_DRAM] = percent(u->dram_ratio);
 	f->v[GS_FIGURE_GPU_ENERGY] = u->energy_joules;
-	f->v[GS_FIGURE_LAUNCHES] = ratio(u->launches, (double)u->elapsed_ns / 1e9);
 }
 
 static void put_io(const struct gs_job_usage *u, double seconds, struct gs_figures *f)
@@ -139,8 +152,17 @@ void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
 		f->v[GS_FIGURE_FAULTS_MAJOR] = ratio((double)w->faults_major, seconds);
 	put_io(u, seconds, f);
 	put_memory(u, f);
+	put_pressure(u, f);
+	/* The cgroup tells of those that the probes cannot know of. */
+	if (knows(u, GS_JOB_KNOWS_FAULTS) || w->oom_kills)
+		f->v[GS_FIGURE_OOM_KILLS] = (double)w->oom_kills;
+	if (knows(u, GS_JOB_KNOWS_NET))
+		f->v[GS_FIGURE_RETRANSMITS] = ratio((double)w->net_retransmits, seconds);
 	put_gpus(u, f);
-	f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
+	if (knows(u, GS_JOB_KNOWS_CUDA)) {
+		f->v[GS_FIGURE_LAUNCHES] = ratio(u->launches, seconds);
+		f->v[GS_FIGURE_NCCL] = percent(u->nccl_ratio);
+	}
 	f->v[GS_FIGURE_SLOWEST_RANK] = u->slowest_rank;
 	f->v[GS_FIGURE_IMBALANCE] = isnan(u->imbalance_ratio) ? NAN : 100 * u->imbalance_ratio;
 	f->v[GS_FIGURE_RUN_TIME] = u->run_s;

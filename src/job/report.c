@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "job/report_int.h"
+#include "job/tables.h"
 
 static const char *const format_names[] = {
 	[GS_JOB_TABLE] = "table", [GS_JOB_JSON] = "json", [GS_JOB_CSV] = "csv",
@@ -50,6 +51,7 @@ void gs_job_session_fini(struct gs_job_session *s)
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		free(s->jobs[i].pids);
 		free(s->jobs[i].calls);
+		gs_job_tables_fini(&s->jobs[i].tables);
 		free(s->jobs[i].ranks);
 	}
 	free(s->jobs);

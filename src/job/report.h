@@ -12,11 +12,14 @@
 
 #include "model/job.h"
 #include "model/job_usage.h"
+#include "model/work_rows.h"
 #include "verdict/verdict.h"
 
 struct gs_job_call { /* a system call of the job */
 	char name[48];
 	uint64_t calls, errors, total_ns, max_ns;
+	uint64_t timed;              /* of the calls; total_ns and hist speak for all */
+	uint32_t hist[GS_WORK_LOG2]; /* 2^i .. 2^(i+1) ns */
 };
 
 struct gs_job_rank { /* a task of a step, with all that it started; NAN unknown */
@@ -52,6 +55,7 @@ struct gs_job_report { /* one job */
 	struct gs_job_imbalance imbalance; /* gs_job_judge_ranks() */
 	struct gs_job_call *calls;         /* owned; by time, largest first */
 	size_t n_calls;
+	struct gs_work_tables tables; /* devices, file systems, peers; most bytes first */
 };
 
 struct gs_job_session {
@@ -65,7 +69,10 @@ struct gs_job_session {
 	/* How each family was learned, or why it was not: "procfs, ...". */
 	char source[GS_JOB_KNOWS_COUNT][320];
 	uint64_t failed_reads;
-	char loss[256];             /* what was lost, in words; "" nothing */
+	/* Of the whole machine, as a part of the interval; NAN unknown. */
+	double pressure_ratio[GS_STALL_COUNT];
+	uint64_t open_bytes; /* of requests at devices whose end was not seen, in no figure */
+	char loss[256];      /* what was lost, in words; "" nothing */
 	struct gs_job_report *jobs; /* owned */
 	size_t n_jobs;
 };

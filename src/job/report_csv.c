@@ -164,4 +164,10 @@ void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
 		gs_pen_puts(pen, GS_TEXT_CSV_EOL);
 		gs_pen_yield(pen);
 	}
+	if (!style->verbose)
+		return;
+	/* A second table, behind an empty line. */
+	gs_pen_puts(pen, GS_TEXT_CSV_EOL "job_id,table,row,key,value" GS_TEXT_CSV_EOL);
+	for (size_t i = 0; i < s->n_jobs; i++)
+		gs_job_put_detail_csv(pen, &s->jobs[i]);
 }

@@ -51,6 +51,7 @@ static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_end(doc);
 	gs_doc_put_u64(doc, "failed_reads", s->failed_reads);
 	gs_doc_put_text(doc, "lost", s->loss);
+	gs_doc_put_u64(doc, "device_bytes_without_an_end", s->open_bytes);
 	gs_doc_begin_map(doc, "sources");
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++)
 		gs_doc_put_text(doc, gs_job_family_key(i), s->source[i]);
@@ -70,6 +71,7 @@ static void put_system(struct gs_doc *doc, const struct gs_job_session *s,
 				  ? gs_job_rounded(style, (double)s->memory_bytes / 1073741824)
 				  : NAN);
 	gs_doc_put_text(doc, "slurm_version", s->slurm_version);
+	gs_job_put_pressure(doc, s->pressure_ratio, style);
 	gs_doc_end(doc);
 }
 
@@ -168,19 +170,6 @@ static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
 	for (size_t i = 0; i < job->n_calls; i++)
 		gs_doc_put_u64(doc, job->calls[i].name, job->calls[i].calls);
 	gs_doc_end(doc);
-	gs_doc_begin_list(doc, "syscalls", job->n_calls);
-	for (size_t i = 0; i < job->n_calls; i++) {
-		const struct gs_job_call *c = &job->calls[i];
-
-		gs_doc_begin_flat(doc, NULL);
-		gs_doc_put_text(doc, "name", c->name);
-		gs_doc_put_u64(doc, "calls", c->calls);
-		gs_doc_put_u64(doc, "errors", c->errors);
-		gs_doc_put_u64(doc, "total_ns", c->total_ns);
-		gs_doc_put_u64(doc, "max_ns", c->max_ns);
-		gs_doc_end(doc);
-	}
-	gs_doc_end(doc);
 }
 
 struct bottleneck {
@@ -259,15 +248,22 @@ static void put_times(struct gs_doc *doc, const struct gs_job_report *job,
 		[GS_TIME_SLEEP] = "sleep", [GS_TIME_PIPE] = "pipe",
 		[GS_TIME_OTHER] = "other",
 	};
+	const struct gs_work *w = &job->usage.work;
 
 	gs_doc_begin_map(doc, "thread_seconds");
-	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
-		gs_doc_put_double(
-			doc, names[i],
-			gs_job_knows(job,
-				     i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME : GS_JOB_KNOWS_CAUSES)
-				? gs_job_rounded(style, (double)job->usage.work.time_ns[i] / 1e9)
-				: NAN);
+	for (unsigned i = 0; i < GS_TIME_COUNT; i++) {
+		bool known = gs_job_knows(job, i == GS_TIME_CPU ? GS_JOB_KNOWS_TIME
+								: GS_JOB_KNOWS_CAUSES);
+		double ns = (double)w->time_ns[i];
+
+		if (i == GS_TIME_LOCK)
+			ns -= (double)w->idle_ns;
+		gs_doc_put_double(doc, names[i], known ? gs_job_rounded(style, ns / 1e9) : NAN);
+	}
+	gs_doc_put_double(doc, "idle",
+			  gs_job_knows(job, GS_JOB_KNOWS_CAUSES)
+				  ? gs_job_rounded(style, (double)w->idle_ns / 1e9)
+				  : NAN);
 	gs_doc_end(doc);
 }
 
@@ -359,6 +355,7 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 		put_calls(doc, job);
 	put_analysis(doc, job, style);
 	put_times(doc, job, style);
+	gs_job_put_detail(doc, job, style);
 	put_gpus(doc, job);
 	put_ranks(doc, job, style);
 	gs_doc_begin_map(doc, "figures");

@@ -61,6 +61,18 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
 		     const struct gs_job_style *style);
 
+/* --- report_detail.c: what the job's threads did, row by row --- */
+
+void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
+		       const struct gs_job_style *style);
+void gs_job_put_pressure(struct gs_doc *doc, const double ratio[GS_STALL_COUNT],
+			 const struct gs_job_style *style);
+/* Lines of "job_id,table,row,key,value". */
+void gs_job_put_detail_csv(struct gs_pen *pen, const struct gs_job_report *job);
+/* Lines of text: each is handed over with the words that lead its table, "" for further ones. */
+void gs_job_each_detail_line(const struct gs_job_report *job, bool all,
+			     void (*put)(void *ctx, const char *lead, const char *line), void *ctx);
+
 /* The class that most jobs have, "" without any; and the mean score, NAN. */
 const char *gs_job_common_class(const struct gs_job_session *s);
 double gs_job_mean_score(const struct gs_job_session *s);

@@ -82,11 +82,12 @@ static void put_verdict(struct gs_page *page, const struct gs_job_report *job)
 
 static void put_times(struct gs_page *page, const struct gs_job_report *job)
 {
-	static const char *const names[GS_TIME_COUNT] = {
-		"on CPU", "waiting for a CPU", "disk",  "network", "locks", "GPU",
-		"asleep", "pipes, children",   "other",
+	static const char *const names[GS_TIME_COUNT + 1] = {
+		"on CPU", "waiting for a CPU", "disk",  "network",      "locks", "GPU",
+		"asleep", "pipes, children",   "other", "idle threads",
 	};
 	const __u64 *t = job->usage.work.time_ns;
+	uint64_t idle = job->usage.work.idle_ns;
 	char line[512], ns[GS_FMT_BYTES];
 	double all = 0;
 	int n = 0;
@@ -97,11 +98,14 @@ static void put_times(struct gs_page *page, const struct gs_job_report *job)
 	}
 	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
 		all += (double)t[i];
-	for (unsigned i = 0; i < GS_TIME_COUNT; i++)
-		if (t[i] && all > 0)
+	for (unsigned i = 0; i <= GS_TIME_COUNT && all > 0; i++) {
+		uint64_t v = i == GS_TIME_COUNT ? idle : i == GS_TIME_LOCK ? t[i] - idle : t[i];
+
+		if (v)
 			n += snprintf(line + n, sizeof(line) - (size_t)n, "%s%s %s (%.1f %%)",
-				      n ? ", " : "", names[i], gs_fmt_ns(ns, t[i]),
-				      100 * (double)t[i] / all);
+				      n ? ", " : "", names[i], gs_fmt_ns(ns, v),
+				      100 * (double)v / all);
+	}
 	row(page, "threads", GS_INK_PLAIN, n ? line : "no time was spent");
 }
 
@@ -192,18 +196,9 @@ static void put_advice(struct gs_page *page, const struct gs_job_report *job)
 	}
 }
 
-static void put_calls(struct gs_page *page, const struct gs_job_report *job, bool all)
+static void put_line(void *page, const char *lead, const char *line)
 {
-	char line[256], a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[GS_FMT_BYTES];
-
-	for (size_t i = 0; i < job->n_calls && (all || i < 5); i++) {
-		const struct gs_job_call *call = &job->calls[i];
-
-		snprintf(line, sizeof(line), "%-20s %12s  %s in all, %s at most", call->name,
-			 gs_fmt_count(a, call->calls), gs_fmt_ns(b, call->total_ns),
-			 gs_fmt_ns(c, call->max_ns));
-		row(page, i ? "" : "by call", GS_INK_PLAIN, line);
-	}
+	row(page, lead, GS_INK_PLAIN, line);
 }
 
 static void put_figures(struct gs_page *page, const struct gs_job_report *job)
@@ -248,7 +243,7 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 		put_counts(&page, job);
 		put_ranks(&page, job, style->verbose);
 		if (style->syscalls)
-			put_calls(&page, job, style->verbose);
+			gs_job_each_detail_line(job, style->verbose, put_line, &page);
 		if (style->verbose)
 			put_figures(&page, job);
 		if (style->advice)
@@ -260,6 +255,13 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 	put_sources(&page, s);
 	row(&page, "lost", s->loss[0] ? GS_INK_WARN : GS_INK_PLAIN,
 	    s->loss[0] ? s->loss : "nothing");
+	if (s->open_bytes) {
+		char bytes[GS_FMT_BYTES];
+
+		snprintf(line, sizeof(line), "%s of requests to devices have no end yet",
+			 gs_fmt_bytes(bytes, s->open_bytes));
+		row(&page, "", GS_INK_WARN, line);
+	}
 	if (s->failed_reads) {
 		snprintf(line, sizeof(line), "%llu files of /proc could not be read",
 			 (unsigned long long)s->failed_reads);

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <zstd.h>
 
 #include "base/clock.h"
@@ -61,15 +60,6 @@ static void fill_metric(Metric *m, const struct gs_gpu_info *info, const struct 
 	m->nvlink_bw_gbps_tx = value(s, GS_GPU_NVLINK_TX_BPS) / 1024;
 }
 
-static double disk_percent(void)
-{
-	struct statvfs v;
-
-	if (statvfs("/", &v) < 0 || v.f_blocks == 0)
-		return 0;
-	return 100.0 * (double)(v.f_blocks - v.f_bfree) / (double)v.f_blocks;
-}
-
 /* One message of a moment; 0 or a negative errno. */
 static int send_update(struct gs_link *l, const struct gs_node_snapshot *node)
 {
@@ -96,7 +86,8 @@ static int send_update(struct gs_link *l, const struct gs_node_snapshot *node)
 	m.timestamp = (double)node->wall_ns / 1e9;
 	if (h->mem_total_bytes > 0 && h->mem_used_bytes >= 0)
 		system.dram_util = 100.0 * (double)h->mem_used_bytes / (double)h->mem_total_bytes;
-	system.disk_util = disk_percent();
+	if (h->root_used_ratio >= 0)
+		system.disk_util = 100.0 * h->root_used_ratio;
 	m.system_metrics = &system;
 	bytes = gswarm_profiler__metrics_update__get_packed_size(&m);
 	gs_buf_reset(&l->out);

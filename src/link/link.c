@@ -48,6 +48,38 @@ static void set_state(struct gs_link *l, unsigned state, const char *trouble)
 	pthread_mutex_unlock(&l->lock);
 }
 
+/* Written under the lock, which the thread itself needs not take to read it. */
+static void retry_at(struct gs_link *l, uint64_t mono_ns)
+{
+	pthread_mutex_lock(&l->lock);
+	l->retry_ns = mono_ns;
+	pthread_mutex_unlock(&l->lock);
+}
+
+void link_give_up(struct gs_link *l, uint64_t seq, const char *why)
+{
+	if (gs_spool_drop(l->spool, seq) < 0)
+		return;
+	l->given_up.n++;
+	l->given_up.seq = seq;
+	snprintf(l->given_up.why, sizeof(l->given_up.why), "%s", why);
+}
+
+static void tell_given_up(struct gs_link *l)
+{
+	struct link_given_up g;
+
+	pthread_mutex_lock(&l->lock);
+	g = l->given_up;
+	l->given_up.n = 0;
+	pthread_mutex_unlock(&l->lock);
+	if (g.n)
+		link_say(l,
+			 "%llu batch%s given up and counted as lost (the last is number %llu): %s",
+			 (unsigned long long)g.n, g.n == 1 ? "" : "es", (unsigned long long)g.seq,
+			 g.why);
+}
+
 /* --- the connection --- */
 
 static void forget_flight(struct gs_link *l)
@@ -68,7 +100,7 @@ static void try_later(struct gs_link *l, const char *why)
 		gs_rpc_backoff_held(&l->backoff, gs_clock_mono_ns() - l->connected_ns);
 	l->connected_ns = 0;
 	delay_ns = gs_rpc_backoff_next_ns(&l->backoff, random);
-	l->retry_ns = gs_clock_mono_ns() + delay_ns;
+	retry_at(l, gs_clock_mono_ns() + delay_ns);
 	set_state(l, GS_LINK_WAITING, why);
 	link_say(l, "no connection to the head: %s; next attempt in %.1f s", why,
 		 (double)delay_ns / 1e9);
@@ -81,7 +113,7 @@ void link_failed(struct gs_link *l, enum gs_rpc_status status, const char *text,
 	forget_flight(l);
 	if (final) {
 		/* Somebody may mend it there: a token, a certificate. */
-		l->retry_ns = gs_clock_mono_ns() + REFUSED_RETRY_NS;
+		retry_at(l, gs_clock_mono_ns() + REFUSED_RETRY_NS);
 		set_state(l, GS_LINK_REFUSED, text[0] ? text : gs_rpc_status_name(status));
 		link_say(l, "the head refuses us: %s", text[0] ? text : gs_rpc_status_name(status));
 	} else if (gs_rpc_client_connected(l->client)) {
@@ -130,7 +162,7 @@ static void connect_now(struct gs_link *l)
 {
 	int r;
 
-	l->retry_ns = UINT64_MAX;
+	retry_at(l, UINT64_MAX);
 	set_state(l, GS_LINK_CONNECTING, "");
 	r = gs_rpc_client_connect(l->client);
 	if (r < 0 && r != -EALREADY)
@@ -151,14 +183,15 @@ static bool finished(struct gs_link *l)
 	       l->stats.state == GS_LINK_REFUSED || gs_clock_mono_ns() >= l->drain_until_ns;
 }
 
-static int wait_ms(const struct gs_link *l)
+/* stop_ns: when to stop at the latest, UINT64_MAX: not. */
+static int wait_ms(const struct gs_link *l, uint64_t stop_ns)
 {
 	uint64_t next = gs_rpc_client_next_ns(l->client), now = gs_clock_mono_ns();
 
 	if (l->retry_ns < next)
 		next = l->retry_ns;
-	if (l->stopping && l->drain_until_ns < next)
-		next = l->drain_until_ns;
+	if (stop_ns < next)
+		next = stop_ns;
 	if (next == UINT64_MAX)
 		return -1;
 	return next <= now ? 0 : (int)((next - now) / 1000000 + 1);
@@ -173,7 +206,7 @@ static void *run(void *arg)
 	for (;;) {
 		struct pollfd fds[2] = {{gs_rpc_client_fd(l->client), POLLIN, 0},
 					{l->wake_fd, POLLIN, 0}};
-		uint64_t drop;
+		uint64_t drop, stop_ns;
 		bool done, stopping;
 
 		pthread_mutex_lock(&l->lock);
@@ -181,13 +214,15 @@ static void *run(void *arg)
 			l->protocol->pump(l);
 		done = finished(l);
 		stopping = l->stopping;
+		stop_ns = stopping ? l->drain_until_ns : UINT64_MAX;
 		pthread_mutex_unlock(&l->lock);
+		tell_given_up(l);
 		if (done)
 			break;
 		if (stopping && !tried_at_stop && l->retry_ns != UINT64_MAX)
-			l->retry_ns = 0; /* once more, at once */
+			retry_at(l, 0); /* once more, at once */
 		tried_at_stop |= stopping;
-		(void)poll(fds, 2, wait_ms(l));
+		(void)poll(fds, 2, wait_ms(l, stop_ns));
 		if (fds[1].revents && read(l->wake_fd, &drop, sizeof(drop)) < 0)
 			drop = 0;
 		gs_rpc_client_work(l->client);
@@ -228,10 +263,22 @@ int gs_link_machine_id(char *out, size_t bytes)
 	return 0;
 }
 
+/* As heads take it: no control characters, and cut between characters. */
+static void take_title(char *out, size_t bytes, const char *title)
+{
+	size_t n = strnlen(title, bytes - 1);
+
+	while (n > 0 && n == bytes - 1 && ((unsigned char)title[n] & 0xc0) == 0x80)
+		n--;
+	for (size_t i = 0; i < n; i++)
+		out[i] = (unsigned char)title[i] < 0x20 || title[i] == 0x7f ? ' ' : title[i];
+	out[n] = 0;
+}
+
 static int take_names(struct gs_link *l, const struct gs_link_options *o, struct gs_err *err)
 {
 	snprintf(l->instance, sizeof(l->instance), "%s", o->instance ? o->instance : "");
-	snprintf(l->title, sizeof(l->title), "%s", o->title ? o->title : "");
+	take_title(l->title, sizeof(l->title), o->title ? o->title : "");
 	snprintf(l->token, sizeof(l->token), "%s", o->token ? o->token : "");
 	if (o->hostname)
 		snprintf(l->hostname, sizeof(l->hostname), "%s", o->hostname);
@@ -287,7 +334,8 @@ int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_li
 	struct gs_spool_options spool = {.size = sizeof(spool),
 					 .dir = options->spool_dir,
 					 .max_bytes = options->spool_max_bytes,
-					 .max_memory_bytes = options->memory_max_bytes};
+					 .max_memory_bytes = options->memory_max_bytes,
+					 .keep_oldest = options->keep_oldest};
 	struct gs_link *l = calloc(1, sizeof(*l));
 	int r;
 
@@ -298,6 +346,8 @@ int gs_link_start(const struct gs_link_options *options, struct gs_link **ret_li
 	l->out = GS_BUF_INIT(GS_SPOOL_BATCH_MAX + 65536);
 	l->packed = GS_BUF_INIT(2 * GS_SPOOL_BATCH_MAX);
 	l->protocol = &link_node;
+	if (getrandom(&l->run, sizeof(l->run), 0) < 0)
+		l->run = gs_clock_boot_ns();
 	l->retry_ns = UINT64_MAX;
 	l->stats.state = GS_LINK_CONNECTING;
 	l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -336,6 +386,12 @@ int gs_link_push(struct gs_link *link, const struct gs_batch *records,
 
 	pthread_mutex_lock(&link->lock);
 	gs_buf_reset(&link->packed);
+	if (records->bytes > GS_SPOOL_BATCH_MAX) { /* no head takes it: counted as lost there */
+		b.raw_bytes = UINT32_MAX;
+		r = gs_spool_put(link->spool, &b);
+		pthread_mutex_unlock(&link->lock);
+		return r;
+	}
 	r = gs_buf_reserve(&link->packed, ZSTD_compressBound(records->bytes));
 	if (r == 0) {
 		n = ZSTD_compress(link->packed.data, link->packed.capacity_bytes, records->data,
@@ -353,39 +409,51 @@ int gs_link_push(struct gs_link *link, const struct gs_batch *records,
 void gs_link_stats(struct gs_link *link, struct gs_link_stats *ret_stats)
 {
 	struct gs_spool_stats st;
-	uint64_t now = gs_clock_mono_ns();
+	uint64_t now = gs_clock_mono_ns(), retry_ns;
 
 	pthread_mutex_lock(&link->lock);
 	gs_spool_stats(link->spool, &st);
 	*ret_stats = link->stats;
+	retry_ns = link->retry_ns;
 	pthread_mutex_unlock(&link->lock);
-	ret_stats->retry_in_ns = ret_stats->state == GS_LINK_WAITING && link->retry_ns > now &&
-						 link->retry_ns != UINT64_MAX
-					 ? link->retry_ns - now
-					 : 0;
+	ret_stats->retry_in_ns =
+		ret_stats->state == GS_LINK_WAITING && retry_ns > now && retry_ns != UINT64_MAX
+			? retry_ns - now
+			: 0;
 	ret_stats->waiting_batches = st.n_batches;
 	ret_stats->waiting_samples = st.n_samples;
 	ret_stats->waiting_bytes = st.bytes;
+	ret_stats->memory_samples = st.memory_samples;
 	ret_stats->lost_batches = st.lost_batches;
 	ret_stats->lost_samples = st.lost_samples;
 	ret_stats->spool_error = st.disk_error;
 }
 
-uint64_t gs_link_stop(struct gs_link **link, uint64_t drain_ns, bool ended)
+uint64_t gs_link_drain(struct gs_link *l, uint64_t drain_ns, bool ended)
 {
-	struct gs_link *l = *link;
 	struct gs_spool_stats st;
 
-	if (!l)
-		return 0;
 	pthread_mutex_lock(&l->lock);
 	l->stopping = true;
 	l->ended = ended;
 	l->drain_until_ns = gs_clock_mono_ns() + drain_ns;
 	pthread_mutex_unlock(&l->lock);
 	wake(l);
-	pthread_join(l->thread, NULL);
+	if (!l->joined)
+		pthread_join(l->thread, NULL);
+	l->joined = true;
+	gs_spool_save(l->spool);
 	gs_spool_stats(l->spool, &st);
-	free_link(link);
 	return st.n_samples;
+}
+
+uint64_t gs_link_stop(struct gs_link **link, uint64_t drain_ns, bool ended)
+{
+	uint64_t left;
+
+	if (!*link)
+		return 0;
+	left = gs_link_drain(*link, drain_ns, ended);
+	free_link(link);
+	return left;
 }

@@ -46,6 +46,7 @@ struct gs_link_options {
 	const char *spool_dir;     /* NULL: in memory alone */
 	uint64_t spool_max_bytes;  /* 0: 256 MiB */
 	uint64_t memory_max_bytes; /* 0: 32 MiB */
+	bool keep_oldest;          /* full: what comes is refused, what waits stays */
 
 	/* On the link's thread, when the head says what it wants, first after each connect. May be
 	 * NULL. */
@@ -89,11 +90,15 @@ struct gs_link_stats {
 	uint64_t connects;    /* so far */
 	uint64_t sent_batches, sent_bytes, acked_batches;
 	uint64_t waiting_batches, waiting_samples, waiting_bytes; /* in the spool */
-	uint64_t lost_batches, lost_samples;                      /* over all runs of the stream */
+	uint64_t memory_samples; /* of those that wait: in no file, gone with this program */
+	uint64_t lost_batches, lost_samples; /* over all runs of the stream */
 	int spool_error; /* why the spool's disk is not used: a negative errno; 0 */
 };
 
 void gs_link_stats(struct gs_link *link, struct gs_link_stats *ret_stats);
+
+/* The first half of gs_link_stop(): the link still tells its stats, and takes nothing more. */
+uint64_t gs_link_drain(struct gs_link *link, uint64_t drain_ns, bool ended);
 
 /* Deliver what waits for at most drain_ns (a connection that is not there is tried once), then end.
  * What is left stays in the spool for the next start; how many samples that are is returned. ended:

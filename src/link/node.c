@@ -7,7 +7,9 @@
 #include "base/clock.h"
 #include "gpuscope.pb-c.h"
 
-#define PATH "/gpuscope.v1.Node/Link"
+#define PATH             "/gpuscope.v1.Node/Link"
+#define INTERVAL_MOST_NS 3600000000000ull
+#define BLAMED_MOST      3 /* so often a stream may end at the same batch */
 
 static int send_message(struct gs_link *l, const Gpuscope__V1__ToHead *m)
 {
@@ -24,23 +26,24 @@ static int send_message(struct gs_link *l, const Gpuscope__V1__ToHead *m)
 
 /* --- what the head says --- */
 
-/* The head has numbers that we do not: our folder is older than what it saw of us. */
-static void renew(struct gs_link *l)
+/* Somebody else delivers our stream: our folder is a copy, or an older one. What waits is delivered
+ * as a stream of its own, so that nobody's numbers stand for two things. */
+static void renew(struct gs_link *l, uint64_t keep_seq, const char *why)
 {
 	int r;
 
 	pthread_mutex_lock(&l->lock);
-	r = gs_spool_renew(l->spool);
+	r = gs_spool_renew(l->spool, keep_seq);
+	l->sent_seq = 0;
 	pthread_mutex_unlock(&l->lock);
-	link_failed(l, GS_RPC_ABORTED,
-		    r < 0 ? "the spool cannot be begun anew"
-			  : "the spool is older than what the head has: begun anew",
-		    false);
+	link_failed(l, GS_RPC_ABORTED, r < 0 ? "the spool cannot be begun anew" : why, false);
 }
 
 static void on_config(struct gs_link *l, const Gpuscope__V1__Config *c)
 {
-	struct gs_link_wish wish = {.interval_ns = c->interval_ns,
+	struct gs_link_wish wish = {.interval_ns = c->interval_ns < INTERVAL_MOST_NS
+							   ? c->interval_ns
+							   : INTERVAL_MOST_NS,
 				    .bandwidth = c->bandwidth,
 				    .nvlink = c->nvlink,
 				    .processes = c->processes};
@@ -54,19 +57,27 @@ static void on_welcome(struct gs_link *l, const Gpuscope__V1__Welcome *w)
 	struct gs_spool_stats st;
 	bool ahead;
 
+	if (l->welcomed) {
+		link_failed(l, GS_RPC_INTERNAL, "the head welcomes us twice", false);
+		return;
+	}
 	pthread_mutex_lock(&l->lock);
 	gs_spool_stats(l->spool, &st);
-	ahead = w->last_seq >= st.next_seq;
+	/* Neither sent by this program nor by one that had the folder before. */
+	ahead = w->last_seq > l->sent_seq && w->last_seq >= st.opened_seq;
 	if (!ahead)
-		gs_spool_ack(l->spool, w->last_seq);
+		gs_spool_resume(l->spool, w->last_seq);
 	l->next_send = w->last_seq + 1;
+	l->max_batch = w->max_batch_bytes;
 	l->welcomed = !ahead;
 	l->stats.state = GS_LINK_CONNECTED;
 	l->stats.gswarm = false;
 	l->stats.connects++;
 	pthread_mutex_unlock(&l->lock);
 	if (ahead) {
-		renew(l);
+		renew(l, st.opened_seq,
+		      "the head has numbers of this stream that we did not send: is the spool a "
+		      "copy, or an old one? Begun anew");
 		return;
 	}
 	link_say(l, "connected to the head at %s", l->stats.head);
@@ -74,19 +85,45 @@ static void on_welcome(struct gs_link *l, const Gpuscope__V1__Welcome *w)
 		on_config(l, w->config);
 }
 
+/* What is on its way. Its bytes are known as a whole alone: let go when all has arrived. */
+static void count_flight(struct gs_link *l)
+{
+	struct gs_spool_stats st;
+
+	gs_spool_stats(l->spool, &st);
+	l->flight_batches =
+		st.first_seq && st.first_seq < l->next_send ? l->next_send - st.first_seq : 0;
+	if (l->flight_batches == 0)
+		l->flight_bytes = 0;
+}
+
+/* The head takes no batch of this number. */
+static void on_refused(struct gs_link *l, uint64_t seq, const char *why)
+{
+	char text[160];
+
+	snprintf(text, sizeof(text), "the head refuses it: %s", why);
+	pthread_mutex_lock(&l->lock);
+	link_give_up(l, seq, text);
+	count_flight(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
 static void on_ack(struct gs_link *l, uint64_t seq)
 {
 	struct gs_spool_stats before, after;
 
+	if (!l->welcomed || seq >= l->next_send) {
+		link_failed(l, GS_RPC_INTERNAL, "the head acknowledges what it was not sent",
+			    false);
+		return;
+	}
 	pthread_mutex_lock(&l->lock);
 	gs_spool_stats(l->spool, &before);
 	gs_spool_ack(l->spool, seq);
 	gs_spool_stats(l->spool, &after);
 	l->stats.acked_batches += before.n_batches - after.n_batches;
-	/* What is on its way is known by number alone; bytes are let go when all has arrived. */
-	l->flight_batches = seq + 1 >= l->next_send ? 0 : l->next_send - seq - 1;
-	if (l->flight_batches == 0)
-		l->flight_bytes = 0;
+	count_flight(l);
 	pthread_mutex_unlock(&l->lock);
 }
 
@@ -126,7 +163,11 @@ static void on_message(void *ctx, struct gs_rpc_request *request, const void *da
 		on_clock(l, m->clock);
 		break;
 	case GPUSCOPE__V1__TO_NODE__BODY_REJECT:
-		link_failed(l, GS_RPC_FAILED_PRECONDITION, m->reject->reason, m->reject->final);
+		if (m->reject->seq)
+			on_refused(l, m->reject->seq, m->reject->reason);
+		else
+			link_failed(l, GS_RPC_FAILED_PRECONDITION, m->reject->reason,
+				    m->reject->final);
 		break;
 	default: /* of a later head: nothing that we must know */
 		break;
@@ -139,18 +180,45 @@ static void on_writable(void *ctx, struct gs_rpc_request *request)
 	((struct gs_link *)ctx)->blocked = false;
 }
 
+/* A head that cannot name the batch ends the stream: it is the oldest that it has not taken. Twice
+ * may be chance, since others are on their way behind it. */
+static void blame(struct gs_link *l, const char *why)
+{
+	struct gs_spool_stats st;
+
+	pthread_mutex_lock(&l->lock);
+	gs_spool_stats(l->spool, &st);
+	if (st.first_seq && st.first_seq < l->next_send) {
+		l->n_blamed = l->blamed_seq == st.first_seq ? l->n_blamed + 1 : 1;
+		l->blamed_seq = st.first_seq;
+		if (l->n_blamed == BLAMED_MOST)
+			link_give_up(l, st.first_seq, why);
+	}
+	pthread_mutex_unlock(&l->lock);
+}
+
 static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
 		     const char *text)
 {
 	struct gs_link *l = ctx;
+	const bool welcomed = l->welcomed;
 
 	l->request = NULL;
+	if (status == GS_RPC_ABORTED && welcomed) {
+		renew(l, 0,
+		      "another program delivers this stream: is the spool a copy? Begun anew; give "
+		      "one of them another --spool and --machine-id");
+		return;
+	}
+	if (status == GS_RPC_INVALID_ARGUMENT && welcomed)
+		blame(l, text);
 	if (status == GS_RPC_UNIMPLEMENTED) {
 		link_switch(l, &link_gswarm);
 		return;
 	}
 	link_failed(l, status, text,
-		    status == GS_RPC_UNAUTHENTICATED || status == GS_RPC_PERMISSION_DENIED);
+		    status == GS_RPC_UNAUTHENTICATED || status == GS_RPC_PERMISSION_DENIED ||
+			    (status == GS_RPC_INVALID_ARGUMENT && !welcomed));
 }
 
 /* --- what we say --- */
@@ -185,6 +253,8 @@ static void begin(struct gs_link *l)
 	hello.version = (char *)GS_VERSION;
 	hello.first_seq = st.first_seq;
 	hello.next_seq = st.next_seq;
+	hello.run = l->run;
+	hello.attempt = ++l->attempt;
 	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_HELLO;
 	m.hello = &hello;
 	r = send_message(l, &m);
@@ -237,10 +307,17 @@ static void pump(struct gs_link *l)
 			continue; /* counted as lost by the spool: the next */
 		if (r != 0)
 			break;
+		if (l->max_batch && b.raw_bytes > l->max_batch) {
+			link_give_up(l, b.seq, "it is larger than the head takes");
+			continue;
+		}
 		r = send_batch(l, &b);
 		if (r != 0)
 			break;
 		l->next_send = b.seq + 1;
+		if (b.seq > l->sent_seq)
+			l->sent_seq = b.seq;
+		gs_spool_sent(l->spool, b.seq);
 		l->flight_batches++;
 		l->flight_bytes += b.bytes;
 		l->stats.sent_batches++;

@@ -244,4 +244,6 @@
 	X(C2C_LINKS, "c2c_active_links", NONE, GAUGE, "gpu_c2c_active_links", "", "", "c2c-link",  \
 	  "Coherent links to the processor that are up.")                                          \
 	X(C2C_BPS_MAX, "c2c_max_bytes_per_second", BPS, GAUGE, "gpu_c2c_max_bytes_per_second", "", \
-	  "", "c2c-max", "Bytes a second that the coherent links to the processor can carry.")
+	  "", "c2c-max", "Bytes a second that the coherent links to the processor can carry.")     \
+	X(MEM_USED_RATIO, "memory_used_ratio", RATIO, GAUGE, "gpu_memory_used_ratio", "", "",      \
+	  "mem-used", "Device memory in use, where the node tells no bytes (gswarm-profiler).")

@@ -66,6 +66,17 @@ static int put(struct gs_buf *buf, enum gs_record_kind kind, void *fields, size_
 	put(buf, kind, &(fields), sizeof(fields), offsetof(__typeof__(fields), text_bytes), texts, \
 	    GS_ARRAY_LEN(texts))
 
+/* A ratio in two bytes: 0 says that it is unknown, as do files that are older than the field. */
+static uint16_t small_ratio(double ratio)
+{
+	return ratio >= 0 && ratio <= 1 ? (uint16_t)(ratio * 10000 + 1.5) : 0;
+}
+
+static double ratio_of(uint16_t small)
+{
+	return small && small <= 10001 ? (small - 1) / 10000.0 : -1;
+}
+
 static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
 {
 	const struct gs_host_sample *h = &n->host->sample;
@@ -107,7 +118,14 @@ static int put_head(struct gs_buf *buf, const struct gs_node_snapshot *n)
 		.read_ns = g->read_ns,
 	};
 
-	return PUT(buf, GS_REC_HOST_SAMPLE, r, texts);
+	size_t at = buf->bytes;
+	int rc = PUT(buf, GS_REC_HOST_SAMPLE, r, texts);
+
+	if (rc == 0)
+		((struct gs_record *)(void *)(buf->data + at))->flags =
+			(uint32_t)small_ratio(h->mem_used_ratio) << GS_HOST_SAMPLE_MEM_SHIFT |
+			(uint32_t)small_ratio(h->root_used_ratio) << GS_HOST_SAMPLE_ROOT_SHIFT;
+	return rc;
 }
 
 static int put_info(struct gs_buf *buf, uint32_t gpu, const struct gs_gpu_info *g)
@@ -439,6 +457,8 @@ static int begin(struct gs_node_decoder *d, const struct gs_rec_host_sample *r)
 		.net_rx_bps = clean(r->net_rx_bps),
 		.net_tx_bps = clean(r->net_tx_bps),
 		.failed_reads = r->failed_reads,
+		.mem_used_ratio = ratio_of((uint16_t)(r->head.flags >> GS_HOST_SAMPLE_MEM_SHIFT)),
+		.root_used_ratio = ratio_of((uint16_t)(r->head.flags >> GS_HOST_SAMPLE_ROOT_SHIFT)),
 	};
 	d->n_gpus = r->n_gpus;
 	d->n_gpu_processes = r->n_gpu_processes;

@@ -37,6 +37,11 @@ struct gs_rec_host_sample {
 	uint32_t n_jobs_plus_1; /* 0: they were not read */
 };
 
+/* The head's flags of a HOST_SAMPLE are two small ratios, each 1/10000 plus 1, 0 unknown: of memory
+ * in use (where bytes are not told), and above it of the root file system. */
+#define GS_HOST_SAMPLE_MEM_SHIFT  0
+#define GS_HOST_SAMPLE_ROOT_SHIFT 16
+
 struct gs_rec_gpu_info {
 	struct gs_record head;
 	uint32_t gpu; /* its number in this moment, from 0 */

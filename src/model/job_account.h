@@ -18,6 +18,8 @@ enum gs_pressure {
 	GS_PRESSURE_COUNT
 };
 
+#define GS_JOB_FIGURES_MAX 64 /* room for every figure of verdict/verdict.h */
+
 struct gs_job_call_count { /* a system call, by its name */
 	char name[48];
 	uint64_t calls, errors, total_ns;
@@ -53,6 +55,7 @@ struct gs_job_account {
 	char job_class[48]; /* "" not known yet */
 	double confidence, score;
 	double cpu_percent, io_percent, wait_percent, net_percent, memory_percent;
+	double figure[GS_JOB_FIGURES_MAX]; /* by enum gs_figure; all of them when the class is known */
 };
 
 /* What went wrong or was left out since the start. */

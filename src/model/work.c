@@ -66,7 +66,7 @@ void gs_work_io_add(struct gs_work_io_count *a, const struct gs_work_io_count *b
 }
 
 /* The struct is counters of one width from end to end; a field that is not would break this. */
-_Static_assert(sizeof(struct gs_work) == sizeof(__u64) * (GS_TIME_COUNT + 3 + 2 + 3 +
+_Static_assert(sizeof(struct gs_work) == sizeof(__u64) * (GS_TIME_COUNT + 1 + 3 + 2 + 3 +
 							  6 * GS_WORK_IO_KINDS + 5 + 5 + 3),
 	       "struct gs_work holds 64-bit counters only");
 
@@ -96,7 +96,20 @@ void gs_work_syscall_add(struct gs_work_syscall *a, const struct gs_work_syscall
 	a->errors += b->errors;
 	a->total_ns += b->total_ns;
 	a->max_ns = larger(a->max_ns, b->max_ns);
+	a->timed += b->timed;
+	a->sampled += b->sampled;
+	a->sampled_ns += b->sampled_ns;
 	add_hist(a->hist, b->hist);
+}
+
+void gs_work_syscall_settle(struct gs_work_syscall *c)
+{
+	uint64_t exact = c->timed - c->sampled;
+
+	if (c->sampled && c->calls > exact)
+		c->total_ns += (uint64_t)((double)c->sampled_ns * (double)(c->calls - exact) /
+					  (double)c->sampled);
+	c->sampled = c->sampled_ns = 0;
 }
 
 void gs_work_disk_add(struct gs_work_disk *a, const struct gs_work_disk *b)

@@ -17,6 +17,7 @@
 
 #define GS_WORK_LOG2     40 /* buckets: 2^i .. 2^(i+1) ns, the last takes all above */
 #define GS_WORK_IO_KINDS 8
+#define GS_WORK_IDLE_NS  1000000000ull
 
 /* Where the time of its threads went. */
 enum gs_work_time {
@@ -60,6 +61,9 @@ struct gs_work_io_count {
 
 struct gs_work { /* one process or cgroup */
 	__u64 time_ns[GS_TIME_COUNT];
+	/* Of the time waiting for locks, that in waits of GS_WORK_IDLE_NS and more: threads of a
+	 * pool that wait for work, as a rule, not for a lock that another holds. */
+	__u64 idle_ns;
 	__u64 switches_voluntary, switches_forced, migrations;
 	__u64 threads_started, threads_ended; /* started: those alive when following began too */
 	__u64 syscalls, syscall_errors, syscall_ns;
@@ -96,8 +100,13 @@ enum gs_work_abi {
 #define GS_WORK_CALL_ABI(id)  ((id) >> 16)
 #define GS_WORK_CALL_NR(id)   ((id)&0xffff)
 
-struct gs_work_syscall { /* one call of one process or cgroup */
+/* One call of one process or cgroup. Every one is counted; every one that slept is timed, and of
+ * those that did not, one in some (struct gs_work_config). total_ns and hist speak for all: what
+ * was not timed counts as what was is on average. `timed` tells how many they rest on. */
+struct gs_work_syscall {
 	__u64 calls, errors, total_ns, max_ns;
+	__u64 timed;
+	__u64 sampled, sampled_ns; /* of them, those that stand for others; 0 in what is read */
 	__u32 hist[GS_WORK_LOG2];
 };
 
@@ -135,6 +144,8 @@ const char *gs_work_call_name(uint32_t id, char *buf, size_t bytes);
 /* a += b; the largest of max_ns. */
 void gs_work_add(struct gs_work *a, const struct gs_work *b);
 void gs_work_syscall_add(struct gs_work_syscall *a, const struct gs_work_syscall *b);
+/* Makes total_ns what it is said to be, from what the kernel side adds up. */
+void gs_work_syscall_settle(struct gs_work_syscall *c);
 void gs_work_disk_add(struct gs_work_disk *a, const struct gs_work_disk *b);
 void gs_work_peer_add(struct gs_work_peer *a, const struct gs_work_peer *b);
 void gs_work_io_add(struct gs_work_io_count *a, const struct gs_work_io_count *b);

@@ -50,6 +50,7 @@ struct gs_work_config {
 	__u8 switch_state; /* sched_switch hands over the state (Linux 5.18) */
 	__u8 uring_cqe;    /* io_uring_complete hands over the entry, not its fields (6.11) */
 	__u8 n_gpu_majors;
+	__u32 call_every; /* of calls that do not sleep, one in so many is timed; 1: all */
 	__u32 gpu_majors[GS_WORK_GPU_MAJORS];
 	struct gs_work_call_desc calls[2][GS_WORK_TABLE_CALLS]; /* by enum gs_work_abi */
 };
@@ -71,6 +72,7 @@ struct gs_work_slot {
 	__u64 ended;
 	struct gs_work work;
 	__u64 in_state[GS_TIME_COUNT]; /* threads there now */
+	__u64 lock_since;              /* the sum of when those that wait for a lock began to */
 	__u64 begun;
 	struct gs_work_key key;
 	__u64 cgroup;
@@ -109,7 +111,14 @@ enum gs_work_loss {
 	GS_WORK_LOST_CELL,
 	GS_WORK_LOST_THREAD,
 	GS_WORK_LOST_REQUEST,
+	GS_WORK_LOST_END,
 	GS_WORK_LOST_COUNT,
+};
+
+struct gs_work_request { /* a request to a block device that a followed thread made */
+	__u64 issued_ns; /* 0: not started yet */
+	__u32 slot, bytes;
+	__u8 write, moves, pad[6]; /* moves: data, as a flush does not */
 };
 
 struct gs_work_state {

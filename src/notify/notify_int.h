@@ -39,37 +39,4 @@ int gs_payload_mail(const struct gs_alert_message *message, const char *from,
 int gs_payload_line(const struct gs_alert_message *message, int64_t now_wall_ns, bool journal,
 		    struct gs_buf *out);
 
-/* --- secret.c --- */
-
-/* The first line of a file that not everybody may read. */
-int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
-
-/* --- curl.c: the only file that knows libcurl --- */
-
-struct gs_curl_http {
-	const char *url, *token, *ca_file; /* "" none */
-	const char *body;
-	size_t bytes;
-	uint64_t timeout_ns;
-	const atomic_bool *stop;
-};
-
-struct gs_curl_mail {
-	const char *url;                           /* smtp://HOST:PORT/OWN-NAME or smtps://... */
-	int use_ssl;                               /* 0 no, 1 if it can, 3 always */
-	const char *username, *password, *ca_file; /* "" none */
-	const char *from, *recipients;
-	const char *body;
-	size_t bytes;
-	uint64_t timeout_ns;
-	const atomic_bool *stop;
-};
-
-int gs_curl_load(struct gs_err *err);
-
-/* 0 and the status of the answer (HTTP's, SMTP's last), or a negative errno with err; then
- * *ret_status is the status as far as one was there, else 0. */
-int gs_curl_post(const struct gs_curl_http *request, long *ret_status, struct gs_err *err);
-int gs_curl_mail(const struct gs_curl_mail *mail, long *ret_status, struct gs_err *err);
-
 #endif

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/secret.h"
+#include "fetch/fetch.h"
 #include "notify/notify_int.h"
 
 struct webhook {
@@ -16,11 +18,11 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 {
 	struct webhook *w = ctx;
 	GS_CLEANUP(gs_buf_fini) struct gs_buf body = GS_BUF_INIT(1 << 16);
-	struct gs_curl_http q = {.url = w->url,
-				 .token = w->token,
-				 .ca_file = w->ca_file,
-				 .timeout_ns = w->timeout_ns,
-				 .stop = stop};
+	struct gs_fetch_http q = {.url = w->url,
+				  .token = w->token,
+				  .ca_file = w->ca_file,
+				  .timeout_ns = w->timeout_ns,
+				  .stop = stop};
 	long status;
 	int r;
 
@@ -30,9 +32,9 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 		r = gs_payload_json(m, &body);
 	if (r < 0)
 		return gs_err_set(err, r, "no memory for the message");
-	q.body = (const char *)body.data;
+	q.body = body.data;
 	q.bytes = body.bytes;
-	r = gs_curl_post(&q, &status, err);
+	r = gs_fetch_http(&q, &status, NULL, err);
 	if (r < 0)
 		return r;
 	if (status >= 200 && status < 300)
@@ -47,7 +49,7 @@ int gs_webhook_open(const struct gs_alert_conf *c, struct gs_sender *ret, struct
 {
 	GS_FREE struct webhook *w = calloc(1, sizeof(*w));
 	size_t n;
-	int r = w ? gs_curl_load(err) : -ENOMEM;
+	int r = w ? gs_fetch_load(err) : -ENOMEM;
 
 	if (r == 0 && c->webhook.token_file[0])
 		r = gs_secret_read(c->webhook.token_file, "the token of alerts.webhook", w->token,

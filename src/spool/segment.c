@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include "base/mem.h"
@@ -162,4 +164,29 @@ int spool_segment_read(const struct spool_segment *segment, uint32_t i,
 	    crc_of(ret_entry, buffer) != ret_entry->crc)
 		return -EBADMSG;
 	return 0;
+}
+
+int spool_segment_save(const struct spool_segment *segment, int dir_fd)
+{
+	struct spool_segment file;
+	off_t at = 0;
+	int r = spool_segment_new(dir_fd, segment->where[0].seq, &file);
+
+	if (r < 0)
+		return r;
+	at = segment->where[0].off;
+	while (r == 0 && at < (off_t)segment->bytes) {
+		ssize_t n = sendfile(file.fd, segment->fd, &at, segment->bytes - (size_t)at);
+
+		if (n <= 0)
+			r = n < 0 ? -errno : -ENOSPC;
+	}
+	if (r < 0) {
+		char name[40];
+
+		spool_segment_name(segment->where[0].seq, name);
+		(void)unlinkat(dir_fd, name, 0);
+	}
+	spool_segment_close(&file);
+	return r;
 }

@@ -19,27 +19,41 @@
 #include <zlib.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
 
 struct spool_state {
 	uint32_t magic, crc; /* of what follows */
 	uint64_t stream;
 	uint64_t acked_seq;
-	uint64_t next_seq; /* at least; entries may be further */
+	uint64_t next_seq; /* at least; entries of files may be further */
 	uint64_t lost_batches, lost_samples;
+	uint64_t memory_batches,
+		memory_samples; /* waiting in memory alone: lost if we are killed */
 };
 
 struct gs_spool {
 	int dir_fd, lock_fd, state_fd; /* -1: memory alone */
 	uint64_t max_bytes, max_memory_bytes;
 	uint32_t segment_bytes;
+	bool keep_oldest;
 	struct spool_state state;
 	struct spool_segment *segment; /* owned; oldest first */
 	uint32_t n, n_max;
 	uint64_t bytes, memory_bytes, n_batches, n_samples;
 	uint64_t torn_bytes;
 	int disk_error;
+	uint64_t disk_retry_ns; /* monotonic: when a disk that failed is tried again */
+	uint64_t opened_seq;    /* the first number given since opening */
+	uint64_t sent_seq;      /* up to it on the way, as far as not acknowledged */
+	struct spool_flying {
+		uint64_t seq;
+		uint32_t n_samples;
+	} * flying; /* owned; dropped while they were on the way: stored or lost, not known yet */
+	size_t n_flying, n_flying_max;
 	struct gs_buf buffer; /* of what was got last */
 };
+
+#define DISK_RETRY_NS 1000000000ull
 
 /* --- state --- */
 
@@ -68,7 +82,11 @@ static int new_stream(struct gs_spool *s)
 	while (id == 0)
 		if (getrandom(&id, sizeof(id), 0) != (ssize_t)sizeof(id))
 			return -errno;
-	s->state = (struct spool_state){.stream = id, .next_seq = 1};
+	s->state = (struct spool_state){.stream = id,
+					.acked_seq = s->state.acked_seq,
+					.next_seq = s->state.next_seq ? s->state.next_seq : 1,
+					.memory_batches = s->state.memory_batches,
+					.memory_samples = s->state.memory_samples};
 	write_state(s);
 	return 0;
 }
@@ -148,16 +166,25 @@ static int add_segment(struct gs_spool *s, const struct spool_segment *segment)
 	return 0;
 }
 
+/* Entry i of the segment does not wait any more. */
+static void leaves(struct gs_spool *s, const struct spool_segment *g, uint32_t i)
+{
+	s->n_batches--;
+	s->n_samples -= g->where[i].n_samples;
+	if (g->in_memory) {
+		s->state.memory_batches--;
+		s->state.memory_samples -= g->where[i].n_samples;
+	}
+}
+
 /* A segment goes, with all that is in it. */
 static void remove_segment(struct gs_spool *s, uint32_t at)
 {
 	struct spool_segment *g = &s->segment[at];
 	char name[40];
 
-	for (uint32_t i = g->n_acked; i < g->n; i++) {
-		s->n_batches--;
-		s->n_samples -= g->where[i].n_samples;
-	}
+	for (uint32_t i = g->n_acked; i < g->n; i++)
+		leaves(s, g, i);
 	*(g->in_memory ? &s->memory_bytes : &s->bytes) -= g->bytes;
 	if (!g->in_memory) {
 		spool_segment_name(g->first_seq, name);
@@ -174,15 +201,55 @@ static void count_lost(struct gs_spool *s, uint32_t n_samples)
 	s->state.lost_samples += n_samples;
 }
 
-/* The oldest segment has to make room: what is in it is lost. */
-static void drop_oldest(struct gs_spool *s)
+/* It made room. When it is on its way to the head, only the head knows whether it is lost. */
+static void dropped(struct gs_spool *s, const struct spool_where *w)
 {
-	const struct spool_segment *g = &s->segment[0];
+	if (w->seq <= s->sent_seq && s->n_flying == s->n_flying_max) {
+		size_t n_max = s->n_flying_max ? s->n_flying_max * 2 : 64;
+		struct spool_flying *more = reallocarray(s->flying, n_max, sizeof(*more));
 
-	for (uint32_t i = g->n_acked; i < g->n; i++)
-		count_lost(s, g->where[i].n_samples);
-	write_state(s);
-	remove_segment(s, 0);
+		if (more) {
+			s->flying = more;
+			s->n_flying_max = n_max;
+		}
+	}
+	if (w->seq <= s->sent_seq && s->n_flying < s->n_flying_max)
+		s->flying[s->n_flying++] =
+			(struct spool_flying){.seq = w->seq, .n_samples = w->n_samples};
+	else
+		count_lost(s, w->n_samples);
+}
+
+/* Those up to seq have arrived; all: the others have not. */
+static void land(struct gs_spool *s, uint64_t seq, bool all)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->n_flying; i++)
+		if (s->flying[i].seq <= seq)
+			continue;
+		else if (all)
+			count_lost(s, s->flying[i].n_samples);
+		else
+			s->flying[n++] = s->flying[i];
+	s->n_flying = n;
+}
+
+/* The oldest segment of this kind has to make room: what is in it is lost. False: there is none. */
+static bool drop_oldest(struct gs_spool *s, bool in_memory)
+{
+	for (uint32_t at = 0; at < s->n; at++) {
+		const struct spool_segment *g = &s->segment[at];
+
+		if (g->in_memory != in_memory)
+			continue;
+		for (uint32_t i = g->n_acked; i < g->n; i++)
+			dropped(s, &g->where[i]);
+		write_state(s);
+		remove_segment(s, at);
+		return true;
+	}
+	return false;
 }
 
 static void forget_acked(struct gs_spool *s)
@@ -191,12 +258,12 @@ static void forget_acked(struct gs_spool *s)
 		struct spool_segment *g = &s->segment[0];
 
 		for (; g->n_acked < g->n && g->where[g->n_acked].seq <= s->state.acked_seq;
-		     g->n_acked++) {
-			s->n_batches--;
-			s->n_samples -= g->where[g->n_acked].n_samples;
-		}
-		/* The last one is written to, as long as it has room. */
-		if (g->n_acked < g->n || (s->n == 1 && g->bytes < s->segment_bytes))
+		     g->n_acked++)
+			leaves(s, g, g->n_acked);
+		/* The last one is written to, as long as it has room; one of memory only as long as
+		 * something waits in it. */
+		if (g->n_acked < g->n ||
+		    (s->n == 1 && g->bytes < s->segment_bytes && !g->in_memory))
 			return;
 		remove_segment(s, 0);
 	}
@@ -268,6 +335,11 @@ static int open_dir(struct gs_spool *s, const char *dir, struct gs_err *err)
 	if (s->state_fd < 0)
 		return gs_err_set(err, -errno, "cannot write into %s: %s", dir, strerror(errno));
 	if (read_state(s)) {
+		/* What only a killed program had in its memory. */
+		s->state.lost_batches += s->state.memory_batches;
+		s->state.lost_samples += s->state.memory_samples;
+		s->state.memory_batches = s->state.memory_samples = 0;
+		write_state(s);
 		r = read_files(s);
 		if (r == 0)
 			forget_acked(s);
@@ -292,6 +364,7 @@ int gs_spool_open(const struct gs_spool_options *options, struct gs_spool **ret_
 	s->dir_fd = s->lock_fd = s->state_fd = -1;
 	s->max_bytes = options->max_bytes ? options->max_bytes : 256ull << 20;
 	s->max_memory_bytes = options->max_memory_bytes ? options->max_memory_bytes : 32ull << 20;
+	s->keep_oldest = options->keep_oldest;
 	s->segment_bytes = options->segment_bytes ? options->segment_bytes : 4u << 20;
 	s->buffer = GS_BUF_INIT(GS_SPOOL_BATCH_MAX);
 	r = options->dir ? open_dir(s, options->dir, err) : new_stream(s);
@@ -299,8 +372,25 @@ int gs_spool_open(const struct gs_spool_options *options, struct gs_spool **ret_
 		gs_spool_close(&s);
 		return r;
 	}
+	s->opened_seq = s->state.next_seq;
 	*ret_spool = s;
 	return 0;
+}
+
+void gs_spool_save(struct gs_spool *s)
+{
+	for (uint32_t i = 0; s->dir_fd >= 0 && i < s->n; i++) {
+		struct spool_segment *g = &s->segment[i];
+
+		if (!g->in_memory || g->is_saved || g->n_acked == g->n ||
+		    spool_segment_save(g, s->dir_fd) < 0)
+			continue;
+		g->is_saved = true;
+		for (uint32_t k = g->n_acked; k < g->n; k++) {
+			s->state.memory_batches--;
+			s->state.memory_samples -= g->where[k].n_samples;
+		}
+	}
 }
 
 void gs_spool_close(struct gs_spool **spool)
@@ -309,11 +399,15 @@ void gs_spool_close(struct gs_spool **spool)
 
 	if (!s)
 		return;
-	if (s->state_fd >= 0 && s->state.stream)
+	land(s, 0, true);
+	if (s->state_fd >= 0 && s->state.stream) {
+		gs_spool_save(s);
 		write_state(s);
+	}
 	for (uint32_t i = 0; i < s->n; i++)
 		spool_segment_close(&s->segment[i]);
 	free(s->segment);
+	free(s->flying);
 	gs_buf_fini(&s->buffer);
 	gs_close_p(&s->state_fd);
 	gs_close_p(&s->lock_fd);
@@ -326,10 +420,14 @@ uint64_t gs_spool_stream(const struct gs_spool *spool)
 	return spool->state.stream;
 }
 
-int gs_spool_renew(struct gs_spool *spool)
+int gs_spool_renew(struct gs_spool *spool, uint64_t keep_seq)
 {
-	while (spool->n)
-		remove_segment(spool, 0);
+	land(spool, 0, true);
+	spool->sent_seq = 0;
+	if (keep_seq > spool->state.next_seq)
+		keep_seq = spool->state.next_seq;
+	if (keep_seq > 1)
+		gs_spool_ack(spool, keep_seq - 1);
 	return new_stream(spool);
 }
 
@@ -351,8 +449,10 @@ static int put_where(struct gs_spool *s, const struct gs_spool_batch *batch, boo
 
 	if (need > max)
 		return -ENOBUFS;
-	while (*used + need > max && s->n)
-		drop_oldest(s);
+	while (*used + need > max && !s->keep_oldest && drop_oldest(s, in_memory))
+		;
+	if (*used + need > max)
+		return -ENOBUFS;
 	last = s->n ? &s->segment[s->n - 1] : NULL;
 	if (!last || last->in_memory != in_memory || last->bytes + need > s->segment_bytes) {
 		struct spool_segment g;
@@ -370,22 +470,59 @@ static int put_where(struct gs_spool *s, const struct gs_spool_batch *batch, boo
 	r = spool_segment_put(last, batch, s->state.next_seq);
 	if (r == 0) {
 		*used += need;
+		if (in_memory) {
+			s->state.memory_batches++;
+			s->state.memory_samples += batch->n_samples;
+		}
 	} else if (!last->n) { /* nothing is in it: it must not stay with this number */
 		remove_segment(s, s->n - 1);
 	}
 	return r;
 }
 
+/* A disk that failed is left alone for a while, or each batch would begin a file. */
+static int put_on_disk(struct gs_spool *s, const struct gs_spool_batch *batch)
+{
+	uint64_t now = s->disk_error ? gs_clock_mono_ns() : 0;
+	int r;
+
+	if (s->dir_fd < 0)
+		return -ENODEV;
+	if (s->disk_error && now < s->disk_retry_ns)
+		return s->disk_error;
+	r = put_where(s, batch, false);
+	if (r == -ENOBUFS && s->keep_oldest)
+		return r; /* the bound, not the disk */
+	s->disk_error = r;
+	if (s->disk_error)
+		s->disk_retry_ns = gs_clock_mono_ns() + DISK_RETRY_NS;
+	return s->disk_error;
+}
+
+/* The oldest goes: when both are full and it is a file, its room on the disk is what there is. */
+static int put_in_memory(struct gs_spool *s, const struct gs_spool_batch *batch)
+{
+	const bool disk_full = s->disk_error == -ENOSPC || s->disk_error == -EDQUOT;
+
+	if (disk_full && !s->keep_oldest && s->n && !s->segment[0].in_memory &&
+	    s->memory_bytes + sizeof(struct spool_entry) + batch->bytes > s->max_memory_bytes) {
+		(void)drop_oldest(s, false);
+		s->disk_retry_ns = 0;
+		if (put_on_disk(s, batch) == 0)
+			return 0;
+	}
+	return put_where(s, batch, true);
+}
+
 int gs_spool_put(struct gs_spool *spool, const struct gs_spool_batch *batch)
 {
-	int r = batch->bytes > GS_SPOOL_BATCH_MAX ? -EMSGSIZE : -ENODEV;
+	int r = -EMSGSIZE;
 
-	if (r != -EMSGSIZE && spool->dir_fd >= 0) {
-		r = put_where(spool, batch, false);
-		spool->disk_error = r;
+	if (batch->bytes <= GS_SPOOL_BATCH_MAX && batch->raw_bytes <= GS_SPOOL_BATCH_MAX) {
+		r = put_on_disk(spool, batch);
+		if (r != 0 && !(r == -ENOBUFS && spool->keep_oldest))
+			r = put_in_memory(spool, batch);
 	}
-	if (r != 0 && r != -EMSGSIZE)
-		r = put_where(spool, batch, true);
 	if (r != 0) {
 		count_lost(spool, batch->n_samples);
 		return r;
@@ -393,6 +530,9 @@ int gs_spool_put(struct gs_spool *spool, const struct gs_spool_batch *batch)
 	spool->n_batches++;
 	spool->n_samples += batch->n_samples;
 	spool->state.next_seq++;
+	/* Numbers of what is in no file must not be given again by the next program. */
+	if (spool->segment[spool->n - 1].in_memory)
+		write_state(spool);
 	return 0;
 }
 
@@ -422,6 +562,27 @@ static bool find(const struct gs_spool *s, uint64_t seq, uint32_t *ret_segment, 
 	return false;
 }
 
+/* Entry i is given up. */
+static void lose(struct gs_spool *s, struct spool_segment *m, uint32_t i)
+{
+	count_lost(s, m->where[i].n_samples);
+	leaves(s, m, i);
+	memmove(&m->where[i], &m->where[i + 1], (m->n - i - 1) * sizeof(*m->where));
+	m->n--;
+	write_state(s);
+}
+
+int gs_spool_drop(struct gs_spool *spool, uint64_t seq)
+{
+	uint32_t g, i;
+
+	if (!find(spool, seq, &g, &i) || spool->segment[g].where[i].seq != seq)
+		return -ENOENT;
+	lose(spool, &spool->segment[g], i);
+	forget_acked(spool);
+	return 0;
+}
+
 int gs_spool_get(struct gs_spool *spool, uint64_t seq, struct gs_spool_batch *ret_batch)
 {
 	struct spool_entry e;
@@ -437,11 +598,7 @@ int gs_spool_get(struct gs_spool *spool, uint64_t seq, struct gs_spool_batch *re
 		return r;
 	r = spool_segment_read(m, i, &e, spool->buffer.data);
 	if (r < 0) {
-		count_lost(spool, m->where[i].n_samples);
-		spool->n_batches--;
-		spool->n_samples -= m->where[i].n_samples;
-		memmove(&m->where[i], &m->where[i + 1], (m->n - i - 1) * sizeof(*m->where));
-		m->n--;
+		lose(spool, m, i);
 		return r;
 	}
 	*ret_batch = (struct gs_spool_batch){
@@ -463,12 +620,29 @@ int gs_spool_get(struct gs_spool *spool, uint64_t seq, struct gs_spool_batch *re
 void gs_spool_ack(struct gs_spool *spool, uint64_t seq)
 {
 	struct spool_state *st = &spool->state;
+	const uint64_t in_memory = st->memory_batches;
 
+	land(spool, seq, false);
 	if (seq <= st->acked_seq || seq >= st->next_seq)
 		return;
 	st->acked_seq = seq;
-	write_state(spool);
+	write_state(spool); /* before files go */
 	forget_acked(spool);
+	if (st->memory_batches != in_memory)
+		write_state(spool);
+}
+
+void gs_spool_sent(struct gs_spool *spool, uint64_t seq)
+{
+	if (seq > spool->sent_seq)
+		spool->sent_seq = seq;
+}
+
+void gs_spool_resume(struct gs_spool *spool, uint64_t seq)
+{
+	gs_spool_ack(spool, seq);
+	land(spool, seq, true);
+	spool->sent_seq = seq;
 }
 
 void gs_spool_stats(const struct gs_spool *spool, struct gs_spool_stats *ret_stats)
@@ -478,10 +652,12 @@ void gs_spool_stats(const struct gs_spool *spool, struct gs_spool_stats *ret_sta
 	*ret_stats = (struct gs_spool_stats){
 		.first_seq = find(spool, 0, &g, &i) ? spool->segment[g].where[i].seq : 0,
 		.next_seq = spool->state.next_seq,
+		.opened_seq = spool->opened_seq,
 		.n_batches = spool->n_batches,
 		.n_samples = spool->n_samples,
 		.bytes = spool->bytes + spool->memory_bytes,
 		.memory_bytes = spool->memory_bytes,
+		.memory_samples = spool->state.memory_samples,
 		.lost_batches = spool->state.lost_batches,
 		.lost_samples = spool->state.lost_samples,
 		.torn_bytes = spool->torn_bytes,

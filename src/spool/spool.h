@@ -5,7 +5,9 @@
  *
  * A batch is in the file when gs_spool_put() returns; it survives the death of the program, and a
  * power cut as far as the system had written it (nothing is synced). Where no folder can be
- * written, or its disk is full, batches are kept in memory under a bound of their own.
+ * written, or its disk is full, batches are kept in memory under a bound of their own: at the close
+ * they go to the disk if it has room by then, and of a program that is killed they are counted as
+ * lost at the next start.
  *
  * One spool belongs to one thread.
  */
@@ -41,6 +43,7 @@ struct gs_spool_options {
 	uint64_t max_bytes;        /* on disk; 0: 256 MiB */
 	uint64_t max_memory_bytes; /* without a disk; 0: 32 MiB */
 	uint32_t segment_bytes;    /* of a file, which goes as a whole; 0: 4 MiB */
+	bool keep_oldest;          /* full: what comes is refused, instead of the oldest going */
 };
 
 /* Open the folder's queue, or begin one. Damaged files are read as far as they are whole. -EBUSY:
@@ -67,14 +70,30 @@ int gs_spool_get(struct gs_spool *spool, uint64_t seq, struct gs_spool_batch *re
 /* Everything up to seq is safe elsewhere: forget it. */
 void gs_spool_ack(struct gs_spool *spool, uint64_t seq);
 
-/* Begin a new stream with number 1; what is still there is forgotten without being counted. For a
- * head that knows higher numbers than we do (our folder is an old copy). 0 or a negative errno. */
-int gs_spool_renew(struct gs_spool *spool);
+/* Batches up to seq are on their way. One of these that has to make room is not lost before it is
+ * known whether it arrived: by gs_spool_ack(), or by gs_spool_resume(), which says what did on all
+ * connections so far. */
+void gs_spool_sent(struct gs_spool *spool, uint64_t seq);
+void gs_spool_resume(struct gs_spool *spool, uint64_t seq);
+
+/* Give one batch up: it is counted as lost. -ENOENT: that number does not wait. */
+int gs_spool_drop(struct gs_spool *spool, uint64_t seq);
+
+/* Begin a new stream, in which the batches that wait keep their numbers; those below keep_seq are
+ * forgotten without being counted. For a head to which somebody else delivers our stream's numbers
+ * (our folder is a copy, or an old one). 0 or a negative errno. */
+int gs_spool_renew(struct gs_spool *spool, uint64_t keep_seq);
+
+/* At the end: what is in memory because the disk was full may find room now. Nothing is put or
+ * acknowledged after it. */
+void gs_spool_save(struct gs_spool *spool);
 
 struct gs_spool_stats {
 	uint64_t first_seq, next_seq;         /* the oldest batch's, 0 none; that of the next one */
+	uint64_t opened_seq;                  /* the first number given since opening */
 	uint64_t n_batches, n_samples, bytes; /* waiting */
-	uint64_t memory_bytes;                /* of them, in memory alone */
+	uint64_t memory_bytes;                /* of them, in memory */
+	uint64_t memory_samples;              /* likewise, and in no file */
 	uint64_t lost_batches, lost_samples;  /* so far, over all runs of the stream */
 	uint64_t torn_bytes;                  /* at opening: tails that were not whole */
 	int disk_error; /* why memory is used, a negative errno; 0 it is not */

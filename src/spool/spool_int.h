@@ -26,6 +26,7 @@ struct spool_where {
 struct spool_segment {
 	int fd; /* owned: of a file, or of memory */
 	bool in_memory;
+	bool is_saved;      /* of memory, and there is a file with the same */
 	uint64_t first_seq; /* in the file's name */
 	uint32_t bytes;
 	struct spool_where *where; /* owned; by seq */
@@ -46,6 +47,9 @@ void spool_segment_close(struct spool_segment *segment);
 /* All or nothing: what could not be written whole is cut off again. */
 int spool_segment_put(struct spool_segment *segment, const struct gs_spool_batch *batch,
 		      uint64_t seq);
+
+/* A segment of memory as a file; it stays one of memory. */
+int spool_segment_save(const struct spool_segment *segment, int dir_fd);
 
 /* Entry i; data into buffer, which has room for its bytes. -EBADMSG: not what was written. */
 int spool_segment_read(const struct spool_segment *segment, uint32_t i,

@@ -21,6 +21,7 @@ static int move_stream(struct gs_store *s, int64_t stream, const struct gs_store
 	sqlite3_bind_int64(stmt, 6, (int64_t)b->missed_samples);
 	sqlite3_bind_int64(stmt, 7, b->first_wall_ns);
 	sqlite3_bind_int64(stmt, 8, b->last_wall_ns);
+	sqlite3_bind_int64(stmt, 9, b->clock_offset_ns);
 	r = store_run(s, stmt);
 	if (r == 0 && sqlite3_changes(s->db) == 0)
 		r = -EEXIST;
@@ -129,23 +130,99 @@ int gs_store_usage(struct gs_store *store, struct gs_store_usage *ret_usage)
 	return 0;
 }
 
-int gs_store_expire(struct gs_store *store, int64_t before_wall_ns, unsigned max)
+static int64_t pragma(struct gs_store *s, const char *sql)
+{
+	STORE_STMT *stmt = NULL;
+
+	if (store_prepare(s, sql, &stmt) < 0 || sqlite3_step(stmt) != SQLITE_ROW)
+		return 0;
+	return sqlite3_column_int64(stmt, 0);
+}
+
+uint64_t gs_store_used_bytes(struct gs_store *store)
+{
+	int64_t pages = pragma(store, "PRAGMA page_count") - pragma(store, "PRAGMA freelist_count");
+
+	return pages > 0 ? (uint64_t)(pages * pragma(store, "PRAGMA page_size")) : 0;
+}
+
+int gs_store_oldest(struct gs_store *store, int64_t *ret_wall_ns)
+{
+	STORE_STMT *stmt = NULL;
+	int r = store_prepare(store, "SELECT min(first_wall_ns) FROM batch", &stmt);
+	int rc;
+
+	if (r < 0)
+		return r;
+	rc = sqlite3_step(stmt);
+	if (rc != SQLITE_ROW)
+		return store_error(store, rc);
+	*ret_wall_ns = sqlite3_column_int64(stmt, 0);
+	return 0;
+}
+
+/* By how much clocks of nodes are off, at most. */
+static int64_t clock_spread(struct gs_store *s)
+{
+	return pragma(s, "SELECT max(max(abs(coalesce(clock_low_ns, 0))),"
+			 " max(abs(coalesce(clock_high_ns, 0)))) FROM stream");
+}
+
+/* At most max batches of [from, to) that are older than before and that no session covers. */
+static int expire_gap(struct gs_store *s, int64_t from, int64_t to, int64_t before, unsigned max)
 {
 	STORE_STMT *stmt = NULL;
 	/* Sessions are by the head's clock, batches by their node's. A session that has no end yet
 	 * covers everything behind its start. */
 	int r = store_prepare(
-		store,
-		"DELETE FROM batch WHERE id IN (SELECT b.id FROM batch b WHERE b.first_wall_ns < ?1"
-		" AND b.last_wall_ns < ?1 AND NOT EXISTS (SELECT 1 FROM session s WHERE"
+		s,
+		"DELETE FROM batch WHERE id IN (SELECT b.id FROM batch b WHERE b.first_wall_ns >= "
+		"?1"
+		" AND b.first_wall_ns < ?2 AND b.first_wall_ns < ?3 AND b.last_wall_ns < ?3"
+		" AND NOT EXISTS (SELECT 1 FROM session s WHERE"
 		" b.last_wall_ns + b.clock_offset_ns >= s.start_wall_ns AND (s.end_wall_ns = 0 OR"
-		" b.first_wall_ns + b.clock_offset_ns < s.end_wall_ns)) LIMIT ?2)",
+		" b.first_wall_ns + b.clock_offset_ns < s.end_wall_ns))"
+		" ORDER BY b.first_wall_ns LIMIT ?4)",
 		&stmt);
 
 	if (r < 0)
 		return r;
-	sqlite3_bind_int64(stmt, 1, before_wall_ns);
-	sqlite3_bind_int64(stmt, 2, max);
-	r = store_run(store, stmt);
-	return r < 0 ? r : sqlite3_changes(store->db);
+	sqlite3_bind_int64(stmt, 1, from);
+	sqlite3_bind_int64(stmt, 2, to);
+	sqlite3_bind_int64(stmt, 3, before);
+	sqlite3_bind_int64(stmt, 4, max);
+	r = store_run(s, stmt);
+	return r < 0 ? r : sqlite3_changes(s->db);
+}
+
+/* Only the times between sessions are looked at: what a long session covers is not gone through
+ * again and again. */
+int gs_store_expire(struct gs_store *store, int64_t before_wall_ns, unsigned max)
+{
+	STORE_STMT *stmt = NULL;
+	int64_t spread = clock_spread(store), from = INT64_MIN;
+	unsigned n = 0;
+	int r = store_prepare(
+		store, "SELECT start_wall_ns, end_wall_ns FROM session ORDER BY start_wall_ns",
+		&stmt);
+
+	while (r >= 0 && n < max) {
+		int rc = sqlite3_step(stmt);
+		bool last = rc != SQLITE_ROW;
+		int64_t start = last ? INT64_MAX : sqlite3_column_int64(stmt, 0);
+		int64_t end = last ? INT64_MAX : sqlite3_column_int64(stmt, 1);
+
+		if (last && rc != SQLITE_DONE)
+			return store_error(store, rc);
+		if (start > from || last) {
+			r = expire_gap(store, from, last ? start : start + spread, before_wall_ns,
+				       max - n);
+			n += r > 0 ? (unsigned)r : 0;
+		}
+		if (last || end == 0 || start > before_wall_ns)
+			break;
+		if (end - spread > from)
+			from = end - spread;
+	}
+	return r < 0 ? r : (int)n;
 }

@@ -34,9 +34,14 @@ int gs_store_cursor_open(struct gs_store *store, const struct gs_store_range *ra
 	for (size_t i = 0; r == 0 && i < range->n_nodes; i++)
 		r = gs_buf_printf(&sql, "%s%lld", i ? "," : " AND s.node IN (",
 				  (long long)range->nodes[i]);
+	if (r == 0 && range->n_nodes)
+		r = gs_buf_puts(&sql, ")");
+	for (size_t i = 0; r == 0 && i < range->n_streams; i++)
+		r = gs_buf_printf(&sql, "%s%lld", i ? "," : " AND b.stream IN (",
+				  (long long)range->streams[i]);
 	if (r == 0)
 		r = gs_buf_printf(&sql, "%s ORDER BY b.first_wall_ns, b.stream",
-				  range->n_nodes ? ")" : "");
+				  range->n_streams ? ")" : "");
 	if (r == 0)
 		r = store_prepare(store, (const char *)sql.data, &c->stmt);
 	if (r < 0) {
@@ -44,6 +49,8 @@ int gs_store_cursor_open(struct gs_store *store, const struct gs_store_range *ra
 		return r;
 	}
 	begin = begin > INT64_MIN + LONGEST_BATCH_NS ? begin - LONGEST_BATCH_NS : INT64_MIN;
+	if (range->begin_wall_ns > begin)
+		begin = range->begin_wall_ns;
 	sqlite3_bind_int64(c->stmt, 1, begin);
 	sqlite3_bind_int64(c->stmt, 2, range->to_wall_ns);
 	sqlite3_bind_int64(c->stmt, 3, range->from_wall_ns);

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "base/map.h"
 
 const char *gs_store_session_state_name(unsigned state)
 {
@@ -216,6 +217,140 @@ int gs_store_sessions_interrupted(struct gs_store *store)
 	int r = store_exec(store, "UPDATE session SET state = 3 WHERE state = 1");
 
 	return r < 0 ? r : sqlite3_changes(store->db);
+}
+
+/* --- what is in one --- */
+
+static bool fits(const char *pattern, size_t bytes, const char *name)
+{
+	const char *end = pattern + bytes, *star = NULL, *again = NULL;
+
+	while (*name) {
+		if (pattern < end && *pattern == '*') {
+			star = ++pattern;
+			again = name;
+		} else if (pattern < end && (*pattern == '?' || *pattern == *name)) {
+			pattern++;
+			name++;
+		} else if (star) { /* the last star takes one more */
+			pattern = star;
+			name = ++again;
+		} else {
+			return false;
+		}
+	}
+	while (pattern < end && *pattern == '*')
+		pattern++;
+	return pattern == end;
+}
+
+bool gs_store_session_has(const struct gs_store_session *session, const char *hostname)
+{
+	const char *p = session->nodes;
+
+	if (!*p)
+		return true;
+	for (;;) {
+		size_t bytes = strcspn(p, ",");
+
+		if (fits(p, bytes, hostname))
+			return true;
+		if (!p[bytes])
+			return false;
+		p += bytes + 1;
+	}
+}
+
+struct tally {
+	const struct gs_store_session *session;
+	struct gs_map nodes;   /* that belong to it */
+	struct gs_map streams; /* likewise; to the node */
+	int64_t clock_low_ns, clock_high_ns;
+	int64_t end_wall_ns;
+	struct gs_store_tally out;
+};
+
+static int tally_node(void *ctx, const struct gs_store_node *node)
+{
+	struct tally *t = ctx;
+
+	return gs_store_session_has(t->session, node->hostname)
+		       ? gs_map_put(&t->nodes, (uint64_t)node->id, 0)
+		       : 0;
+}
+
+static int tally_stream(void *ctx, const struct gs_store_stream *s)
+{
+	struct tally *t = ctx;
+	uint64_t zero;
+
+	if (s->kind != GS_STORE_SAMPLES || !gs_map_get(&t->nodes, (uint64_t)s->node, &zero) ||
+	    s->last_wall_ns + s->clock_high_ns < t->session->start_wall_ns ||
+	    s->first_wall_ns + s->clock_low_ns >= t->end_wall_ns)
+		return 0;
+	if (s->clock_low_ns < t->clock_low_ns)
+		t->clock_low_ns = s->clock_low_ns;
+	if (s->clock_high_ns > t->clock_high_ns)
+		t->clock_high_ns = s->clock_high_ns;
+	t->out.lost_samples += s->lost_samples;
+	t->out.missed_samples += s->missed_samples;
+	return gs_map_put(&t->streams, (uint64_t)s->id, (uint64_t)s->node);
+}
+
+static int tally_batches(struct gs_store *store, struct tally *t)
+{
+	STORE_STMT *stmt = NULL;
+	int64_t start = t->session->start_wall_ns;
+	int r = store_prepare(store,
+			      "SELECT stream, sum(n_samples) FROM batch INDEXED BY batch_time"
+			      " WHERE first_wall_ns >= ?1 AND first_wall_ns < ?2"
+			      " AND last_wall_ns + clock_offset_ns >= ?3"
+			      " AND first_wall_ns + clock_offset_ns < ?4 GROUP BY stream",
+			      &stmt);
+	int rc = SQLITE_DONE;
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_int64(stmt, 1, start - t->clock_high_ns - 3600ll * 1000000000);
+	sqlite3_bind_int64(stmt, 2,
+			   t->end_wall_ns == INT64_MAX ? INT64_MAX
+						       : t->end_wall_ns - t->clock_low_ns);
+	sqlite3_bind_int64(stmt, 3, start);
+	sqlite3_bind_int64(stmt, 4, t->end_wall_ns);
+	while (r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
+		uint64_t node, seen;
+
+		if (!gs_map_get(&t->streams, (uint64_t)sqlite3_column_int64(stmt, 0), &node))
+			continue;
+		t->out.n_samples += (uint64_t)sqlite3_column_int64(stmt, 1);
+		if (gs_map_get(&t->nodes, node, &seen) && !seen) {
+			t->out.n_nodes++;
+			r = gs_map_put(&t->nodes, node, 1);
+		}
+	}
+	return r != 0 || rc == SQLITE_DONE ? r : store_error(store, rc);
+}
+
+int gs_store_session_tally(struct gs_store *store, const struct gs_store_session *session,
+			   struct gs_store_tally *ret_tally)
+{
+	struct tally t = {
+		.session = session,
+		.nodes = GS_MAP_INIT(1u << 24),
+		.streams = GS_MAP_INIT(1u << 24),
+		.end_wall_ns = session->end_wall_ns ? session->end_wall_ns : INT64_MAX,
+	};
+	int r = gs_store_nodes(store, tally_node, &t);
+
+	if (r == 0)
+		r = gs_store_streams(store, 0, tally_stream, &t);
+	if (r == 0 && t.streams.n_used)
+		r = tally_batches(store, &t);
+	gs_map_fini(&t.nodes);
+	gs_map_fini(&t.streams);
+	if (r == 0)
+		*ret_tally = t.out;
+	return r;
 }
 
 /* --- marks --- */

@@ -26,14 +26,18 @@ static const char schema_sql[] =
 	" lost_batches INTEGER NOT NULL DEFAULT 0, lost_samples INTEGER NOT NULL DEFAULT 0,"
 	" missed_samples INTEGER NOT NULL DEFAULT 0, first_wall_ns INTEGER NOT NULL DEFAULT 0,"
 	" last_wall_ns INTEGER NOT NULL DEFAULT 0, ended INTEGER NOT NULL DEFAULT 0,"
+	/* the least and the greatest clock_offset_ns of its batches that is not 0 */
+	" clock_low_ns INTEGER, clock_high_ns INTEGER,"
 	" UNIQUE (node, stream)) STRICT;"
 	"CREATE TABLE batch (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL REFERENCES stream "
 	"(id),"
 	" seq INTEGER NOT NULL, first_wall_ns INTEGER NOT NULL, last_wall_ns INTEGER NOT NULL,"
 	" clock_offset_ns INTEGER NOT NULL, n_samples INTEGER NOT NULL, codec INTEGER NOT NULL,"
 	" raw_bytes INTEGER NOT NULL, data BLOB NOT NULL) STRICT;"
-	/* By time, since batches come nearly so: its end is the only part that is written. */
-	"CREATE INDEX batch_time ON batch (first_wall_ns, stream, last_wall_ns);"
+	/* By time, since batches come nearly so: its end is the only part that is written. It holds
+	 * all that is needed to count, so that records are not read for it. */
+	"CREATE INDEX batch_time ON batch (first_wall_ns, stream, last_wall_ns, clock_offset_ns,"
+	" n_samples);"
 	"CREATE TABLE session (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
 	" name TEXT NOT NULL, state INTEGER NOT NULL, start_wall_ns INTEGER NOT NULL,"
 	" end_wall_ns INTEGER NOT NULL, interval_ns INTEGER NOT NULL, bandwidth INTEGER NOT NULL,"
@@ -60,7 +64,9 @@ static const char *const kept_sql[STORE_SQL_COUNT] = {
 		" ON CONFLICT (node, stream) DO NOTHING",
 	[STORE_STREAM_GET] = "SELECT id, node, stream, kind, title, last_seq, n_samples, "
 			     "lost_batches, lost_samples,"
-			     " missed_samples, first_wall_ns, last_wall_ns, ended FROM stream"
+			     " missed_samples, first_wall_ns, last_wall_ns, ended,"
+			     " coalesce(clock_low_ns, 0), coalesce(clock_high_ns, 0)"
+			     " FROM stream"
 			     " WHERE node = ?1 AND stream = ?2",
 	[STORE_APPEND] = "INSERT INTO batch (stream, seq, first_wall_ns, last_wall_ns,"
 			 " clock_offset_ns, n_samples, codec, raw_bytes, data)"
@@ -69,6 +75,10 @@ static const char *const kept_sql[STORE_SQL_COUNT] = {
 	[STORE_STREAM_MOVE] =
 		"UPDATE stream SET last_seq = ?2, n_samples = n_samples + ?3,"
 		" lost_batches = max(lost_batches, ?4), lost_samples = max(lost_samples, ?5),"
+		" clock_low_ns = CASE WHEN ?9 = 0 THEN clock_low_ns ELSE"
+		" min(coalesce(clock_low_ns, ?9), ?9) END,"
+		" clock_high_ns = CASE WHEN ?9 = 0 THEN clock_high_ns ELSE"
+		" max(coalesce(clock_high_ns, ?9), ?9) END,"
 		" missed_samples = missed_samples + ?6, last_wall_ns = max(last_wall_ns, ?8),"
 		" first_wall_ns = CASE WHEN first_wall_ns = 0 THEN ?7 ELSE min(first_wall_ns, ?7) "
 		"END"
@@ -110,8 +120,8 @@ int store_error(struct gs_store *s, int rc)
 		return sqlite3_system_errno(s->db) == EDQUOT || sqlite3_system_errno(s->db) == EFBIG
 			       ? -ENOSPC
 			       : -EIO;
-	default:
-		return -EINVAL;
+	default: /* not -EINVAL, which tells of what the caller gave */
+		return -EIO;
 	}
 }
 
@@ -377,6 +387,8 @@ static void read_stream(sqlite3_stmt *stmt, struct gs_store_stream *ret_stream)
 		.first_wall_ns = sqlite3_column_int64(stmt, 10),
 		.last_wall_ns = sqlite3_column_int64(stmt, 11),
 		.ended = sqlite3_column_int(stmt, 12),
+		.clock_low_ns = sqlite3_column_int64(stmt, 13),
+		.clock_high_ns = sqlite3_column_int64(stmt, 14),
 	};
 	store_text(stmt, 4, ret_stream->title, sizeof(ret_stream->title));
 }
@@ -424,11 +436,13 @@ int gs_store_streams(struct gs_store *store, int64_t node,
 		     int (*fn)(void *ctx, const struct gs_store_stream *stream), void *ctx)
 {
 	STORE_STMT *stmt = NULL;
-	int r = store_prepare(store,
-			      "SELECT id, node, stream, kind, title, last_seq, n_samples,"
-			      " lost_batches, lost_samples, missed_samples, first_wall_ns,"
-			      " last_wall_ns, ended FROM stream WHERE ?1 IN (0, node) ORDER BY id",
-			      &stmt);
+	int r = store_prepare(
+		store,
+		"SELECT id, node, stream, kind, title, last_seq, n_samples,"
+		" lost_batches, lost_samples, missed_samples, first_wall_ns,"
+		" last_wall_ns, ended, coalesce(clock_low_ns, 0),"
+		" coalesce(clock_high_ns, 0) FROM stream WHERE ?1 IN (0, node) ORDER BY id",
+		&stmt);
 	int rc = SQLITE_DONE;
 
 	if (r == 0)

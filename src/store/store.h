@@ -70,6 +70,7 @@ struct gs_store_stream {
 	uint64_t lost_batches, lost_samples; /* as the node tells, in total */
 	uint64_t missed_samples;
 	int64_t first_wall_ns, last_wall_ns; /* 0 nothing */
+	int64_t clock_low_ns, clock_high_ns; /* least and greatest offset of its batches; 0 none */
 	bool ended;
 };
 
@@ -109,6 +110,9 @@ struct gs_store_range {
 	int64_t stream;                   /* of one; 0 any */
 	const int64_t *nodes;             /* of these, n_nodes; 0: of all. Lent for the open */
 	size_t n_nodes;
+	const int64_t *streams; /* likewise of streams */
+	size_t n_streams;
+	int64_t begin_wall_ns; /* 0, or: only those whose first_wall_ns is this or later */
 };
 
 struct gs_store_cursor;
@@ -121,7 +125,8 @@ struct gs_store_found {
 
 #define GS_STORE_END 1
 
-/* Batches by first_wall_ns. A reader sees what was there when the first was read. */
+/* Batches by first_wall_ns. A reader sees what was there when the first was read; while a cursor is
+ * open the log of what is written meanwhile cannot be put away. */
 int gs_store_cursor_open(struct gs_store *store, const struct gs_store_range *range,
 			 struct gs_store_cursor **ret_cursor);
 
@@ -168,6 +173,20 @@ bool gs_store_session_name_valid(const char *name);
  * of that name is active or recoverable. */
 int gs_store_session_start(struct gs_store *store, struct gs_store_session *session);
 
+/* Whether a node of that host name belongs to it: one of its patterns, in which * is any text and
+ * ? any character, fits. */
+bool gs_store_session_has(const struct gs_store_session *session, const char *hostname);
+
+struct gs_store_tally {
+	uint64_t n_samples;                    /* moments in its time, of its nodes */
+	uint64_t n_nodes;                      /* that delivered any */
+	uint64_t lost_samples, missed_samples; /* of the streams that reach into its time, in all */
+};
+
+/* What is stored of it. Looks at each batch of its time: for a thread that has the time. */
+int gs_store_session_tally(struct gs_store *store, const struct gs_store_session *session,
+			   struct gs_store_tally *ret_tally);
+
 /* By id, or the newest of that name. -ENOENT. */
 int gs_store_session_get(struct gs_store *store, const char *id_or_name,
 			 struct gs_store_session *ret_session);
@@ -210,6 +229,13 @@ struct gs_store_usage {
 };
 
 int gs_store_usage(struct gs_store *store, struct gs_store_usage *ret_usage);
+
+/* What is stored takes, without what is free to be used again in the file, and without its log
+ * (which holds the same, or what is old). A quick look. */
+uint64_t gs_store_used_bytes(struct gs_store *store);
+
+/* Of the oldest batch; 0: there is none. */
+int gs_store_oldest(struct gs_store *store, int64_t *ret_wall_ns);
 
 /* Remove at most max batches older than before_wall_ns that no session (but deleted ones) covers.
  * How many, or a negative errno. Outside of a transaction. */

@@ -36,6 +36,10 @@ struct row {
 	}
 
 static const struct row gpu_rows[] = {
+	/* It does launch, little and again and again, and a processor never rests meanwhile. */
+	{"GPU-input-bound",
+	 3,
+	 {BELOW(GPU, GPU_IDLE), AT_LEAST(CPUS, GPU_FEEDER), AT_LEAST(LAUNCHES, GPU_USED)}},
 	{"GPU-idle", 1, {BELOW(GPU, GPU_IDLE)}},
 	{"GPU-communication-bound", 1, {AT_LEAST(NCCL, GPU_COLLECTIVE)}},
 	{"GPU-memory-bound", 2, {AT_LEAST(DRAM, GPU_DRAM), BELOW(TENSOR, GPU_TENSOR)}},
@@ -58,6 +62,8 @@ static const struct row cpu_rows[] = {
 	{"CPU-bound", 2, {AT_LEAST(CPU, CPU_BOUND), BELOW(IO, CPU_PURE)}},
 	{"CPU-IO-mixed", 2, {AT_LEAST(CPU, CPU_BOUND), AT_LEAST(IO, CPU_PURE)}},
 	{"CPU-bound", 1, {AT_LEAST(CPU, CPU_BOUND)}},
+	/* It would have used them, but others did. */
+	{"CPU-bound", 1, {AT_LEAST(CPU_DEMAND, CPU_BOUND)}},
 	{"IO-bound-intensive", 2, {AT_LEAST(IO, IO_BOUND), AT_LEAST(SWITCHES, SWITCHES)}},
 	{"IO-bound", 1, {AT_LEAST(IO, IO_BOUND)}},
 	{"Network-bound", 1, {AT_LEAST(NET, NET_BOUND)}},

@@ -36,6 +36,8 @@ static const struct gs_threshold thresholds[GS_T_COUNT] = {
 			     "cpus_busy from which the processors are what GPUs wait for"},
 	[GS_T_GPU_FED] = {"gpu_fed_threshold", 30, 1, 100,
 			  "gpu_percent from which small kernels, not their input, are too slow"},
+	[GS_T_GPU_USED] = {"gpu_use_threshold", 1, 0, 1e7,
+			   "launches_per_second from which an idle GPU waits for its input"},
 	[GS_T_GPU_BUSY] = {"gpu_busy_threshold", 70, 1, 100,
 			   "gpu_percent below which its input is looked at"},
 };

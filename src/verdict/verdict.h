@@ -18,6 +18,7 @@
 	X(DURATION, "duration_seconds", "Length of the interval.")                                 \
 	X(CORES, "cores", "Processors that the job may use.")                                      \
 	X(CPU, "cpu_percent", "Time on CPU, of all its cores' time.")                              \
+	X(CPU_DEMAND, "cpu_demand_percent", "Time on CPU or waiting for one, of all its cores'.")  \
 	X(CPUS, "cpus_busy", "Processors at work for it, mean.")                                   \
 	X(RUNQUEUE, "runqueue_percent", "Time waiting for a CPU, of its threads' busy time.")      \
 	X(WAIT, "wait_percent", "Time that its cores had nothing of it to run.")                   \
@@ -40,6 +41,11 @@
 	X(MEMORY_USED, "memory_used_bytes", "Highest memory used.")                                \
 	X(MEMORY_ALLOCATED, "memory_allocated_bytes", "Memory that was asked for.")                \
 	X(FAULTS_MAJOR, "major_faults_per_second", "Page faults that waited for a disk.")          \
+	X(CPU_PRESSURE, "cpu_pressure_percent", "Time in which a task of it stalled for a CPU.")   \
+	X(MEMORY_PRESSURE, "memory_pressure_percent", "Time in which a task stalled for memory.")  \
+	X(IO_PRESSURE, "io_pressure_percent", "Time in which a task of it stalled for I/O.")       \
+	X(OOM_KILLS, "oom_kills", "Processes that the kernel killed for want of memory.")          \
+	X(RETRANSMITS, "retransmits_per_second", "Segments of TCP sent again.")                    \
 	X(N_GPUS, "gpus", "GPUs allocated.")                                                       \
 	X(GPUS_IDLE, "gpus_idle", "GPUs allocated and never used.")                                \
 	X(GPU, "gpu_percent", "Utilisation of its GPUs, mean.")                                    \

@@ -22,6 +22,7 @@ enum gs_threshold_id {
 	GS_T_GPU_LAUNCHES,
 	GS_T_GPU_FEEDER,
 	GS_T_GPU_FED,
+	GS_T_GPU_USED,
 	GS_T_GPU_BUSY,
 	GS_T_COUNT
 };

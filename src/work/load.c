@@ -10,6 +10,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "work/work_int.h"
 #include "work.skel.h"
@@ -179,6 +180,7 @@ static void configure(struct gs_work_config *c, const struct gs_work_options *o,
 	c->follow = !o->no_follow;
 	c->by_cgroup = o->by_cgroup;
 	c->call_times = !o->no_call_times;
+	c->call_every = o->call_every ? o->call_every : 16;
 	c->switch_state = point_args(btf, "sched_switch") >= 4;
 	c->uring_cqe = point_args(btf, "io_uring_complete") == 3;
 	gpu_majors(c, o);
@@ -320,8 +322,10 @@ static int follow_first(struct gs_work_probe *p, const struct gs_work_options *o
 		r = bpf_map_update_elem(p->pids_fd, &o->pids[i], &one, BPF_ANY);
 	for (size_t i = 0; r == 0 && i < o->n_cgroups; i++)
 		r = bpf_map_update_elem(p->groups_fd, &o->cgroups[i], &one, BPF_ANY);
+	p->begun_ns = gs_clock_mono_ns();
 	if (r == 0)
 		r = work_walk(p);
+	p->ready_ns = gs_clock_mono_ns();
 	/* By now they carry marks: an id that is given to another process later is nobody. */
 	for (size_t i = 0; i < o->n_pids; i++)
 		bpf_map_delete_elem(p->pids_fd, &o->pids[i]);

@@ -118,12 +118,21 @@ static bool copy_slot(const struct gs_work_slot *s, struct gs_work_slot *ret)
 
 static void times_at(struct gs_work_slot *s, uint64_t now_ns)
 {
+	uint64_t n, waited;
+
 	for (size_t i = 0; i < GS_TIME_COUNT; i++) {
 		int64_t t = (int64_t)(s->work.time_ns[i] + s->in_state[i] * now_ns);
 
 		/* Who came into the state after now has been there for less than nothing. */
 		s->work.time_ns[i] = t > 0 ? (uint64_t)t : 0;
 	}
+	/* Of those that wait now, only the sum is known: short waits do not make a long mean. */
+	n = s->in_state[GS_TIME_LOCK];
+	waited = n * now_ns - s->lock_since;
+	if (n && (int64_t)waited > 0 && waited / n >= GS_WORK_IDLE_NS)
+		s->work.idle_ns += waited;
+	if (s->work.idle_ns > s->work.time_ns[GS_TIME_LOCK])
+		s->work.idle_ns = s->work.time_ns[GS_TIME_LOCK];
 }
 
 static uint64_t alive(const struct gs_work_slot *s)
@@ -360,8 +369,9 @@ static int by_time(const void *a, const void *b)
 static void sum_calls(struct gs_work_row *row)
 {
 	for (size_t i = 0; i < row->n_calls; i++) {
-		const struct gs_work_call_row *c = &row->calls[i];
+		struct gs_work_call_row *c = &row->calls[i];
 
+		gs_work_syscall_settle(&c->call);
 		if (GS_WORK_CALL_ABI(c->id) == GS_WORK_ABI_URING)
 			continue;
 		row->work.syscalls += c->call.calls;
@@ -417,6 +427,36 @@ static void name_mounts(struct gs_work_snapshot *s)
 	}
 }
 
+/* Requests that have begun and not ended, as far as was seen. In batches: going from key to key
+ * begins anew when one goes meanwhile. */
+static void read_open(struct gs_work_probe *p, struct gs_work_snapshot *s)
+{
+	LIBBPF_OPTS(bpf_map_batch_opts, opts);
+	struct gs_work_request r[256];
+	uint64_t keys[GS_ARRAY_LEN(r)];
+	uint32_t at = 0, next = 0, n;
+	bool first = true;
+	int result;
+
+	if (!(p->families & GS_WORK_IO))
+		return;
+	do {
+		n = GS_ARRAY_LEN(r);
+		result = bpf_map_lookup_batch(p->rqs_fd, first ? NULL : &at, &next, keys, r, &n,
+					      &opts);
+		if (result && result != -ENOENT)
+			return;
+		for (uint32_t i = 0; i < n; i++) {
+			if (!r[i].issued_ns || !r[i].moves)
+				continue;
+			s->open_requests++;
+			s->open_bytes += r[i].bytes;
+		}
+		at = next;
+		first = false;
+	} while (result == 0);
+}
+
 static uint64_t missed_events(const struct gs_work_probe *p)
 {
 	uint64_t n = 0;
@@ -447,6 +487,8 @@ int gs_work_probe_read(struct gs_work_probe *p, struct gs_work_snapshot **ret_sn
 	}
 	if (r == 0) {
 		s->mono_ns = gs_clock_mono_ns();
+		s->begun_ns = p->begun_ns;
+		s->ready_ns = p->ready_ns;
 		r = read_rows(p, s, row_of);
 	}
 	if (r == 0)
@@ -462,12 +504,14 @@ int gs_work_probe_read(struct gs_work_probe *p, struct gs_work_snapshot **ret_sn
 			memset(s->rows[i].work.time_ns, 0, sizeof(s->rows[i].work.time_ns));
 	}
 	name_disks(s->unowned, s->n_unowned);
+	read_open(p, s);
 	name_mounts(s);
 	s->losses = (struct gs_work_losses){
 		.keys_full = p->state->lost[GS_WORK_LOST_KEY],
 		.cells_full = p->state->lost[GS_WORK_LOST_CELL],
 		.threads = p->state->lost[GS_WORK_LOST_THREAD],
 		.requests = p->state->lost[GS_WORK_LOST_REQUEST],
+		.ends = p->state->lost[GS_WORK_LOST_END],
 		.torn = p->torn,
 		.missed = missed_events(p),
 	};
@@ -559,7 +603,8 @@ size_t gs_work_probe_forget_ended(struct gs_work_probe *p)
 		if (gone[slots[i]])
 			bpf_map_delete_elem(p->slot_of_fd, &key);
 	}
-	forget_pointers(p->rqs_fd, 16, 8, gone, p->n_slots);
+	forget_pointers(p->rqs_fd, sizeof(struct gs_work_request),
+			offsetof(struct gs_work_request, slot), gone, p->n_slots);
 	forget_pointers(p->socks_fd, 24, 8, gone, p->n_slots);
 	forget_cells(p, gone);
 	for (size_t i = 0; i < n; i++) {

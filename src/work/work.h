@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "model/work.h"
+#include "model/work_rows.h"
 
 /* "all", "syscall", "sched", "io", "net" or several with commas, ored into *ret_families.
  * -EINVAL with words that name the bad one. */
@@ -26,12 +27,14 @@ struct gs_work_options {
 	const uint64_t *cgroups; /* ids (inode numbers of the folders) of the unified hierarchy:
 				    with all below them */
 	size_t n_cgroups;
-	bool all;                   /* every process of the machine; kernel threads are left out */
-	bool no_follow;             /* leave out children that the processes make from now on */
-	bool by_cgroup;             /* add up by cgroup instead of by process */
-	bool no_call_times;         /* count calls and errors only: half the price */
-	uint32_t max_keys;          /* processes or cgroups held at once; 0: 4096 */
-	uint32_t max_cells;         /* rows of all tables; 0: 32768 */
+	bool all;            /* every process of the machine; kernel threads are left out */
+	bool no_follow;      /* leave out children that the processes make from now on */
+	bool by_cgroup;      /* add up by cgroup instead of by process */
+	bool no_call_times;  /* count calls and errors only: half the price */
+	uint32_t call_every; /* of calls that do not sleep time one in so many, at random; those
+				that sleep or move bytes are timed all the same. 1: all; 0: 16 */
+	uint32_t max_keys;   /* processes or cgroups held at once; 0: 4096 */
+	uint32_t max_cells;  /* rows of all tables; 0: 32768 */
 	const uint32_t *gpu_majors; /* character devices that are GPUs; NULL: /proc/devices */
 	size_t n_gpu_majors;
 };
@@ -52,32 +55,6 @@ int gs_work_probe_follow_cgroup(struct gs_work_probe *probe, uint64_t cgroup, st
 
 /* Families that this kernel lacks a tracepoint for come as a line each, NULL after the last. */
 const char *gs_work_probe_missing(const struct gs_work_probe *probe, size_t i);
-
-struct gs_work_call_row {
-	uint32_t id; /* GS_WORK_CALL() */
-	struct gs_work_syscall call;
-};
-
-struct gs_work_disk_row {
-	uint32_t major, minor;
-	char name[32]; /* "sda"; empty when unknown */
-	struct gs_work_disk disk;
-};
-
-struct gs_work_mount_row {
-	uint32_t major, minor;
-	enum gs_work_io kind;
-	char path[256]; /* where it is mounted; empty when unknown here */
-	char type[32];  /* "ext4" */
-	struct gs_work_io_count io;
-};
-
-struct gs_work_peer_row {
-	uint16_t family; /* AF_INET, AF_INET6 */
-	uint16_t port;   /* of the peer, when we connected to it, else 0 */
-	uint8_t addr[16];
-	struct gs_work_peer peer;
-};
 
 struct gs_work_row {       /* a process or a cgroup */
 	uint64_t id;       /* pid, or the cgroup's id */
@@ -102,19 +79,26 @@ struct gs_work_losses {      /* since the start; all 0: nothing is missing */
 	uint64_t cells_full; /* calls, requests left out of a table, not out of the sums */
 	uint64_t threads;    /* threads not followed: the kernel had no memory for their mark */
 	uint64_t requests;   /* block requests, sockets, ring operations: no room to follow them */
-	uint64_t torn;       /* rows read while they changed, too often: may be off by one event */
+	/* requests whose start or end was not seen: their bytes are counted, their time is not */
+	uint64_t ends;
+	uint64_t torn; /* rows read while they changed, too often: may be off by one event */
 	/* events that came while the same program ran on the same processor: the kernel skips it */
 	uint64_t missed;
 };
 
 struct gs_work_snapshot {
 	uint64_t mono_ns; /* the times below are as of here */
+	/* What was there when following began is followed since a moment between these two. */
+	uint64_t begun_ns, ready_ns;
 	struct gs_work_row *rows;
 	size_t n_rows;
 	/* Requests to devices for nobody in particular: the kernel writing back, mostly. Only with
 	 * options.all. */
 	struct gs_work_disk_row *unowned;
 	size_t n_unowned;
+	/* Bytes of requests of followed threads at the devices now, not counted yet. One whose end
+	 * was not seen stays among them until the kernel uses its memory for another. */
+	uint64_t open_requests, open_bytes;
 	struct gs_work_losses losses;
 };
 

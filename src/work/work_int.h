@@ -26,6 +26,7 @@ struct gs_work_probe {
 	size_t slot_bytes, cell_bytes; /* of one */
 	uint64_t rescanned;            /* the state's count at the last walk */
 	uint64_t torn;
+	uint64_t begun_ns, ready_ns; /* around the first walk */
 	uint32_t families;
 
 	int slots_fd, cells_fd, slot_of_fd, cell_of_fd, free_slots_fd, free_cells_fd;

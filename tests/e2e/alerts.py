@@ -339,6 +339,22 @@ alerts:
     t.match('report', 'efficiency_score', read_text(t.path('report.json')))
 
 
+@case('jobs of the agent: a rule about their last minutes, told by a webhook', timeout=120)
+def job_of_agent(t):
+    hook = Webhook()
+    rules = "    - {name: busy, subject: job, condition: 'cpus_busy > 0.3', for: 0s, cooldown: 0s}\n"
+    a = Agent(t, conf(f'  webhook: {{url: "{hook.url}"}}\n', rules=rules) + 'jobs:\n  slurm: false\n  containers: true\n  units: true\n  cgroups: true\n  users: true\n'
+              '  interval: 500ms\n  window: 2s\n', what='gpus=1')  # fmt: skip
+    burner = subprocess.Popen(['sh', '-c', 'while :; do :; done'])
+    try:
+        # Whose the burner is depends on where the tests run: a unit, a container, a group or a user.
+        wait_until(lambda: ('firing', 'busy') in [x[:2] for x in hook.told()], 60, 'the alert of a job')
+    finally:
+        burner.kill()
+        burner.wait()
+    a.stop()
+
+
 @case('a job that ends ends its alert', needs=None, timeout=60)
 def job_end(t):
     hook = Webhook()

@@ -27,6 +27,14 @@ def fight():
 for _ in range(8):
     threading.Thread(target=fight).start()
 '''
+DIRECT = '''
+import mmap, os, sys
+page = mmap.mmap(-1, 1 << 16)
+f = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
+while True:
+    for at in range(2000):
+        os.pwrite(f, page, at << 16)
+'''
 NET = '''
 import os, socket, time
 a = socket.socket(); a.bind(("127.0.0.1", 0)); a.listen()
@@ -156,12 +164,12 @@ def disk(t, config):
     if subprocess.run(['dd', 'if=/dev/zero', f'of={t.path("probe")}', 'bs=64k', 'count=1', 'oflag=direct'],
                       capture_output=True).returncode != 0:  # fmt: skip
         raise Skip('this file system takes no O_DIRECT')
-    loop = f'while :; do dd if=/dev/zero of={t.path("data")} bs=64k count=2000 oflag=direct; done'
-    with Load(t, ['sh', '-c', loop]) as load:
+    # One writer from before the looks to their end: a short-lived one may never be found waiting.
+    writer = f'{sys.executable} -c "$0" {t.path("data")}; true'
+    with Load(t, ['sh', '-c', writer, DIRECT]) as load:
         job = one(t, load, config)
     times = job['thread_seconds']
     assert times['disk'] > 0, times
-    # A process that is new has not been found waiting yet: without probes that time is "other".
     others = ['network', 'lock', 'gpu', 'sleep'] + ['other'] * (config != OFF)
     assert times['disk'] > max(times[k] for k in others), times
     assert job['metrics']['write_bytes'] >= 65536, job['metrics']

@@ -7,6 +7,28 @@
 #include "http/http_int.h"
 #include "replay_main.h"
 
+static void handler(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
+{
+	assert(q->param[0][0] && !strchr(q->param[0], '/'));
+}
+
+/* Patterns, and what is refused before a handler is called. */
+static void serve(struct gs_http_request *q)
+{
+	static const struct gs_http_route routes[] = {
+		{"/a/{}/b/{}", GS_HTTP_GET, false, false, handler},
+		{"/a/{}", GS_HTTP_GET | GS_HTTP_POST, false, true, handler},
+	};
+	static const struct gs_http_auth everybody;
+	struct gs_http_reply reply = {.body = GS_BUF_INIT(4096), .json_errors = true};
+	char more[256] = "";
+
+	q->content_bytes = 0; /* no body is there */
+	gs_http_serve(&(struct gs_http_site){routes, 2, NULL, &everybody}, q, &reply, more,
+		      sizeof(more));
+	gs_http_reply_fini(&reply);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	static struct gs_http_request q;
@@ -25,11 +47,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	assert(n <= (ssize_t)bytes);
 	assert(n >= 0 || n == -400 || n == -431 || n == -501 || n == -505);
 	if (n > 0) {
+		char value[32];
+
+		(void)gs_http_query(&q, "a", value, sizeof(value));
+		assert(memchr(value, '\0', sizeof(value)));
+		(void)gs_http_etag_known(gs_http_header(&q, "if-none-match"), "\"a\"");
+		serve(&q);
 		assert(q.path[0] == '/' && memchr(q.path, '\0', sizeof(q.path)));
 		for (size_t i = 0; i < q.n_headers; i++)
 			assert(q.headers[i].name >= copy &&
 			       q.headers[i].value + strlen(q.headers[i].value) < copy + bytes);
-		(void)gs_http_auth_allows(&auth, gs_http_header(&q, "authorization"));
+		(void)gs_http_auth_role(&auth, gs_http_header(&q, "authorization"));
 		(void)gs_http_accepts_gzip(gs_http_header(&q, "accept-encoding"));
 	}
 	free(copy);

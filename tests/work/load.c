@@ -2,6 +2,7 @@
  * Programs of a known amount of work, one by name:
  *
  *   calls N        N getppid, N / 2 failing open, N / 4 reads of 100 bytes of /dev/zero
+ *   ppid N         N getppid, the least that a call can be
  *   int80 N        N getppid by the 32-bit door of the kernel
  *   uring N        N operations that do nothing, N / 2 writes of 100 bytes
  *   burn S         one thread computes for S seconds
@@ -70,6 +71,13 @@ static int calls(long n)
 		if (read(zero, buf, sizeof(buf)) != sizeof(buf))
 			die("read");
 	}
+	return 0;
+}
+
+static int ppid(long n)
+{
+	for (long i = 0; i < n; i++)
+		syscall(SYS_getppid);
 	return 0;
 }
 
@@ -318,6 +326,8 @@ int main(int argc, char **argv)
 
 	if (!strcmp(what, "calls"))
 		return calls(atol(arg));
+	if (!strcmp(what, "ppid"))
+		return ppid(atol(arg));
 	if (!strcmp(what, "int80"))
 		return int80(atol(arg));
 	if (!strcmp(what, "uring"))

@@ -2,9 +2,10 @@
  * Follows a command, processes or a cgroup with the work probes and prints what they counted as
  * JSON: the front end that tests and the bench use.
  *
- * usage: work_watch [-f FAMILIES] [-g] [-n] [-a] [-T] [-p PID] [-c CGROUP_ID] [-s SECONDS]
+ * usage: work_watch [-f FAMILIES] [-g] [-n] [-a] [-T] [-e N] [-p PID] [-c CGROUP_ID] [-s SECONDS]
  *                   [-k MAX_KEYS] [-m GPU_MAJOR] [-r FORGET_TIMES] [-q] [COMMAND...]
  *   -g by cgroup; -n do not follow children; -a all processes; -T count calls, do not time them;
+ *   -e time one of N calls that do not sleep;
  *   -q no output but "ready" (the bench: until stdin ends); -r read and forget so often meanwhile
  */
 #include <errno.h>
@@ -16,7 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "work/work.h"
 
 static void put_io(const struct gs_work_io_count *io)
@@ -62,9 +62,9 @@ static void put_calls(const struct gs_work_row *row)
 		for (unsigned b = 0; b < GS_WORK_LOG2; b++)
 			in_hist += c->hist[b];
 		printf("%s\"%s\":{\"calls\":%llu,\"errors\":%llu,\"total_ns\":%llu,\"max_ns\":%llu,"
-		       "\"in_hist\":%" PRIu64 "}",
+		       "\"timed\":%llu,\"in_hist\":%" PRIu64 "}",
 		       i ? "," : "", gs_work_call_name(row->calls[i].id, name, sizeof(name)),
-		       c->calls, c->errors, c->total_ns, c->max_ns, in_hist);
+		       c->calls, c->errors, c->total_ns, c->max_ns, c->timed, in_hist);
 	}
 	printf("}");
 }
@@ -107,15 +107,17 @@ static void put_tables(const struct gs_work_row *row)
 	printf("]");
 }
 
-static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p, uint64_t from_ns)
+static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p)
 {
-	printf("{\"elapsed_ns\":%" PRIu64 ",\"missing\":[", s->mono_ns - from_ns);
+	printf("{\"elapsed_ns\":[%" PRIu64 ",%" PRIu64 "],\"missing\":[", s->mono_ns - s->ready_ns,
+	       s->mono_ns - s->begun_ns);
 	for (size_t i = 0; gs_work_probe_missing(p, i); i++)
 		printf("%s\"%s\"", i ? "," : "", gs_work_probe_missing(p, i));
-	printf("],\"missed\":%" PRIu64 ",\"losses\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-	       ",%" PRIu64 "],\"rows\":[",
-	       s->losses.missed, s->losses.keys_full, s->losses.cells_full, s->losses.threads,
-	       s->losses.requests, s->losses.torn);
+	printf("],\"missed\":%" PRIu64 ",\"ends\":%" PRIu64 ",\"open_bytes\":%" PRIu64
+	       ",\"losses\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+	       "],\"rows\":[",
+	       s->losses.missed, s->losses.ends, s->open_bytes, s->losses.keys_full,
+	       s->losses.cells_full, s->losses.threads, s->losses.requests, s->losses.torn);
 	for (size_t i = 0; i < s->n_rows; i++) {
 		const struct gs_work_row *r = &s->rows[i];
 
@@ -163,7 +165,7 @@ int main(int argc, char **argv)
 {
 	struct gs_work_options o = {.size = sizeof(o)};
 	uint32_t pids[64], major;
-	uint64_t cgroup, from_ns;
+	uint64_t cgroup;
 	struct gs_work_snapshot *s;
 	struct gs_work_probe *p;
 	struct gs_err err = {""};
@@ -175,7 +177,7 @@ int main(int argc, char **argv)
 	int opt, r, go = -1, status;
 
 	o.pids = pids;
-	while ((opt = getopt(argc, argv, "+f:gnaTp:c:s:k:m:r:q")) != -1) {
+	while ((opt = getopt(argc, argv, "+f:gnaTe:p:c:s:k:m:r:q")) != -1) {
 		if (opt == 'f' && gs_work_families_parse(optarg, &o.families, &err) < 0)
 			return fail(-EINVAL, &err) + 1;
 		if (opt == 'g')
@@ -186,6 +188,8 @@ int main(int argc, char **argv)
 			o.all = true;
 		if (opt == 'T')
 			o.no_call_times = true;
+		if (opt == 'e')
+			o.call_every = (uint32_t)atol(optarg);
 		if (opt == 'q')
 			quiet = true;
 		if (opt == 'p' && o.n_pids < 63)
@@ -220,7 +224,6 @@ int main(int argc, char **argv)
 			kill(child, SIGKILL);
 		return fail(r, &err);
 	}
-	from_ns = gs_clock_mono_ns();
 	if (quiet) {
 		printf("ready\n");
 		fflush(stdout);
@@ -243,7 +246,7 @@ int main(int argc, char **argv)
 	if (r < 0)
 		return fail(r, &err);
 	if (!quiet)
-		put(s, p, from_ns);
+		put(s, p);
 	if (gone)
 		fprintf(stderr, "forgot %zu\n", gone);
 	gs_work_snapshot_free(s);

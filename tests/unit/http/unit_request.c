@@ -138,24 +138,24 @@ static void secrets_must_be_the_same(void **state)
 	close(fd);
 	assert_int_equal(gs_http_auth_load(&auth, path, path, &err), 0);
 	assert_int_equal(auth.token.n, 2);
-	assert_false(gs_http_auth_allows(&auth, NULL));
-	assert_false(gs_http_auth_allows(&auth, ""));
-	assert_false(gs_http_auth_allows(&auth, "Bearer "));
-	assert_true(gs_http_auth_allows(&auth, "bearer u:p:w"));
-	assert_false(gs_http_auth_allows(&auth, "Bearer u:p:"));
-	assert_false(gs_http_auth_allows(&auth, "Bearer u:p:w2"));
-	assert_true(gs_http_auth_allows(&auth, "Basic dTpwOnc="));  /* u:p:w */
-	assert_true(gs_http_auth_allows(&auth, "Basic dTpwOnc"));   /* the same, unpadded */
-	assert_false(gs_http_auth_allows(&auth, "Basic dTpwOncA")); /* u:p:w\0 */
-	assert_false(gs_http_auth_allows(&auth, "Basic !!!!"));
-	assert_false(gs_http_auth_allows(&auth, "Digest u:p:w"));
+	assert_false(gs_http_auth_role(&auth, NULL));
+	assert_false(gs_http_auth_role(&auth, ""));
+	assert_false(gs_http_auth_role(&auth, "Bearer "));
+	assert_true(gs_http_auth_role(&auth, "bearer u:p:w"));
+	assert_false(gs_http_auth_role(&auth, "Bearer u:p:"));
+	assert_false(gs_http_auth_role(&auth, "Bearer u:p:w2"));
+	assert_true(gs_http_auth_role(&auth, "Basic dTpwOnc="));  /* u:p:w */
+	assert_true(gs_http_auth_role(&auth, "Basic dTpwOnc"));   /* the same, unpadded */
+	assert_false(gs_http_auth_role(&auth, "Basic dTpwOncA")); /* u:p:w\0 */
+	assert_false(gs_http_auth_role(&auth, "Basic !!!!"));
+	assert_false(gs_http_auth_role(&auth, "Digest u:p:w"));
 	memset(longest + 7, 'A', 380);
-	assert_false(gs_http_auth_allows(&auth, longest));
+	assert_false(gs_http_auth_role(&auth, longest));
 	memcpy(longest, "Basic  ", 7);
-	assert_false(gs_http_auth_allows(&auth, longest));
+	assert_false(gs_http_auth_role(&auth, longest));
 	/* Nothing asked for: everybody may. */
 	assert_int_equal(gs_http_auth_load(&auth, NULL, "", &err), 0);
-	assert_true(gs_http_auth_allows(&auth, NULL));
+	assert_true(gs_http_auth_role(&auth, NULL));
 	unlink(path);
 }
 

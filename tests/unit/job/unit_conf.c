@@ -53,7 +53,7 @@ static const struct {
 	{"classification:\n  advice:\n    - {name: a, fact: \"x\"}\n",
 	 "f.yaml:3:14: advice \"a\" has no condition"},
 	{"ebpf:\n  filter: cpu\n",
-	 "f.yaml:2:11: filter takes one of all, syscall, sched, io, net, not \"cpu\""},
+	 "f.yaml:2:11: filter takes one of all, syscall, sched, io, net, cuda, not \"cpu\""},
 	{"ebpf:\n  poll_interval_ms: 1\n",
 	 "f.yaml:2:21: poll_interval_ms takes a whole number from 10 to 10000, not \"1\""},
 	{"ebpf:\n  probes: all\n",

@@ -74,6 +74,13 @@ static void figures_are_normalised(void **state)
 	assert_true(f.v[GS_FIGURE_IO] == 15); /* of 40 s: a waiting shell's 60 do not count */
 	assert_true(f.v[GS_FIGURE_SLEEP] == 10);
 	assert_true(f.v[GS_FIGURE_LOCK] == 0);
+	assert_true(f.v[GS_FIGURE_CPU_DEMAND] == 75);
+	/* A pool's threads that wait for work are no part of anything. */
+	u.work.time_ns[GS_TIME_LOCK] = 110 * S;
+	u.work.idle_ns = 100 * S;
+	gs_job_figures_of(&u, &f);
+	assert_true(f.v[GS_FIGURE_LOCK] == 20);
+	assert_true(f.v[GS_FIGURE_IO] == 12);
 	assert_true(f.v[GS_FIGURE_SWITCHES] == 10);
 	assert_true(f.v[GS_FIGURE_FORCED] == 2.5);
 	assert_true(f.v[GS_FIGURE_READ_BPS] == 100);
@@ -165,7 +172,7 @@ static struct gs_job_report job_example(uint32_t pids[3], struct gs_job_call cal
 	pids[0] = 1234;
 	pids[1] = 5678;
 	pids[2] = 9012;
-	calls[0] = (struct gs_job_call){"read", 1250, 3, 5000, 400};
+	calls[0] = (struct gs_job_call){"read", 1250, 3, 5000, 400, 200, .hist[5] = 1250};
 	calls[1] = (struct gs_job_call){"sendto", 45, 0, 900, 50};
 	job.usage.known |= 1u << GS_JOB_KNOWS_SYSCALLS;
 	job.usage.work.syscalls = 1295;
@@ -221,14 +228,15 @@ static void the_documented_shape(void **state)
 	assert_int_equal(json_integer_value(at(m, "network_bytes_sent")), 0);
 	assert_int_equal(json_integer_value(at(m, "max_syscall_duration")), 400);
 	c = at(j, "classification");
-	assert_string_equal(json_string_value(at(c, "type")), "Balanced");
+	/* 20 of 40 s on its processors and 10 s waiting for one: others had them. */
+	assert_string_equal(json_string_value(at(c, "type")), "CPU-bound");
 	assert_true(json_is_number(at(c, "efficiency_score")));
 	assert_true(json_is_array(at(c, "recommendations")));
 	assert_int_equal(json_integer_value(at(at(j, "syscall_breakdown"), "read")), 1250);
 	assert_true(json_is_number(at(at(j, "performance_analysis"), "overall_efficiency")));
 	assert_int_equal(json_integer_value(at(at(root, "summary"), "total_jobs_monitored")), 1);
 	assert_string_equal(json_string_value(at(at(root, "summary"), "most_common_type")),
-			    "Balanced");
+			    "CPU-bound");
 	assert_int_equal(json_integer_value(at(at(root, "system_info"), "cpu_cores")), 8);
 	json_decref(root);
 	free(text);

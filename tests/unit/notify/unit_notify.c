@@ -17,7 +17,8 @@
 #endif
 
 #include "base/mem.h"
-#include "notify/curl_abi.h"
+#include "base/secret.h"
+#include "fetch/curl_abi.h"
 #include "notify/notify_int.h"
 
 static struct gs_alert_message message(void)

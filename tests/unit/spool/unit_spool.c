@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/mem.h"
@@ -264,15 +265,14 @@ static void changed(void **state)
 	int fd;
 
 	for (int at = 0; at < 768; at += 31) {
-		struct gs_spool *s = open_spool(f->path, 0, 0);
+		struct gs_spool *s;
 		struct gs_spool_stats st;
 		struct gs_spool_batch b;
 		uint8_t byte;
 		uint64_t first;
 
-		gs_spool_stats(s, &st);
-		gs_spool_ack(s, st.next_seq - 1);
-		assert_int_equal(gs_spool_renew(s), 0);
+		each_file(f->path, remove_one, NULL);
+		s = open_spool(f->path, 0, 0);
 		for (uint64_t n = 1; n <= 3; n++)
 			assert_int_equal(put(s, n, 200), 0);
 		newest[0] = 0;
@@ -393,13 +393,14 @@ static void disk_full(void **state)
 		assert_int_equal(put(s, n, 444), 0);
 	gs_spool_stats(s, &st);
 	assert_int_equal(st.disk_error, 0);
-	/* The limit holds for each file: memory takes the seventh, a new file the next. */
+	/* Memory takes over, and the disk is left alone for a while. */
 	assert_int_equal(put(s, 7, 444), 0);
 	gs_spool_stats(s, &st);
 	assert_true(st.disk_error < 0);
 	assert_int_equal(st.memory_bytes, 500);
 	assert_int_equal(put(s, 8, 444), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	usleep(1100000); /* so long */
 	assert_int_equal(put(s, 9, 444), 0);
 	for (uint64_t n = 1; n <= 9; n++)
 		expect(s, n, n, 444);
@@ -407,6 +408,147 @@ static void disk_full(void **state)
 	assert_int_equal(st.disk_error, 0);
 	assert_int_equal(st.lost_batches, 0);
 	assert_int_equal(st.n_batches, 9);
+	/* What was in memory goes to the disk at the end. */
+	gs_spool_ack(s, 7);
+	gs_spool_close(&s);
+	s = open_spool(f->path, 0, 1 << 20);
+	expect(s, 0, 8, 444);
+	expect(s, 9, 9, 444);
+	gs_spool_stats(s, &st);
+	assert_int_equal(st.n_batches, 2);
+	assert_int_equal(st.lost_batches, 0);
+	gs_spool_close(&s);
+}
+
+/* Files of these numbers cannot be made (or can be again). */
+static void stand_in_the_way(const char *dir, uint64_t from, uint64_t to, bool away)
+{
+	for (uint64_t n = from; n <= to; n++) {
+		char path[128];
+
+		snprintf(path, sizeof(path), "%s/%020llu.batches", dir, (unsigned long long)n);
+		assert_int_equal(away ? rmdir(path) : mkdir(path, 0700), 0);
+	}
+}
+
+/* A program that is killed while its disk is full: what was in its memory is counted by the next
+ * one, and no number is given twice. */
+static void killed_with_memory(void **state)
+{
+	const struct folder *f = *state;
+	struct gs_spool_stats st;
+	struct gs_spool *s;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		s = open_spool(f->path, 0, 1 << 20);
+		stand_in_the_way(f->path, 1, 6, false);
+		for (uint64_t n = 1; n <= 6; n++)
+			if (put(s, n, 444) != 0)
+				_exit(1);
+		gs_spool_ack(s, 3);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	stand_in_the_way(f->path, 1, 6, true);
+	s = open_spool(f->path, 0, 1 << 20);
+	gs_spool_stats(s, &st);
+	assert_int_equal(st.next_seq, 7);
+	assert_int_equal(st.n_batches, 0);
+	assert_int_equal(st.lost_batches, 3);
+	assert_int_equal(st.lost_samples, 4 + 5 + 6);
+	gs_spool_close(&s);
+	s = open_spool(f->path, 0, 1 << 20);
+	gs_spool_stats(s, &st);
+	assert_int_equal(st.lost_batches, 3);
+	gs_spool_close(&s);
+}
+
+/* No file can be made and memory is full: the oldest of it goes. Files stay, since nothing would be
+ * gained by removing them. */
+static void memory_full(void **state)
+{
+	const struct folder *f = *state;
+	struct gs_spool_options o = {
+		.size = sizeof(o), .dir = f->path, .max_memory_bytes = 8000, .segment_bytes = 2000};
+	struct gs_spool *s = NULL;
+	struct gs_spool_stats st;
+	struct gs_spool_batch b;
+	uint64_t lost = 0;
+
+	assert_int_equal(gs_spool_open(&o, &s, NULL), 0);
+	for (uint64_t n = 1; n <= 8; n++)
+		assert_int_equal(put(s, n, 444), 0); /* two files */
+	stand_in_the_way(f->path, 9, 40, false);
+	for (uint64_t n = 9; n <= 40; n++)
+		assert_int_equal(put(s, n, 444), 0);
+	stand_in_the_way(f->path, 9, 40, true);
+	gs_spool_stats(s, &st);
+	assert_true(st.memory_bytes <= 8000);
+	assert_int_equal(st.n_batches + st.lost_batches, 40);
+	assert_int_equal(gs_spool_get(s, 9, &b), 0);
+	assert_int_equal(b.seq, 9 + st.lost_batches);
+	for (uint64_t n = 9; n < b.seq; n++)
+		lost += n;
+	assert_int_equal(st.lost_samples, lost);
+	expect(s, 1, 1, 444); /* the files are still there */
+	gs_spool_close(&s);
+}
+
+/* A new stream for what waits; what is below is forgotten, also by the next program. */
+static void renewed(void **state)
+{
+	const struct folder *f = *state;
+	struct gs_spool *s = open_spool(f->path, 0, 0);
+	uint64_t stream = gs_spool_stream(s);
+	struct gs_spool_stats st;
+
+	for (uint64_t n = 1; n <= 5; n++)
+		assert_int_equal(put(s, n, 50), 0);
+	gs_spool_close(&s);
+	s = open_spool(f->path, 0, 0);
+	gs_spool_stats(s, &st);
+	assert_int_equal(st.opened_seq, 6);
+	for (uint64_t n = 6; n <= 8; n++)
+		assert_int_equal(put(s, n, 50), 0);
+	assert_int_equal(gs_spool_renew(s, 6), 0);
+	assert_true(gs_spool_stream(s) != stream);
+	expect(s, 0, 6, 50);
+	gs_spool_close(&s);
+	s = open_spool(f->path, 0, 0);
+	gs_spool_stats(s, &st);
+	assert_int_equal(st.n_batches, 3);
+	assert_int_equal(st.next_seq, 9);
+	assert_int_equal(st.lost_batches, 0);
+	expect(s, 0, 6, 50);
+	/* 0 keeps all */
+	assert_int_equal(gs_spool_renew(s, 0), 0);
+	expect(s, 0, 6, 50);
+	expect(s, 8, 8, 50);
+	gs_spool_close(&s);
+}
+
+/* One that no head takes is given up alone. */
+static void dropped(void **state)
+{
+	const struct folder *f = *state;
+	struct gs_spool *s = open_spool(f->path, 0, 0);
+	struct gs_spool_stats st;
+
+	for (uint64_t n = 1; n <= 5; n++)
+		assert_int_equal(put(s, n, 50), 0);
+	assert_int_equal(gs_spool_drop(s, 3), 0);
+	assert_int_equal(gs_spool_drop(s, 3), -ENOENT);
+	assert_int_equal(gs_spool_drop(s, 9), -ENOENT);
+	expect(s, 2, 2, 50);
+	expect(s, 3, 4, 50);
+	gs_spool_stats(s, &st);
+	assert_int_equal(st.n_batches, 4);
+	assert_int_equal(st.n_samples, 12);
+	assert_int_equal(st.lost_batches, 1);
+	assert_int_equal(st.lost_samples, 3);
 	gs_spool_close(&s);
 }
 
@@ -435,9 +577,20 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(in_and_out), TEST(one_at_a_time), TEST(killed),    TEST(torn),
-		TEST(changed),    TEST(bounded),       TEST(too_large), TEST(memory_alone),
-		TEST(disk_full),  TEST(no_state),
+		TEST(in_and_out),
+		TEST(one_at_a_time),
+		TEST(killed),
+		TEST(torn),
+		TEST(changed),
+		TEST(bounded),
+		TEST(too_large),
+		TEST(memory_alone),
+		TEST(disk_full),
+		TEST(no_state),
+		TEST(killed_with_memory),
+		TEST(memory_full),
+		TEST(renewed),
+		TEST(dropped),
 #undef TEST
 	};
 

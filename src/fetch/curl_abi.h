@@ -4,8 +4,8 @@
  * include/curl/curl.h of 7.20 and newer, and tests/unit/notify checks them against the header where
  * it is installed.
  */
-#ifndef GS_NOTIFY_CURL_ABI_H
-#define GS_NOTIFY_CURL_ABI_H
+#ifndef GS_FETCH_CURL_ABI_H
+#define GS_FETCH_CURL_ABI_H
 
 /* X(name, value) */
 #define GS_CURL_NUMBERS(X)                                                                         \
@@ -16,6 +16,7 @@
 	X(CURLOPT_POSTFIELDS, 10015)                                                               \
 	X(CURLOPT_USERAGENT, 10018)                                                                \
 	X(CURLOPT_HTTPHEADER, 10023)                                                               \
+	X(CURLOPT_HEADERDATA, 10029)                                                               \
 	X(CURLOPT_XFERINFODATA, 10057)                                                             \
 	X(CURLOPT_CAINFO, 10065)                                                                   \
 	X(CURLOPT_USERNAME, 10173)                                                                 \
@@ -24,6 +25,7 @@
 	X(CURLOPT_MAIL_RCPT, 10187)                                                                \
 	X(CURLOPT_WRITEFUNCTION, 20011)                                                            \
 	X(CURLOPT_READFUNCTION, 20012)                                                             \
+	X(CURLOPT_HEADERFUNCTION, 20079)                                                           \
 	X(CURLOPT_XFERINFOFUNCTION, 20219)                                                         \
 	X(CURLOPT_INFILESIZE_LARGE, 30115)                                                         \
 	X(CURLOPT_NOPROGRESS, 43)                                                                  \

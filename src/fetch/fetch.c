@@ -5,10 +5,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "notify/curl_abi.h"
-#include "notify/notify_int.h"
+#include "fetch/curl_abi.h"
+#include "fetch/fetch.h"
 
 struct curl_slist; /* libcurl's */
 
@@ -51,7 +53,7 @@ static void load(void)
 		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		snprintf(why_not, sizeof(why_not),
-			 "no libcurl.so.4 here, which sends alerts by webhook and e-mail: install "
+			 "no libcurl.so.4 here, which sends to web servers and by e-mail: install "
 			 "libcurl4 (Debian, Ubuntu) or libcurl (Fedora, EL)");
 		return;
 	}
@@ -69,17 +71,43 @@ static void load(void)
 		snprintf(why_not, sizeof(why_not), "libcurl does not start");
 }
 
-int gs_curl_load(struct gs_err *err)
+int gs_fetch_load(struct gs_err *err)
 {
 	pthread_once(&once, load);
 	return why_not[0] ? gs_err_set(err, -ENOENT, "%s", why_not) : 0;
 }
 
-static size_t drop_answer(char *data, size_t size, size_t n, void *ctx)
+struct answer {
+	struct gs_buf *to; /* NULL: dropped */
+	uint64_t retry_after_ns;
+};
+
+static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
 {
-	(void)data;
-	(void)ctx;
+	struct answer *a = ctx;
+
+	/* What has no room is dropped: nobody reads that far. */
+	if (a && a->to)
+		(void)gs_buf_put(a->to, data, size * n);
 	return size * n;
+}
+
+/* "Retry-After: 30"; a date in its place says what a default says as well. */
+static size_t take_header(char *data, size_t size, size_t n, void *ctx)
+{
+	static const char name[] = "retry-after:";
+	struct answer *a = ctx;
+	size_t bytes = size * n;
+	char text[64];
+
+	if (bytes > sizeof(name) && bytes < sizeof(text) &&
+	    strncasecmp(data, name, sizeof(name) - 1) == 0) {
+		memcpy(text, data, bytes);
+		text[bytes] = 0;
+		a->retry_after_ns =
+			strtoull(text + sizeof(name) - 1, NULL, 10) % 86400 * 1000000000ull;
+	}
+	return bytes;
 }
 
 static int look_at_stop(void *ctx, int64_t down_total, int64_t down, int64_t up_total, int64_t up)
@@ -91,7 +119,8 @@ static int look_at_stop(void *ctx, int64_t down_total, int64_t down, int64_t up_
 
 /* What every transfer has. */
 static void set_common(void *easy, const char *url, long protocols, const char *ca_file,
-		       uint64_t timeout_ns, const atomic_bool *stop, char *error)
+		       uint64_t timeout_ns, const atomic_bool *stop, struct answer *answer,
+		       char *error)
 {
 	error[0] = '\0';
 	curl.easy_setopt(easy, GS_CURLOPT_URL, url);
@@ -100,12 +129,13 @@ static void set_common(void *easy, const char *url, long protocols, const char *
 	curl.easy_setopt(easy, GS_CURLOPT_ERRORBUFFER, error);
 	curl.easy_setopt(easy, GS_CURLOPT_TIMEOUT_MS, (long)(timeout_ns / 1000000));
 	curl.easy_setopt(easy, GS_CURLOPT_CONNECTTIMEOUT_MS, (long)(timeout_ns / 1000000));
-	curl.easy_setopt(easy, GS_CURLOPT_WRITEFUNCTION, drop_answer);
+	curl.easy_setopt(easy, GS_CURLOPT_WRITEFUNCTION, take_answer);
+	curl.easy_setopt(easy, GS_CURLOPT_WRITEDATA, answer);
 	curl.easy_setopt(easy, GS_CURLOPT_NOPROGRESS, 0L);
 	curl.easy_setopt(easy, GS_CURLOPT_XFERINFOFUNCTION, look_at_stop);
 	curl.easy_setopt(easy, GS_CURLOPT_XFERINFODATA, stop);
 	curl.easy_setopt(easy, GS_CURLOPT_USERAGENT, "gpuscope/" GS_VERSION);
-	if (ca_file[0])
+	if (ca_file && ca_file[0])
 		curl.easy_setopt(easy, GS_CURLOPT_CAINFO, ca_file);
 }
 
@@ -123,29 +153,57 @@ static int perform(void *easy, const char *error, long *ret_status, struct gs_er
 			  error);
 }
 
-int gs_curl_post(const struct gs_curl_http *q, long *ret_status, struct gs_err *err)
+static struct curl_slist *headers_of(const struct gs_fetch_http *q)
 {
-	struct curl_slist *heads = NULL, *more;
-	char error[GS_CURL_ERROR_SIZE], token[600];
+	struct curl_slist *list = NULL, *longer;
+	char text[640];
+
+	snprintf(text, sizeof(text), "Content-Type: %s", q->type ? q->type : "application/json");
+	for (size_t i = 0; i < GS_FETCH_HEADERS_MAX + 2; i++) {
+		if (i == 1 && (!q->token || !q->token[0]))
+			continue;
+		if (i == 1)
+			snprintf(text, sizeof(text), "Authorization: Bearer %s", q->token);
+		if (i >= 2 && !q->header[i - 2])
+			break;
+		longer = curl.slist_append(list, i < 2 ? text : q->header[i - 2]);
+		if (!longer) {
+			curl.slist_free_all(list);
+			return NULL;
+		}
+		list = longer;
+	}
+	explicit_bzero(text, sizeof(text));
+	return list;
+}
+
+int gs_fetch_http(const struct gs_fetch_http *q, long *ret_status, uint64_t *ret_retry_after_ns,
+		  struct gs_err *err)
+{
+	struct curl_slist *heads = headers_of(q);
+	struct answer answer = {.to = q->answer};
+	char error[GS_CURL_ERROR_SIZE];
 	void *easy = curl.easy_init();
 	int r = -ENOMEM;
 
 	*ret_status = 0;
-	snprintf(token, sizeof(token), "Authorization: Bearer %s", q->token);
-	more = heads = curl.slist_append(NULL, "Content-Type: application/json");
-	if (more && q->token[0])
-		more = curl.slist_append(heads, token);
-	if (easy && more) {
+	if (easy && heads) {
 		set_common(easy, q->url, GS_CURLPROTO_HTTP | GS_CURLPROTO_HTTPS, q->ca_file,
-			   q->timeout_ns, q->stop, error);
+			   q->timeout_ns, q->stop, &answer, error);
 		curl.easy_setopt(easy, GS_CURLOPT_HTTPHEADER, heads);
-		curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDSIZE, (long)q->bytes);
-		curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDS, q->body);
+		curl.easy_setopt(easy, GS_CURLOPT_HEADERFUNCTION, take_header);
+		curl.easy_setopt(easy, GS_CURLOPT_HEADERDATA, &answer);
+		if (q->body) {
+			curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDSIZE, (long)q->bytes);
+			curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDS, q->body);
+		}
 		r = perform(easy, error, ret_status, err);
 	}
 	curl.slist_free_all(heads);
 	if (easy)
 		curl.easy_cleanup(easy);
+	if (ret_retry_after_ns)
+		*ret_retry_after_ns = answer.retry_after_ns;
 	return r;
 }
 
@@ -186,7 +244,7 @@ static struct curl_slist *recipients_of(const char *text)
 	return list;
 }
 
-int gs_curl_mail(const struct gs_curl_mail *m, long *ret_status, struct gs_err *err)
+int gs_fetch_mail(const struct gs_fetch_mail *m, long *ret_status, struct gs_err *err)
 {
 	struct curl_slist *to = recipients_of(m->recipients);
 	struct body body = {m->body, m->bytes};
@@ -198,7 +256,7 @@ int gs_curl_mail(const struct gs_curl_mail *m, long *ret_status, struct gs_err *
 	snprintf(from, sizeof(from), "<%s>", m->from);
 	if (easy && to) {
 		set_common(easy, m->url, GS_CURLPROTO_SMTP | GS_CURLPROTO_SMTPS, m->ca_file,
-			   m->timeout_ns, m->stop, error);
+			   m->timeout_ns, m->stop, NULL, error);
 		curl.easy_setopt(easy, GS_CURLOPT_USE_SSL, (long)m->use_ssl);
 		if (m->username[0]) {
 			curl.easy_setopt(easy, GS_CURLOPT_USERNAME, m->username);

@@ -4,7 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "notify/notify_int.h"
+#include "base/mem.h"
+#include "base/secret.h"
 
 int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err)
 {

@@ -1,0 +1,93 @@
+/*
+ * What counting system calls costs at least on this kernel: programs on the return of system calls,
+ * or on both ends, that do nothing, find the thread's own memory, read the clock, or count.
+ */
+#include "work_kernel.bpf.h"
+
+struct note {
+	__u64 enter_ns, calls, ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct note);
+} floor_notes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 512);
+	__type(key, __u32);
+	__type(value, __u64);
+} floor_counts SEC(".maps");
+
+/* The programs that end in _enter go with those of the same name without. */
+
+SEC("?tp_btf/sys_exit")
+int floor_exit(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/sys_exit")
+int floor_both(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int floor_both_enter(__u64 *ctx)
+{
+	return 0;
+}
+
+/* Which call it was, counted for each processor: nobody is told apart. */
+SEC("?tp_btf/sys_exit")
+int floor_count(__u64 *ctx)
+{
+	__u32 nr = ((struct pt_regs *)ctx[0])->orig_ax & 511;
+	__u64 *n = bpf_map_lookup_elem(&floor_counts, &nr);
+
+	if (n)
+		(*n)++;
+	return 0;
+}
+
+/* The thread's own memory is looked up: the least that tells threads apart. */
+SEC("?tp_btf/sys_exit")
+int floor_mark(__u64 *ctx)
+{
+	struct note *n = bpf_task_storage_get(&floor_notes, bpf_get_current_task_btf(), 0,
+					      BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (n)
+		n->calls++;
+	return 0;
+}
+
+/* And the time between both ends: the least that times the calls of threads. */
+SEC("?tp_btf/sys_exit")
+int floor_time(__u64 *ctx)
+{
+	struct note *n = bpf_task_storage_get(&floor_notes, bpf_get_current_task_btf(), 0,
+					      BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (n) {
+		n->ns += bpf_ktime_get_ns() - n->enter_ns;
+		n->calls++;
+	}
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int floor_time_enter(__u64 *ctx)
+{
+	struct note *n = bpf_task_storage_get(&floor_notes, bpf_get_current_task_btf(), 0, 0);
+
+	if (n)
+		n->enter_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -1,0 +1,219 @@
+/*
+ * Delivery of what the agent reads to a head. The main thread makes a moment of each reading and
+ * puts it into the link, whose own thread does whatever has to wait for the network; the server's
+ * thread asks for numbers only.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "agent/agent.h"
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cmd/cmd.h"
+#include "link/link.h"
+#include "model/gpu_record.h"
+#include "moment/moment.h"
+
+#define HEADS_MAX  8
+#define DRAIN_NS   5000000000ull
+#define RECORD_MAX (8u << 20) /* of one moment */
+
+struct agent_head {
+	struct gs_link *link;
+	struct gs_moment *moment;
+	struct gs_buf records;
+	bool all_processes;
+	_Atomic uint64_t wish_ns; /* between two moments, as the head wants; 0 each */
+	uint64_t due_ns;          /* monotonic */
+	_Atomic uint64_t n_delivered, n_failed;
+	bool told_failed;
+};
+
+/* --- the link's callbacks, on its thread --- */
+
+static void on_wish(void *ctx, const struct gs_link_wish *wish)
+{
+	((struct agent_head *)ctx)->wish_ns = wish->interval_ns;
+}
+
+static void on_say(void *ctx, const char *text)
+{
+	gs_say("agent: %s", text);
+}
+
+/* --- life --- */
+
+static int read_token(const char *path, char *out, size_t bytes, struct gs_err *err)
+{
+	GS_FCLOSE FILE *f = fopen(path, "re");
+	char line[512];
+
+	if (!f)
+		return gs_err_set(err, -errno, "cannot read head.token_file %s: %s", path,
+				  strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\r\n")] = 0;
+		if (!line[0] || line[0] == '#')
+			continue;
+		snprintf(out, bytes, "%s", line);
+		explicit_bzero(line, sizeof(line));
+		return 0;
+	}
+	return gs_err_set(err, -EINVAL, "head.token_file %s holds no token", path);
+}
+
+static int start_link(struct agent_head *h, const struct agent_conf *c, struct gs_err *err)
+{
+	char addresses[sizeof(c->head.addresses)], token[512] = "";
+	const char *address[HEADS_MAX];
+	struct gs_link_options o = {
+		.size = sizeof(o),
+		.addresses = address,
+		.tls = c->head.tls || c->head.tls_ca[0] || c->head.tls_cert[0],
+		.tls_ca = c->head.tls_ca[0] ? c->head.tls_ca : NULL,
+		.tls_cert = c->head.tls_cert[0] ? c->head.tls_cert : NULL,
+		.tls_key = c->head.tls_key[0] ? c->head.tls_key : NULL,
+		.server_name = c->head.server_name[0] ? c->head.server_name : NULL,
+		.kind = GS_LINK_SAMPLES,
+		.machine_id = c->head.machine_id[0] ? c->head.machine_id : NULL,
+		.instance = c->head.instance,
+		.spool_dir = c->head.resilient ? c->head.spool : NULL,
+		.wish = on_wish,
+		.say = on_say,
+		.ctx = h,
+	};
+	char parent[sizeof(c->head.spool)];
+	char *save = NULL, *slash;
+	int r = 0;
+
+	(void)gs_parse_bytes(c->head.spool_max, &o.spool_max_bytes); /* checked when it was read */
+	strcpy(addresses, c->head.addresses);
+	for (char *w = strtok_r(addresses, ", ", &save); w && o.n_addresses < HEADS_MAX;
+	     w = strtok_r(NULL, ", ", &save))
+		address[o.n_addresses++] = w;
+	if (c->head.token_file[0])
+		r = read_token(c->head.token_file, token, sizeof(token), err);
+	o.token = token[0] ? token : NULL;
+	/* The spool makes its folder, but not the one around it. */
+	strcpy(parent, c->head.spool);
+	slash = strrchr(parent, '/');
+	if (o.spool_dir && slash && slash > parent) {
+		*slash = 0;
+		(void)mkdir(parent, 0755);
+	}
+	if (r == 0)
+		r = gs_link_start(&o, &h->link, err);
+	explicit_bzero(token, sizeof(token));
+	return r;
+}
+
+int agent_head_start(const struct agent_conf *conf, struct agent_head **ret_head,
+		     struct gs_err *err)
+{
+	struct agent_head *h;
+	int r;
+
+	*ret_head = NULL;
+	if (!conf->head.addresses[0])
+		return 0;
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	h->records = GS_BUF_INIT(RECORD_MAX);
+	h->all_processes = conf->head.all_processes;
+	r = gs_moment_new(&h->moment, err);
+	if (r == 0)
+		r = start_link(h, conf, err);
+	if (r < 0)
+		agent_head_stop(&h);
+	else
+		*ret_head = h;
+	return r;
+}
+
+void agent_head_stop(struct agent_head **head)
+{
+	struct agent_head *h = *head;
+	uint64_t left;
+
+	if (!h)
+		return;
+	left = gs_link_stop(&h->link, DRAIN_NS, false);
+	if (left)
+		gs_log(0, "agent: %llu moments wait for the head", (unsigned long long)left);
+	gs_moment_free(&h->moment);
+	gs_buf_fini(&h->records);
+	gs_free_p(head);
+}
+
+/* --- moments --- */
+
+/* The GPUs are lent. */
+static int deliver(struct agent_head *h, struct gs_gpu_snapshot *gpu)
+{
+	struct gs_node_snapshot *node = calloc(1, sizeof(*node));
+	struct gs_link_span span = {.n_samples = 1};
+	struct gs_batch batch;
+	int r;
+
+	if (!node)
+		return -ENOMEM;
+	node->gpu = gpu;
+	r = gs_moment_fill(h->moment, h->all_processes, true, node);
+	gs_buf_reset(&h->records);
+	if (r == 0)
+		r = gs_node_encode(&h->records, node);
+	span.first_wall_ns = span.last_wall_ns = node->wall_ns;
+	node->gpu = NULL; /* not ours */
+	gs_node_snapshot_free(&node);
+	if (r < 0)
+		return r;
+	batch = (struct gs_batch){h->records.data, h->records.bytes};
+	return gs_link_push(h->link, &batch, &span);
+}
+
+void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
+{
+	uint64_t now = gs_clock_mono_ns(), wish_ns;
+	int r;
+
+	/* A reading that comes a little early belongs to its turn. */
+	if (!h || now + 20000000 < h->due_ns)
+		return;
+	wish_ns = h->wish_ns;
+	h->due_ns = h->due_ns + wish_ns > now ? h->due_ns + wish_ns : now + wish_ns;
+	r = deliver(h, gpu);
+	if (r == 0) {
+		h->n_delivered++;
+		return;
+	}
+	h->n_failed++;
+	if (!h->told_failed)
+		gs_say("agent: a moment for the head could not be kept: %s; such are counted",
+		       strerror(-r));
+	h->told_failed = true;
+}
+
+void agent_head_stats(struct agent_head *h, struct agent_head_stats *ret)
+{
+	struct gs_link_stats st;
+
+	gs_link_stats(h->link, &st);
+	*ret = (struct agent_head_stats){
+		.connected = st.state == GS_LINK_CONNECTED,
+		.connects = st.connects,
+		.moments = h->n_delivered,
+		.failed = h->n_failed,
+		.acked_batches = st.acked_batches,
+		.sent_bytes = st.sent_bytes,
+		.waiting_samples = st.waiting_samples,
+		.waiting_bytes = st.waiting_bytes,
+		.lost_samples = st.lost_samples,
+		.spool_failed = st.spool_error != 0,
+	};
+	memcpy(ret->trouble, st.trouble, sizeof(ret->trouble));
+}

@@ -1,0 +1,40 @@
+/*
+ * A head over HTTP: the JSON API (doc/http-api.md), events, and the page. The endpoints without
+ * /api/v1 are those of gswarm-profiler, with its keys.
+ *
+ * Handlers run on the HTTP server's thread and look at the cluster as it is now. What changes
+ * something is a job for the head's store; what takes long to read has a thread of its own, of
+ * which there are few.
+ */
+#ifndef GS_API_API_H
+#define GS_API_API_H
+
+#include "base/err.h"
+#include "head/head.h"
+
+struct gs_api;
+
+struct gs_api_options {
+	size_t size;                                          /* of this struct */
+	struct gs_head *head;                                 /* lent until the stop */
+	const char *listen;                                   /* "127.0.0.1:8091" */
+	const char *tls_cert, *tls_key;                       /* lent until the stop */
+	unsigned (*token_role)(void *ctx, const char *token); /* as in http/http.h; NULL: all may */
+	void *token_ctx;
+	const char *grpc_address; /* shown on the page; lent */
+};
+
+int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, struct gs_err *err);
+
+/* Certificate and key are read again; on failure the old ones stay. */
+int gs_api_reload(struct gs_api *api, struct gs_err *err);
+
+/* Before gs_head_stop(). */
+void gs_api_stop(struct gs_api **api);
+
+/* Now and then: events for who listens. */
+void gs_api_tick(struct gs_api *api);
+
+const char *gs_api_address(const struct gs_api *api);
+
+#endif

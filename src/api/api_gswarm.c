@@ -1,0 +1,563 @@
+/* The endpoints of gswarm-profiler, with its keys. Where it answered 200 for what it did not do,
+ * the status says so here, and the keys are the same. */
+#include "api/api_int.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#define OTHERS_MAX 64
+
+/* {"error": ...} and the keys that gswarm's own clients look at. */
+static void answer_started(struct gs_http_reply *reply, int r, const struct gs_err *err,
+			   const char *message, const char *file)
+{
+	struct gs_buf *b = &reply->body;
+
+	if (r < 0) {
+		api_fail(reply, r, err);
+		message = err->text[0] ? err->text : strerror(-r);
+		while (b->bytes && (b->data[b->bytes - 1] == '\n' || b->data[b->bytes - 1] == '}'))
+			b->bytes--;
+		(void)gs_buf_puts(b, "}");
+	} else {
+		j_open(api_json(reply), NULL, '{');
+	}
+	j_bool(b, "success", r == 0);
+	j_text(b, "message", message);
+	if (file)
+		j_text(b, "output_file", file);
+	else
+		j_null(b, "output_file");
+	j_close(b, '}');
+}
+
+API_HANDLER(api_root)
+{
+	const char *accept = gs_http_header(q, "accept");
+
+	if (accept && strstr(accept, "text/html")) {
+		api_page(ctx, q, reply);
+		return;
+	}
+	j_open(api_json(reply), NULL, '{');
+	j_text(&reply->body, "message", "gpuscope head");
+	j_text(&reply->body, "version", GS_VERSION);
+	j_close(&reply->body, '}');
+}
+
+/* --- status and clients --- */
+
+static void put_gpus(struct gs_buf *b, const char *key, const struct gs_cluster_node *n, bool more)
+{
+	const struct gs_gpu_snapshot *g = n->latest ? n->latest->gpu : NULL;
+	char id[256], capability[32];
+
+	j_open(b, key, '[');
+	for (uint32_t i = 0; g && i < g->n_gpus; i++) {
+		const struct gs_gpu_info *info = &g->info[i];
+
+		snprintf(id, sizeof(id), "%s:%u:%s", n->hostname, info->index, info->name);
+		j_open(b, NULL, '{');
+		j_text(b, "id", id);
+		j_text(b, "name", info->name);
+		j_u64(b, "physical_idx", info->index);
+		j_text(b, "hostname", n->hostname);
+		if (more) {
+			j_text(b, "uuid", info->uuid);
+			j_double(b, "memory_total",
+				 gs_gpu_has(&g->sample[i], GS_GPU_MEM_TOTAL)
+					 ? g->sample[i].value[GS_GPU_MEM_TOTAL]
+					 : NAN);
+			snprintf(capability, sizeof(capability), "%d.%d", info->compute_major,
+				 info->compute_minor);
+			if (info->compute_major >= 0)
+				j_text(b, "compute_capability", capability);
+			else
+				j_null(b, "compute_capability");
+		}
+		j_close(b, '}');
+	}
+	j_close(b, ']');
+}
+
+static void put_clients(struct gs_buf *b, struct gs_cluster *c)
+{
+	char id[160];
+	size_t n_gpus = 0;
+
+	j_open(b, "connected_clients", '[');
+	for (size_t i = 0; i < gs_cluster_count(c); i++) {
+		const struct gs_cluster_node *n = gs_cluster_at(c, i);
+
+		if (!n->n_connections)
+			continue;
+		api_client_id(n, id, sizeof(id));
+		j_text(b, NULL, id);
+		n_gpus += n->latest ? n->latest->gpu->n_gpus : 0;
+	}
+	j_close(b, ']');
+	j_u64(b, "total_gpus", n_gpus);
+	j_open(b, "gpu_info", '{');
+	for (size_t i = 0; i < gs_cluster_count(c); i++) {
+		const struct gs_cluster_node *n = gs_cluster_at(c, i);
+
+		if (!n->n_connections)
+			continue;
+		api_client_id(n, id, sizeof(id));
+		put_gpus(b, id, n, false);
+	}
+	j_close(b, '}');
+}
+
+/* Frames are a grid of the session's interval. */
+static uint64_t frames_of(const struct gs_store_session *s, uint64_t head_interval_ns)
+{
+	int64_t end = s->end_wall_ns ? s->end_wall_ns : (int64_t)gs_clock_wall_ns();
+	uint64_t interval = s->interval_ns ? s->interval_ns : head_interval_ns;
+
+	return end > s->start_wall_ns && interval ? (uint64_t)(end - s->start_wall_ns) / interval
+						  : 0;
+}
+
+static void file_of(const struct gs_store_session *s, char *out, size_t bytes)
+{
+	snprintf(out, bytes, "%s.json", s->name);
+}
+
+API_HANDLER(api_status)
+{
+	struct gs_api *a = ctx;
+	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_buf *b = api_json(reply);
+	struct gs_store_session *active = NULL;
+	struct gs_head_switches s;
+	char file[GS_STORE_SESSION_NAME_BYTES + 8] = "";
+	size_t n_active = 0;
+
+	gs_head_switches(a->o.head, &s);
+	if (gs_head_active(a->o.head, &active, &n_active) < 0) {
+		gs_http_say(reply, 503, "no memory");
+		return;
+	}
+	if (n_active)
+		file_of(&active[n_active - 1], file, sizeof(file));
+	j_open(b, NULL, '{');
+	j_u64(b, "freq", s.interval_ns / 1000000);
+	j_bool(b, "enable_bandwidth_profiling", s.bandwidth);
+	j_bool(b, "enable_nvlink_profiling", s.nvlink);
+	j_bool(b, "is_profiling", n_active > 0);
+	j_text(b, "output_filename", file);
+	j_u64(b, "frame_id_counter",
+	      n_active ? frames_of(&active[n_active - 1], s.interval_ns) : 0);
+	j_u64(b, "active_sessions", n_active);
+	gs_cluster_lock(c);
+	put_clients(b, c);
+	gs_cluster_unlock(c);
+	j_close(b, '}');
+	free(active);
+}
+
+API_HANDLER(api_clients)
+{
+	struct gs_api *a = ctx;
+	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_buf *b = api_json(reply);
+	char id[160];
+
+	gs_cluster_lock(c);
+	j_open(b, NULL, '{');
+	j_u64(b, "total_clients", gs_cluster_count(c));
+	j_open(b, "clients", '[');
+	for (size_t i = 0; i < gs_cluster_count(c); i++) {
+		const struct gs_cluster_node *n = gs_cluster_at(c, i);
+
+		api_client_id(n, id, sizeof(id));
+		j_open(b, NULL, '{');
+		j_text(b, "client_id", id);
+		j_text(b, "hostname", n->hostname);
+		j_u64(b, "gpu_count", n->latest ? n->latest->gpu->n_gpus : 0);
+		put_gpus(b, "gpus", n, true);
+		j_time(b, "last_update", n->last_wall_ns);
+		j_text(b, "status",
+		       n->healthy         ? "healthy"
+		       : n->n_connections ? "unhealthy"
+					  : "disconnected");
+		j_close(b, '}');
+	}
+	j_close(b, ']');
+	j_close(b, '}');
+	gs_cluster_unlock(c);
+}
+
+static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f, double scale)
+{
+	return gs_gpu_has(s, f) ? s->value[f] * scale : NAN;
+}
+
+static void put_latest(struct gs_buf *b, const struct gs_node_snapshot *m)
+{
+	const struct gs_gpu_snapshot *g = m->gpu;
+	const struct gs_host_sample *h = &m->host->sample;
+
+	j_open(b, "gpus_metrics", '[');
+	for (uint32_t i = 0; i < g->n_gpus; i++) {
+		const struct gs_gpu_sample *s = &g->sample[i];
+		double total = value_of(s, GS_GPU_MEM_TOTAL, 1);
+
+		j_open(b, NULL, '{');
+		j_u64(b, "physical_idx", g->info[i].index);
+		j_text(b, "name", g->info[i].name);
+		j_double(b, "gpu_util", value_of(s, GS_GPU_UTIL, 100));
+		j_double(b, "mem_util", value_of(s, GS_GPU_MEM_USED, 100) / total);
+		/* gswarm called PCIe's counters so; real activity of memory is dram_active. */
+		j_double(b, "dram_bw_gbps_rx", value_of(s, GS_GPU_PCIE_RX_BPS, 1e-9));
+		j_double(b, "dram_bw_gbps_tx", value_of(s, GS_GPU_PCIE_TX_BPS, 1e-9));
+		j_double(b, "nvlink_bw_gbps_rx", value_of(s, GS_GPU_NVLINK_RX_BPS, 1e-9));
+		j_double(b, "nvlink_bw_gbps_tx", value_of(s, GS_GPU_NVLINK_TX_BPS, 1e-9));
+		j_double(b, "dram_active", value_of(s, GS_GPU_DRAM_ACTIVE, 100));
+		j_double(b, "temperature", value_of(s, GS_GPU_TEMP_GPU, 1));
+		j_double(b, "power", value_of(s, GS_GPU_POWER, 1));
+		j_close(b, '}');
+	}
+	j_close(b, ']');
+	j_open(b, "p2p_links", '[');
+	for (uint32_t i = 0; i < g->n_gpus; i++)
+		for (uint32_t l = 0; l < g->sample[i].n_links && l < GS_GPU_LINK_MAX; l++) {
+			const struct gs_gpu_link *link = &g->sample[i].link[l];
+
+			for (uint32_t o = 0; link->up && o < g->n_gpus; o++) {
+				if (strcmp(g->info[o].pci_bus_id, link->remote_bus_id) != 0)
+					continue;
+				j_open(b, NULL, '{');
+				j_u64(b, "local_gpu_physical_id", g->info[i].index);
+				j_text(b, "local_gpu_name", g->info[i].name);
+				j_u64(b, "remote_gpu_physical_id", g->info[o].index);
+				j_text(b, "remote_gpu_name", g->info[o].name);
+				j_text(b, "type", "NVLink");
+				j_u64(b, "link", l);
+				j_close(b, '}');
+			}
+		}
+	j_close(b, ']');
+	j_open(b, "system_metrics", '{');
+	j_double(b, "dram_util",
+		 h->mem_total_bytes > 0 && h->mem_used_bytes >= 0
+			 ? 100.0 * (double)h->mem_used_bytes / (double)h->mem_total_bytes
+		 : h->mem_used_ratio >= 0 ? 100 * h->mem_used_ratio
+					  : NAN);
+	j_double(b, "disk_util", h->root_used_ratio > 0 ? 100 * h->root_used_ratio : NAN);
+	j_close(b, '}');
+}
+
+API_HANDLER(api_metrics_latest)
+{
+	struct gs_api *a = ctx;
+	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_buf *b = api_json(reply);
+	char id[160];
+
+	j_open(b, NULL, '{');
+	j_time(b, "timestamp", (int64_t)gs_clock_wall_ns());
+	j_open(b, "client_data", '{');
+	gs_cluster_lock(c);
+	for (size_t i = 0; i < gs_cluster_count(c); i++) {
+		const struct gs_cluster_node *n = gs_cluster_at(c, i);
+
+		if (!n->latest || !n->n_connections)
+			continue;
+		api_client_id(n, id, sizeof(id));
+		j_open(b, id, '{');
+		put_latest(b, n->latest);
+		j_time(b, "timestamp", n->last_wall_ns);
+		j_bool(b, "healthy", n->healthy);
+		j_close(b, '}');
+	}
+	gs_cluster_unlock(c);
+	j_close(b, '}');
+	j_close(b, '}');
+}
+
+/* --- sessions --- */
+
+struct change {
+	struct gs_api *api;
+	struct gs_http_later *later;
+	struct gs_store_session session;
+	char name[GS_STORE_SESSION_NAME_BYTES];
+	size_t n;
+	/* of a record */
+	char app[256];
+	char *keys[OTHERS_MAX + 2]; /* owned */
+	double values[OTHERS_MAX + 2];
+	size_t n_values;
+};
+
+static void change_free(struct change *c)
+{
+	for (size_t i = 0; i < c->n_values; i++)
+		free(c->keys[i]);
+	free(c);
+}
+
+/* c is handed to fn, on the store's thread, or freed. */
+static void hand_over(struct change *c, struct gs_http_reply *reply, gs_head_job_fn fn)
+{
+	struct gs_http_reply failed;
+
+	c->later = gs_http_later(reply);
+	if (!c->later) {
+		gs_http_say(reply, 503, "no memory");
+		change_free(c);
+		return;
+	}
+	if (gs_head_write(c->api->o.head, fn, c) == 0)
+		return;
+	failed = gs_http_reply_new(c->later);
+	gs_http_say(&failed, 503, "no memory");
+	gs_http_answer(&c->later, &failed);
+	change_free(c);
+}
+
+static void start_job(void *arg, struct gs_store *store)
+{
+	struct change *c = arg;
+	struct gs_http_reply reply = gs_http_reply_new(c->later);
+	struct gs_err err = {{0}};
+	char message[GS_STORE_SESSION_NAME_BYTES + 32], file[GS_STORE_SESSION_NAME_BYTES + 8];
+	int r = store ? gs_head_session_start(c->api->o.head, store, &c->session, &err)
+		      : -ESHUTDOWN;
+
+	snprintf(message, sizeof(message), "Profiling started: %s", c->session.name);
+	file_of(&c->session, file, sizeof(file));
+	answer_started(&reply, r, &err, message, r == 0 ? file : NULL);
+	gs_http_answer(&c->later, &reply);
+	change_free(c);
+}
+
+API_HANDLER(api_profiling_start)
+{
+	json_t *body = api_body(q, reply);
+	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
+
+	if (!c) {
+		json_decref(body);
+		return;
+	}
+	c->api = ctx;
+	if (api_text(body, "name", c->session.name, sizeof(c->session.name), reply) &&
+	    api_list(body, "report_metrics", c->session.report_metrics,
+		     sizeof(c->session.report_metrics), reply))
+		hand_over(c, reply, start_job);
+	else
+		change_free(c);
+	json_decref(body);
+}
+
+static void stopped(void *arg, const struct gs_store_session *s)
+{
+	struct change *c = arg;
+
+	c->session = *s;
+	c->n++;
+}
+
+static void stop_job(void *arg, struct gs_store *store)
+{
+	struct change *c = arg;
+	struct gs_http_reply reply = gs_http_reply_new(c->later);
+	struct gs_err err = {{0}};
+	char message[GS_STORE_SESSION_NAME_BYTES + 48];
+	int r = store ? gs_head_session_stop(c->api->o.head, store, c->name, stopped, c, &err)
+		      : -ESHUTDOWN;
+
+	if (r >= 0 && !c->n)
+		r = gs_err_set(&err, -EALREADY, "no session is active");
+	if (c->n == 1)
+		snprintf(message, sizeof(message), "Profiling stopped: %s", c->session.name);
+	else
+		snprintf(message, sizeof(message), "Profiling stopped: %zu sessions", c->n);
+	answer_started(&reply, r < 0 ? r : 0, &err, message, NULL);
+	gs_http_answer(&c->later, &reply);
+	change_free(c);
+}
+
+API_HANDLER(api_profiling_stop)
+{
+	json_t *body = api_body(q, reply);
+	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
+
+	if (!c) {
+		json_decref(body);
+		return;
+	}
+	c->api = ctx;
+	if (api_text(body, "name", c->name, sizeof(c->name), reply))
+		hand_over(c, reply, stop_job);
+	else
+		change_free(c);
+	json_decref(body);
+}
+
+/* --- records --- */
+
+static bool add_value(struct change *c, const char *key, json_t *v)
+{
+	double number = json_is_number(v) ? json_number_value(v) : NAN;
+	char *end;
+
+	if (json_is_string(v) && json_string_value(v)[0]) { /* gswarm's own take texts too */
+		number = strtod(json_string_value(v), &end);
+		if (*end)
+			number = NAN;
+	}
+	if (!isfinite(number) || number < 0 || !key[0] || strlen(key) > 100 ||
+	    c->n_values == GS_ARRAY_LEN(c->keys))
+		return false;
+	c->keys[c->n_values] = strdup(key);
+	if (!c->keys[c->n_values])
+		return false;
+	c->values[c->n_values++] = number;
+	return true;
+}
+
+static const char *read_record(struct change *c, json_t *body)
+{
+	json_t *others = json_object_get(body, "other_time"), *v;
+	const char *app = json_string_value(json_object_get(body, "app_name")), *key;
+
+	if (!app || !app[0] || strlen(app) >= sizeof(c->app))
+		return "app_name is a text that is not empty, of less than 256 bytes";
+	strcpy(c->app, app);
+	if (!add_value(c, "queue_time", json_object_get(body, "queue_time")))
+		return "queue_time is a number of seconds, not negative";
+	if (!add_value(c, "processing_time", json_object_get(body, "processing_time")))
+		return "processing_time is a number of seconds, not negative";
+	if (others && !json_is_object(others) && !json_is_null(others))
+		return "other_time is an object of numbers";
+	json_object_foreach(
+		others, key,
+		v) if (!add_value(c, key, v)) return "other_time is an object of at most 64 "
+						     "numbers, none of them negative";
+	return NULL;
+}
+
+static void record_job(void *arg, struct gs_store *store)
+{
+	struct change *c = arg;
+	struct gs_http_reply reply = gs_http_reply_new(c->later);
+	struct gs_err err = {{0}};
+	struct gs_head_mark mark = {
+		.session = "",
+		.kind = "request",
+		.name = c->app,
+		.keys = (const char *const *)c->keys,
+		.values = c->values,
+		.n_values = c->n_values,
+	};
+	int r = store ? gs_head_mark(c->api->o.head, store, &mark, NULL, &err) : -ESHUTDOWN;
+
+	if (r < 0) {
+		api_fail(&reply, r, &err);
+	} else {
+		j_open(api_json(&reply), NULL, '{');
+		j_bool(&reply.body, "success", true);
+		j_text(&reply.body, "message", "recorded");
+		j_i64(&reply.body, "sessions", r);
+		j_close(&reply.body, '}');
+	}
+	gs_http_answer(&c->later, &reply);
+	change_free(c);
+}
+
+API_HANDLER(api_profiling_record)
+{
+	json_t *body = api_body(q, reply);
+	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
+	const char *why;
+
+	if (!c) {
+		json_decref(body);
+		return;
+	}
+	c->api = ctx;
+	why = read_record(c, body);
+	json_decref(body);
+	if (!why) {
+		hand_over(c, reply, record_job);
+		return;
+	}
+	gs_http_say(reply, 400, why);
+	change_free(c);
+}
+
+/* --- list --- */
+
+struct listing {
+	struct gs_buf *b;
+	uint64_t interval_ns;
+	uint64_t n, n_active;
+};
+
+static int put_session(void *arg, const struct gs_store_session *s)
+{
+	struct listing *l = arg;
+	char file[GS_STORE_SESSION_NAME_BYTES + 8];
+
+	file_of(s, file, sizeof(file));
+	l->n++;
+	l->n_active += s->state == GS_STORE_SESSION_ACTIVE;
+	j_open(l->b, NULL, '{');
+	j_text(l->b, "name", s->name);
+	j_bool(l->b, "is_active", s->state == GS_STORE_SESSION_ACTIVE);
+	j_time(l->b, "start_time", s->start_wall_ns);
+	j_u64(l->b, "frame_count", frames_of(s, l->interval_ns));
+	j_text(l->b, "output_file", file);
+	j_text(l->b, "id", s->id);
+	j_close(l->b, '}');
+	return 0;
+}
+
+static void list_job(void *arg, struct gs_store *store)
+{
+	struct change *c = arg;
+	struct gs_http_reply reply = gs_http_reply_new(c->later);
+	struct gs_head_switches switches;
+	struct listing l = {.b = api_json(&reply)};
+	int r;
+
+	gs_head_switches(c->api->o.head, &switches);
+	l.interval_ns = switches.interval_ns;
+	j_open(l.b, NULL, '{');
+	j_open(l.b, "sessions", '[');
+	r = store ? gs_store_sessions(store, 0, 0, put_session, &l) : -ESHUTDOWN;
+	j_close(l.b, ']');
+	j_u64(l.b, "total_sessions", l.n);
+	j_u64(l.b, "active_sessions", l.n_active);
+	j_close(l.b, '}');
+	if (r < 0)
+		api_fail(&reply, r, NULL);
+	gs_http_answer(&c->later, &reply);
+	change_free(c);
+}
+
+API_HANDLER(api_profiling_sessions)
+{
+	struct change *c = calloc(1, sizeof(*c));
+
+	if (!c || !(c->later = gs_http_later(reply))) {
+		free(c);
+		gs_http_say(reply, 503, "no memory");
+		return;
+	}
+	c->api = ctx;
+	if (gs_head_read(c->api->o.head, list_job, c) < 0) {
+		struct gs_http_reply failed = gs_http_reply_new(c->later);
+
+		gs_http_say(&failed, 503, "no memory");
+		gs_http_answer(&c->later, &failed);
+		change_free(c);
+	}
+}

@@ -1,0 +1,156 @@
+/* Private to the room. */
+#ifndef GS_API_API_INT_H
+#define GS_API_API_INT_H
+
+#include <jansson.h>
+#include <pthread.h>
+
+#include "api/api.h"
+#include "head/session.h"
+#include "http/http.h"
+
+#define API_LIMIT_DEFAULT 100
+#define API_LIMIT_MAX     2000
+#define API_THREADS_MAX   6 /* that read the store for one request each */
+
+struct gs_api {
+	struct gs_api_options o;
+	char listen[280]; /* o.listen */
+	struct gs_http *http;
+	int64_t started_wall_ns;
+	uint64_t seen_version; /* of the cluster, at the last events */
+	uint64_t tick;
+	pthread_mutex_t lock; /* what follows */
+	pthread_cond_t ended;
+	unsigned n_threads;
+};
+
+/* --- json.c: a compact document into a buffer. A key is NULL in lists. Commas are its business.
+ * Failures are those of the buffer, which the writer of the reply meets --- */
+
+void j_open(struct gs_buf *out, const char *key, char bracket); /* '{' or '[' */
+void j_close(struct gs_buf *out, char bracket);
+void j_text(struct gs_buf *out, const char *key, const char *text);
+void j_i64(struct gs_buf *out, const char *key, int64_t v);
+void j_u64(struct gs_buf *out, const char *key, uint64_t v);
+void j_double(struct gs_buf *out, const char *key, double v); /* not finite: null */
+void j_bool(struct gs_buf *out, const char *key, bool v);
+void j_null(struct gs_buf *out, const char *key);
+void j_time(struct gs_buf *out, const char *key, int64_t wall_ns); /* RFC 3339, UTC; 0: null */
+
+/* --- api.c --- */
+
+/* One row for each endpoint: the table of routes and openapi.json are made of it. */
+struct api_endpoint {
+	const char *path; /* "{}" for each parameter */
+	unsigned method;  /* enum gs_http_method */
+	bool open, control;
+	const char *params; /* names of those in the path, then of the query, with commas */
+	const char *summary;
+	void (*serve)(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply);
+};
+
+extern const struct api_endpoint api_endpoints[];
+extern const size_t api_n_endpoints;
+
+/* The reply begins as JSON; returns its body. */
+struct gs_buf *api_json(struct gs_http_reply *reply);
+
+/* A negative errno as an answer, with err's text if there is one. */
+void api_fail(struct gs_http_reply *reply, int r, const struct gs_err *err);
+int api_status_of(int r);
+
+/* A number of the query. 1, 0: it is not there, -EINVAL and the reply says so. */
+int api_number(const struct gs_http_request *q, struct gs_http_reply *reply, const char *name,
+	       double least, double most, double *ret_value);
+
+/* limit of the query, API_LIMIT_DEFAULT without one; 0: the reply says what is wrong. */
+size_t api_limit(const struct gs_http_request *q, struct gs_http_reply *reply);
+
+/* The body, an object or nothing. NULL: the reply says what is wrong. */
+json_t *api_body(const struct gs_http_request *q, struct gs_http_reply *reply);
+
+/* Members of it; "" when it is not there. False: the reply says what is wrong. A list becomes one
+ * text with commas. */
+bool api_text(json_t *body, const char *key, char *out, size_t bytes, struct gs_http_reply *reply);
+bool api_list(json_t *body, const char *key, char *out, size_t bytes, struct gs_http_reply *reply);
+
+/* Which client: the host's name, with the instance when it has one of its own. */
+void api_client_id(const struct gs_cluster_node *n, char *out, size_t bytes);
+
+enum api_state { /* of a GPU, worse is more */
+		 API_OK = 0,
+		 API_IDLE = 1,
+		 API_THROTTLED = 2,
+		 API_UNREACHABLE = 3,
+		 API_FAILING = 4,
+		 API_STATES
+};
+const char *api_state_name(unsigned state);
+enum api_state api_state_of(const struct gs_cluster_node *n, uint32_t gpu);
+
+/* --- api_task.c: threads that read the store --- */
+
+struct api_task {
+	struct gs_api *api;
+	struct gs_http_later *later;
+	struct gs_store *store; /* of the thread */
+	void (*run)(struct api_task *task);
+	void *arg; /* freed with free() */
+	struct gs_err err;
+};
+
+/* run on a thread of its own, with a store to read, which calls gs_http_answer(). */
+void api_task_start(struct gs_api *api, struct gs_http_reply *reply,
+		    void (*run)(struct api_task *task), void *arg);
+void api_tasks_wait(struct gs_api *api);
+
+/* --- endpoints --- */
+
+#define API_HANDLER(name)                                                                          \
+	void name(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
+
+API_HANDLER(api_root);
+API_HANDLER(api_status);
+API_HANDLER(api_clients);
+API_HANDLER(api_metrics_latest);
+API_HANDLER(api_profiling_start);
+API_HANDLER(api_profiling_stop);
+API_HANDLER(api_profiling_record);
+API_HANDLER(api_profiling_sessions);
+
+API_HANDLER(api_overview);
+API_HANDLER(api_nodes);
+API_HANDLER(api_node);
+API_HANDLER(api_gpus);
+API_HANDLER(api_processes);
+API_HANDLER(api_jobs);
+API_HANDLER(api_alerts);
+API_HANDLER(api_heatmap);
+API_HANDLER(api_series);
+API_HANDLER(api_sessions);
+API_HANDLER(api_session);
+API_HANDLER(api_session_start);
+API_HANDLER(api_session_stop);
+API_HANDLER(api_session_resume);
+API_HANDLER(api_session_delete);
+API_HANDLER(api_session_export);
+API_HANDLER(api_session_marks);
+API_HANDLER(api_session_summary);
+API_HANDLER(api_mark);
+API_HANDLER(api_switches);
+API_HANDLER(api_switches_set);
+API_HANDLER(api_events);
+API_HANDLER(api_metrics);
+API_HANDLER(api_openapi);
+API_HANDLER(api_page);
+
+/* What changed since the last time, as events. */
+void api_publish(struct gs_api *api);
+
+/* A session as an object. */
+void api_put_session(struct gs_buf *out, const char *key, const struct gs_store_session *s);
+
+#define API_TOPIC 1u
+
+#endif

@@ -1,0 +1,519 @@
+/*
+ * Values of a GPU over time, in stretches of equal length with least, mean and most: the last
+ * minutes out of what the cluster remembers, older ones out of the store. And means of all GPUs of
+ * a session, for comparisons.
+ */
+#include "api/api_int.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "model/gpu_record.h"
+
+#define VALUES_MAX     8
+#define POINTS_MAX     2000
+#define POINTS_DEFAULT 300
+#define READ_NS        20000000000ull /* longest that one request reads; then it says so */
+#define SKEW_NS        3600000000000ll
+
+struct stretch {
+	double sum, least, most;
+	uint32_t n;
+};
+
+struct series {
+	int64_t node;
+	char gpu[80]; /* number in the snapshot, or UUID */
+	int64_t from_ns, to_ns;
+	size_t n_points, n_values;
+	int field[VALUES_MAX];   /* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
+	struct stretch *stretch; /* [value][point]; owned */
+};
+
+static double field_of(const struct gs_gpu_sample *s, int field)
+{
+	if (s->lost)
+		return NAN;
+	if (gs_gpu_has(s, field))
+		return s->value[field];
+	if (field == GS_GPU_MEM_USED_RATIO && gs_gpu_has(s, GS_GPU_MEM_USED) &&
+	    gs_gpu_has(s, GS_GPU_MEM_TOTAL))
+		return s->value[GS_GPU_MEM_USED] / s->value[GS_GPU_MEM_TOTAL];
+	return NAN;
+}
+
+static void add(struct series *s, size_t value, int64_t wall_ns, double v)
+{
+	struct stretch *t;
+	size_t at;
+
+	if (isnan(v) || wall_ns < s->from_ns || wall_ns >= s->to_ns)
+		return;
+	at = (size_t)((double)(wall_ns - s->from_ns) / (double)(s->to_ns - s->from_ns) *
+		      (double)s->n_points);
+	t = &s->stretch[value * s->n_points + (at < s->n_points ? at : s->n_points - 1)];
+	t->sum += v;
+	t->least = t->n && t->least < v ? t->least : v;
+	t->most = t->n && t->most > v ? t->most : v;
+	t->n++;
+}
+
+static void put_column(struct gs_buf *b, const char *key, const struct stretch *t, size_t n,
+		       unsigned which)
+{
+	j_open(b, key, '[');
+	for (size_t i = 0; i < n; i++)
+		j_double(b, NULL,
+			 !t[i].n      ? NAN
+			 : which == 0 ? t[i].least
+			 : which == 1 ? t[i].sum / t[i].n
+				      : t[i].most);
+	j_close(b, ']');
+}
+
+static void put_series(struct gs_buf *b, const struct series *s, const char *source, bool complete)
+{
+	double step = (double)(s->to_ns - s->from_ns) / (double)s->n_points / 1e9;
+
+	j_open(b, NULL, '{');
+	j_i64(b, "node", s->node);
+	j_text(b, "gpu", s->gpu);
+	j_text(b, "source", source);
+	j_bool(b, "complete", complete);
+	j_double(b, "step_seconds", step);
+	j_open(b, "time", '['); /* the middle of each stretch */
+	for (size_t i = 0; i < s->n_points; i++) {
+		double at = (double)s->from_ns / 1e9 + ((double)i + 0.5) * step;
+
+		(void)gs_buf_printf(b, "%s%lld.%03d", i ? "," : "", (long long)at,
+				    (int)((at - floor(at)) * 1000));
+	}
+	j_close(b, ']');
+	j_open(b, "values", '{');
+	for (size_t v = 0; v < s->n_values; v++) {
+		const struct stretch *t = s->stretch + v * s->n_points;
+
+		j_open(b, gs_gpu_field_info((unsigned)s->field[v])->key, '{');
+		put_column(b, "min", t, s->n_points, 0);
+		put_column(b, "mean", t, s->n_points, 1);
+		put_column(b, "max", t, s->n_points, 2);
+		j_close(b, '}');
+	}
+	j_close(b, '}');
+	j_close(b, '}');
+}
+
+/* The GPU's number in this moment; -1: it is not there. */
+static int find_gpu(const struct gs_gpu_snapshot *g, const char *text)
+{
+	if (text[0] && strspn(text, "0123456789") == strlen(text)) {
+		unsigned long i = strtoul(text, NULL, 10);
+
+		return i < g->n_gpus ? (int)i : -1;
+	}
+	for (uint32_t i = 0; i < g->n_gpus; i++)
+		if (strcmp(g->info[i].uuid, text) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* --- the request --- */
+
+static bool parse_values(struct series *s, char *keys)
+{
+	for (char *next, *key = strtok_r(keys, ",", &next); key; key = strtok_r(NULL, ",", &next)) {
+		int field = gs_gpu_field_by_key(key);
+
+		if (field < 0 || s->n_values == VALUES_MAX)
+			return false;
+		s->field[s->n_values++] = field;
+	}
+	if (!s->n_values)
+		s->field[s->n_values++] = GS_GPU_UTIL;
+	return true;
+}
+
+/* Times are seconds since 1970; negative: before now. */
+static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply, struct series *s)
+{
+	double node = 0, points = POINTS_DEFAULT, from = -300, to = 0;
+	double now = (double)gs_clock_wall_ns() / 1e9;
+	char keys[512];
+
+	if (api_number(q, reply, "node", 1, 9e15, &node) < 0 ||
+	    api_number(q, reply, "points", 1, POINTS_MAX, &points) < 0 ||
+	    api_number(q, reply, "from", -4e9, 9e9, &from) < 0 ||
+	    api_number(q, reply, "to", -4e9, 9e9, &to) < 0)
+		return false;
+	from += from <= 0 ? now : 0;
+	to += to <= 0 ? now : 0;
+	if (node < 1 || gs_http_query(q, "gpu", s->gpu, sizeof(s->gpu)) != 1 ||
+	    gs_http_query(q, "values", keys, sizeof(keys)) < 0 || !parse_values(s, keys) ||
+	    !(from >= 0) || from >= to) {
+		gs_http_say(reply, 400,
+			    "node and gpu say which; values are at most 8 keys of GPU values; from "
+			    "is before to, in seconds since 1970, or negative: before now");
+		return false;
+	}
+	s->node = (int64_t)node;
+	s->n_points = (size_t)points;
+	s->from_ns = (int64_t)(from * 1e9);
+	s->to_ns = (int64_t)(to * 1e9);
+	return true;
+}
+
+/* --- from memory --- */
+
+static bool is_remembered(const struct series *s)
+{
+	int64_t now = (int64_t)gs_clock_wall_ns();
+
+	if (s->from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
+		return false;
+	for (size_t v = 0; v < s->n_values; v++) {
+		unsigned i = 0;
+
+		while (i < GS_CLUSTER_VALUES && gs_cluster_value_field(i) != s->field[v])
+			i++;
+		/* The share of used memory is what is remembered of its bytes. */
+		if (i == GS_CLUSTER_MEMORY ||
+		    (i == GS_CLUSTER_VALUES && s->field[v] != GS_GPU_MEM_USED_RATIO))
+			return false;
+	}
+	return true;
+}
+
+static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t gpu)
+{
+	int64_t wall[GS_CLUSTER_POINTS];
+	double v[GS_CLUSTER_POINTS];
+
+	for (size_t k = 0; k < s->n_values; k++) {
+		unsigned i = 0;
+		size_t n_points;
+
+		while (i < GS_CLUSTER_VALUES && gs_cluster_value_field(i) != s->field[k])
+			i++;
+		if (i == GS_CLUSTER_VALUES)
+			i = GS_CLUSTER_MEMORY;
+		n_points = gs_cluster_history(n, gpu, i, wall, v);
+		for (size_t p = 0; p < n_points; p++)
+			add(s, k, wall[p] + n->clock_offset_ns, v[p]);
+	}
+}
+
+/* --- from the store --- */
+
+static void read_records(struct gs_node_decoder *d, const struct gs_store_found *found,
+			 void (*fn)(void *ctx, const struct gs_store_found *found,
+				    const struct gs_node_snapshot *m),
+			 void *ctx)
+{
+	size_t offset = 0;
+	const struct gs_record *r;
+
+	gs_node_decoder_reset(d);
+	while ((r = gs_record_next(&found->records, &offset))) {
+		struct gs_node_snapshot *m = NULL;
+
+		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE)
+			fn(ctx, found, m);
+		gs_node_snapshot_free(&m);
+	}
+}
+
+/* Calls fn with each moment of the range. 1: not all of it, for the time was up. */
+static int read_moments(struct gs_store *store, const struct gs_store_range *range,
+			void (*fn)(void *ctx, const struct gs_store_found *found,
+				   const struct gs_node_snapshot *m),
+			void *ctx)
+{
+	struct gs_node_decoder *d = gs_node_decoder_new();
+	struct gs_store_cursor *cursor = NULL;
+	uint64_t until = gs_clock_mono_ns() + READ_NS;
+	struct gs_store_found found;
+	int r = d ? gs_store_cursor_open(store, range, &cursor) : -ENOMEM;
+
+	while (r == 0) {
+		r = gs_store_cursor_next(cursor, &found);
+		if (r == 0)
+			read_records(d, &found, fn, ctx);
+		else if (r == -EBADMSG)
+			r = 0;
+		if (r == 0 && gs_clock_mono_ns() > until)
+			break;
+	}
+	gs_store_cursor_close(&cursor);
+	gs_node_decoder_free(&d);
+	return r == 0 ? 1 : r == GS_STORE_END ? 0 : r;
+}
+
+static void add_moment(void *ctx, const struct gs_store_found *found,
+		       const struct gs_node_snapshot *m)
+{
+	struct series *s = ctx;
+	int gpu = find_gpu(m->gpu, s->gpu);
+
+	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++)
+		add(s, v, m->wall_ns + found->batch.clock_offset_ns,
+		    field_of(&m->gpu->sample[gpu], s->field[v]));
+}
+
+static void read_series(struct api_task *t)
+{
+	struct series *s = t->arg;
+	struct gs_http_reply reply = gs_http_reply_new(t->later);
+	struct gs_store_range range = {
+		.from_wall_ns = s->from_ns > SKEW_NS ? s->from_ns - SKEW_NS : 0,
+		.to_wall_ns = s->to_ns + SKEW_NS,
+		.kind = GS_STORE_SAMPLES,
+		.nodes = &s->node,
+		.n_nodes = 1,
+	};
+	int r = read_moments(t->store, &range, add_moment, s);
+
+	if (r < 0)
+		api_fail(&reply, r, NULL);
+	else
+		put_series(api_json(&reply), s, "store", r == 0);
+	gs_http_answer(&t->later, &reply);
+}
+
+API_HANDLER(api_series)
+{
+	struct gs_api *a = ctx;
+	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	const struct gs_cluster_node *n;
+	struct series asked = {0}, *s;
+	int gpu = -1;
+	bool known;
+
+	if (!parse(q, reply, &asked))
+		return;
+	/* The stretches lie behind it. */
+	s = calloc(1, sizeof(*s) + asked.n_values * asked.n_points * sizeof(struct stretch));
+	if (!s) {
+		gs_http_say(reply, 503, "no memory");
+		return;
+	}
+	*s = asked;
+	s->stretch = (struct stretch *)(s + 1);
+	gs_cluster_lock(c);
+	n = gs_cluster_find(c, s->node);
+	known = n != NULL;
+	if (n && n->latest)
+		gpu = find_gpu(n->latest->gpu, s->gpu);
+	if (gpu >= 0 && is_remembered(s)) {
+		remember(s, n, (uint32_t)gpu);
+		gs_cluster_unlock(c);
+		put_series(api_json(reply), s, "memory", true);
+		free(s);
+		return;
+	}
+	gs_cluster_unlock(c);
+	if (known) {
+		api_task_start(a, reply, read_series, s);
+		return;
+	}
+	gs_http_say(reply, 404, "no node has this number");
+	free(s);
+}
+
+/* --- a session's means --- */
+
+#define SUMMARY_GPUS_MAX 4096
+
+struct gpu_sums {
+	int64_t node;
+	char uuid[80], name[96];
+	uint32_t index;
+	uint64_t n, n_util, n_memory, n_power;
+	uint32_t util[101]; /* how often, by percent */
+	double util_sum, memory_sum, memory_most, power_sum, power_most, temperature_most, joules;
+	int64_t last_ns;
+};
+
+struct summary {
+	char session[GS_STORE_SESSION_NAME_BYTES];
+	struct gs_store_session s;
+	struct gpu_sums *gpu; /* owned */
+	size_t n, n_max, left_out;
+	int64_t end_ns;
+	struct gs_store *store;
+	int64_t nodes[1024];
+	char hostnames[1024][65];
+	size_t n_nodes;
+};
+
+static struct gpu_sums *sums_of(struct summary *m, int64_t node, const struct gs_gpu_info *g)
+{
+	struct gpu_sums *more;
+
+	for (size_t i = 0; i < m->n; i++)
+		if (m->gpu[i].node == node && strcmp(m->gpu[i].uuid, g->uuid) == 0)
+			return &m->gpu[i];
+	if (m->n == SUMMARY_GPUS_MAX)
+		return NULL;
+	if (m->n == m->n_max) {
+		m->n_max = m->n_max ? m->n_max * 2 : 16;
+		more = reallocarray(m->gpu, m->n_max, sizeof(*more));
+		if (!more) {
+			m->n_max = m->n;
+			return NULL;
+		}
+		m->gpu = more;
+	}
+	more = &m->gpu[m->n++];
+	*more = (struct gpu_sums){.node = node, .index = g->index};
+	memcpy(more->uuid, g->uuid, sizeof(more->uuid));
+	memcpy(more->name, g->name, sizeof(more->name));
+	return more;
+}
+
+static void most(double *at, double v)
+{
+	if (v > *at)
+		*at = v;
+}
+
+static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_t wall_ns)
+{
+	double util = field_of(s, GS_GPU_UTIL), power = field_of(s, GS_GPU_POWER);
+	double memory = field_of(s, GS_GPU_MEM_USED_RATIO);
+
+	g->n++;
+	if (!isnan(util)) {
+		g->n_util++;
+		g->util_sum += util;
+		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)]++;
+	}
+	if (!isnan(memory)) {
+		g->n_memory++;
+		g->memory_sum += memory;
+		most(&g->memory_most, memory);
+	}
+	if (!isnan(power)) {
+		g->n_power++;
+		g->power_sum += power;
+		most(&g->power_most, power);
+		/* Over a gap nobody knows what it used. */
+		if (g->last_ns && wall_ns > g->last_ns && wall_ns - g->last_ns < 10000000000ll)
+			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;
+	}
+	most(&g->temperature_most, field_of(s, GS_GPU_TEMP_GPU));
+	g->last_ns = wall_ns;
+}
+
+static void sum_moment(void *ctx, const struct gs_store_found *found,
+		       const struct gs_node_snapshot *moment)
+{
+	struct summary *m = ctx;
+	int64_t wall = moment->wall_ns + found->batch.clock_offset_ns;
+
+	if (wall < m->s.start_wall_ns || wall >= m->end_ns)
+		return;
+	for (uint32_t i = 0; i < moment->gpu->n_gpus; i++) {
+		struct gpu_sums *g = sums_of(m, found->node, &moment->gpu->info[i]);
+
+		if (g)
+			sum_sample(g, &moment->gpu->sample[i], wall);
+		else
+			m->left_out++;
+	}
+}
+
+static int add_node(void *ctx, const struct gs_store_node *n)
+{
+	struct summary *m = ctx;
+
+	if (gs_store_session_has(&m->s, n->hostname) && m->n_nodes < GS_ARRAY_LEN(m->nodes)) {
+		memcpy(m->hostnames[m->n_nodes], n->hostname, sizeof(n->hostname));
+		m->nodes[m->n_nodes++] = n->id;
+	}
+	return 0;
+}
+
+static double percentile(const struct gpu_sums *g, double share)
+{
+	uint64_t seen = 0;
+
+	for (int i = 0; i <= 100; i++)
+		if ((seen += g->util[i]) >= (uint64_t)ceil(share * (double)g->n_util))
+			return g->n_util ? i / 100.0 : NAN;
+	return NAN;
+}
+
+static void put_summary(struct gs_buf *b, const struct summary *m, bool complete)
+{
+	j_open(b, NULL, '{');
+	api_put_session(b, "session", &m->s);
+	j_bool(b, "complete", complete && !m->left_out);
+	j_open(b, "gpus", '[');
+	for (size_t i = 0; i < m->n; i++) {
+		const struct gpu_sums *g = &m->gpu[i];
+
+		j_open(b, NULL, '{');
+		j_i64(b, "node", g->node);
+		for (size_t n = 0; n < m->n_nodes; n++)
+			if (m->nodes[n] == g->node)
+				j_text(b, "node_name", m->hostnames[n]);
+		j_u64(b, "index", g->index);
+		j_text(b, "uuid", g->uuid);
+		j_text(b, "name", g->name);
+		j_u64(b, "samples", g->n);
+		j_double(b, "utilization_mean_ratio", g->util_sum / (double)g->n_util);
+		j_double(b, "utilization_p50_ratio", percentile(g, 0.5));
+		j_double(b, "utilization_p95_ratio", percentile(g, 0.95));
+		j_double(b, "memory_mean_ratio", g->memory_sum / (double)g->n_memory);
+		j_double(b, "memory_most_ratio", g->n_memory ? g->memory_most : NAN);
+		j_double(b, "power_mean_watts", g->power_sum / (double)g->n_power);
+		j_double(b, "power_most_watts", g->n_power ? g->power_most : NAN);
+		j_double(b, "temperature_most_celsius",
+			 g->temperature_most > 0 ? g->temperature_most : NAN);
+		j_double(b, "energy_joules", g->n_power ? g->joules : NAN);
+		j_close(b, '}');
+	}
+	j_close(b, ']');
+	j_close(b, '}');
+}
+
+static void read_summary(struct api_task *t)
+{
+	struct summary *m = t->arg;
+	struct gs_http_reply reply = gs_http_reply_new(t->later);
+	struct gs_store_range range = {.kind = GS_STORE_SAMPLES, .nodes = m->nodes};
+	int r = gs_store_session_get(t->store, m->session, &m->s);
+
+	if (r == 0)
+		r = gs_store_nodes(t->store, add_node, m);
+	m->end_ns = m->s.end_wall_ns ? m->s.end_wall_ns : (int64_t)gs_clock_wall_ns();
+	range.from_wall_ns = m->s.start_wall_ns > SKEW_NS ? m->s.start_wall_ns - SKEW_NS : 0;
+	range.to_wall_ns = m->end_ns + SKEW_NS;
+	range.n_nodes = m->n_nodes;
+	if (r == 0 && m->n_nodes)
+		r = read_moments(t->store, &range, sum_moment, m);
+	if (r == -ENOENT)
+		gs_http_say(&reply, 404, "no session has this name or id");
+	else if (r < 0)
+		api_fail(&reply, r, NULL);
+	else
+		put_summary(api_json(&reply), m, r == 0);
+	gs_http_answer(&t->later, &reply);
+	free(m->gpu);
+}
+
+API_HANDLER(api_session_summary)
+{
+	struct summary *m = calloc(1, sizeof(*m));
+
+	if (!m || strlen(q->param[0]) >= sizeof(m->session)) {
+		gs_http_say(reply, m ? 404 : 503,
+			    m ? "no session has this name or id" : "no memory");
+		free(m);
+		return;
+	}
+	strcpy(m->session, q->param[0]);
+	api_task_start(ctx, reply, read_summary, m);
+}

@@ -1,0 +1,100 @@
+/* Threads that read the store for one request each, so that a long look at the past stops neither
+ * the head nor other clients. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "api/api_int.h"
+
+static void *run(void *arg)
+{
+	struct api_task *t = arg;
+	struct gs_api *a = t->api;
+	int r = gs_head_reader(a->o.head, &t->store, &t->err);
+
+	if (r < 0) {
+		struct gs_http_reply reply = gs_http_reply_new(t->later);
+
+		api_fail(&reply, r, &t->err);
+		gs_http_answer(&t->later, &reply);
+	} else {
+		t->run(t);
+	}
+	gs_store_close(&t->store);
+	free(t->arg);
+	free(t);
+	pthread_mutex_lock(&a->lock);
+	a->n_threads--;
+	pthread_cond_broadcast(&a->ended);
+	pthread_mutex_unlock(&a->lock);
+	return NULL;
+}
+
+static bool take_place(struct gs_api *a)
+{
+	bool there;
+
+	pthread_mutex_lock(&a->lock);
+	there = a->n_threads < API_THREADS_MAX;
+	a->n_threads += there;
+	pthread_mutex_unlock(&a->lock);
+	return there;
+}
+
+static int start_thread(struct api_task *t)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	pthread_t thread;
+	int r;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&thread, &attr, run, t);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return r;
+}
+
+void api_task_start(struct gs_api *api, struct gs_http_reply *reply,
+		    void (*fn)(struct api_task *task), void *arg)
+{
+	struct api_task *t;
+	struct gs_http_later *later;
+	int r;
+
+	if (!take_place(api)) {
+		free(arg);
+		gs_http_say(reply, 503, "too many long requests run already; ask again later");
+		return;
+	}
+	t = calloc(1, sizeof(*t));
+	later = t ? gs_http_later(reply) : NULL;
+	if (later) {
+		*t = (struct api_task){.api = api, .later = later, .run = fn, .arg = arg};
+		r = start_thread(t);
+		if (r == 0)
+			return;
+		struct gs_http_reply failed = gs_http_reply_new(later);
+
+		gs_http_say(&failed, 503, "no more threads can be had; ask again later");
+		gs_http_answer(&later, &failed);
+	} else {
+		gs_http_say(reply, 503, "no memory; ask again later");
+	}
+	free(t);
+	free(arg);
+	pthread_mutex_lock(&api->lock);
+	api->n_threads--;
+	pthread_mutex_unlock(&api->lock);
+}
+
+void api_tasks_wait(struct gs_api *api)
+{
+	pthread_mutex_lock(&api->lock);
+	while (api->n_threads)
+		pthread_cond_wait(&api->ended, &api->lock);
+	pthread_mutex_unlock(&api->lock);
+}

@@ -1,0 +1,123 @@
+/* Names, and the way to each format. */
+#include "archive/archive.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "archive/archive_int.h"
+
+static const char *const names[] = {"json", "gswarm", "csv", "gst"};
+
+int gs_archive_format(const char *name)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return (int)i;
+	return -1;
+}
+
+const char *gs_archive_suffix(enum gs_archive_format format)
+{
+	return format == GS_ARCHIVE_CSV ? ".csv" : format == GS_ARCHIVE_GST ? ".gst" : ".json";
+}
+
+bool archive_memory(const struct gs_gpu_sample *s, double *ret_ratio)
+{
+	if (gs_gpu_has(s, GS_GPU_MEM_USED) && gs_gpu_has(s, GS_GPU_MEM_TOTAL) &&
+	    s->value[GS_GPU_MEM_TOTAL] > 0)
+		*ret_ratio = s->value[GS_GPU_MEM_USED] / s->value[GS_GPU_MEM_TOTAL];
+	else if (gs_gpu_has(s, GS_GPU_MEM_USED_RATIO))
+		*ret_ratio = s->value[GS_GPU_MEM_USED_RATIO];
+	else
+		return false;
+	return true;
+}
+
+void archive_gpu_name(const struct archive_node *node, const struct gs_gpu_info *info, char *out,
+		      size_t bytes)
+{
+	if (info->is_mig)
+		snprintf(out, bytes, "%s:%u:%s MIG %s/%d", node->client, info->index, info->name,
+			 info->mig_profile, info->gpu_instance);
+	else
+		snprintf(out, bytes, "%s:%u:%s", node->client, info->index, info->name);
+}
+
+size_t archive_fields(const struct gs_store_session *s, unsigned field[GS_GPU_FIELD_COUNT])
+{
+	size_t n = 0;
+
+	for (const char *p = s->metrics; *p && n < GS_GPU_FIELD_COUNT;) {
+		char key[64];
+		size_t bytes = strcspn(p, ",");
+		int f;
+
+		snprintf(key, sizeof(key), "%.*s", (int)bytes, p);
+		f = gs_gpu_field_by_key(key);
+		if (f >= 0)
+			field[n++] = (unsigned)f;
+		p += bytes + (p[bytes] == ',');
+	}
+	if (!s->metrics[0])
+		for (; n < GS_GPU_FIELD_COUNT; n++)
+			field[n] = (unsigned)n;
+	return n;
+}
+
+const char *archive_time(char out[ARCHIVE_TIME_BYTES], int64_t wall_ns, bool local)
+{
+	time_t s = (time_t)(wall_ns / 1000000000);
+	long us = (long)(wall_ns % 1000000000) / 1000;
+	struct tm tm;
+	size_t n;
+
+	if (us < 0) {
+		us += 1000000;
+		s--;
+	}
+	if (local)
+		localtime_r(&s, &tm);
+	else
+		gmtime_r(&s, &tm);
+	n = strftime(out, ARCHIVE_TIME_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(out + n, ARCHIVE_TIME_BYTES - n, ".%06ld%s", us, local ? "" : "Z");
+	return out;
+}
+
+static int write_text(struct archive *a, int fd)
+{
+	int copy = dup(fd), r;
+	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
+	struct gs_pen pen;
+
+	if (!out) {
+		gs_close_p(&copy);
+		return -errno;
+	}
+	gs_pen_open(&pen, out);
+	r = a->o->format == GS_ARCHIVE_CSV ? archive_csv(a, &pen) : archive_json(a, &pen);
+	gs_pen_check(&pen, r);
+	r = gs_pen_close(&pen);
+	if (fclose(out) != 0 && r == 0)
+		r = -errno;
+	return r;
+}
+
+int gs_archive_write(const struct gs_archive_options *options, int fd,
+		     struct gs_archive_stats *ret_stats, struct gs_err *err)
+{
+	struct archive a;
+	int r = archive_open(&a, options);
+
+	if (r == 0)
+		r = options->format == GS_ARCHIVE_GST ? archive_gst(&a, fd, err)
+						      : write_text(&a, fd);
+	if (ret_stats)
+		*ret_stats = a.stats;
+	archive_close(&a);
+	if (r < 0 && err && !err->text[0])
+		(void)gs_err_set(err, r, "cannot write the session %s: %s", options->session->name,
+				 strerror(-r));
+	return r;
+}

@@ -1,0 +1,59 @@
+/*
+ * A session out of a head's store as a file: what was measured in its time, of its nodes, by each
+ * sample's own time (the node's clock, set right by what the head knew of it). Nothing is held but
+ * what is open at one moment, however long the session is.
+ *
+ * JSON has frames: a grid of the session's interval, in which each sample of a node stands in the
+ * frame that is nearest to it, once; of several in one frame the mean is written. A GPU or node of
+ * which a frame has no sample has null, and false in "available". doc/cluster.md tells the keys.
+ * CSV has a row for each sample of each GPU; .gst has whole moments, on one time line.
+ */
+#ifndef GS_ARCHIVE_ARCHIVE_H
+#define GS_ARCHIVE_ARCHIVE_H
+
+#include "base/err.h"
+#include "store/store.h"
+
+enum gs_archive_format {
+	GS_ARCHIVE_JSON = 0,   /* numbers, percent, GB/s */
+	GS_ARCHIVE_GSWARM = 1, /* as gswarm-profiler wrote it: texts, shares, KiB/s; "nan" for what
+				  is missing */
+	GS_ARCHIVE_CSV = 2,
+	GS_ARCHIVE_GST = 3,
+};
+
+/* "json", "gswarm", "csv", "gst"; -1: none of them. */
+int gs_archive_format(const char *name);
+
+/* What a file of the format is called: "NAME.json". */
+const char *gs_archive_suffix(enum gs_archive_format format);
+
+struct gs_archive_options {
+	size_t size;            /* of this struct */
+	struct gs_store *store; /* lent; of the calling thread */
+	const struct gs_store_session *session;
+	enum gs_archive_format format;
+	int64_t now_wall_ns; /* where a session that has no end yet ends; 0: now */
+};
+
+struct gs_archive_stats {
+	uint64_t n_samples; /* moments in the file */
+	uint64_t n_frames;  /* JSON */
+	uint64_t n_late;    /* JSON: samples too far out of order for a frame; in CSV they are */
+	uint64_t n_damaged; /* batches that could not be read */
+	uint64_t n_nodes, n_gpus;
+};
+
+/* Write it to fd (a file or a pipe; it stays open). What the system says, or of the store: err
+ * tells. */
+int gs_archive_write(const struct gs_archive_options *options, int fd,
+		     struct gs_archive_stats *ret_stats, struct gs_err *err);
+
+/* The traces that nodes of the session delivered and that reach into its time; each is a .gst file
+ * of its own, called name. */
+int gs_archive_traces(const struct gs_archive_options *options,
+		      int (*fn)(void *ctx, int64_t stream, const char *name), void *ctx);
+int gs_archive_trace(const struct gs_archive_options *options, int64_t stream, int fd,
+		     struct gs_err *err);
+
+#endif

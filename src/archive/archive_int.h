@@ -1,0 +1,145 @@
+/* Private to the room. */
+#ifndef GS_ARCHIVE_ARCHIVE_INT_H
+#define GS_ARCHIVE_ARCHIVE_INT_H
+
+#include "archive/archive.h"
+#include "base/map.h"
+#include "model/host.h"
+#include "text/pen.h"
+
+struct archive_node {
+	int64_t id;
+	char *client; /* owned: the host's name, with more where several have it */
+	char hostname[65], machine_id[64], instance[64];
+	uint64_t n_samples, lost_samples, missed_samples;
+};
+
+struct archive {
+	const struct gs_archive_options *o;
+	int64_t from_wall_ns, to_wall_ns; /* by the head's clock */
+	struct archive_node *node;        /* n_nodes: of the session */
+	size_t n_nodes;
+	struct gs_map by_id; /* of a node to its index */
+	struct gs_archive_stats stats;
+};
+
+/* A moment, by the head's clock. */
+struct archive_moment {
+	uint32_t node; /* index */
+	int64_t wall_ns;
+	struct gs_node_snapshot *snapshot; /* lent, may be changed */
+};
+
+struct archive_sink {
+	/* 0 or a negative errno, which ends it. */
+	int (*moment)(void *ctx, const struct archive_moment *moment);
+	/* Hardly anything before this time will come. May be NULL. */
+	int (*passed)(void *ctx, int64_t wall_ns);
+	void *ctx;
+};
+
+int archive_open(struct archive *a, const struct gs_archive_options *options);
+void archive_close(struct archive *a);
+
+/* Everything of the session, nearly by time. */
+int archive_read(struct archive *a, const struct archive_sink *sink);
+
+/* Share of memory in use; false: not known. */
+bool archive_memory(const struct gs_gpu_sample *s, double *ret_ratio);
+
+/* "host:0:NVIDIA H100", as gswarm calls a GPU; of a part with its profile and number. */
+void archive_gpu_name(const struct archive_node *node, const struct gs_gpu_info *info, char *out,
+		      size_t bytes);
+
+/* The fields that the session has, into field; how many. */
+size_t archive_fields(const struct gs_store_session *s, unsigned field[GS_GPU_FIELD_COUNT]);
+
+/* "2026-11-21T13:40:00.123456Z"; local: without the Z, in the machine's time zone. */
+#define ARCHIVE_TIME_BYTES 40
+const char *archive_time(char out[ARCHIVE_TIME_BYTES], int64_t wall_ns, bool local);
+
+int archive_json(struct archive *a, struct gs_pen *pen);
+int archive_csv(struct archive *a, struct gs_pen *pen);
+int archive_gst(struct archive *a, int fd, struct gs_err *err);
+
+/* --- frames: frame.c --- */
+
+enum archive_value { /* of a GPU, in base units; then those of the session's fields */
+		     ARCHIVE_UTIL,
+		     ARCHIVE_MEMORY,
+		     ARCHIVE_PCIE_RX,
+		     ARCHIVE_PCIE_TX,
+		     ARCHIVE_DRAM,
+		     ARCHIVE_NVLINK_RX,
+		     ARCHIVE_NVLINK_TX,
+		     ARCHIVE_N_VALUES
+};
+
+struct archive_mean {
+	double sum;
+	uint32_t n;
+};
+
+struct archive_client { /* what a frame or a summary knows of a node */
+	struct archive_mean memory, disk;
+	uint32_t n_samples;
+};
+
+struct archive_gpu {     /* a column */
+	char *id, *uuid; /* owned */
+	uint32_t node;
+	uint64_t n_samples, n_frames;
+	struct archive_mean util, memory, power, dram, temperature;
+	double util_max, memory_max, power_max, temperature_max, energy_joules, energy_before;
+	bool has_energy;
+	uint64_t hist[101]; /* of the utilisation, in percent */
+};
+
+struct archive_pair {    /* two GPUs with direct links */
+	uint32_t gpu[2]; /* columns, the lesser first */
+	uint64_t before_bytes, before_ns;
+};
+
+struct archive_frame {
+	int64_t number;             /* from 0 */
+	struct archive_mean *value; /* n_gpus x n_values */
+	uint32_t *n_samples;        /* of each GPU */
+	size_t n_gpus, max_gpus;
+	struct archive_client *client; /* n_nodes */
+	struct archive_mean *pair;
+	size_t n_pairs;
+};
+
+struct archive_frames {
+	struct archive *a;
+	uint64_t interval_ns;
+	unsigned field[GS_GPU_FIELD_COUNT];
+	size_t n_fields, n_values; /* ARCHIVE_N_VALUES + n_fields */
+	struct archive_gpu *gpu;
+	size_t n_gpus, max_gpus;
+	struct gs_map gpus; /* hash of a GPU's identity to its column */
+	struct archive_pair *pair;
+	size_t n_pairs;
+	struct gs_map pairs;
+	struct archive_client *client; /* of the whole session */
+	struct archive_pace *pace;     /* n_nodes */
+	struct archive_frame **open;   /* a ring: of frames first ... */
+	int64_t first;
+	bool gap_told; /* nothing for the frame before */
+	int (*write)(void *ctx, const struct archive_frame *frame);
+	void *ctx;
+};
+
+int archive_frames_open(struct archive_frames *f, struct archive *a);
+void archive_frames_close(struct archive_frames *f);
+int archive_frames_moment(void *ctx, const struct archive_moment *m);
+int archive_frames_passed(void *ctx, int64_t wall_ns);
+int archive_frames_end(struct archive_frames *f); /* what is open is written */
+
+static inline void archive_add(struct archive_mean *m, double v)
+{
+	m->sum += v;
+	m->n++;
+}
+
+#endif

@@ -1,0 +1,433 @@
+/*
+ * Samples into frames. A node samples at its own phase, with a little jitter; taking the frame that
+ * a sample's time falls into would now and then put two into one frame and none into the next. So
+ * the phase of each node is followed, and a sample goes to the frame that is nearest by it.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "archive/archive_int.h"
+
+#define WINDOW       65536 /* frames that may be open */
+#define BEHIND       3     /* frames that stay open behind the time that is passed */
+#define PHASE_SHARE  0.1   /* of what a sample is off, that the phase follows */
+#define PERIOD_SHARE 0.2
+#define SEVERAL      0.6 /* frames between samples: below it a frame has several */
+#define RELOCK       3.0 /* frames without a sample: the phase is taken anew */
+
+struct archive_pace {
+	double phase;
+	double last;   /* where the last sample was, in frames */
+	double period; /* between samples, in frames, of late */
+	bool locked;
+};
+
+int archive_frames_open(struct archive_frames *f, struct archive *a)
+{
+	const struct gs_store_session *s = a->o->session;
+
+	f->a = a;
+	f->interval_ns = s->interval_ns ? s->interval_ns : 1000000000ull;
+	f->n_fields = archive_fields(s, f->field);
+	f->n_values = ARCHIVE_N_VALUES + f->n_fields;
+	f->gpus = GS_MAP_INIT(1u << 24);
+	f->pairs = GS_MAP_INIT(1u << 20);
+	f->client = calloc(a->n_nodes + 1, sizeof(*f->client));
+	f->pace = calloc(a->n_nodes + 1, sizeof(*f->pace));
+	f->open = calloc(WINDOW, sizeof(struct archive_frame *));
+	f->gap_told = true;
+	return f->client && f->pace && f->open ? 0 : -ENOMEM;
+}
+
+static void frame_free(struct archive_frame *frame)
+{
+	if (!frame)
+		return;
+	free(frame->value);
+	free(frame->n_samples);
+	free(frame->client);
+	free(frame->pair);
+	free(frame);
+}
+
+void archive_frames_close(struct archive_frames *f)
+{
+	for (size_t i = 0; f->open && i < WINDOW; i++)
+		frame_free(f->open[i]);
+	for (size_t i = 0; i < f->n_gpus; i++) {
+		free(f->gpu[i].id);
+		free(f->gpu[i].uuid);
+	}
+	free(f->gpu);
+	free(f->pair);
+	free(f->open);
+	free(f->pace);
+	free(f->client);
+	gs_map_fini(&f->gpus);
+	gs_map_fini(&f->pairs);
+}
+
+/* --- which frame --- */
+
+static int64_t frame_of(const struct archive_frames *f, struct archive_pace *p, int64_t wall_ns)
+{
+	double x = (double)(wall_ns - f->a->from_wall_ns) / (double)f->interval_ns;
+	int64_t number;
+
+	if (!p->locked || fabs(x - p->last) > RELOCK || fabs(p->phase - 0.5) > 1.0) {
+		p->phase = x - floor(x);
+		p->period = p->locked ? p->period : 1;
+		p->locked = true;
+	} else {
+		p->period += PERIOD_SHARE * (x - p->last - p->period);
+	}
+	p->last = x;
+	/* Several in each frame: there is no nearest one to miss. */
+	if (p->period < SEVERAL)
+		return x < 0 ? 0 : (int64_t)floor(x);
+	number = (int64_t)floor(x - p->phase + 0.5);
+	p->phase += PHASE_SHARE * (x - p->phase - (double)number);
+	return number < 0 ? 0 : number;
+}
+
+/* --- writing frames out --- */
+
+static int write_first(struct archive_frames *f)
+{
+	struct archive_frame **slot = &f->open[f->first % WINDOW], none = {.number = f->first};
+	const struct archive_frame *frame = *slot ? *slot : &none;
+	int r = 0;
+
+	/* Of a time without any sample the first frame alone is written: it ends the curves. */
+	if (*slot || (!f->gap_told && f->n_gpus)) {
+		r = f->write(f->ctx, frame);
+		f->a->stats.n_frames++;
+	}
+	f->gap_told = !*slot;
+	frame_free(*slot);
+	*slot = NULL;
+	f->first++;
+	return r;
+}
+
+/* All before that one. */
+static int write_until(struct archive_frames *f, int64_t number)
+{
+	int r = 0;
+
+	/* A long time without anything is not walked through one by one. */
+	while (r == 0 && f->first < number) {
+		if (number - f->first > WINDOW && f->gap_told) {
+			bool any = false;
+
+			for (size_t i = 0; i < WINDOW && !any; i++)
+				any = f->open[i];
+			if (!any) {
+				f->first = number;
+				break;
+			}
+		}
+		r = write_first(f);
+	}
+	return r;
+}
+
+int archive_frames_passed(void *ctx, int64_t wall_ns)
+{
+	struct archive_frames *f = ctx;
+	double x = (double)(wall_ns - f->a->from_wall_ns) / (double)f->interval_ns;
+
+	return write_until(f, (int64_t)floor(x) - BEHIND);
+}
+
+int archive_frames_end(struct archive_frames *f)
+{
+	int64_t last = -1;
+
+	for (size_t i = 0; i < WINDOW; i++)
+		if (f->open[i] && f->open[i]->number > last)
+			last = f->open[i]->number;
+	return write_until(f, last + 1);
+}
+
+/* --- filling frames --- */
+
+static int frame_at(struct archive_frames *f, int64_t number, struct archive_frame **ret_frame)
+{
+	struct archive_frame *frame;
+	int r = number >= f->first + WINDOW ? write_until(f, number - WINDOW + 1) : 0;
+
+	*ret_frame = NULL;
+	if (r < 0)
+		return r;
+	if (number < f->first) {
+		f->a->stats.n_late++;
+		return 0;
+	}
+	frame = f->open[number % WINDOW];
+	if (!frame) {
+		frame = calloc(1, sizeof(*frame));
+		if (frame)
+			frame->client = calloc(f->a->n_nodes + 1, sizeof(*frame->client));
+		if (!frame || !frame->client) {
+			frame_free(frame);
+			return -ENOMEM;
+		}
+		frame->number = number;
+		f->open[number % WINDOW] = frame;
+	}
+	*ret_frame = frame;
+	return 0;
+}
+
+/* The frame has room for all columns there are. */
+static int widen(const struct archive_frames *f, struct archive_frame *frame)
+{
+	struct archive_mean *value;
+	uint32_t *n_samples;
+	size_t old = frame->n_gpus;
+
+	if (old >= f->n_gpus)
+		return 0;
+	if (f->n_gpus > frame->max_gpus) {
+		size_t n_max = f->max_gpus;
+
+		value = reallocarray(frame->value, n_max * f->n_values, sizeof(*value));
+		if (value)
+			frame->value = value;
+		n_samples = reallocarray(frame->n_samples, n_max, sizeof(*n_samples));
+		if (n_samples)
+			frame->n_samples = n_samples;
+		if (!value || !n_samples)
+			return -ENOMEM;
+		frame->max_gpus = n_max;
+	}
+	memset(&frame->value[old * f->n_values], 0,
+	       (f->n_gpus - old) * f->n_values * sizeof(*frame->value));
+	memset(&frame->n_samples[old], 0, (f->n_gpus - old) * sizeof(*frame->n_samples));
+	frame->n_gpus = f->n_gpus;
+	return 0;
+}
+
+static int column(struct archive_frames *f, uint32_t node, const struct gs_gpu_info *info,
+		  size_t *ret_column)
+{
+	char id[320];
+	uint64_t key, at;
+	struct archive_gpu *g;
+	int n = snprintf(id, sizeof(id), "%u/%s/%u/%s/%d/%d", node, info->uuid, info->index,
+			 info->name, info->gpu_instance, info->compute_instance);
+
+	key = gs_hash_bytes(id, (size_t)n);
+	if (gs_map_get(&f->gpus, key, &at)) {
+		*ret_column = at;
+		return 0;
+	}
+	if (f->n_gpus == f->max_gpus) {
+		size_t n_max = f->max_gpus ? f->max_gpus * 2 : 16;
+		struct archive_gpu *more = reallocarray(f->gpu, n_max, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		f->gpu = more;
+		f->max_gpus = n_max;
+	}
+	g = &f->gpu[f->n_gpus];
+	*g = (struct archive_gpu){.node = node};
+	archive_gpu_name(&f->a->node[node], info, id, sizeof(id));
+	g->id = strdup(id);
+	g->uuid = strdup(info->uuid);
+	if (!g->id || !g->uuid || gs_map_put(&f->gpus, key, f->n_gpus) < 0) {
+		free(g->id);
+		free(g->uuid);
+		return -ENOMEM;
+	}
+	*ret_column = f->n_gpus++;
+	f->a->stats.n_gpus++;
+	return 0;
+}
+
+static void add_peak(struct archive_mean *mean, double *peak, double v)
+{
+	if (!mean->n || v > *peak)
+		*peak = v;
+	archive_add(mean, v);
+}
+
+static void summarize(struct archive_gpu *g, const struct gs_gpu_sample *s)
+{
+	double v;
+
+	g->n_samples++;
+	if (gs_gpu_has(s, GS_GPU_UTIL)) {
+		v = s->value[GS_GPU_UTIL];
+		add_peak(&g->util, &g->util_max, v);
+		g->hist[v <= 0 ? 0 : v >= 1 ? 100 : (size_t)(v * 100 + 0.5)]++;
+	}
+	if (archive_memory(s, &v))
+		add_peak(&g->memory, &g->memory_max, v);
+	if (gs_gpu_has(s, GS_GPU_POWER))
+		add_peak(&g->power, &g->power_max, s->value[GS_GPU_POWER]);
+	if (gs_gpu_has(s, GS_GPU_TEMP_GPU))
+		add_peak(&g->temperature, &g->temperature_max, s->value[GS_GPU_TEMP_GPU]);
+	if (gs_gpu_has(s, GS_GPU_DRAM_ACTIVE))
+		archive_add(&g->dram, s->value[GS_GPU_DRAM_ACTIVE]);
+	if (gs_gpu_has(s, GS_GPU_ENERGY)) {
+		v = s->value[GS_GPU_ENERGY];
+		if (g->has_energy && v > g->energy_before) /* it begins anew with the driver */
+			g->energy_joules += v - g->energy_before;
+		g->energy_before = v;
+		g->has_energy = true;
+	}
+}
+
+static void fill(const struct archive_frames *f, struct archive_mean *out,
+		 const struct gs_gpu_sample *s)
+{
+	static const unsigned base[ARCHIVE_N_VALUES] = {
+		[ARCHIVE_UTIL] = GS_GPU_UTIL,
+		[ARCHIVE_MEMORY] = GS_GPU_MEM_USED_RATIO,
+		[ARCHIVE_PCIE_RX] = GS_GPU_PCIE_RX_BPS,
+		[ARCHIVE_PCIE_TX] = GS_GPU_PCIE_TX_BPS,
+		[ARCHIVE_DRAM] = GS_GPU_DRAM_ACTIVE,
+		[ARCHIVE_NVLINK_RX] = GS_GPU_NVLINK_RX_BPS,
+		[ARCHIVE_NVLINK_TX] = GS_GPU_NVLINK_TX_BPS,
+	};
+	double v;
+
+	for (size_t i = 0; i < ARCHIVE_N_VALUES; i++)
+		if (i == ARCHIVE_MEMORY) {
+			if (archive_memory(s, &v))
+				archive_add(&out[i], v);
+		} else if (gs_gpu_has(s, base[i])) {
+			archive_add(&out[i], s->value[base[i]]);
+		}
+	for (size_t i = 0; i < f->n_fields; i++) {
+		struct archive_mean *m = &out[ARCHIVE_N_VALUES + i];
+
+		if (!gs_gpu_has(s, f->field[i]))
+			continue;
+		if (gs_gpu_field_info(f->field[i])->counter)
+			*m = (struct archive_mean){s->value[f->field[i]], 1}; /* the last one */
+		else
+			archive_add(m, s->value[f->field[i]]);
+	}
+}
+
+/* --- pairs with direct links --- */
+
+static int pair_of(struct archive_frames *f, size_t x, size_t y, struct archive_pair **ret_pair)
+{
+	uint64_t key = x < y ? (uint64_t)x << 32 | y : (uint64_t)y << 32 | x, at;
+	struct archive_pair *more;
+
+	if (!gs_map_get(&f->pairs, key, &at)) {
+		more = reallocarray(f->pair, f->n_pairs + 1, sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		f->pair = more;
+		f->pair[f->n_pairs] =
+			(struct archive_pair){.gpu = {(uint32_t)(key >> 32), (uint32_t)key}};
+		at = f->n_pairs++;
+		if (gs_map_put(&f->pairs, key, at) < 0)
+			return -ENOMEM;
+	}
+	*ret_pair = &f->pair[at];
+	return 0;
+}
+
+static int add_pair_rate(struct archive_frames *f, struct archive_frame *frame,
+			 struct archive_pair *p, uint64_t bytes, uint64_t time_ns)
+{
+	size_t at = (size_t)(p - f->pair);
+
+	if (at >= frame->n_pairs) {
+		struct archive_mean *more = reallocarray(frame->pair, f->n_pairs, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		memset(&more[frame->n_pairs], 0, (f->n_pairs - frame->n_pairs) * sizeof(*more));
+		frame->pair = more;
+		frame->n_pairs = f->n_pairs;
+	}
+	if (p->before_ns && time_ns > p->before_ns && bytes >= p->before_bytes)
+		archive_add(&frame->pair[at], (double)(bytes - p->before_bytes) * 1e9 /
+						      (double)(time_ns - p->before_ns));
+	p->before_bytes = bytes;
+	p->before_ns = time_ns;
+	return 0;
+}
+
+/* Links of one GPU to others of the machine; each pair from its GPU that comes first. */
+static int add_links(struct archive_frames *f, struct archive_frame *frame, uint32_t node,
+		     const struct gs_gpu_snapshot *g, uint32_t i, size_t own)
+{
+	const struct gs_gpu_sample *s = &g->sample[i];
+	int r = 0;
+
+	for (uint32_t k = i + 1; k < g->n_gpus && r == 0; k++) {
+		uint64_t bytes = 0;
+		bool any = false;
+		struct archive_pair *pair;
+		size_t other;
+
+		for (uint32_t l = 0; l < s->n_links; l++)
+			if (s->link[l].present && s->link[l].have_bytes &&
+			    s->link[l].remote_bus_id[0] &&
+			    strcasecmp(s->link[l].remote_bus_id, g->info[k].pci_bus_id) == 0) {
+				any = true;
+				bytes += s->link[l].tx_bytes + s->link[l].rx_bytes;
+			}
+		if (!any)
+			continue;
+		r = column(f, node, &g->info[k], &other);
+		if (r == 0)
+			r = pair_of(f, own, other, &pair);
+		if (r == 0)
+			r = add_pair_rate(f, frame, pair, bytes, s->time_ns);
+	}
+	return r;
+}
+
+/* --- moments --- */
+
+static void add_client(struct archive_client *c, const struct gs_host_sample *h)
+{
+	c->n_samples++;
+	if (h->mem_total_bytes > 0 && h->mem_used_bytes >= 0)
+		archive_add(&c->memory, (double)h->mem_used_bytes / (double)h->mem_total_bytes);
+	else if (h->mem_used_ratio >= 0)
+		archive_add(&c->memory, h->mem_used_ratio);
+	if (h->root_used_ratio >= 0)
+		archive_add(&c->disk, h->root_used_ratio);
+}
+
+int archive_frames_moment(void *ctx, const struct archive_moment *m)
+{
+	struct archive_frames *f = ctx;
+	const struct gs_gpu_snapshot *g = m->snapshot->gpu;
+	struct archive_frame *frame;
+	int r = frame_at(f, frame_of(f, &f->pace[m->node], m->wall_ns), &frame);
+
+	if (r < 0 || !frame)
+		return r;
+	add_client(&f->client[m->node], &m->snapshot->host->sample);
+	add_client(&frame->client[m->node], &m->snapshot->host->sample);
+	for (uint32_t i = 0; i < g->n_gpus && r == 0; i++) {
+		size_t at;
+
+		r = column(f, m->node, &g->info[i], &at);
+		if (r == 0)
+			r = widen(f, frame);
+		if (r < 0)
+			break;
+		if (g->sample[i].lost)
+			continue; /* its values are old ones */
+		summarize(&f->gpu[at], &g->sample[i]);
+		f->gpu[at].n_frames += frame->n_samples[at]++ == 0;
+		fill(f, &frame->value[at * f->n_values], &g->sample[i]);
+		r = add_links(f, frame, m->node, g, i, at);
+	}
+	return r;
+}

@@ -1,0 +1,194 @@
+/*
+ * .gst: moments of all nodes in one file. Nodes count their time from when each was booted; in the
+ * file the boot clock is the head's time of day, so that moments of several nodes stand on one
+ * line.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "archive/archive_int.h"
+#include "journal/journal.h"
+#include "model/gpu_record.h"
+
+#define RECORDS_MAX (8u << 20)
+
+struct gst {
+	const struct gs_sink *sink;
+	struct gs_buf records;
+};
+
+static void shift(uint64_t *time_ns, int64_t by_ns)
+{
+	if (*time_ns)
+		*time_ns = (uint64_t)((int64_t)*time_ns + by_ns);
+}
+
+static int moment(void *ctx, const struct archive_moment *m)
+{
+	struct gst *g = ctx;
+	struct gs_node_snapshot *s = m->snapshot;
+	int64_t by = m->wall_ns - (int64_t)s->time_ns;
+	struct gs_batch batch;
+	int r;
+
+	shift(&s->time_ns, by);
+	shift(&s->gpu->time_ns, by);
+	shift(&s->host->sample.time_ns, by);
+	for (uint32_t i = 0; i < s->gpu->n_gpus; i++)
+		shift(&s->gpu->sample[i].time_ns, by);
+	for (uint32_t i = 0; i < s->gpu->n_processes; i++)
+		shift(&s->gpu->process[i].start_ns, by);
+	for (uint32_t i = 0; i < s->gpu->n_events; i++)
+		shift(&s->gpu->event[i].time_ns, by);
+	for (uint32_t i = 0; i < s->host->n_processes; i++)
+		shift(&s->host->process[i].start_ns, by);
+	s->gpu->wall_ns += m->wall_ns - s->wall_ns;
+	s->wall_ns = m->wall_ns;
+	gs_buf_reset(&g->records);
+	r = gs_node_encode(&g->records, s);
+	if (r < 0)
+		return r;
+	batch = (struct gs_batch){g->records.data, g->records.bytes};
+	return g->sink->push(g->sink->ctx, &batch);
+}
+
+/* The record that ties the file's clock to the time of day: they are one. */
+static int put_session(struct gst *g, const struct archive *a)
+{
+	struct gs_rec_session *s;
+	struct gs_batch batch;
+	struct utsname u;
+	int r;
+
+	s = gs_record_put(&g->records, GS_REC_SESSION, sizeof(*s), 0);
+	if (!s)
+		return -ENOMEM;
+	s->version = GS_RECORD_VERSION;
+	s->mode = GS_SESSION_SAMPLES;
+	s->start_ns = (uint64_t)a->from_wall_ns;
+	s->wall_minus_boot_ns = 0;
+	s->host_str = 1;
+	s->command_str = 2;
+	if (uname(&u) < 0)
+		return -errno;
+	r = gs_record_put_string(&g->records, 1, u.nodename, strlen(u.nodename));
+	if (r == 0)
+		r = gs_record_put_string(&g->records, 2, a->o->session->name,
+					 strlen(a->o->session->name));
+	batch = (struct gs_batch){g->records.data, g->records.bytes};
+	return r < 0 ? r : g->sink->push(g->sink->ctx, &batch);
+}
+
+static int put_end(struct gst *g, const struct archive *a)
+{
+	struct gs_rec_end *e;
+	struct gs_batch batch;
+
+	gs_buf_reset(&g->records);
+	e = gs_record_put(&g->records, GS_REC_END, sizeof(*e), 0);
+	if (!e)
+		return -ENOMEM;
+	e->end_ns = (uint64_t)a->to_wall_ns;
+	e->exit_status = -1;
+	batch = (struct gs_batch){g->records.data, g->records.bytes};
+	return g->sink->push(g->sink->ctx, &batch);
+}
+
+static int journal_on(int fd, struct gs_journal **ret_journal, struct gs_err *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return gs_journal_create(path, NULL, ret_journal, err);
+}
+
+int archive_gst(struct archive *a, int fd, struct gs_err *err)
+{
+	struct gst g = {.records = GS_BUF_INIT(RECORDS_MAX)};
+	struct archive_sink sink = {.moment = moment, .ctx = &g};
+	struct gs_journal *journal = NULL;
+	int r = journal_on(fd, &journal, err), closed;
+
+	if (r < 0)
+		return r;
+	g.sink = gs_journal_sink(journal);
+	r = put_session(&g, a);
+	if (r == 0)
+		r = archive_read(a, &sink);
+	if (r == 0)
+		r = put_end(&g, a);
+	gs_buf_fini(&g.records);
+	closed = gs_journal_close(&journal, err);
+	return r < 0 ? r : closed;
+}
+
+/* --- traces --- */
+
+struct traces {
+	const struct archive *a;
+	int (*fn)(void *ctx, int64_t stream, const char *name);
+	void *ctx;
+	unsigned n;
+};
+
+static int trace(void *ctx, const struct gs_store_stream *s)
+{
+	struct traces *t = ctx;
+	char name[GS_STORE_SESSION_NAME_BYTES + 128], host[65];
+	uint64_t node;
+	size_t n = 0;
+
+	if (s->kind != GS_STORE_TRACE || !s->first_wall_ns ||
+	    !gs_map_get(&t->a->by_id, (uint64_t)s->node, &node) ||
+	    s->last_wall_ns + s->clock_high_ns < t->a->from_wall_ns ||
+	    s->first_wall_ns + s->clock_low_ns >= t->a->to_wall_ns)
+		return 0;
+	/* A node's name is its own word: nothing of it may lead elsewhere. */
+	for (const char *p = t->a->node[node].hostname; *p; p++)
+		host[n++] = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
+					    (*p >= '0' && *p <= '9') || *p == '-'
+				    ? *p
+				    : '_';
+	host[n] = 0;
+	snprintf(name, sizeof(name), "%s-%s-%u.gst", t->a->o->session->name, host, ++t->n);
+	return t->fn(t->ctx, s->id, name);
+}
+
+int gs_archive_traces(const struct gs_archive_options *options,
+		      int (*fn)(void *ctx, int64_t stream, const char *name), void *ctx)
+{
+	struct archive a;
+	struct traces t = {.a = &a, .fn = fn, .ctx = ctx};
+	int r = archive_open(&a, options);
+
+	if (r == 0)
+		r = gs_store_streams(options->store, 0, trace, &t);
+	archive_close(&a);
+	return r;
+}
+
+int gs_archive_trace(const struct gs_archive_options *options, int64_t stream, int fd,
+		     struct gs_err *err)
+{
+	/* Whole, whatever the session's time: definitions stand at its begin. */
+	struct gs_store_range range = {
+		.from_wall_ns = INT64_MIN, .to_wall_ns = INT64_MAX, .stream = stream};
+	struct gs_store_cursor *cursor = NULL;
+	struct gs_store_found found;
+	struct gs_journal *journal = NULL;
+	int r = journal_on(fd, &journal, err), closed;
+
+	if (r < 0)
+		return r;
+	r = gs_store_cursor_open(options->store, &range, &cursor);
+	while (r == 0 && (r = gs_store_cursor_next(cursor, &found)) == 0) {
+		const struct gs_sink *sink = gs_journal_sink(journal);
+
+		r = sink->push(sink->ctx, &found.records);
+	}
+	gs_store_cursor_close(&cursor);
+	closed = gs_journal_close(&journal, err);
+	return r == GS_STORE_END ? closed : r;
+}

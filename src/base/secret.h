@@ -1,0 +1,12 @@
+/* Passwords and tokens out of files. */
+#ifndef GS_BASE_SECRET_H
+#define GS_BASE_SECRET_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+/* The first line of a file that not everybody may read; what: for messages. */
+int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
+
+#endif

@@ -1,0 +1,479 @@
+/*
+ * gsprof: the command lines of gswarm-profiler, unchanged. start and connect are our own head and
+ * connect; profile, stop, status and exit are calls of gswarm's interface, and so work with a head
+ * of either kind; recover lists, resumes and exports what a head of ours keeps.
+ */
+#include "cmd/gsprof.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <string.h>
+
+#include "archive/archive.h"
+#include "cmd/cmd.h"
+#include "cmd/session.h"
+#include "gswarm_profiler.pb-c.h"
+#include "text/text.h"
+
+#define SERVICE   "/gswarm_profiler.ProfilerService/"
+#define WORDS_MAX 32
+
+enum {
+	OPT_NAME = 256,
+	OPT_LIST,
+	OPT_SESSION_ID,
+	OPT_EXPORT,
+	OPT_DATA,
+	OPT_HOST,
+	OPT_PORT,
+	OPT_FREQ,
+	OPT_BANDWIDTH,
+	OPT_NO_BANDWIDTH,
+	OPT_NVLINK,
+	OPT_NO_NVLINK,
+	OPT_BACKGROUND,
+};
+
+struct gsprof {
+	struct remote_options remote;
+	const char *name, *data, *session_id;
+	char *report[WORDS_MAX];
+	size_t n_report;
+	bool list, export, has_head;
+};
+
+bool gsprof_is_called(const char *argv0)
+{
+	const char *slash = strrchr(argv0, '/');
+
+	return strcmp(slash ? slash + 1 : argv0, "gsprof") == 0;
+}
+
+static int failed(int r, const struct gs_err *err)
+{
+	gs_say("%s", gs_err_text(err, r));
+	return gs_exit_status_of(r);
+}
+
+/* A head's words, harmless. */
+static void print_line(const char *what, const char *text)
+{
+	struct gs_buf b = GS_BUF_INIT(1 << 16);
+
+	if (gs_text_line(&b, text) == 0)
+		printf("%s%.*s\n", what, (int)b.bytes, (const char *)b.data);
+	gs_buf_fini(&b);
+}
+
+/* --- calls --- */
+
+static int profile(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+{
+	GswarmProfiler__StartProfilingRequest m = GSWARM_PROFILER__START_PROFILING_REQUEST__INIT;
+	GswarmProfiler__StartProfilingResponse *out;
+	int r;
+
+	m.name = (char *)(g->name ? g->name : "");
+	m.report_metrics = (char **)g->report;
+	m.n_report_metrics = g->n_report;
+	r = remote_call(remote, SERVICE "StartProfiling", &m.base,
+			&gswarm_profiler__start_profiling_response__descriptor, &out, err);
+	if (r < 0)
+		return r;
+	if (out->success)
+		print_line("profiling, output file ", out->output_file);
+	else
+		r = gs_err_set(err, -EEXIST, "%s", out->message);
+	gswarm_profiler__start_profiling_response__free_unpacked(out, NULL);
+	return r;
+}
+
+/* Names of the sessions that are active at a head of ours; 0 of another. */
+static Gpuscope__V1__HeadStatus *head_of(struct remote *remote)
+{
+	Gpuscope__V1__HeadQuery q = GPUSCOPE__V1__HEAD_QUERY__INIT;
+	Gpuscope__V1__HeadStatus *h = NULL;
+	struct gs_err err = {{0}};
+
+	if (remote_call(remote, "/gpuscope.v1.Control/GetHead", &q.base,
+			&gpuscope__v1__head_status__descriptor, &h, &err) < 0)
+		return NULL;
+	return h;
+}
+
+/* gswarm's head writes the file when a session stops: we fetch it. */
+static int fetch(const struct gsprof *g, struct remote *remote, const Gpuscope__V1__HeadStatus *h,
+		 struct gs_err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; h && r == 0 && i < h->n_active; i++)
+		if (!g->name || strcmp(h->active[i]->name, g->name) == 0)
+			r = session_export(remote, h->active[i]->id, GS_ARCHIVE_GSWARM, NULL, err);
+	return r;
+}
+
+static int stop(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+{
+	GswarmProfiler__StopProfilingRequest m = GSWARM_PROFILER__STOP_PROFILING_REQUEST__INIT;
+	GswarmProfiler__StopProfilingResponse *out;
+	Gpuscope__V1__HeadStatus *h = head_of(remote);
+	int r;
+
+	m.name = (char *)(g->name ? g->name : "");
+	r = remote_call(remote, SERVICE "StopProfiling", &m.base,
+			&gswarm_profiler__stop_profiling_response__descriptor, &out, err);
+	if (r == 0) {
+		if (out->success)
+			print_line("", out->message);
+		else
+			r = gs_err_set(err, -ENOENT, "%s", out->message);
+		gswarm_profiler__stop_profiling_response__free_unpacked(out, NULL);
+	}
+	if (r == 0)
+		r = fetch(g, remote, h, err);
+	if (h)
+		gpuscope__v1__head_status__free_unpacked(h, NULL);
+	return r;
+}
+
+static int status(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+{
+	GswarmProfiler__Empty m = GSWARM_PROFILER__EMPTY__INIT;
+	GswarmProfiler__StatusResponse *s;
+	int r = remote_call(remote, SERVICE "GetStatus", &m.base,
+			    &gswarm_profiler__status_response__descriptor, &s, err);
+
+	if (r < 0)
+		return r;
+	printf("freq: %d ms\nbandwidth profiling: %s\nNVLink profiling: %s\nprofiling: %s\n",
+	       s->freq, s->enable_bandwidth_profiling ? "enabled" : "disabled",
+	       s->enable_nvlink_profiling ? "enabled" : "disabled", s->is_profiling ? "yes" : "no");
+	if (s->is_profiling) {
+		print_line("output file: ", s->output_filename);
+		printf("frame: %d\n", s->frame_id_counter);
+	}
+	printf("connected clients: %zu\n", s->n_connected_clients);
+	for (size_t i = 0; i < s->n_connected_clients; i++)
+		print_line("  ", s->connected_clients[i]);
+	if (s->active_sessions_json[0])
+		print_line("active sessions: ", s->active_sessions_json);
+	gswarm_profiler__status_response__free_unpacked(s, NULL);
+	return 0;
+}
+
+static int end(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+{
+	GswarmProfiler__Empty m = GSWARM_PROFILER__EMPTY__INIT, *out;
+	int r = remote_call(remote, SERVICE "Exit", &m.base, &gswarm_profiler__empty__descriptor,
+			    &out, err);
+
+	if (r == 0)
+		gswarm_profiler__empty__free_unpacked(out, NULL);
+	return r;
+}
+
+static int recover(const struct gsprof *g, struct remote *remote, struct gs_err *err)
+{
+	Gpuscope__V1__SessionQuery q = GPUSCOPE__V1__SESSION_QUERY__INIT;
+	Gpuscope__V1__SessionName n = GPUSCOPE__V1__SESSION_NAME__INIT;
+	const char *which = g->session_id ? g->session_id : g->name;
+	Gpuscope__V1__Sessions *list;
+	Gpuscope__V1__Session *one;
+	int r;
+
+	if (g->export && which)
+		return session_export(remote, which, GS_ARCHIVE_GSWARM, NULL, err);
+	if (which) {
+		n.name = (char *)which;
+		r = remote_call(remote, "/gpuscope.v1.Control/ResumeSession", &n.base,
+				&gpuscope__v1__session__descriptor, &one, err);
+		if (r < 0)
+			return r;
+		r = session_show(&one, 1, false);
+		gpuscope__v1__session__free_unpacked(one, NULL);
+		return r;
+	}
+	q.limit = 1000;
+	r = remote_call(remote, "/gpuscope.v1.Control/ListSessions", &q.base,
+			&gpuscope__v1__sessions__descriptor, &list, err);
+	if (r < 0)
+		return r;
+	r = session_show(list->sessions, list->n_sessions, false);
+	gpuscope__v1__sessions__free_unpacked(list, NULL);
+	return r;
+}
+
+/* The same without a head, of what it left. */
+static int recover_data(const struct gsprof *g, struct gs_err *err)
+{
+	const char *which = g->session_id ? g->session_id : g->name;
+
+	if (!which)
+		return session_show_store(g->data, 0, false, err);
+	if (!g->export)
+		return gs_err_set(err, -EINVAL,
+				  "only a head that runs can go on with a session: "
+				  "start it, or give --export");
+	return session_export_store(g->data, which, GS_ARCHIVE_GSWARM, NULL, err);
+}
+
+/* --- command lines of calls --- */
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct gsprof *g = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &g->remote;
+		return 0;
+	case OPT_NAME:
+	case 'n':
+		g->name = arg;
+		return 0;
+	case 'r':
+		for (char *p = strtok(arg, ","); p; p = strtok(NULL, ",")) {
+			if (g->n_report == WORDS_MAX)
+				argp_error(state, "more than %d metrics", WORDS_MAX);
+			g->report[g->n_report++] = p;
+		}
+		return 0;
+	case OPT_LIST:
+	case 'l':
+		g->list = true;
+		return 0;
+	case OPT_SESSION_ID:
+		g->session_id = arg;
+		return 0;
+	case OPT_EXPORT:
+	case 'e':
+		g->export = true;
+		return 0;
+	case OPT_DATA:
+		g->data = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		if (g->has_head)
+			argp_error(state, "what is \"%s\"?", arg);
+		g->remote.head = arg;
+		g->has_head = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+#define NAME_ROW                                                                                   \
+	{                                                                                          \
+		"name", 'n', "NAME", 0, "Of the session", 1                                        \
+	}
+
+static const struct argp_option profile_options[] = {
+	NAME_ROW,
+	{"report-metrics", 'r', "NAME,...", 0,
+	 "What its plots show: gpu_utilization, gpu_memory, gpu_dram_bandwidth, gpu_bubble", 1},
+	{0},
+};
+static const struct argp_option stop_options[] = {NAME_ROW, {0}};
+static const struct argp_option no_options[] = {{0}};
+static const struct argp_option recover_options[] = {
+	{"list", 'l', NULL, 0, "List sessions", 1},
+	{"session-id", OPT_SESSION_ID, "ID", 0, "The session of this id", 1},
+	NAME_ROW,
+	{"export", 'e', NULL, 0, "Write it to NAME.json; without it the session goes on", 1},
+	{"data", OPT_DATA, "DIR", 0, "From the data of a head that does not run", 1},
+	{0},
+};
+
+static const struct call_row {
+	const char *name, *help;
+	const struct argp_option *options;
+	int (*run)(const struct gsprof *g, struct remote *remote, struct gs_err *err);
+	bool needs_head;
+} calls[] = {
+	{"profile", "Begins a session.", profile_options, profile, false},
+	{"stop", "Stops a session, or all, and writes NAME.json here.", stop_options, stop, false},
+	{"status", "Tells how a head is.", no_options, status, false},
+	{"exit", "Ends a head that allows it.", no_options, end, true},
+	{"recover", "Lists sessions, goes on with one, or writes it to a file.", recover_options,
+	 recover, false},
+};
+
+static int run_call(const struct call_row *row, int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&remote_argp, 0, "The head:", 8}, {0}};
+	const struct argp argp = {.options = row->options,
+				  .parser = parse,
+				  .args_doc = row->run == recover ? "" : "[HEAD:PORT]",
+				  .doc = row->help,
+				  .children = children,
+				  .help_filter = gs_cmd_help_filter};
+	struct gsprof g = {.remote = {.head = "localhost:8090"}};
+	struct remote *remote = NULL;
+	struct gs_err err = {{0}};
+	int r;
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &g))
+		return GS_EXIT_USAGE;
+	if (row->needs_head && !g.has_head) {
+		gs_say("which head? gsprof %s HEAD:PORT", row->name);
+		return GS_EXIT_USAGE;
+	}
+	if (row->run == recover && !g.list && !g.session_id && !g.name) {
+		gs_say("recover what? --list, --session-id ID or --name NAME, with --export for a "
+		       "file");
+		return GS_EXIT_USAGE;
+	}
+	if (g.data)
+		r = recover_data(&g, &err);
+	else if ((r = remote_open(&g.remote, &remote, &err)) == 0)
+		r = row->run(&g, remote, &err);
+	remote_close(&remote);
+	return r < 0 ? failed(r, &err) : GS_EXIT_DONE;
+}
+
+/* --- start --- */
+
+struct start {
+	const char *host, *port;
+	char *word[WORDS_MAX];
+	int n;
+};
+
+static void pass(struct start *s, const char *word)
+{
+	if (s->n < WORDS_MAX - 1)
+		s->word[s->n++] = (char *)word;
+}
+
+static error_t parse_start(int key, char *arg, struct argp_state *state)
+{
+	struct start *s = state->input;
+
+	switch (key) {
+	case OPT_HOST:
+		s->host = arg;
+		return 0;
+	case OPT_PORT:
+	case 'p':
+		s->port = arg;
+		return 0;
+	case OPT_FREQ:
+	case 'f':
+		pass(s, "--freq");
+		pass(s, arg);
+		return 0;
+	case OPT_DATA:
+		pass(s, "--data");
+		pass(s, arg);
+		return 0;
+	case OPT_BANDWIDTH:
+		pass(s, "--enable-bandwidth");
+		return 0;
+	case OPT_NVLINK:
+		pass(s, "--enable-nvlink");
+		return 0;
+	case OPT_NO_BANDWIDTH:
+		pass(s, "--disable-bandwidth");
+		return 0;
+	case OPT_NO_NVLINK:
+		pass(s, "--disable-nvlink");
+		return 0;
+	case OPT_BACKGROUND:
+	case 'b':
+		pass(s, "--background");
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "what is \"%s\"? start takes options only", arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int start(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"host", OPT_HOST, "HOST", 0, "Where to listen (localhost)", 1},
+		{"port", 'p', "PORT", 0, "And its port (8090)", 1},
+		{"freq", 'f', "MS", 0, "Between samples (500)", 1},
+		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0, "PCIe and memory counters", 1},
+		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, 0, "None (the default)", 1},
+		{"enable-nvlink", OPT_NVLINK, NULL, 0, "NVLink counters", 1},
+		{"disable-nvlink", OPT_NO_NVLINK, NULL, 0, "None (the default)", 1},
+		{"background", 'b', NULL, 0, "Return when it listens", 1},
+		{"data", OPT_DATA, "DIR", 0, "Where everything is kept (.gswarm_profiler_data)", 1},
+		{0},
+	};
+	static const struct argp argp = {.options = options,
+					 .parser = parse_start,
+					 .doc = "Starts the head.",
+					 .help_filter = gs_cmd_help_filter};
+	struct start s = {.host = "localhost", .port = "8090", .n = 1};
+	char address[300];
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	s.word[0] = argv[0];
+	pass(&s, "--allow-exit");
+	pass(&s, "--data");
+	pass(&s, ".gswarm_profiler_data");
+	pass(&s, "--freq");
+	pass(&s, "500");
+	if (argp_parse(&argp, argc, argv, 0, NULL, &s))
+		return GS_EXIT_USAGE;
+	snprintf(address, sizeof(address), strchr(s.host, ':') ? "[%s]:%s" : "%s:%s", s.host,
+		 s.port);
+	pass(&s, "--listen");
+	pass(&s, address);
+	s.word[s.n] = NULL;
+	return gs_cmd_head(s.n, s.word);
+}
+
+/* --- the program --- */
+
+static void help(FILE *out)
+{
+	fputs("Usage: gsprof COMMAND [OPTION...]\n\n"
+	      "The commands of gswarm-profiler, done by gpuscope.\n\n"
+	      "  start    the head\n"
+	      "  connect  measure this node and deliver it to a head\n",
+	      out);
+	for (size_t i = 0; i < GS_ARRAY_LEN(calls); i++)
+		fprintf(out, "  %-8s %s\n", calls[i].name, calls[i].help);
+	fputs("\n`gsprof COMMAND --help` tells the options of one.\n", out);
+}
+
+int gsprof_main(int argc, char **argv)
+{
+	char name[64];
+
+	if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+	    (strcmp(argv[1], "help") == 0 && argc == 2)) {
+		help(argc < 2 ? stderr : stdout);
+		return argc < 2 ? GS_EXIT_USAGE : GS_EXIT_DONE;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		printf("gsprof (gpuscope %s)\n", GS_VERSION);
+		return GS_EXIT_DONE;
+	}
+	if (strcmp(argv[1], "help") == 0) { /* help CMD is CMD --help */
+		argv[1] = argv[2];
+		argv[2] = (char *)"--help";
+	}
+	snprintf(name, sizeof(name), "gsprof %s", argv[1]);
+	for (size_t i = 0; i < GS_ARRAY_LEN(calls); i++)
+		if (strcmp(argv[1], calls[i].name) == 0) {
+			argv[1] = name;
+			return run_call(&calls[i], argc - 1, argv + 1);
+		}
+	if (strcmp(argv[1], "start") == 0 || strcmp(argv[1], "connect") == 0) {
+		bool is_start = argv[1][0] == 's';
+
+		argv[1] = name;
+		return is_start ? start(argc - 1, argv + 1) : gs_cmd_connect(argc - 1, argv + 1);
+	}
+	gs_say("no command \"%s\": `gsprof help` lists them", argv[1]);
+	return GS_EXIT_USAGE;
+}

@@ -1,0 +1,10 @@
+/* The program under the name gsprof: gswarm-profiler's command lines. */
+#ifndef GS_CMD_GSPROF_H
+#define GS_CMD_GSPROF_H
+
+#include <stdbool.h>
+
+bool gsprof_is_called(const char *argv0);
+int gsprof_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,303 @@
+#include "cmd/remote.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cmd/cmd.h"
+
+#define CONNECT_NS  10000000000ull
+#define TIMEOUT_NS  120000000000ull /* of a call: a look at a long session takes its time */
+#define MESSAGE_MAX (64u << 20)
+
+struct remote {
+	struct gs_rpc_client *client;
+	const char *head; /* lent */
+	bool lost;
+	char why[256];
+	enum gs_rpc_status why_status;
+};
+
+struct call {
+	const ProtobufCMessageDescriptor *out;
+	int (*fn)(void *ctx, const void *message);
+	void *ctx;
+	int r;
+	bool ended;
+	enum gs_rpc_status status;
+	char text[GS_RPC_TEXT_MAX];
+};
+
+/* --- connection --- */
+
+static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *why)
+{
+	struct remote *r = ctx;
+
+	r->lost = true;
+	r->why_status = status;
+	snprintf(r->why, sizeof(r->why), "%s", why);
+}
+
+int remote_token(const char *path, char *out, size_t bytes, struct gs_err *err)
+{
+	GS_FCLOSE FILE *f = fopen(path, "re");
+	char line[512];
+
+	if (!f)
+		return gs_err_set(err, -errno, "cannot read the token file %s: %s", path,
+				  strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\r\n")] = 0;
+		if (!line[0] || line[0] == '#')
+			continue;
+		snprintf(out, bytes, "%s", line);
+		explicit_bzero(line, sizeof(line));
+		return 0;
+	}
+	return gs_err_set(err, -EINVAL, "the token file %s holds no token", path);
+}
+
+static int connect_now(struct remote *r, struct gs_err *err)
+{
+	uint64_t until = gs_clock_mono_ns() + CONNECT_NS;
+	int code = gs_rpc_client_connect(r->client);
+
+	while (code == 0 && !r->lost && !gs_rpc_client_connected(r->client) &&
+	       gs_clock_mono_ns() < until)
+		gs_rpc_client_wait(r->client, 100000000ull);
+	if (code == 0 && gs_rpc_client_connected(r->client))
+		return 0;
+	return gs_err_set(err, code < 0 ? code : -ECONNREFUSED,
+			  "no head answers at %s%s%s: does it run (`gpuscope head`), and is "
+			  "--head its address?",
+			  r->head, r->why[0] ? ": " : "", r->why);
+}
+
+int remote_open(const struct remote_options *options, struct remote **ret_remote,
+		struct gs_err *err)
+{
+	struct remote *r = calloc(1, sizeof(*r));
+	char token[512] = "";
+	const char *addresses[] = {options->head};
+	struct gs_rpc_client_options o = {
+		.size = sizeof(o),
+		.addresses = addresses,
+		.n_addresses = 1,
+		.tls = options->tls,
+		.tls_ca = options->ca,
+		.tls_cert = options->cert,
+		.tls_key = options->key,
+		.server_name = options->server_name,
+		.events = {.disconnected = on_disconnected},
+		.ctx = r,
+		.max_message_bytes = MESSAGE_MAX,
+	};
+	int code = r ? 0 : gs_err_set(err, -ENOMEM, "no memory");
+
+	if (code == 0 && options->token_file) {
+		code = remote_token(options->token_file, token, sizeof(token), err);
+		o.token = token;
+	}
+	if (code == 0) {
+		r->head = options->head;
+		code = gs_rpc_client_new(&o, &r->client, err);
+	}
+	explicit_bzero(token, sizeof(token));
+	if (code == 0)
+		code = connect_now(r, err);
+	if (code < 0) {
+		remote_close(&r);
+		return code;
+	}
+	*ret_remote = r;
+	return 0;
+}
+
+void remote_close(struct remote **remote)
+{
+	if (!*remote)
+		return;
+	if ((*remote)->client)
+		gs_rpc_client_free(&(*remote)->client);
+	gs_free_p(remote);
+}
+
+/* --- calls --- */
+
+static void on_message(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
+{
+	struct call *c = ctx;
+	ProtobufCMessage *m = protobuf_c_message_unpack(c->out, NULL, bytes, data);
+
+	if (c->r == 0)
+		c->r = m ? c->fn(c->ctx, m) : -EBADMSG;
+	if (m)
+		protobuf_c_message_free_unpacked(m, NULL);
+}
+
+static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
+		     const char *text)
+{
+	struct call *c = ctx;
+
+	c->ended = true;
+	c->status = status;
+	snprintf(c->text, sizeof(c->text), "%s", text);
+}
+
+/* A head's words are shown as they are but for what steers a terminal. */
+static void clean(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+}
+
+static int told(const struct remote *r, struct call *c, struct gs_err *err)
+{
+	static const int codes[GS_RPC_STATUS_COUNT] = {
+		[GS_RPC_NOT_FOUND] = -ENOENT,          [GS_RPC_ALREADY_EXISTS] = -EEXIST,
+		[GS_RPC_PERMISSION_DENIED] = -EACCES,  [GS_RPC_UNAUTHENTICATED] = -EACCES,
+		[GS_RPC_INVALID_ARGUMENT] = -EINVAL,   [GS_RPC_UNIMPLEMENTED] = -ENOTSUP,
+		[GS_RPC_RESOURCE_EXHAUSTED] = -ENOSPC,
+	};
+	int code = (unsigned)c->status < GS_RPC_STATUS_COUNT && codes[c->status] ? codes[c->status]
+										 : -EIO;
+
+	clean(c->text);
+	if (c->status == GS_RPC_UNIMPLEMENTED)
+		return gs_err_set(err, code,
+				  "the head at %s does not know this call: is it another program?",
+				  r->head);
+	if (c->status == GS_RPC_UNAUTHENTICATED)
+		return gs_err_set(err, code,
+				  "the head at %s wants a token: give --token-file FILE%s%s",
+				  r->head, c->text[0] ? ": " : "", c->text);
+	return gs_err_set(err, code, "%s", c->text[0] ? c->text : gs_rpc_status_name(c->status));
+}
+
+int remote_each(struct remote *remote, const char *path, const ProtobufCMessage *in,
+		const ProtobufCMessageDescriptor *out, int (*fn)(void *ctx, const void *message),
+		void *ctx, struct gs_err *err)
+{
+	struct call c = {.out = out, .fn = fn, .ctx = ctx};
+	struct gs_rpc_request_options o = {.size = sizeof(o),
+					   .path = path,
+					   .events = {.message = on_message, .ended = on_ended},
+					   .ctx = &c,
+					   .timeout_ns = fn ? TIMEOUT_NS : 0};
+	size_t bytes = protobuf_c_message_get_packed_size(in);
+	GS_FREE uint8_t *data = malloc(bytes + 1);
+	struct gs_rpc_request *request = NULL;
+	int r;
+
+	if (!data)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	protobuf_c_message_pack(in, data);
+	r = gs_rpc_client_unary(remote->client, &o, data, bytes, &request);
+	if (r < 0)
+		return gs_err_set(err, r, "cannot call the head at %s: %s", remote->head,
+				  strerror(-r));
+	while (!c.ended && c.r == 0)
+		gs_rpc_client_wait(remote->client, 1000000000ull);
+	if (!c.ended)
+		gs_rpc_request_cancel(&request);
+	if (c.r < 0)
+		return err && err->text[0]
+			       ? c.r
+			       : gs_err_set(err, c.r, "the head's answer: %s", strerror(-c.r));
+	return c.status == GS_RPC_OK ? 0 : told(remote, &c, err);
+}
+
+struct kept {
+	const ProtobufCMessageDescriptor *out;
+	void *message;
+};
+
+/* Only its bytes outlive the callback: packed and unpacked once more. */
+static int keep(void *ctx, const void *message)
+{
+	struct kept *k = ctx;
+	size_t bytes = protobuf_c_message_get_packed_size(message);
+	GS_FREE uint8_t *data = malloc(bytes + 1);
+
+	if (!data || k->message)
+		return data ? -EBADMSG : -ENOMEM;
+	protobuf_c_message_pack(message, data);
+	k->message = protobuf_c_message_unpack(k->out, NULL, bytes, data);
+	return k->message ? 0 : -ENOMEM;
+}
+
+int remote_call(struct remote *remote, const char *path, const ProtobufCMessage *in,
+		const ProtobufCMessageDescriptor *out, void *ret_message, struct gs_err *err)
+{
+	struct kept k = {.out = out};
+	int r = remote_each(remote, path, in, out, keep, &k, err);
+
+	if (r == 0 && !k.message)
+		r = gs_err_set(err, -EBADMSG, "the head at %s answered nothing", remote->head);
+	if (r < 0) {
+		if (k.message)
+			protobuf_c_message_free_unpacked(k.message, NULL);
+		return r;
+	}
+	*(void **)ret_message = k.message;
+	return 0;
+}
+
+/* --- options --- */
+
+enum { OPT_HEAD = 768, OPT_TLS, OPT_CA, OPT_CERT, OPT_KEY, OPT_SERVER_NAME, OPT_TOKEN_FILE };
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct remote_options *o = state->input;
+
+	switch (key) {
+	case OPT_HEAD:
+		o->head = arg;
+		return 0;
+	case OPT_TLS:
+		o->tls = true;
+		return 0;
+	case OPT_CA:
+		o->tls = true;
+		o->ca = arg;
+		return 0;
+	case OPT_CERT:
+		o->tls = true;
+		o->cert = arg;
+		return 0;
+	case OPT_KEY:
+		o->tls = true;
+		o->key = arg;
+		return 0;
+	case OPT_SERVER_NAME:
+		o->server_name = arg;
+		return 0;
+	case OPT_TOKEN_FILE:
+		o->token_file = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->cert != !o->key)
+			argp_error(state, "--cert and --key go together");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static const struct argp_option options[] = {
+	{"head", OPT_HEAD, "HOST:PORT", 0, "The head (127.0.0.1:8090)", 8},
+	{"tls", OPT_TLS, NULL, 0, "Encrypt, and check the head by the system's authorities", 8},
+	{"ca", OPT_CA, "FILE", 0, "Check it by this authority (PEM)", 8},
+	{"cert", OPT_CERT, "FILE", 0, "Our certificate (PEM)", 8},
+	{"key", OPT_KEY, "FILE", 0, "Its key (PEM)", 8},
+	{"server-name", OPT_SERVER_NAME, "NAME", 0,
+	 "The name in the head's certificate, where it is not that of the address", 8},
+	{"token-file", OPT_TOKEN_FILE, "FILE", 0, "The token to show: the file's first line", 8},
+	{0},
+};
+
+const struct argp remote_argp = {.options = options, .parser = parse};

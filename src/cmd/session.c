@@ -1,0 +1,517 @@
+/* gpuscope session ...: what a head keeps, from the command line. */
+#include <argp.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "archive/archive.h"
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "cmd/cmd.h"
+#include "cmd/session.h"
+
+#define LIST_MAX 64
+
+enum {
+	OPT_DATA = 256,
+	OPT_FORMAT,
+	OPT_COMPAT,
+	OPT_INTERVAL,
+	OPT_METRICS,
+	OPT_NODES,
+	OPT_REPORT,
+	OPT_BANDWIDTH,
+	OPT_NO_BANDWIDTH,
+	OPT_NVLINK,
+	OPT_NO_NVLINK,
+	OPT_ALL,
+	OPT_STATE,
+	OPT_SESSION,
+	OPT_TIME,
+};
+
+enum allowed {                  /* which options a verb takes; ored */
+	       TAKES_SHAPE = 1, /* what is measured */
+	       TAKES_SWITCH = 2,
+	       TAKES_ALL = 4,
+	       TAKES_STATE = 8,
+	       TAKES_DATA = 16,
+	       TAKES_FILE = 32,
+	       TAKES_JSON = 64,
+	       TAKES_MARK = 128,
+};
+
+struct words {
+	char *word[LIST_MAX];
+	size_t n;
+};
+
+struct session_command {
+	struct remote_options remote;
+	const struct verb *verb;
+	const char *data, *format, *compat, *output, *session;
+	uint64_t interval_ns;
+	struct words metrics, nodes, reports;
+	Gpuscope__V1__Switch bandwidth, nvlink;
+	bool all;
+	unsigned state;
+	int64_t wall_ns;
+	char *arg[LIST_MAX];
+	size_t n_args;
+	unsigned used; /* enum allowed: options that were given */
+};
+
+struct verb {
+	const char *name, *args, *help;
+	unsigned takes; /* enum allowed */
+	size_t min_args, max_args;
+	int (*run)(const struct session_command *c, struct remote *remote, struct gs_err *err);
+};
+
+#define CONTROL "/gpuscope.v1.Control/"
+
+static bool json(const struct session_command *c)
+{
+	return c->format && strcmp(c->format, "json") == 0;
+}
+
+static int show_one(const struct session_command *c, Gpuscope__V1__Session *s)
+{
+	return session_show(&s, 1, json(c));
+}
+
+/* --- verbs --- */
+
+static int start(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	Gpuscope__V1__SessionStart m = GPUSCOPE__V1__SESSION_START__INIT;
+	Gpuscope__V1__Session *s;
+	int r;
+
+	m.name = c->n_args ? c->arg[0] : "";
+	m.interval_ns = c->interval_ns;
+	m.metrics = (char **)c->metrics.word;
+	m.n_metrics = c->metrics.n;
+	m.nodes = (char **)c->nodes.word;
+	m.n_nodes = c->nodes.n;
+	m.report_metrics = (char **)c->reports.word;
+	m.n_report_metrics = c->reports.n;
+	m.bandwidth = c->bandwidth == GPUSCOPE__V1__SWITCH__SWITCH_ON;
+	m.nvlink = c->nvlink == GPUSCOPE__V1__SWITCH__SWITCH_ON;
+	r = remote_call(remote, CONTROL "StartSession", &m.base, &gpuscope__v1__session__descriptor,
+			&s, err);
+	if (r < 0)
+		return r;
+	r = show_one(c, s);
+	gpuscope__v1__session__free_unpacked(s, NULL);
+	return r;
+}
+
+/* A call with a session's name that is answered by some. */
+static int by_name(const struct session_command *c, struct remote *remote, const char *path,
+		   const char *name, struct gs_err *err)
+{
+	Gpuscope__V1__SessionName m = GPUSCOPE__V1__SESSION_NAME__INIT;
+	Gpuscope__V1__Sessions *s;
+	int r;
+
+	m.name = (char *)name;
+	r = remote_call(remote, path, &m.base, &gpuscope__v1__sessions__descriptor, &s, err);
+	if (r < 0)
+		return r;
+	r = session_show(s->sessions, s->n_sessions, json(c));
+	gpuscope__v1__sessions__free_unpacked(s, NULL);
+	return r;
+}
+
+static int stop(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	return by_name(c, remote, CONTROL "StopSession", c->n_args ? c->arg[0] : "", err);
+}
+
+static int delete (const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	return by_name(c, remote, CONTROL "DeleteSession", c->arg[0], err);
+}
+
+static int resume(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	Gpuscope__V1__SessionName m = GPUSCOPE__V1__SESSION_NAME__INIT;
+	Gpuscope__V1__Session *s;
+	int r;
+
+	m.name = c->arg[0];
+	r = remote_call(remote, CONTROL "ResumeSession", &m.base,
+			&gpuscope__v1__session__descriptor, &s, err);
+	if (r < 0)
+		return r;
+	r = show_one(c, s);
+	gpuscope__v1__session__free_unpacked(s, NULL);
+	return r;
+}
+
+/* All pages of it, in one list. */
+static int list(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	Gpuscope__V1__SessionQuery q = GPUSCOPE__V1__SESSION_QUERY__INIT;
+	Gpuscope__V1__Sessions *page[1000];
+	Gpuscope__V1__Session **all = NULL, **grown;
+	size_t n = 0, n_pages = 0;
+	int r = 0;
+
+	q.state = (Gpuscope__V1__SessionState)c->state;
+	q.limit = 1000;
+	do {
+		Gpuscope__V1__Sessions *p;
+
+		r = remote_call(remote, CONTROL "ListSessions", &q.base,
+				&gpuscope__v1__sessions__descriptor, &p, err);
+		if (r < 0)
+			break;
+		page[n_pages++] = p;
+		grown = reallocarray(all, n + p->n_sessions + 1, sizeof(*grown));
+		if (!grown) {
+			r = gs_err_set(err, -ENOMEM, "no memory");
+			break;
+		}
+		all = grown;
+		memcpy(all + n, p->sessions, p->n_sessions * sizeof(*all));
+		n += p->n_sessions;
+		q.after = n ? all[n - 1]->id : "";
+	} while (page[n_pages - 1]->more && n_pages < GS_ARRAY_LEN(page));
+	if (r == 0)
+		r = session_show(all, n, json(c));
+	free(all);
+	while (n_pages)
+		gpuscope__v1__sessions__free_unpacked(page[--n_pages], NULL);
+	return r;
+}
+
+static int status(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	Gpuscope__V1__HeadQuery q = GPUSCOPE__V1__HEAD_QUERY__INIT;
+	Gpuscope__V1__HeadStatus *h;
+	int r = remote_call(remote, CONTROL "GetHead", &q.base,
+			    &gpuscope__v1__head_status__descriptor, &h, err);
+
+	if (r < 0)
+		return r;
+	r = session_show_head(h, json(c));
+	gpuscope__v1__head_status__free_unpacked(h, NULL);
+	return r;
+}
+
+static int set(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	Gpuscope__V1__Switches m = GPUSCOPE__V1__SWITCHES__INIT;
+	Gpuscope__V1__HeadStatus *h;
+	int r;
+
+	if (!c->interval_ns && !c->bandwidth && !c->nvlink)
+		return gs_err_set(err, -EDOM,
+				  "set what? --interval, --enable-bandwidth, "
+				  "--disable-bandwidth, --enable-nvlink, "
+				  "--disable-nvlink");
+	m.interval_ns = c->interval_ns;
+	m.bandwidth = c->bandwidth;
+	m.nvlink = c->nvlink;
+	r = remote_call(remote, CONTROL "Set", &m.base, &gpuscope__v1__head_status__descriptor, &h,
+			err);
+	if (r < 0)
+		return r;
+	if (json(c))
+		r = session_show_head(h, true);
+	gpuscope__v1__head_status__free_unpacked(h, NULL);
+	return r;
+}
+
+static int mark(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	Gpuscope__V1__Mark m = GPUSCOPE__V1__MARK__INIT;
+	Gpuscope__V1__Mark__ValuesEntry value[LIST_MAX], *pointers[LIST_MAX];
+	Gpuscope__V1__Session *s;
+	int r;
+
+	m.session = (char *)(c->session ? c->session : "");
+	m.name = c->arg[0];
+	m.wall_ns = c->wall_ns;
+	for (size_t i = 1; i < c->n_args; i++) {
+		char *equals = strchr(c->arg[i], '='), *end;
+
+		gpuscope__v1__mark__values_entry__init(&value[i - 1]);
+		pointers[i - 1] = &value[i - 1];
+		if (!equals || equals == c->arg[i])
+			return gs_err_set(err, -EDOM, "\"%s\" is no KEY=NUMBER", c->arg[i]);
+		value[i - 1].value = strtod(equals + 1, &end);
+		if (end == equals + 1 || *end)
+			return gs_err_set(err, -EDOM, "\"%s\" is no KEY=NUMBER", c->arg[i]);
+		*equals = 0;
+		value[i - 1].key = c->arg[i];
+	}
+	m.values = pointers;
+	m.n_values = c->n_args - 1;
+	r = remote_call(remote, CONTROL "AddMark", &m.base, &gpuscope__v1__session__descriptor, &s,
+			err);
+	if (r == 0)
+		gpuscope__v1__session__free_unpacked(s, NULL);
+	return r;
+}
+
+static int export(const struct session_command *c, struct remote *remote, struct gs_err *err)
+{
+	const char *name = c->compat ? c->compat : c->format ? c->format : "json";
+	int format = gs_archive_format(name);
+
+	if (c->compat && c->format && strcmp(c->format, "json") != 0)
+		return gs_err_set(err, -EDOM, "--compat gswarm is a kind of JSON");
+	if (c->compat && strcmp(c->compat, "gswarm") != 0)
+		return gs_err_set(err, -EDOM, "--compat knows gswarm only");
+	if (format < 0)
+		return gs_err_set(err, -EDOM, "--format is one of json, csv, gst");
+	if (remote)
+		return session_export(remote, c->arg[0], (unsigned)format, c->output, err);
+	return session_export_store(c->data, c->arg[0], (unsigned)format, c->output, err);
+}
+
+static const struct verb verbs[] = {
+	{"start", "[NAME]", "begin a session", TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 1,
+	 start},
+	{"stop", "NAME | --all", "end it; what it covers is kept", TAKES_ALL | TAKES_JSON, 0, 1,
+	 stop},
+	{"list", "", "sessions, newest first", TAKES_STATE | TAKES_DATA | TAKES_JSON, 0, 0, list},
+	{"status", "", "the head, its nodes, sessions that are active", TAKES_JSON, 0, 0, status},
+	{"resume", "NAME", "go on with one that was interrupted or stopped", TAKES_JSON, 1, 1,
+	 resume},
+	{"recover", "NAME", "the same", TAKES_JSON, 1, 1, resume},
+	{"export", "NAME", "write it to a file", TAKES_DATA | TAKES_FILE, 1, 1, export},
+	{"delete", "NAME", "forget it; what only it covers is removed when it is old", TAKES_JSON,
+	 1, 1, delete},
+	{"mark", "TEXT [KEY=NUMBER...]", "note a moment in active sessions", TAKES_MARK, 1,
+	 LIST_MAX, mark},
+	{"set", "", "what the head measures without any session",
+	 TAKES_SHAPE | TAKES_SWITCH | TAKES_JSON, 0, 0, set},
+};
+
+/* --- options --- */
+
+static void split(struct words *w, char *text, const char *what, struct argp_state *state)
+{
+	for (char *part = strtok(text, ","); part; part = strtok(NULL, ",")) {
+		if (w->n == LIST_MAX)
+			argp_error(state, "more than %d %s", LIST_MAX, what);
+		w->word[w->n++] = part;
+	}
+}
+
+static unsigned state_of(const char *name)
+{
+	for (unsigned s = GS_STORE_SESSION_ACTIVE; s <= GS_STORE_SESSION_RECOVERABLE; s++)
+		if (strcmp(name, gs_store_session_state_name(s)) == 0)
+			return s;
+	return 0;
+}
+
+static const struct verb *verb_of(const char *name)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(verbs); i++)
+		if (strcmp(name, verbs[i].name) == 0)
+			return &verbs[i];
+	return NULL;
+}
+
+static void check(struct session_command *c, struct argp_state *state)
+{
+	const struct verb *v = c->verb;
+
+	if (!v)
+		argp_error(state,
+			   "what? start, stop, list, status, resume, export, delete, mark or "
+			   "set");
+	if (c->n_args < v->min_args)
+		argp_error(state, "session %s %s", v->name, v->args);
+	if (c->n_args > v->max_args)
+		argp_error(state, "what is \"%s\"? session %s %s", c->arg[v->max_args], v->name,
+			   v->args);
+	if (v->run == stop && !c->n_args == !c->all)
+		argp_error(state, "which session? give its NAME, or --all");
+	if (c->used & ~v->takes)
+		argp_error(state, "session %s does not take one of these options", v->name);
+	if (v->run == set && (c->metrics.n || c->nodes.n || c->reports.n))
+		argp_error(state, "set takes --interval, bandwidth and nvlink only");
+	if (v->run != export && c->format && strcmp(c->format, "json") != 0 &&
+	    strcmp(c->format, "table") != 0)
+		argp_error(state, "--format is table or json");
+}
+
+static error_t parse_arg(struct session_command *c, char *arg, struct argp_state *state)
+{
+	if (!c->verb) {
+		c->verb = verb_of(arg);
+		if (!c->verb)
+			argp_error(state,
+				   "no \"%s\": start, stop, list, status, resume, export, "
+				   "delete, mark or set",
+				   arg);
+		return 0;
+	}
+	if (c->n_args == LIST_MAX)
+		argp_error(state, "too many words");
+	c->arg[c->n_args++] = arg;
+	return 0;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct session_command *c = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &c->remote;
+		return 0;
+	case OPT_DATA:
+		c->data = arg;
+		c->used |= TAKES_DATA;
+		return 0;
+	case OPT_FORMAT:
+		c->format = arg;
+		return 0;
+	case OPT_COMPAT:
+		c->compat = arg;
+		c->used |= TAKES_FILE;
+		return 0;
+	case 'o':
+		c->output = arg;
+		c->used |= TAKES_FILE;
+		return 0;
+	case OPT_INTERVAL:
+		if (gs_parse_ns(arg, 1000000ull, &c->interval_ns) < 0 || !c->interval_ns)
+			argp_error(state, "--interval takes 50 (ms) to 1h, such as 500 or 2s");
+		c->used |= TAKES_SHAPE;
+		return 0;
+	case OPT_METRICS:
+		split(&c->metrics, arg, "values", state);
+		c->used |= TAKES_SHAPE;
+		return 0;
+	case OPT_NODES:
+		split(&c->nodes, arg, "patterns", state);
+		c->used |= TAKES_SHAPE;
+		return 0;
+	case OPT_REPORT:
+		split(&c->reports, arg, "plots", state);
+		c->used |= TAKES_SHAPE;
+		return 0;
+	case OPT_BANDWIDTH:
+	case OPT_NO_BANDWIDTH:
+		c->bandwidth = key == OPT_BANDWIDTH ? GPUSCOPE__V1__SWITCH__SWITCH_ON
+						    : GPUSCOPE__V1__SWITCH__SWITCH_OFF;
+		c->used |= TAKES_SWITCH;
+		return 0;
+	case OPT_NVLINK:
+	case OPT_NO_NVLINK:
+		c->nvlink = key == OPT_NVLINK ? GPUSCOPE__V1__SWITCH__SWITCH_ON
+					      : GPUSCOPE__V1__SWITCH__SWITCH_OFF;
+		c->used |= TAKES_SWITCH;
+		return 0;
+	case OPT_ALL:
+		c->all = true;
+		c->used |= TAKES_ALL;
+		return 0;
+	case OPT_STATE:
+		c->state = state_of(arg);
+		if (!c->state)
+			argp_error(state, "--state is active, stopped or recoverable");
+		c->used |= TAKES_STATE;
+		return 0;
+	case OPT_SESSION:
+		c->session = arg;
+		c->used |= TAKES_MARK;
+		return 0;
+	case OPT_TIME: {
+		char *end;
+		double s = strtod(arg, &end);
+
+		if (*end || !(s > 0 && s < 9e9))
+			argp_error(state, "--time takes seconds since 1970");
+		c->wall_ns = (int64_t)(s * 1e9);
+		c->used |= TAKES_MARK;
+		return 0;
+	}
+	case ARGP_KEY_ARG:
+		return parse_arg(c, arg, state);
+	case ARGP_KEY_END:
+		check(c, state);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static int run(const struct session_command *c)
+{
+	struct remote *remote = NULL;
+	struct gs_err err = {{0}};
+	int r = 0;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	if (c->data && c->verb->run == list)
+		r = session_show_store(c->data, c->state, json(c), &err);
+	else if (c->data)
+		r = c->verb->run(c, NULL, &err);
+	else if ((r = remote_open(&c->remote, &remote, &err)) == 0)
+		r = c->verb->run(c, remote, &err);
+	remote_close(&remote);
+	if (r >= 0)
+		return GS_EXIT_DONE;
+	gs_say("%s", gs_err_text(&err, r));
+	return r == -EDOM ? GS_EXIT_USAGE : gs_exit_status_of(r);
+}
+
+int gs_cmd_session(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"interval", OPT_INTERVAL, "MS", 0, "start, set: between samples (as the head's)",
+		 1},
+		{"metrics", OPT_METRICS, "KEY,...", 0,
+		 "start: values that it has (all; `gpuscope gpu --fields help` lists them)", 1},
+		{"nodes", OPT_NODES, "PATTERN,...", 0,
+		 "start: hosts that it has, with * and ? (all)", 1},
+		{"report-metrics", OPT_REPORT, "NAME,...", 0,
+		 "start: what its plots show: gpu_utilization, gpu_memory, gpu_dram_bandwidth, "
+		 "gpu_bubble",
+		 1},
+		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0, "start, set: PCIe and memory counters",
+		 1},
+		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, 0, "set: not without a session", 1},
+		{"enable-nvlink", OPT_NVLINK, NULL, 0, "start, set: NVLink counters", 1},
+		{"disable-nvlink", OPT_NO_NVLINK, NULL, 0, "set: not without a session", 1},
+		{"all", OPT_ALL, NULL, 0, "stop: every session that is active", 2},
+		{"state", OPT_STATE, "STATE", 0, "list: active, stopped or recoverable ones", 2},
+		{"format", OPT_FORMAT, "NAME", 0, "table or json; export: json, csv or gst", 3},
+		{"compat", OPT_COMPAT, "gswarm", 0,
+		 "export: JSON as gswarm-profiler wrote it: texts, shares, KiB/s", 3},
+		{"output", 'o', "FILE", 0, "export: where to (NAME.json here; - standard output)",
+		 3},
+		{"data", OPT_DATA, "DIR", 0,
+		 "list, export: from the data of a head, whether it runs or not", 3},
+		{"session", OPT_SESSION, "NAME", 0, "mark: in this one (all that are active)", 4},
+		{"time", OPT_TIME, "SECONDS", 0, "mark: since 1970 (now)", 4},
+		{0},
+	};
+	static const struct argp_child children[] = {{&remote_argp, 0, "The head:", 8}, {0}};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.args_doc = "start [NAME]\nstop NAME | --all\nlist\nstatus\nresume NAME\nexport "
+			    "NAME\ndelete NAME\nmark TEXT [KEY=NUMBER...]\nset",
+		.doc = "Sessions of a head: what nodes measure in a stretch of time, under a name.",
+		.children = children,
+		.help_filter = gs_cmd_help_filter,
+	};
+	struct session_command c = {.remote = {.head = "127.0.0.1:8090"}};
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &c))
+		return GS_EXIT_USAGE;
+	return run(&c);
+}

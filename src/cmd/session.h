@@ -1,0 +1,24 @@
+/* Sessions as the commands show them: `gpuscope session` and gsprof. */
+#ifndef GS_CMD_SESSION_H
+#define GS_CMD_SESSION_H
+
+#include "cmd/remote.h"
+#include "gpuscope.pb-c.h"
+#include "store/store.h"
+
+/* A table, or JSON: {"sessions": [...]}. */
+int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json);
+
+int session_show_head(const Gpuscope__V1__HeadStatus *head, bool json);
+
+/* From a store that no head uses. state: 0 any. */
+int session_show_store(const char *dir, unsigned state, bool json, struct gs_err *err);
+
+/* The session's files. out NULL: "NAME.json" (or .csv, .gst) here; "-" standard output. format:
+ * enum gs_archive_format. They appear under their names when they are whole. */
+int session_export(struct remote *remote, const char *name, unsigned format, const char *out,
+		   struct gs_err *err);
+int session_export_store(const char *dir, const char *name, unsigned format, const char *out,
+			 struct gs_err *err);
+
+#endif

@@ -1,0 +1,205 @@
+/* A session's files, from a head or from its data: whole under their names, or not at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "archive/archive.h"
+#include "cmd/cmd.h"
+#include "cmd/session.h"
+
+struct file {   /* being written */
+	int fd; /* -1: none */
+	char path[4096], part[4104];
+};
+
+/* A name that a head gives is a name: it leads nowhere. */
+static bool name_is_safe(const char *name)
+{
+	if (!name[0] || name[0] == '.' || strlen(name) > 255)
+		return false;
+	for (; *name; name++)
+		if (*name == '/' || (unsigned char)*name < 0x20 || *name == 0x7f)
+			return false;
+	return true;
+}
+
+static int file_open(struct file *f, const char *path, struct gs_err *err)
+{
+	snprintf(f->path, sizeof(f->path), "%s", path);
+	snprintf(f->part, sizeof(f->part), "%s.part", f->path);
+	f->fd = open(f->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	return f->fd < 0 ? gs_err_set(err, -errno, "cannot write %s: %s", f->part, strerror(errno))
+			 : 0;
+}
+
+/* r: how it went so far. */
+static int file_close(struct file *f, int r, struct gs_err *err)
+{
+	if (f->fd < 0)
+		return r;
+	if (close(gs_take_fd(&f->fd)) < 0 && r == 0)
+		r = gs_err_set(err, -errno, "cannot write %s: %s", f->part, strerror(errno));
+	if (r == 0 && rename(f->part, f->path) < 0)
+		r = gs_err_set(err, -errno, "cannot write %s: %s", f->path, strerror(errno));
+	if (r < 0)
+		(void)unlink(f->part);
+	else
+		gs_say("wrote %s", f->path);
+	return r;
+}
+
+static int write_all(int fd, const uint8_t *data, size_t bytes)
+{
+	while (bytes) {
+		ssize_t n = write(fd, data, bytes);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0) {
+			data += n;
+			bytes -= (size_t)n;
+		}
+	}
+	return 0;
+}
+
+/* Where a further file of the export goes: beside the first. */
+static void beside(const char *first, const char *name, char *out, size_t bytes)
+{
+	const char *slash = strrchr(first, '/');
+
+	snprintf(out, bytes, "%.*s%s", slash ? (int)(slash - first) + 1 : 0, first, name);
+}
+
+/* --- from a head --- */
+
+struct download {
+	struct file file;
+	const char *out; /* NULL: as the head calls it */
+	bool to_stdout;
+	unsigned n_files;
+	char first[4096];
+	struct gs_err *err;
+};
+
+static int begin_file(struct download *d, const char *name)
+{
+	char path[4096];
+	int r = file_close(&d->file, 0, d->err);
+
+	if (r < 0)
+		return r;
+	if (!name_is_safe(name))
+		return gs_err_set(d->err, -EBADMSG, "the head gave a file a name that cannot be");
+	if (d->to_stdout)
+		return d->n_files++ ? gs_err_set(d->err, -ENOTSUP,
+						 "this export has several files: give -o FILE")
+				    : 0;
+	if (d->n_files++)
+		beside(d->first, name, path, sizeof(path));
+	else
+		snprintf(path, sizeof(path), "%s", d->out ? d->out : name);
+	if (d->n_files == 1)
+		snprintf(d->first, sizeof(d->first), "%s", path);
+	return file_open(&d->file, path, d->err);
+}
+
+static int on_part(void *ctx, const void *message)
+{
+	struct download *d = ctx;
+	const Gpuscope__V1__ExportPart *m = message;
+	int r = m->file[0] ? begin_file(d, m->file) : 0;
+	int fd = d->to_stdout ? STDOUT_FILENO : d->file.fd;
+
+	if (r < 0)
+		return r;
+	if (fd < 0)
+		return gs_err_set(d->err, -EBADMSG, "the head sent bytes of no file");
+	r = write_all(fd, m->data.data, m->data.len);
+	return r < 0 ? gs_err_set(d->err, r, "cannot write %s: %s",
+				  d->to_stdout ? "to standard output" : d->file.part, strerror(-r))
+		     : 0;
+}
+
+int session_export(struct remote *remote, const char *name, unsigned format, const char *out,
+		   struct gs_err *err)
+{
+	Gpuscope__V1__ExportRequest m = GPUSCOPE__V1__EXPORT_REQUEST__INIT;
+	struct download d = {.file = {.fd = -1}, .err = err};
+	int r;
+
+	d.to_stdout = out && strcmp(out, "-") == 0;
+	d.out = out;
+	m.session = (char *)name;
+	m.format = (Gpuscope__V1__ExportFormat)format;
+	r = remote_each(remote, "/gpuscope.v1.Control/ExportSession", &m.base,
+			&gpuscope__v1__export_part__descriptor, on_part, &d, err);
+	return file_close(&d.file, r, err);
+}
+
+/* --- from a store --- */
+
+struct traces {
+	const struct gs_archive_options *o;
+	const char *first;
+	struct gs_err *err;
+};
+
+static int write_trace(void *ctx, int64_t stream, const char *name)
+{
+	const struct traces *t = ctx;
+	struct file f = {.fd = -1};
+	char path[4096];
+	int r;
+
+	beside(t->first, name, path, sizeof(path));
+	r = file_open(&f, path, t->err);
+	if (r == 0)
+		r = gs_archive_trace(t->o, stream, f.fd, t->err);
+	return file_close(&f, r, t->err);
+}
+
+static int export_here(const struct gs_archive_options *o, const char *out, struct gs_err *err)
+{
+	char path[4096];
+	struct file f = {.fd = -1};
+	struct traces t = {.o = o, .first = path, .err = err};
+	int r;
+
+	if (out && strcmp(out, "-") == 0)
+		return gs_archive_write(o, STDOUT_FILENO, NULL, err);
+	if (out)
+		snprintf(path, sizeof(path), "%s", out);
+	else
+		snprintf(path, sizeof(path), "%s%s", o->session->name,
+			 gs_archive_suffix(o->format));
+	r = file_open(&f, path, err);
+	if (r == 0)
+		r = gs_archive_write(o, f.fd, NULL, err);
+	r = file_close(&f, r, err);
+	if (r == 0 && o->format == GS_ARCHIVE_GST)
+		r = gs_archive_traces(o, write_trace, &t);
+	return r;
+}
+
+int session_export_store(const char *dir, const char *name, unsigned format, const char *out,
+			 struct gs_err *err)
+{
+	struct gs_store_session s;
+	struct gs_archive_options o = {
+		.size = sizeof(o), .session = &s, .format = (enum gs_archive_format)format};
+	int r = gs_store_open(dir, GS_STORE_READ, &o.store, err);
+
+	if (r < 0)
+		return r;
+	r = gs_store_session_get(o.store, name, &s);
+	if (r == -ENOENT)
+		(void)gs_err_set(err, r, "there is no session \"%s\" in %s", name, dir);
+	else if (r < 0)
+		(void)gs_err_set(err, r, "cannot read %s: %s", dir, gs_store_trouble(o.store));
+	else
+		r = export_here(&o, out, err);
+	gs_store_close(&o.store);
+	return r;
+}

@@ -1,0 +1,274 @@
+/* Sessions and a head as tables and as JSON. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "cmd/session.h"
+#include "text/doc.h"
+#include "text/text.h"
+
+static const char *state_name(const Gpuscope__V1__Session *s)
+{
+	return gs_store_session_state_name((unsigned)s->state);
+}
+
+static const char *when(char out[32], int64_t wall_ns)
+{
+	time_t s = (time_t)(wall_ns / 1000000000);
+	struct tm tm;
+
+	localtime_r(&s, &tm);
+	strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
+	return out;
+}
+
+/* A text of a node or head in a column: what steers a terminal is made visible. */
+static void cell(struct gs_pen *pen, const char *text, int width)
+{
+	size_t columns = gs_text_columns(text);
+
+	gs_pen_check(pen, gs_text_line(&pen->buf, text));
+	gs_pen_printf(pen, "%*s", columns < (size_t)width ? width - (int)columns : 0, "");
+}
+
+static int widest(Gpuscope__V1__Session *const *s, size_t n)
+{
+	size_t width = 4;
+
+	for (size_t i = 0; i < n; i++)
+		if (gs_text_columns(s[i]->name) > width)
+			width = gs_text_columns(s[i]->name);
+	return (int)(width < 60 ? width : 60);
+}
+
+static void table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_t n)
+{
+	int width = widest(s, n);
+
+	if (!n) {
+		gs_pen_puts(pen, "no sessions\n");
+		return;
+	}
+	gs_pen_printf(pen, "%-*s  %-11s  %-19s  %9s  %8s  %10s  %5s  %6s\n", width, "NAME", "STATE",
+		      "BEGAN", "LASTED", "EVERY", "SAMPLES", "NODES", "LOST");
+	for (size_t i = 0; i < n; i++) {
+		int64_t end = s[i]->end_wall_ns ? s[i]->end_wall_ns : (int64_t)gs_clock_wall_ns();
+		char began[32], lasted[GS_FMT_BYTES], every[GS_FMT_BYTES], samples[GS_FMT_BYTES];
+
+		cell(pen, s[i]->name, width);
+		gs_pen_printf(pen, "  %-11s  %-19s  %9s  %8s  %10s  %5llu  %6llu\n",
+			      state_name(s[i]), when(began, s[i]->start_wall_ns),
+			      gs_fmt_ns(lasted, end > s[i]->start_wall_ns
+							? (uint64_t)(end - s[i]->start_wall_ns)
+							: 0),
+			      gs_fmt_ns(every, s[i]->interval_ns),
+			      gs_fmt_count(samples, s[i]->sample_count),
+			      (unsigned long long)s[i]->node_count,
+			      (unsigned long long)s[i]->lost_samples);
+	}
+}
+
+static void list(struct gs_doc *d, const char *key, char *const *part, size_t n)
+{
+	gs_doc_begin_list(d, key, n);
+	for (size_t i = 0; i < n; i++)
+		gs_doc_put_text(d, NULL, part[i]);
+	gs_doc_end(d);
+}
+
+static void doc_sessions(struct gs_doc *d, const char *key, Gpuscope__V1__Session *const *s,
+			 size_t n)
+{
+	gs_doc_begin_list(d, key, n);
+	for (size_t i = 0; i < n; i++) {
+		gs_doc_begin_map(d, NULL);
+		gs_doc_put_text(d, "id", s[i]->id);
+		gs_doc_put_text(d, "name", s[i]->name);
+		gs_doc_put_text(d, "state", state_name(s[i]));
+		gs_doc_put_time(d, "start_time", s[i]->start_wall_ns);
+		if (s[i]->end_wall_ns)
+			gs_doc_put_time(d, "end_time", s[i]->end_wall_ns);
+		else
+			gs_doc_put_null(d, "end_time");
+		gs_doc_put_double(d, "interval_seconds", (double)s[i]->interval_ns / 1e9);
+		gs_doc_put_bool(d, "bandwidth", s[i]->bandwidth);
+		gs_doc_put_bool(d, "nvlink", s[i]->nvlink);
+		list(d, "metrics", s[i]->metrics, s[i]->n_metrics);
+		list(d, "nodes", s[i]->nodes, s[i]->n_nodes);
+		list(d, "report_metrics", s[i]->report_metrics, s[i]->n_report_metrics);
+		gs_doc_put_u64(d, "samples", s[i]->sample_count);
+		gs_doc_put_u64(d, "nodes_delivering", s[i]->node_count);
+		gs_doc_put_u64(d, "lost_samples", s[i]->lost_samples);
+		gs_doc_put_u64(d, "marks", s[i]->mark_count);
+		gs_doc_end(d);
+	}
+	gs_doc_end(d);
+}
+
+int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json)
+{
+	struct gs_pen pen;
+	struct gs_doc d = {.ops = &gs_doc_json, .pen = &pen};
+
+	gs_pen_open(&pen, stdout);
+	if (json) {
+		gs_doc_begin_map(&d, NULL);
+		doc_sessions(&d, "sessions", sessions, n);
+		gs_doc_end(&d);
+		gs_pen_puts(&pen, "\n");
+	} else {
+		table(&pen, sessions, n);
+	}
+	return gs_pen_close(&pen);
+}
+
+/* --- a head --- */
+
+static void nodes_table(struct gs_pen *pen, const Gpuscope__V1__HeadStatus *h)
+{
+	if (!h->n_nodes)
+		gs_pen_puts(pen, "no node has delivered anything yet\n");
+	else
+		gs_pen_printf(pen, "%-24s  %-22s  %-9s  %4s  %10s  %6s  %s\n", "NODE", "ADDRESS",
+			      "STATE", "GPUS", "SAMPLES", "LOST", "CLOCK");
+	for (size_t i = 0; i < h->n_nodes; i++) {
+		const Gpuscope__V1__NodeInfo *n = h->nodes[i];
+		char samples[GS_FMT_BYTES];
+
+		cell(pen, n->hostname, 24);
+		gs_pen_puts(pen, "  ");
+		cell(pen, n->address, 22);
+		gs_pen_printf(pen, "  %-9s  %4u  %10s  %6llu  %+.3f s\n",
+			      n->healthy     ? "healthy"
+			      : n->connected ? "silent"
+					     : "away",
+			      n->gpu_count, gs_fmt_count(samples, n->sample_count),
+			      (unsigned long long)n->lost_samples, n->clock_offset_s);
+	}
+}
+
+static void doc_nodes(struct gs_doc *d, const Gpuscope__V1__HeadStatus *h)
+{
+	gs_doc_begin_list(d, "nodes", h->n_nodes);
+	for (size_t i = 0; i < h->n_nodes; i++) {
+		const Gpuscope__V1__NodeInfo *n = h->nodes[i];
+
+		gs_doc_begin_flat(d, NULL);
+		gs_doc_put_text(d, "id", n->id);
+		gs_doc_put_text(d, "hostname", n->hostname);
+		gs_doc_put_text(d, "address", n->address);
+		gs_doc_put_bool(d, "connected", n->connected);
+		gs_doc_put_bool(d, "healthy", n->healthy);
+		gs_doc_put_u64(d, "gpus", n->gpu_count);
+		if (n->last_wall_ns)
+			gs_doc_put_time(d, "last_sample", n->last_wall_ns);
+		else
+			gs_doc_put_null(d, "last_sample");
+		gs_doc_put_u64(d, "samples", n->sample_count);
+		gs_doc_put_u64(d, "lost_samples", n->lost_samples);
+		gs_doc_put_double(d, "clock_offset_seconds", n->clock_offset_s);
+		gs_doc_put_text(d, "version", n->version);
+		gs_doc_end(d);
+	}
+	gs_doc_end(d);
+}
+
+int session_show_head(const Gpuscope__V1__HeadStatus *h, bool json)
+{
+	char every[GS_FMT_BYTES], stored[GS_FMT_BYTES];
+	struct gs_pen pen;
+	struct gs_doc d = {.ops = &gs_doc_json, .pen = &pen};
+
+	gs_pen_open(&pen, stdout);
+	if (json) {
+		gs_doc_begin_map(&d, NULL);
+		gs_doc_put_text(&d, "version", h->version);
+		gs_doc_put_double(&d, "interval_seconds", (double)h->interval_ns / 1e9);
+		gs_doc_put_bool(&d, "bandwidth", h->bandwidth);
+		gs_doc_put_bool(&d, "nvlink", h->nvlink);
+		gs_doc_put_u64(&d, "stored_bytes", h->stored_bytes);
+		gs_doc_put_u64(&d, "waiting_batches", h->waiting_batches);
+		gs_doc_put_text(&d, "trouble", h->trouble);
+		doc_nodes(&d, h);
+		doc_sessions(&d, "active", h->active, h->n_active);
+		gs_doc_end(&d);
+		gs_pen_puts(&pen, "\n");
+		return gs_pen_close(&pen);
+	}
+	gs_pen_printf(&pen, "head %s: a sample every %s, bandwidth %s, NVLink %s, %s stored\n",
+		      h->version, gs_fmt_ns(every, h->interval_ns), h->bandwidth ? "on" : "off",
+		      h->nvlink ? "on" : "off", gs_fmt_bytes(stored, h->stored_bytes));
+	if (h->trouble[0])
+		gs_pen_printf(&pen, "TROUBLE: %s\n", h->trouble);
+	gs_pen_puts(&pen, "\n");
+	nodes_table(&pen, h);
+	gs_pen_puts(&pen, "\nactive sessions:\n");
+	table(&pen, h->active, h->n_active);
+	return gs_pen_close(&pen);
+}
+
+/* --- a store without a head --- */
+
+struct rows {
+	struct gs_store *store;
+	Gpuscope__V1__Session **session;
+	size_t n;
+};
+
+static int add(void *ctx, const struct gs_store_session *s)
+{
+	struct rows *l = ctx;
+	struct gs_store_tally tally = {0};
+	Gpuscope__V1__Session **more = reallocarray(l->session, l->n + 1, sizeof(*more)), *m;
+	int r;
+
+	if (!more)
+		return -ENOMEM;
+	l->session = more;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	gpuscope__v1__session__init(m);
+	l->session[l->n++] = m;
+	m->id = strdup(s->id);
+	m->name = strdup(s->name);
+	/* No head: what was active was interrupted. */
+	m->state = s->state == GS_STORE_SESSION_ACTIVE
+			   ? GPUSCOPE__V1__SESSION_STATE__SESSION_STATE_RECOVERABLE
+			   : (Gpuscope__V1__SessionState)s->state;
+	m->start_wall_ns = s->start_wall_ns;
+	m->end_wall_ns = s->end_wall_ns;
+	m->interval_ns = s->interval_ns;
+	m->bandwidth = s->bandwidth;
+	m->nvlink = s->nvlink;
+	m->mark_count = s->n_marks;
+	r = gs_store_session_tally(l->store, s, &tally);
+	m->sample_count = tally.n_samples;
+	m->node_count = tally.n_nodes;
+	m->lost_samples = tally.lost_samples + tally.missed_samples;
+	return r;
+}
+
+int session_show_store(const char *dir, unsigned state, bool json, struct gs_err *err)
+{
+	struct rows l = {0};
+	int r = gs_store_open(dir, GS_STORE_READ, &l.store, err);
+
+	if (r < 0)
+		return r;
+	r = gs_store_sessions(l.store, 0, state, add, &l);
+	if (r < 0)
+		(void)gs_err_set(err, r, "cannot read %s: %s", dir, gs_store_trouble(l.store));
+	else
+		r = session_show(l.session, l.n, json);
+	for (size_t i = 0; i < l.n; i++) {
+		free(l.session[i]->id);
+		free(l.session[i]->name);
+		free(l.session[i]);
+	}
+	free(l.session);
+	gs_store_close(&l.store);
+	return r;
+}

@@ -1,0 +1,58 @@
+/*
+ * HTTP requests and e-mail to others' servers, by libcurl, which is opened at run time: whoever
+ * sends nothing needs none. A call waits for its answer and belongs on a thread that may wait.
+ */
+#ifndef GS_FETCH_FETCH_H
+#define GS_FETCH_FETCH_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Open the library, once. -ENOENT with err: it is not installed, or too old. */
+int gs_fetch_load(struct gs_err *err);
+
+#define GS_FETCH_HEADERS_MAX 8
+
+struct gs_fetch_http {
+	const char *url;                          /* http:// or https:// */
+	const char *token, *ca_file;              /* bearer; PEM. NULL or "": none, the system's */
+	const char *type;                         /* of the body; NULL: "application/json" */
+	const char *header[GS_FETCH_HEADERS_MAX]; /* "Name: value"; NULL: no more */
+	const void *body;                         /* NULL: GET */
+	size_t bytes;
+	uint64_t timeout_ns;
+	const atomic_bool *stop; /* ends soon after it becomes true */
+	struct gs_buf *answer; /* the body that comes back, as far as it has room; NULL: dropped */
+};
+
+/* 0 and the status of the answer, whatever it says; or a negative errno with err and then
+ * *ret_status as far as one was there, else 0. ret_retry_after_ns (may be NULL): what "Retry-After"
+ * asks for, 0 nothing. Redirections are not followed. */
+int gs_fetch_http(const struct gs_fetch_http *request, long *ret_status,
+		  uint64_t *ret_retry_after_ns, struct gs_err *err);
+
+enum gs_fetch_ssl { /* libcurl's numbers */
+		    GS_FETCH_SSL_NO = 0,
+		    GS_FETCH_SSL_TRY = 1, /* if the server can */
+		    GS_FETCH_SSL_ALWAYS = 3,
+};
+
+struct gs_fetch_mail {
+	const char *url;                           /* smtp://HOST:PORT/OWN-NAME or smtps://... */
+	int use_ssl;                               /* enum gs_fetch_ssl: STARTTLS */
+	const char *username, *password, *ca_file; /* "" none */
+	const char *from, *recipients;             /* recipients with commas */
+	const char *body;
+	size_t bytes;
+	uint64_t timeout_ns;
+	const atomic_bool *stop;
+};
+
+/* Likewise; the status is SMTP's last. */
+int gs_fetch_mail(const struct gs_fetch_mail *mail, long *ret_status, struct gs_err *err);
+
+#endif

@@ -1,0 +1,82 @@
+/* What is too old, or too much, is removed: little by little, so that storing goes on. */
+#include "head/head_int.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+
+#define EVERY_NS 10000000000ull
+#define AGAIN_NS 1000000000ull /* while there is more to remove */
+#define WORK_NS  100000000ull  /* at a time */
+#define STEP     500           /* batches in one transaction */
+
+static int too_old(struct gs_head *h, struct gs_store *store)
+{
+	int64_t before = (int64_t)(gs_clock_wall_ns() - h->o.keep_ns);
+
+	return h->o.keep_ns ? gs_store_expire(store, before, STEP) : 0;
+}
+
+static int too_much(struct gs_head *h, struct gs_store *store)
+{
+	int r;
+
+	if (!h->o.keep_bytes || gs_store_used_bytes(store) <= h->o.keep_bytes) {
+		h->over_told = false;
+		return 0;
+	}
+	r = gs_store_expire(store, INT64_MAX, STEP);
+	if (r == 0 && !h->over_told) {
+		h->over_told = true;
+		head_say(h,
+			 "more is stored than --keep-bytes allows, and sessions cover all of it: "
+			 "`gpuscope session delete` those that are not needed");
+	}
+	return r;
+}
+
+static void work(void *ctx, struct gs_store *store)
+{
+	struct gs_head *h = ctx;
+	uint64_t began = gs_clock_mono_ns(), n = 0;
+	int r = 0;
+
+	while (store && gs_clock_mono_ns() - began < WORK_NS) {
+		r = too_old(h, store);
+		if (r == 0)
+			r = too_much(h, store);
+		if (r <= 0)
+			break;
+		n += (uint64_t)r;
+	}
+	if (r < 0)
+		head_say(h, "cannot remove what is too old: %s", gs_store_trouble(store));
+	pthread_mutex_lock(&h->lock);
+	h->stats.expired_batches += n;
+	h->expiring = false;
+	h->more_to_expire = r > 0;
+	pthread_mutex_unlock(&h->lock);
+}
+
+void head_keep(struct gs_head *h)
+{
+	uint64_t now = gs_clock_mono_ns();
+	bool begin;
+
+	if (!h->o.keep_ns && !h->o.keep_bytes)
+		return;
+	pthread_mutex_lock(&h->lock);
+	begin = !h->expiring &&
+		(now >= h->next_expire_ns ||
+		 (h->more_to_expire && now + EVERY_NS >= h->next_expire_ns + AGAIN_NS));
+	h->expiring |= begin;
+	pthread_mutex_unlock(&h->lock);
+	if (!begin)
+		return;
+	h->next_expire_ns = now + EVERY_NS;
+	if (gs_head_write(h, work, h) < 0) {
+		pthread_mutex_lock(&h->lock);
+		h->expiring = false;
+		pthread_mutex_unlock(&h->lock);
+	}
+}

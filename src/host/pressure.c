@@ -1,0 +1,97 @@
+/* Pressure stall information, of the machine and of cgroups. */
+#include "host/pressure.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "host/host_int.h"
+
+static const struct {
+	const char *file, *word;
+} parts[GS_STALL_COUNT] = {
+	[GS_STALL_CPU_SOME] = {"cpu", "some"},       [GS_STALL_MEMORY_SOME] = {"memory", "some"},
+	[GS_STALL_MEMORY_FULL] = {"memory", "full"}, [GS_STALL_IO_SOME] = {"io", "some"},
+	[GS_STALL_IO_FULL] = {"io", "full"},
+};
+
+int64_t gs_host_parse_stalls(const char *text, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
+		const char *end, *at;
+		char *stop;
+		long long v;
+
+		line += *line == '\n';
+		end = strchrnul(line, '\n');
+		if (strncmp(line, word, n) != 0 || line[n] != ' ')
+			continue;
+		at = strstr(line, "total=");
+		if (!at || at >= end || at[6] < '0' || at[6] > '9')
+			return -1;
+		v = strtoll(at + 6, &stop, 10);
+		return v;
+	}
+	return -1;
+}
+
+static bool read_all(const char *folder, const char *suffix, struct gs_host_stalls *ret)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < GS_STALL_COUNT; i++) {
+		char path[4096], text[512];
+		GS_CLOSE int fd = -1;
+		ssize_t n;
+
+		ret->total_us[i] = -1;
+		if (snprintf(path, sizeof(path), "%s/%s%s", folder, parts[i].file, suffix) >=
+		    (int)sizeof(path))
+			continue;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+		if (n <= 0)
+			continue;
+		text[n] = '\0';
+		ret->total_us[i] = gs_host_parse_stalls(text, parts[i].word);
+		any |= ret->total_us[i] >= 0;
+	}
+	return any;
+}
+
+bool gs_host_stalls_read(const char *folder, struct gs_host_stalls *ret)
+{
+	return read_all(folder, "", ret);
+}
+
+bool gs_host_stalls_of_cgroup(const char *sysfs_root, const char *proc_root, uint32_t pid,
+			      const char *path, struct gs_host_stalls *ret)
+{
+	char own[1024], folder[2300], text[8192];
+	GS_CLOSE int fd = -1;
+	ssize_t n;
+
+	if (!path) {
+		snprintf(folder, sizeof(folder), "%s/%u/cgroup", proc_root, pid);
+		fd = open(folder, O_RDONLY | O_CLOEXEC);
+		n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+		if (n <= 0)
+			return false;
+		text[n] = '\0';
+		if (!gs_host_parse_cgroup(text, "", own, sizeof(own)))
+			return false;
+		path = own;
+	}
+	/* The root's is the machine's. */
+	if (!path[0] || strcmp(path, "/") == 0)
+		return false;
+	snprintf(folder, sizeof(folder), "%s%s", sysfs_root, path);
+	if (read_all(folder, ".pressure", ret))
+		return true;
+	snprintf(folder, sizeof(folder), "%s/unified%s", sysfs_root, path);
+	return read_all(folder, ".pressure", ret);
+}

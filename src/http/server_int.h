@@ -1,0 +1,103 @@
+/* Between the files of the server's thread: server.c (the loop), conn.c (the machine of one
+ * connection), later.c (answers of other threads, events). */
+#ifndef GS_HTTP_SERVER_INT_H
+#define GS_HTTP_SERVER_INT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "http/http_int.h"
+
+#define REPLY_MAX_BYTES  (256U << 20)
+#define HEARTBEAT_NS     15000000000ULL
+#define STREAM_MAX_BYTES (1U << 20) /* that a client of events may be behind */
+#define NEWS_MAX_BYTES   (4U << 20)
+
+struct settings {
+	int listen_fd; /* -1: take over that of the settings before */
+	char listen[280], address[80];
+	struct gs_tls *tls; /* NULL: none */
+	struct gs_http_auth auth;
+	unsigned max_connections;
+	size_t max_head_bytes, max_body_bytes;
+	bool json_errors;
+	unsigned max_streams;
+	uint64_t timeout_ns, idle_ns;
+};
+
+enum conn_state { HANDSHAKE, READ, WAIT, WRITE, STREAM, EVENTS, DRAIN, CLOSED };
+
+struct conn {
+	int fd;
+	struct gs_tls_conn *tls; /* NULL: none */
+	enum conn_state state;
+	short events;         /* what poll waits for */
+	uint64_t deadline_ns; /* monotonic */
+	bool served;
+	size_t drained_bytes;
+	struct gs_buf in, out;
+	size_t sent_bytes;
+	struct gs_http_shape shape;  /* of the reply that is being made or sent */
+	struct gs_http_later *later; /* WAIT: whose answer this connection gets */
+	struct gs_http_reply reply;  /* STREAM: its source */
+	bool body_ended, wait_body;  /* STREAM; wait_body: poll looks at the source, not at fd */
+	unsigned topics;             /* EVENTS */
+};
+
+struct gs_http { /* the server */
+	pthread_t thread;
+	int wake_fd;
+	const struct gs_http_route *routes;
+	size_t n_routes;
+	void *ctx;
+	pthread_mutex_t lock;          /* of pending */
+	struct settings *pending;      /* handed over, not taken yet */
+	bool leave;                    /* the thread shall close its socket ... */
+	int listen_again_fd;           /* ... or take this one; -1: none */
+	char listen[280], address[80]; /* the caller's copies */
+	atomic_bool stopping;
+	_Atomic uint64_t asked, answered;
+	_Atomic uint64_t requests[GS_HTTP_CLASSES], connections, refused, timed_out, tls_failures,
+		open;
+	_Atomic uint64_t streams, slow, unpublished, cut;
+	struct gs_http_mail *mail; /* answers from elsewhere; referenced */
+	struct gs_buf news;        /* under lock: pieces for streams, each behind a struct piece */
+	/* Of the server's thread alone. */
+	struct settings *settings;
+	struct conn **conns;
+	size_t n_conns, room_conns;
+	uint64_t accept_after_ns; /* no file descriptors: not before */
+	char *scratch;            /* the head that is being read, with terminators */
+};
+
+/* --- conn.c --- */
+
+void http_conn_close(struct gs_http *h, struct conn *c);
+
+/* As far as it goes without waiting. */
+void http_conn_step(struct gs_http *h, struct conn *c);
+void http_conn_timed_out(struct gs_http *h, struct conn *c);
+
+/* The reply as bytes; the connection then writes. Takes over what the reply owns. */
+void http_conn_answer(struct gs_http *h, struct conn *c, struct gs_http_reply *reply,
+		      const char *more);
+
+/* --- later.c --- */
+
+struct gs_http_mail *http_mail_new(int wake_fd);
+void http_mail_close(struct gs_http_mail **mail); /* answers that come later are thrown away */
+
+/* The handle belongs to this connection from now on. */
+void http_later_bind(struct gs_http_later *later, struct conn *c);
+
+/* gs_http_later() is called by handlers of this server from now on, on this thread. */
+void http_later_serving(struct gs_http *h);
+
+/* The connection does not wait any more. */
+void http_later_forget(struct conn *c);
+
+/* Give answers that came to their connections, and news to streams. */
+void http_mail_deliver(struct gs_http *h);
+void http_news_deliver(struct gs_http *h);
+
+#endif

@@ -1,0 +1,405 @@
+/*
+ * The thread: every interval a scrape's text, a message of it, into the spool; and, whenever
+ * something waits there, the oldest message to the receiver.
+ *
+ * Which answers are tried again: of remote write 5xx and 429, of OTLP 429, 502, 503 and 504
+ * (opentelemetry.io/docs/specs/otlp); what else is no success will never be one: it is dropped, and
+ * counted. Order is kept, as remote write asks for.
+ */
+#include "push/push_int.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "fetch/fetch.h"
+#include "spool/spool.h"
+
+#define INTERVAL_NS 15000000000ull
+#define TIMEOUT_NS  10000000000ull
+#define SPOOL_BYTES (64u << 20)
+#define BACKOFF_NS  1000000000ull
+#define BACKOFF_MAX 60000000000ull
+#define TEXT_MAX    (64u << 20)
+#define MESSAGE_MAX (16u << 20)
+#define ANSWER_MAX  512
+
+struct gs_push {
+	struct gs_push_options o;
+	char url[512], token[512], ca_file[256], dir[512];
+	char label_name[GS_PUSH_LABELS_MAX][64], label_value[GS_PUSH_LABELS_MAX][256];
+	pthread_t thread;
+	atomic_bool abort; /* of a request that runs */
+	/* Of the thread. */
+	struct gs_buf text, answer, packed;
+	struct push_message message;
+	uint64_t n_failures; /* one after the other */
+	uint64_t retry_ns;   /* monotonic: not before */
+	bool told;
+
+	pthread_mutex_t lock; /* what follows */
+	pthread_cond_t wake;
+	struct gs_spool *spool; /* of the thread, but for its statistics */
+	struct gs_push_stats stats;
+	bool stopping;
+};
+
+bool gs_push_url_valid(const char *url)
+{
+	const char *host = strncmp(url, "http://", 7) == 0    ? url + 7
+			   : strncmp(url, "https://", 8) == 0 ? url + 8
+							      : NULL;
+
+	return host && *host && *host != '/' && *host != ':' && strlen(url) < 512 &&
+	       !url[strcspn(url, " \t\r\n\"<>")];
+}
+
+static void say(struct gs_push *p, const char *fmt, ...)
+{
+	char text[512];
+	va_list args;
+
+	if (!p->o.say)
+		return;
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	p->o.say(p->o.ctx, text);
+}
+
+/* --- making --- */
+
+static int encode(struct gs_push *p, uint64_t *ret_bad)
+{
+	struct push_message *m = &p->message;
+	bool otlp = p->o.protocol == GS_PUSH_OTLP;
+	int r = 0;
+
+	gs_buf_reset(&m->out);
+	m->n_samples = 0;
+	m->open_name[0] = 0;
+	m->now_ms = (int64_t)(gs_clock_wall_ns() / 1000000);
+	if (otlp)
+		r = push_otlp_begin(m);
+	if (r == 0)
+		r = push_parse((char *)p->text.data, p->text.bytes,
+			       otlp ? push_otlp_put : push_remote_write_put, m, ret_bad);
+	if (r == 0 && otlp)
+		r = push_otlp_end(m);
+	return r;
+}
+
+static int keep(struct gs_push *p)
+{
+	struct gs_spool_batch b = {.first_wall_ns = p->message.now_ms * 1000000,
+				   .last_wall_ns = p->message.now_ms * 1000000,
+				   .n_samples = (uint32_t)p->message.n_samples,
+				   .raw_bytes = (uint32_t)p->message.out.bytes,
+				   .data = p->message.out.data,
+				   .bytes = p->message.out.bytes};
+	int r = 0;
+
+	if (p->o.protocol == GS_PUSH_REMOTE_WRITE) {
+		gs_buf_reset(&p->packed);
+		r = push_snappy(&p->message.out, &p->packed);
+		b.data = p->packed.data;
+		b.bytes = p->packed.bytes;
+	}
+	pthread_mutex_lock(&p->lock);
+	if (r == 0)
+		r = gs_spool_put(p->spool, &b);
+	pthread_mutex_unlock(&p->lock);
+	return r;
+}
+
+static void make(struct gs_push *p)
+{
+	uint64_t bad = 0;
+	int r;
+
+	gs_buf_reset(&p->text);
+	r = p->o.render(p->o.ctx, &p->text);
+	if (r == 0)
+		r = encode(p, &bad);
+	if (r == 0 && p->message.n_samples)
+		(void)keep(p); /* what has no room is counted by the spool */
+	pthread_mutex_lock(&p->lock);
+	p->stats.render_errors += r < 0;
+	p->stats.bad_lines += bad;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/* --- sending --- */
+
+static bool try_again(const struct gs_push *p, long status)
+{
+	if (p->o.protocol == GS_PUSH_OTLP)
+		return status == 429 || status == 502 || status == 503 || status == 504;
+	return status == 429 || status >= 500;
+}
+
+static void wait_longer(struct gs_push *p, uint64_t asked_ns)
+{
+	uint64_t delay = BACKOFF_NS << (p->n_failures < 6 ? p->n_failures : 6), random = 0;
+
+	p->n_failures++;
+	delay = delay < BACKOFF_MAX ? delay : BACKOFF_MAX;
+	/* Somewhere in its second half: many agents lost the same engine. */
+	if (getrandom(&random, sizeof(random), GRND_NONBLOCK) == (ssize_t)sizeof(random))
+		delay = delay / 2 + random % (delay / 2);
+	p->retry_ns = gs_clock_mono_ns() + (asked_ns > delay ? asked_ns : delay);
+}
+
+static void failed(struct gs_push *p, const char *why, uint64_t asked_ns)
+{
+	pthread_mutex_lock(&p->lock);
+	p->stats.failures++;
+	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
+	pthread_mutex_unlock(&p->lock);
+	if (!p->told)
+		say(p, "%s does not take metrics: %s; they are kept meanwhile", p->url, why);
+	p->told = true;
+	wait_longer(p, asked_ns);
+}
+
+static void done(struct gs_push *p, const struct gs_spool_batch *b, bool taken, const char *why)
+{
+	pthread_mutex_lock(&p->lock);
+	p->stats.requests++;
+	if (taken) {
+		p->stats.samples += b->n_samples;
+		p->stats.bytes += b->bytes;
+		p->stats.last_ok_wall_ns = gs_clock_wall_ns();
+	} else {
+		p->stats.rejected_samples += b->n_samples;
+	}
+	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
+	gs_spool_ack(p->spool, b->seq);
+	pthread_mutex_unlock(&p->lock);
+	if (!taken)
+		say(p, "%s refuses %u samples for good: %s", p->url, b->n_samples, why);
+	else if (p->told)
+		say(p, "%s takes metrics again", p->url);
+	p->told = false;
+	p->n_failures = 0;
+	p->retry_ns = 0;
+}
+
+static void send_one(struct gs_push *p, const struct gs_spool_batch *b)
+{
+	struct gs_fetch_http q = {
+		.url = p->url,
+		.token = p->token,
+		.ca_file = p->ca_file,
+		.type = "application/x-protobuf",
+		.body = b->data,
+		.bytes = b->bytes,
+		.timeout_ns = p->o.timeout_ns ? p->o.timeout_ns : TIMEOUT_NS,
+		.stop = &p->abort,
+		.answer = &p->answer,
+	};
+	uint64_t asked_ns = 0;
+	struct gs_err err = {{0}};
+	char why[320];
+	long status;
+	int r;
+
+	if (p->o.protocol == GS_PUSH_REMOTE_WRITE) {
+		q.header[0] = "Content-Encoding: snappy";
+		q.header[1] = "X-Prometheus-Remote-Write-Version: 0.1.0";
+	}
+	gs_buf_reset(&p->answer);
+	r = gs_fetch_http(&q, &status, &asked_ns, &err);
+	if (r < 0) {
+		failed(p, err.text, 0);
+		return;
+	}
+	snprintf(why, sizeof(why), "it answers %ld%s%.*s", status, p->answer.bytes ? ": " : "",
+		 (int)strcspn(p->answer.bytes ? (const char *)p->answer.data : "", "\r\n"),
+		 p->answer.bytes ? (const char *)p->answer.data : "");
+	if (status >= 200 && status < 300)
+		done(p, b, true, "");
+	else if (try_again(p, status))
+		failed(p, why, asked_ns);
+	else
+		done(p, b, false, why);
+}
+
+/* What waits, one after the other, until there is none or one fails. */
+static void send_all(struct gs_push *p)
+{
+	struct gs_spool_batch b;
+	int r = 0;
+
+	while (r != GS_SPOOL_END && p->retry_ns <= gs_clock_mono_ns() && !p->abort) {
+		pthread_mutex_lock(&p->lock);
+		r = gs_spool_get(p->spool, 0, &b);
+		pthread_mutex_unlock(&p->lock);
+		/* The data stay until the next get, and this thread alone gets. */
+		if (r == 0)
+			send_one(p, &b);
+		else if (r < 0 && r != -EBADMSG && r != -EIO)
+			break;
+	}
+}
+
+/* --- the thread --- */
+
+static bool wait_until(struct gs_push *p, uint64_t until_ns)
+{
+	struct timespec at = {(time_t)(until_ns / 1000000000ull), (long)(until_ns % 1000000000ull)};
+	bool stop;
+
+	pthread_mutex_lock(&p->lock);
+	while (!p->stopping && gs_clock_mono_ns() < until_ns)
+		pthread_cond_timedwait(&p->wake, &p->lock, &at);
+	stop = p->stopping;
+	pthread_mutex_unlock(&p->lock);
+	return stop;
+}
+
+static void *run(void *arg)
+{
+	struct gs_push *p = arg;
+	uint64_t interval = p->o.interval_ns ? p->o.interval_ns : INTERVAL_NS;
+	uint64_t due = gs_clock_mono_ns() + interval, now;
+	bool stop = false;
+
+	while (!stop) {
+		uint64_t next =
+			p->retry_ns > gs_clock_mono_ns() && p->retry_ns < due ? p->retry_ns : due;
+
+		stop = wait_until(p, next);
+		now = gs_clock_mono_ns();
+		if (now >= due || stop) {
+			make(p);
+			due += ((now - due) / interval + 1) * interval;
+			due = due > now ? due : now + interval;
+		}
+		if (stop)
+			p->retry_ns = 0;
+		send_all(p);
+	}
+	return NULL;
+}
+
+/* --- life --- */
+
+static int copy_options(struct gs_push *p, const struct gs_push_options *o, struct gs_err *err)
+{
+	if (!gs_push_url_valid(o->url))
+		return gs_err_set(err, -EINVAL,
+				  "%s: metrics are pushed to an http:// or https:// URL", o->url);
+	if (o->n_labels > GS_PUSH_LABELS_MAX)
+		return gs_err_set(err, -EINVAL, "more than %d labels", GS_PUSH_LABELS_MAX);
+	p->o = *o;
+	snprintf(p->url, sizeof(p->url), "%s", o->url);
+	snprintf(p->token, sizeof(p->token), "%s", o->token ? o->token : "");
+	snprintf(p->ca_file, sizeof(p->ca_file), "%s", o->ca_file ? o->ca_file : "");
+	snprintf(p->dir, sizeof(p->dir), "%s", o->spool_dir ? o->spool_dir : "");
+	for (size_t i = 0; i < o->n_labels; i++) {
+		snprintf(p->label_name[i], sizeof(p->label_name[i]), "%s", o->label_name[i]);
+		snprintf(p->label_value[i], sizeof(p->label_value[i]), "%s", o->label_value[i]);
+		p->o.label_name[i] = p->label_name[i];
+		p->o.label_value[i] = p->label_value[i];
+	}
+	return 0;
+}
+
+static void free_push(struct gs_push **push)
+{
+	struct gs_push *p = *push;
+
+	gs_spool_close(&p->spool);
+	gs_buf_fini(&p->text);
+	gs_buf_fini(&p->answer);
+	gs_buf_fini(&p->packed);
+	gs_buf_fini(&p->message.out);
+	explicit_bzero(p->token, sizeof(p->token));
+	pthread_mutex_destroy(&p->lock);
+	pthread_cond_destroy(&p->wake);
+	gs_free_p(push);
+}
+
+int gs_push_start(const struct gs_push_options *options, struct gs_push **ret_push,
+		  struct gs_err *err)
+{
+	struct gs_spool_options so = {.size = sizeof(so)};
+	struct gs_push *p = calloc(1, sizeof(*p));
+	pthread_condattr_t attr;
+	int r;
+
+	if (!p)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&p->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_mutex_init(&p->lock, NULL);
+	p->text = GS_BUF_INIT(TEXT_MAX);
+	p->answer = GS_BUF_INIT(ANSWER_MAX);
+	p->packed = GS_BUF_INIT(2 * MESSAGE_MAX);
+	p->message = (struct push_message){.out = GS_BUF_INIT(MESSAGE_MAX),
+					   .options = &p->o,
+					   .start_ms = (int64_t)(gs_clock_wall_ns() / 1000000)};
+	r = copy_options(p, options, err);
+	if (r == 0)
+		r = gs_fetch_load(err);
+	so.dir = p->dir[0] ? p->dir : NULL;
+	so.max_bytes = so.max_memory_bytes =
+		options->spool_max_bytes ? options->spool_max_bytes : SPOOL_BYTES;
+	so.segment_bytes = 1 << 20;
+	if (r == 0)
+		r = gs_spool_open(&so, &p->spool, err);
+	if (r == 0) {
+		r = -pthread_create(&p->thread, NULL, run, p);
+		if (r < 0)
+			(void)gs_err_set(err, r, "cannot start a thread: %s", strerror(-r));
+	}
+	if (r < 0) {
+		free_push(&p);
+		return r;
+	}
+	*ret_push = p;
+	return 0;
+}
+
+void gs_push_stop(struct gs_push **push, uint64_t drain_ns)
+{
+	struct gs_push *p = *push;
+	struct timespec until;
+
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->stopping = true;
+	pthread_cond_signal(&p->wake);
+	pthread_mutex_unlock(&p->lock);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += (time_t)(drain_ns / 1000000000ull);
+	if (pthread_timedjoin_np(p->thread, NULL, &until) != 0) {
+		p->abort = true;
+		pthread_join(p->thread, NULL);
+	}
+	free_push(push);
+}
+
+void gs_push_stats(struct gs_push *push, struct gs_push_stats *ret_stats)
+{
+	struct gs_spool_stats st;
+
+	pthread_mutex_lock(&push->lock);
+	gs_spool_stats(push->spool, &st);
+	*ret_stats = push->stats;
+	pthread_mutex_unlock(&push->lock);
+	ret_stats->waiting_batches = st.n_batches;
+	ret_stats->waiting_samples = st.n_samples;
+	ret_stats->waiting_bytes = st.bytes;
+	ret_stats->lost_samples = st.lost_samples;
+}

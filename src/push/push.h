@@ -1,0 +1,75 @@
+/*
+ * Sends metrics to an engine that others run, instead of waiting to be scraped: Prometheus remote
+ * write 1.0 (Prometheus, VictoriaMetrics, Mimir, Thanos) or OTLP over HTTP (any OpenTelemetry
+ * collector). What is sent is what /metrics shows: the text of a scrape is made every interval,
+ * turned into the protocol's message, and kept in a spool until the receiver has taken it, so that
+ * an engine that is away for an hour has no hole afterwards.
+ *
+ * A thread of its own makes and sends; memory and disk are bounded, and what is given up is
+ * counted.
+ */
+#ifndef GS_PUSH_PUSH_H
+#define GS_PUSH_PUSH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum gs_push_protocol {
+	GS_PUSH_REMOTE_WRITE = 0,
+	GS_PUSH_OTLP = 1,
+};
+
+#define GS_PUSH_LABELS_MAX 16
+
+struct gs_push_options {
+	size_t size; /* of this struct */
+	enum gs_push_protocol protocol;
+	const char *url;      /* "http://host:8428/api/v1/write", "https://host:4318/v1/metrics" */
+	const char *token;    /* "Authorization: Bearer"; NULL or "": none */
+	const char *ca_file;  /* PEM; NULL or "": the system's */
+	uint64_t interval_ns; /* 0: 15 s */
+	uint64_t timeout_ns;  /* of one request; 0: 10 s */
+	/* Put on every series ("instance", "job", "cluster"; of OTLP on the resource); lent. */
+	const char *label_name[GS_PUSH_LABELS_MAX], *label_value[GS_PUSH_LABELS_MAX];
+	size_t n_labels;
+	const char *spool_dir;    /* NULL or "": in memory alone */
+	uint64_t spool_max_bytes; /* 0: 64 MiB */
+	/* The text of a scrape (OpenMetrics or Prometheus's), on the thread. 0 or a negative errno.
+	 */
+	int (*render)(void *ctx, struct gs_buf *out);
+	/* One line when it begins to fail, and when it works again. May be NULL. */
+	void (*say)(void *ctx, const char *text);
+	void *ctx;
+};
+
+struct gs_push;
+
+/* Copies the options. -ENOENT: no libcurl; -EBUSY: another program has the spool; -EINVAL: no http
+ * or https URL. */
+int gs_push_start(const struct gs_push_options *options, struct gs_push **ret_push,
+		  struct gs_err *err);
+
+/* Sends what waits, for at most drain_ns; the rest stays in the spool. */
+void gs_push_stop(struct gs_push **push, uint64_t drain_ns);
+
+struct gs_push_stats {               /* since the start */
+	uint64_t requests, failures; /* sent; that failed and are tried again */
+	uint64_t samples;            /* taken by the receiver */
+	uint64_t rejected_samples;   /* the receiver will never take them: dropped */
+	uint64_t lost_samples;       /* given up for want of room */
+	uint64_t bytes;              /* on the wire */
+	uint64_t waiting_batches, waiting_samples, waiting_bytes;
+	uint64_t render_errors, bad_lines; /* texts that could not be made; lines not understood */
+	uint64_t last_ok_wall_ns;
+	char trouble[256]; /* of the last request; "" it was taken */
+};
+
+void gs_push_stats(struct gs_push *push, struct gs_push_stats *ret_stats);
+
+bool gs_push_url_valid(const char *url);
+
+#endif

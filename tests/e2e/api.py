@@ -1,0 +1,268 @@
+"""The HTTP API of a head: every endpoint, its keys and statuses, tokens, other sites, events."""
+
+import http.client
+import json
+import os
+import socket
+import urllib.parse
+
+from harness import case, main, wait_until
+from page_help import Head
+
+STATUS = {'freq', 'enable_bandwidth_profiling', 'enable_nvlink_profiling', 'is_profiling', 'output_filename', 'frame_id_counter',
+          'connected_clients', 'total_gpus', 'gpu_info'}  # fmt: skip
+
+
+def has(t, what, found, keys):
+    t.equal(what, sorted(set(keys) - set(found)), [])
+
+
+@case('the endpoints of gswarm-profiler have its keys', timeout=200, needs=None)
+def gswarm(t):
+    h = Head(t, '--freq', '200')
+    node = h.node('one', 3)
+    h.wait_gpus(3)
+    root = h.get('/')
+    has(t, '/', root, {'message', 'version'})
+    s = h.get('/status')
+    has(t, '/status', s, STATUS)
+    t.equal('its figures', (s['freq'], s['is_profiling'], s['total_gpus'], len(s['connected_clients'])), (200, False, 3, 1))
+    client = s['connected_clients'][0]
+    has(t, 'gpu_info', s['gpu_info'][client][0], {'id', 'name', 'physical_idx', 'hostname'})
+    c = h.get('/clients')
+    t.equal('total_clients', c['total_clients'], 1)
+    has(t, 'a client', c['clients'][0], {'client_id', 'hostname', 'gpu_count', 'gpus', 'last_update', 'status'})
+    has(t, 'a GPU', c['clients'][0]['gpus'][0], {'memory_total', 'compute_capability'})
+    t.equal('status', (c['clients'][0]['client_id'], c['clients'][0]['status']), (client, 'healthy'))
+    m = h.get('/metrics/latest')
+    has(t, '/metrics/latest', m, {'timestamp', 'client_data'})
+    has(t, 'a client of it', m['client_data'][client], {'gpus_metrics', 'p2p_links', 'system_metrics'})
+    g = m['client_data'][client]['gpus_metrics'][0]
+    has(t, 'a GPU of it', g, {'physical_idx', 'name', 'gpu_util', 'mem_util', 'dram_bw_gbps_rx', 'dram_bw_gbps_tx', 'nvlink_bw_gbps_rx'})
+    t.true('percent', g['mem_util'] is not None and 0 <= g['mem_util'] <= 100, g)
+
+    status, r = h.json('POST', '/profiling/record', {'app_name': 'a', 'queue_time': 1, 'processing_time': 2})
+    t.equal('a record without a session', (status, r['error']['code']), (404, 'NOT_FOUND'))
+    status, r = h.json('POST', '/profiling/start', {'name': 'run', 'report_metrics': ['gpu_utilization']})
+    t.equal('start', (status, r['success'], r['output_file']), (200, True, 'run.json'))
+    status, r = h.json('POST', '/profiling/start', {'name': 'run'})
+    t.equal('again', (status, r['success'], r['output_file'], r['error']['code']), (409, False, None, 'CONFLICT'))
+    s = h.get('/status')
+    t.equal('it runs', (s['is_profiling'], s['output_filename']), (True, 'run.json'))
+    for body, wanted in [({'app_name': 'a', 'queue_time': 1, 'processing_time': 2, 'other_time': {'k': '0.5'}}, 200),
+                         ({'app_name': '', 'queue_time': 1, 'processing_time': 2}, 400), ({'app_name': 'a', 'queue_time': -1, 'processing_time': 2}, 400),
+                         ({'app_name': 'a', 'processing_time': 2}, 400), ({'app_name': 'a', 'queue_time': 1, 'processing_time': 2, 'other_time': []}, 400),
+                         ('{', 400), ('[]', 400)]:  # fmt: skip
+        t.equal(f'record {body}', h.json('POST', '/profiling/record', body)[0], wanted)
+    wait_until(lambda: h.get('/api/v1/sessions/run')['samples'] > 3, 60, 'samples')
+    l = h.get('/profiling/sessions')
+    t.equal('sessions', (l['total_sessions'], l['active_sessions']), (1, 1))
+    has(t, 'a session', l['sessions'][0], {'name', 'is_active', 'start_time', 'frame_count', 'output_file'})
+    t.equal('unknown', h.json('POST', '/profiling/stop', {'name': 'other'})[0], 404)
+    status, r = h.json('POST', '/profiling/stop', {})
+    t.equal('stop', (status, r['success'], r['output_file']), (200, True, None))
+    status, r = h.json('POST', '/profiling/stop')
+    t.equal('nothing to stop', (status, r['success']), (409, False))
+    export = h.get('/api/v1/sessions/run/export')
+    t.equal('the record', export['request_time_info']['a'], [{'queue_time': 1, 'processing_time': 2, 'other_times': {'k': 0.5}}])
+    t.true('frames', len(export['frames']) > 2)
+    node.terminate()
+
+
+def check_series(t, h, node, uuid):
+    for gpu, start in ((str(0), -60), (uuid, -3600)):
+        s = h.get(f'/api/v1/series?node={node}&gpu={gpu}&from={start}&points=60&values=utilization_ratio,memory_used_ratio')
+        t.equal('where from', s['source'], 'memory' if start == -60 else 'store')
+        v = s['values']['utilization_ratio']
+        t.equal('columns', [len(x) for x in (s['time'], v['min'], v['mean'], v['max'])], [60] * 4)
+        found = [x for x in zip(v['min'], v['mean'], v['max']) if x[1] is not None]
+        t.true('there is something', found)
+        t.true('least, mean, most', all(a <= b + 1e-9 and b <= c + 1e-9 and 0 <= a and c <= 1 for a, b, c in found), found)
+        t.true('rising times', all(a < b for a, b in zip(s['time'], s['time'][1:])))
+    for bad in ('', f'node={node}', f'node={node}&gpu=0&values=x', f'node={node}&gpu=0&from=5&to=4', f'node={node}&gpu=0&points=0',
+                f'node={node}&gpu=0&points=1e9', f'node={node}&gpu=0&from=nan'):  # fmt: skip
+        t.equal(f'series?{bad}', h.json('GET', '/api/v1/series?' + bad)[0], 400)
+    t.equal('unknown node', h.json('GET', '/api/v1/series?node=99&gpu=0')[0], 404)
+
+
+@case('nodes, GPUs, processes, time: pages, limits, what is not there', timeout=200, needs=None)
+def now(t):
+    h = Head(t, '--freq', '200')
+    nodes = [h.node(f'n{i}', 2, more=f',pids={os.getpid()}') for i in range(3)]
+    h.wait_gpus(6)
+    seen, after = [], 0
+    while after is not None:
+        page = h.get(f'/api/v1/nodes?limit=2&after={after}')
+        t.true('no more than asked for', len(page['nodes']) <= 2 and page['total'] == 3)
+        seen += [n['id'] for n in page['nodes']]
+        after = page['next']
+    t.equal('each node once', seen, [1, 2, 3])
+    for path in ('gpus', 'heatmap', 'processes'):
+        key = {'heatmap': 'rows'}.get(path, path)
+        seen, after = [], 0
+        total = h.get(f'/api/v1/{path}')['total']
+        while after is not None:
+            page = h.get(f'/api/v1/{path}?limit=4&after={after}')
+            seen += [(x['node'], x['gpu'], x.get('pid')) for x in page[key]]
+            after = page['next']
+        t.equal(f'each of {path} once', (len(seen), len(set(seen))), (total, total))
+    t.equal('an order', h.get('/api/v1/gpus?sort=worst')['total'], 6)
+    t.equal('a part of a name', h.get('/api/v1/gpus?q=N1')['total'], 2)
+    for path in ('nodes?limit=0', 'nodes?limit=x', 'nodes?limit=2001', 'nodes?after=-1', 'gpus?sort=best', 'heatmap?value=x', 'heatmap?points=0',
+                 'sessions?state=x', 'sessions?limit=%00', 'processes?node=x', 'gpus?q=' + 'x' * 200):  # fmt: skip
+        status, r = h.json('GET', '/api/v1/' + path)
+        t.equal(path[:40], (status, r['error']['code']), (400, 'INVALID_REQUEST'))
+    for path in ('/api/v1/nodes/99', '/api/v1/nodes/x', '/api/v1/nodes/1/2', '/api/v1/sessions/none', '/api/v1/sessions/none/export', '/web/nothing.js',
+                 '/web/..%2F..%2Fetc%2Fpasswd', '/web/%2e%2e', '/etc/passwd', '/api/v1/sessions/..%2F..%2Fx/export', '/api/v1/sessions/' + 'x' * 600):  # fmt: skip
+        status, r = h.json('GET', path)
+        t.equal(path[:60], (status, r['error']['code']), (404, 'NOT_FOUND'))
+    one = h.get('/api/v1/nodes/1')
+    t.equal('its GPUs', len(one['gpu_list']), 2)
+    t.true('all values', len(one['gpu_list'][0]['values']) > 20)
+    o = h.get('/api/v1/overview')
+    t.equal('sums', (o['nodes'], o['gpus'], sum(o['states'].values())), (3, 6, 6))
+    wait_until(lambda: any(v >= 0 for v in h.get('/api/v1/heatmap')['rows'][0]['v']), 60, 'the heat map')
+    check_series(t, h, 1, one['gpu_list'][0]['uuid'])
+    nodes[0].terminate()
+    wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 2, 60, 'a node that went')
+    t.true('an alert', any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']))
+    status, headers, text = h.ask('GET', '/api/v1/metrics')
+    t.true('metrics', status == 200 and 'gpuscope_head_nodes 3' in text and 'gpuscope_head_nodes_healthy 2' in text, text[:500])
+    for n in nodes[1:]:
+        n.terminate()
+
+
+@case('sessions: start, stop, resume, mark, export, forget', timeout=200, needs=None)
+def sessions(t):
+    h = Head(t, '--freq', '200')
+    node = h.node('one', 2)
+    h.wait_gpus(2)
+    names = ['a b', 'naïve-ü', 'C:1', 'x+y@z']
+    for name in names:
+        status, r = h.json('POST', '/api/v1/sessions', {'name': name, 'interval_seconds': 0.2, 'nodes': ['*']})
+        t.equal(name, (status, r['session']['name'], r['session']['state']), (200, name, 'active'))
+    for name in ('../x', '/etc/passwd', '.hidden', 'a\nb', 'x' * 129, '-x', '<b>', 'a/b'):
+        t.equal(repr(name)[:20], h.json('POST', '/api/v1/sessions', {'name': name})[0], 400)
+    for body in ({'name': 5}, {'interval_seconds': 0.001}, {'interval_seconds': 'x'}, {'bandwidth': 1}, {'nodes': 'x'}, {'metrics': ['no_such']}, '[1]', 'x'):
+        t.equal(str(body), h.json('POST', '/api/v1/sessions', body)[0], 400)
+    page = h.get('/api/v1/sessions?limit=3')
+    rest = h.get(f'/api/v1/sessions?limit=3&after={page["next"]}')
+    t.equal('pages, newest first', [s['name'] for s in page['sessions'] + rest['sessions']], names[::-1])
+    t.equal('the end', rest['next'], None)
+    for name in names:
+        path = '/api/v1/sessions/' + urllib.parse.quote(name)
+        wait_until(lambda: h.get(path)['samples'] > 2, 60, 'samples')
+        t.equal('mark', h.json('POST', path + '/marks', {'name': 'epoch "1"', 'values': {'loss': 0.25}})[0], 200)
+        t.equal('no mark', h.json('POST', path + '/marks', {'name': 'x', 'values': {'loss': 'much'}})[0], 400)
+        m = h.get(path + '/marks')['marks']
+        t.equal('marks', [(x['kind'], x['name'], x['values']) for x in m], [('mark', 'epoch "1"', {'loss': 0.25})])
+        t.equal('it is active', h.json('DELETE', path)[0], 409)
+        t.equal('stop', h.json('POST', path + '/stop')[1]['session']['state'], 'stopped')
+        t.equal('stop again', h.json('POST', path + '/stop')[0], 409)
+        t.equal('resume', h.json('POST', path + '/resume')[1]['session']['state'], 'active')
+        t.equal('stop', h.json('POST', path + '/stop')[0], 200)
+        for format in ('json', 'csv', 'gswarm'):
+            status, headers, text = h.ask('GET', f'{path}/export?format={format}')
+            t.true(f'export {format}', status == 200 and len(text) > 100, (status, text[:100]))
+            t.true('as a file', headers['content-disposition'].startswith('attachment; filename="') and '\n' not in headers['content-disposition'])
+        t.equal('no format', h.json('GET', path + '/export?format=exe')[0], 400)
+        s = h.get(path + '/summary')
+        t.equal('summary', (s['complete'], len(s['gpus'])), (True, 2))
+        t.true('energy', s['gpus'][0]['energy_joules'] > 0, s['gpus'][0])
+        t.equal('forget', h.json('DELETE', path)[0], 200)
+        t.equal('it is gone', h.json('GET', path)[0], 404)
+    t.equal('switches', h.json('PUT', '/api/v1/switches', {'bandwidth': True, 'interval_seconds': 0.5}), (200, {'interval_seconds': 0.5, 'bandwidth': True, 'nvlink': False}))
+    t.equal('as the head says', h.get('/status')['enable_bandwidth_profiling'], True)
+    node.terminate()
+
+
+@case('tokens, roles, other sites, odd requests', timeout=120, needs=None)
+def refused(t):
+    path = t.path('tokens')
+    with open(path, 'w') as f:
+        f.write('read look-at-it\ncontrol do-all-of-it\nnode only-deliver\n')
+    os.chmod(path, 0o600)
+    h = Head(t, '--token-file', path)
+    look, control, deliver = ({'Authorization': f'Bearer {x}'} for x in ('look-at-it', 'do-all-of-it', 'only-deliver'))
+    t.equal('none', h.json('GET', '/api/v1/nodes')[0], 401)
+    t.equal('wrong', h.json('GET', '/api/v1/nodes', headers={'Authorization': 'Bearer x'})[0], 401)
+    t.equal('of a node', h.json('GET', '/api/v1/nodes', headers=deliver)[0], 401)
+    t.equal('read', h.json('GET', '/api/v1/nodes', headers=look)[0], 200)
+    t.equal('unknown paths tell nothing', h.json('GET', '/api/v2', headers={})[0], 401)
+    for open_path in ('/', '/web/app.js', '/api/v1/openapi.json'):
+        t.equal(open_path, h.ask('GET', open_path, headers={'Accept': 'text/html'})[0], 200)
+    start = ('POST', '/api/v1/sessions', {'name': 's'})
+    t.equal('read may not start', h.json(*start, headers=look)[1]['error']['code'], 'FORBIDDEN')
+    for more, wanted in (({'Origin': 'http://evil.example'}, 403), ({'Origin': 'null'}, 403), ({'Sec-Fetch-Site': 'cross-site'}, 403),
+                         ({'Content-Type': 'text/plain'}, 415), ({'Content-Type': 'application/x-www-form-urlencoded'}, 415),
+                         ({'Origin': f'http://{h.http}', 'Sec-Fetch-Site': 'same-origin'}, 200)):  # fmt: skip
+        t.equal(str(more), h.json(*start, headers={**control, **more})[0], wanted)
+    t.equal('no GET changes anything', h.json('GET', '/profiling/stop', headers=control)[0], 405)
+    t.equal('too large', h.json('POST', '/api/v1/sessions', '{"name": "' + 'x' * 70000 + '"}', headers=control)[0], 413)
+    _, headers, _ = h.ask('GET', '/', headers={'Accept': 'text/html', 'Origin': 'http://evil.example'})
+    t.true('no other origin is let in', 'access-control-allow-origin' not in headers)
+    policy = headers['content-security-policy']
+    t.true('policy', "script-src 'self'" in policy and 'unsafe' not in policy and "frame-ancestors 'none'" in policy, policy)
+    t.equal('the file is what it is', headers['x-content-type-options'], 'nosniff')
+    _, first, text = h.ask('GET', '/web/uplot.js')
+    t.equal('known already', h.ask('GET', '/web/uplot.js', headers={'If-None-Match': first['etag']})[0], 304)
+    _, small, _ = (lambda c: (c.request('GET', '/web/uplot.js', headers={'Accept-Encoding': 'gzip'}), c.getresponse(), 0))(http.client.HTTPConnection(h.http))
+    t.equal('small on the way', small.getheader('content-encoding'), 'gzip')
+
+
+@case('without tokens, names that lead here from elsewhere are refused', timeout=60, needs=None)
+def rebinding(t):
+    h = Head(t)
+    port = h.http.rsplit(':', 1)[1]
+    for host, wanted in ((f'evil.example:{port}', 403), (f'localhost:{port}', 200), (f'127.0.0.1:{port}', 409), (socket.gethostname(), 409)):
+        t.equal(host, h.json('POST', '/api/v1/sessions', {'name': 's'}, headers={'Host': host})[0], wanted)
+
+
+@case('events arrive, and the description fits the routes', timeout=120, needs=None)
+def events(t):
+    h = Head(t)
+    c = http.client.HTTPConnection(h.http, timeout=60)
+    c.request('GET', '/api/v1/events')
+    r = c.getresponse()
+    t.equal('type', r.getheader('content-type'), 'text/event-stream')
+    node = h.node('one', 2)
+
+    def event():
+        name = data = None
+        while True:
+            line = r.readline().decode().rstrip('\n')
+            if line.startswith('event: '):
+                name = line[7:]
+            if line.startswith('data: '):
+                data = json.loads(line[6:])
+            if not line and name:
+                return name, data
+
+    t.equal('the first', event()[0], 'hello')
+    while True:
+        name, data = event()
+        if name == 'state' and data['gpus'] == 2 and data['healthy_nodes'] == 1:
+            break
+    h.json('POST', '/api/v1/sessions', {'name': 's'})
+    while event()[1].get('active_sessions') != 1:
+        pass
+    node.terminate()
+    while event()[1].get('healthy_nodes') != 0:
+        pass
+    api = h.get('/api/v1/openapi.json')
+    t.true('version', api['openapi'].startswith('3.'))
+    for path, operations in api['paths'].items():
+        for method, o in operations.items():
+            if method != 'get' or path == '/api/v1/events':
+                continue
+            names = [p['name'] for p in o['parameters'] if p['in'] == 'path']
+            t.equal('names of ' + path, path.count('{'), len(names))
+            status, _, text = h.ask('GET', path.replace('{id}', '1').replace('{file}', 'app.js') + ('?node=1&gpu=0' if path.endswith('series') else ''))
+            ours = status == 200 or (status == 404 and '{id}' in path and 'nothing is here' not in text)
+            t.true(f'{path} is there', ours, (status, text[:100]))
+    t.true('what changes something says so', api['paths']['/profiling/start']['post']['x-role'] == 'control')
+    t.equal('stop with a listener', h.stop(), 0)
+
+
+if __name__ == '__main__':
+    main()

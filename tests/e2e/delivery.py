@@ -1,0 +1,174 @@
+"""What nodes deliver to a head on this machine: two with one spool, batches that are wrong, agents."""
+
+import os
+import shutil
+import struct
+import zlib
+
+from agent_help import Agent, config_text
+from harness import case, main, wait_until
+from head_help import Head, Node, account
+
+MAGIC = 0x31507347  # src/spool/spool_int.h
+
+
+def entry(seq, data, codec, raw_bytes):
+    """A batch as it stands in a spool's file."""
+    rest = struct.pack('<QqqIIIIQ', seq, 1000 + seq, 1000 + seq, 1, raw_bytes, codec, len(data), 0)
+    return struct.pack('<II', MAGIC, zlib.crc32(rest + data)) + rest + data
+
+
+def put_entries(node, entries):
+    """Behind what the spool of an ended node has."""
+    last = node.state()['next_seq']
+    with open(os.path.join(node.spool, f'{last:020}.batches'), 'wb') as f:
+        for i, (data, codec, raw_bytes) in enumerate(entries):
+            f.write(entry(last + i, data, codec, raw_bytes))
+    return last
+
+
+@case('a copied spool: two deliver one stream', timeout=120, needs=None)
+def copied(t):
+    head = Head(t)
+    a = Node(t, head.address, 'twin')
+    wait_until(lambda: head.stored('twin') >= 5, 60, 'delivery')
+    t.equal('all delivered', a.stop()[3], 0)
+    shutil.copytree(a.spool, a.spool + '-copy')
+    # One, then the other, then the first again: both at once from then on.
+    a.start()
+    first = head.stored('twin')
+    wait_until(lambda: head.stored('twin') >= first + 5, 60, 'the first goes on')
+    b = Node(t, head.address, 'twin', spool=a.spool + '-copy')
+    wait_until(lambda: len(head.streams('twin')) >= 2, 60, 'a second stream')
+    for i in range(2):
+        before = [s['n_samples'] for s in head.streams('twin')][-2:]
+        wait_until(lambda n=before: all(x >= y + 5 for x, y in zip([s['n_samples'] for s in head.streams('twin')][-2:], n)),
+                   60, f'both deliver, {i}')  # fmt: skip
+    texts = a.live.err_text() + b.live.err_text()
+    for node in (a, b):
+        t.equal('left and lost', node.stop()[3:], (0, 0))
+    t.equal('everything of both', head.stored('twin'), a.n_read + b.n_read)
+    t.match('it is told', 'is the spool a copy', texts)
+    t.true('they do not take turns for ever', len(head.streams('twin')) <= 3, str(head.streams('twin')))
+    account(t, head, a, n_streams=len(head.streams('twin')))
+    head.stop()
+
+
+@case('two at once from the same copy', timeout=120, needs=None)
+def copied_at_once(t):
+    """Nothing is new in either when the other comes: the head ends the older one's call."""
+    head = Head(t)
+    a = Node(t, head.address, 'twin')
+    wait_until(lambda: head.stored('twin') >= 5, 60, 'delivery')
+    t.equal('all delivered', a.stop()[3], 0)
+    shutil.copytree(a.spool, a.spool + '-copy')
+    a.start()
+    b = Node(t, head.address, 'twin', spool=a.spool + '-copy')
+    wait_until(lambda: head.stored('twin') >= a.n_read + 40, 60, 'delivery of both')
+    for node in (a, b):
+        t.equal('left and lost', node.stop()[3:], (0, 0))
+    t.equal('everything of both', head.stored('twin'), a.n_read + b.n_read)
+    t.true('two streams or three', 2 <= len(head.streams('twin')) <= 3, str(head.streams('twin')))
+    head.stop()
+
+
+@case('an old copy of the spool', timeout=120, needs=None)
+def restored(t):
+    """As after a restored backup: numbers come again, with other contents."""
+    head = Head(t)
+    node = Node(t, head.address, 'old')
+    wait_until(lambda: head.stored('old') >= 5, 60, 'delivery')
+    t.equal('all delivered', node.stop()[3], 0)
+    shutil.copytree(node.spool, node.spool + '-backup')
+    node.start()
+    first = node.n_read
+    wait_until(lambda: head.stored('old') >= first + 10, 60, 'delivery')
+    t.equal('all delivered', node.stop()[3], 0)
+    shutil.rmtree(node.spool)
+    os.rename(node.spool + '-backup', node.spool)
+    # More than the head has, before it can be asked.
+    head.kill()
+    node.start()
+    wanted = node.state()['next_seq'] + 40
+    wait_until(lambda: node.last_seq() >= wanted, 60, 'measuring without a head')
+    head.start()
+    wait_until(lambda: len(head.streams('old')) == 2, 120, 'a stream of its own')
+    wait_until(lambda: head.streams('old')[1]['n_samples'] >= 40, 120, 'delivery')
+    t.match('it is told', 'is the spool a copy, or an old one', node.live.err_text())
+    t.equal('left and lost', node.stop()[3:], (0, 0))
+    t.equal('everything', head.stored('old'), node.n_read)
+    head.stop()
+
+
+@case('wrong batches are given up, not sent for ever', timeout=120, needs=None)
+def wrong(t):
+    head = Head(t)
+    node = Node(t, head.address, 'wrong')
+    wait_until(lambda: head.stored('wrong') >= 3, 60, 'delivery')
+    t.equal('all delivered', node.stop()[3], 0)
+    bad = [(b'no zstd', 1, 64), (b'12345', 0, 8), (bytes(64), 7, 64), (b'x' * 13, 0, 13)]
+    put_entries(node, bad)
+    node.start()
+    wait_until(lambda: head.stored('wrong') >= node.n_read + 5, 60, 'delivery goes on')
+    text = node.live.err_text()
+    t.match('it is told', r'given up and counted as lost .*the head refuses it', text)
+    told = node.stop()
+    t.equal('left, lost', told[3:], (0, len(bad)))
+    s = account(t, head, node)[0]
+    t.equal('the head knows', [s['lost_batches'], s['lost_samples']], [len(bad)] * 2)
+    t.equal('everything else', head.stored('wrong'), node.n_read)
+    t.equal('one connection', text.count('connected to the head'), 1)
+    head.stop()
+
+
+def head_section(t, address, more=''):
+    """For an agent: everything it reads goes to that head."""
+    return (f'head:\n  addresses: "127.0.0.1:1, {address}"\n  spool: {t.path("agent-spool")}\n  machine_id: with-agent\n{more}'
+            'sampling:\n  interval: 200ms\n')  # fmt: skip
+
+
+@case('an agent delivers too, through the death of the head', timeout=180, needs=None)
+def agent(t):
+    head = Head(t)
+    a = Agent(t, config_text(more=head_section(t, head.address)))
+    a.wait_metric('gpuscope_agent_head_connected', lambda v: v == 1, 60)
+    wait_until(lambda: head.stored('with-agent') >= 5, 60, 'delivery')
+    head.kill()
+    a.wait_metric('gpuscope_agent_head_waiting_moments', lambda v: v and v >= 5, 60)
+    t.equal('not connected', a.metrics()['gpuscope_agent_head_connected'], 0)
+    head.start()
+    a.wait_metric('gpuscope_agent_head_waiting_moments', lambda v: v is not None and v <= 1, 120)
+    before = head.stored('with-agent')
+    wait_until(lambda: head.stored('with-agent') >= before + 5, 60, 'delivery goes on')
+    m = a.metrics()
+    t.equal('connections', m['gpuscope_agent_head_connections_total'], 2)
+    t.equal('lost', m['gpuscope_agent_head_lost_moments_total'], 0)
+    t.true('sent', m['gpuscope_agent_head_sent_bytes_total'] > 1000)
+    told = m['gpuscope_agent_head_moments_total']
+    t.true('all of it', head.stored('with-agent') <= told + 10 and told >= before)
+    a.stop()
+    rows = head.batches(head.streams('with-agent')[0]['id'])
+    t.equal('numbers', [row[0] for row in rows], list(range(1, len(rows) + 1)))
+    t.true('each moment that was told', len(rows) >= told, f'{len(rows)} {told}')
+    t.equal('its instance', head.ask('SELECT instance FROM node'), [('agent',)])
+    head.stop()
+
+
+@case('an agent: what its head section may hold', timeout=60, needs=None)
+def agent_conf(t):
+    for more, text in (
+        ('head:\n  addresses: a:1\n  tls_cert: x\n', 'tls_cert and tls_key go together'),
+        ('head:\n  addresses: a:1\n  spool: ""\n', 'resilient needs a folder'),
+        ('head:\n  spool_max: 5\n', '1M or more'),
+        ('head:\n  adress: a:1\n', 'addresses'),
+    ):
+        with open('bad.yaml', 'w') as f:
+            f.write(config_text(more=more))
+        t.match(more, text, t.tool('agent', '-c', 'bad.yaml', '--check-config', status=2).err)
+    with open('bad.yaml', 'w') as f:
+        f.write(config_text(more=head_section(t, 'a:1', '  token_file: /nowhere\n')))
+    t.match('no token', 'cannot read head.token_file /nowhere', t.tool('agent', '-c', 'bad.yaml', status=1).err)
+
+
+if __name__ == '__main__':
+    main()

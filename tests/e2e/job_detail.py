@@ -1,0 +1,370 @@
+#!/usr/bin/env python3
+"""What gpuscope job tells row by row: file systems, devices, peers, histograms, retransmits, pressure,
+processes killed for want of memory; each on the real thing.
+
+usage: job_detail.py GPUSCOPE FAKE_FOLDER [CASE...]
+"""
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import harness
+from harness import Skip, case, main
+
+CGROUPS = '/sys/fs/cgroup'
+
+
+def work_load():
+    return os.path.join(harness.fake, '..', 'work', 'work_load')
+
+
+def job(*options, status=0):
+    words = [harness.gpuscope, 'job', *map(str, options)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
+    assert done.returncode == status, (words, done.returncode, done.stderr)
+    return done.stdout
+
+
+class Held:
+    """A program that begins when it is told to, so that it is followed from its beginning."""
+
+    def __init__(self, *words, before=''):
+        script = f'{before}\nread go; exec "$@"'
+        self.proc = subprocess.Popen(['sh', '-c', script, 'sh', *map(str, words)], stdin=subprocess.PIPE, text=True,
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        self.pid = self.proc.pid
+
+    def report(self, t, *options, suffix='json'):
+        """Of its whole run."""
+        out = t.path(f'report.{suffix}')
+        words = [harness.gpuscope, 'job', '-p', str(self.pid), '-d', '60', '-r', '-o', out, *options]
+        watcher = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        watcher.stdout.readline()  # the live table: it is followed
+        self.proc.stdin.write('\n')
+        self.proc.stdin.close()
+        self.proc.wait()
+        _, err = watcher.communicate(timeout=90)
+        assert watcher.returncode == 0, err
+        with open(out, encoding='utf-8', newline='') as f:
+            return f.read()
+
+
+def only(text):
+    whole = json.loads(text)
+    assert whole['monitoring_session']['config']['ebpf_enabled'], whole['monitoring_session']
+    return whole['jobs'][0]
+
+
+@case('file systems, devices, the page cache and histograms: JSON')
+def rows(t):
+    path = t.path('file')
+    with open(path, 'wb') as f:
+        f.write(os.urandom(8 << 20))
+        os.fsync(f.fileno())
+    found = only(Held(work_load(), 'cached', path).report(t))
+    kind = [m for m in found['file_systems'] if m['read_bytes'] >= 16 << 20]
+    t.equal('one file system has the bytes', len(kind), 1)
+    t.true('it is named', kind[0]['path'].startswith('/') and kind[0]['type'], kind)
+    cache = found['page_cache']
+    t.true('read twice, a file just written comes from memory', cache['cached_read_bytes'] >= 14 << 20, cache)
+    read = [c for c in found['syscalls'] if c['name'] == 'read'][0]
+    t.true('reads are all timed', read['timed'] == read['calls'] >= 256, read)
+    t.equal('and all in the histogram', sum(b['count'] for b in read['histogram']), read['calls'])
+    t.true('ends of buckets', all(b['from_ns'] & (b['from_ns'] - 1) == 0 for b in read['histogram']), read)
+    if kind[0]['kind'] != 'file':
+        return
+    if subprocess.run([work_load(), 'direct', path], check=False).returncode:
+        raise Skip('this file system reads nothing past the page cache')
+    whole = json.loads(Held(work_load(), 'direct', path).report(t))
+    found = whole['jobs'][0]
+    if not found['block_devices']:
+        raise Skip('the file is on no block device')
+    told = sum(d['read_bytes'] for d in found['block_devices'])
+    told += whole['monitoring_session']['device_bytes_without_an_end']
+    t.true('bytes of devices', 8 << 20 <= told <= 11 << 20, found['block_devices'])
+    disk = found['block_devices'][0]
+    t.true('times of its requests', 0 < sum(b['count'] for b in disk['histogram']) <= disk['reads'], disk)
+    t.equal('the sum is the same', found['page_cache']['device_read_bytes'] + 0,
+            sum(d['read_bytes'] for d in found['block_devices']))  # fmt: skip
+
+
+@case('the same in YAML, CSV with -v, and the table')
+def formats(t):
+    path = t.path('file')
+    with open(path, 'wb') as f:
+        f.write(bytes(1 << 20))
+    text = Held(work_load(), 'cached', path).report(t, '-v', suffix='csv')
+    jobs, detail = text.split('\r\n\r\n')
+    t.equal('a line a job', len(list(csv.DictReader(io.StringIO(jobs)))), 1)
+    found = list(csv.DictReader(io.StringIO(detail)))
+    t.equal('tables', {'syscall', 'file_system'} - {r['table'] for r in found}, set())
+    calls = {r['key']: int(r['value']) for r in found if r['table'] == 'syscall' and r['row'] == 'read'}
+    buckets = sum(v for k, v in calls.items() if k.startswith('from_'))
+    t.equal('histogram', buckets, calls['calls'])
+    text = Held(work_load(), 'cached', path).report(t, suffix='yaml')
+    for key in ('file_systems:', 'block_devices:', 'page_cache:', 'histogram:', 'peers:', 'pressure:'):
+        t.true(key, key in text)
+    text = Held(work_load(), 'cached', path).report(t, '-v', suffix='txt')
+    t.match('page cache', r'page cache +.* read from memory, .* from devices', text)
+    t.match('by mount', r'by mount +/', text)
+    t.match('by call with bars', r'read +\d+ .*at most.* [▁▂▃▄▅▆▇█]', text)
+
+
+@case('peers of connections, io_uring and 32-bit calls')
+def peers(t):
+    found = only(Held(work_load(), 'tcp', 200).report(t))
+    t.equal('two processes, each with its peer', len(found['peers']), 2)
+    client = [p for p in found['peers'] if p['connects']][0]
+    t.match('address', r'^127\.0\.0\.1:\d+$', client['peer'])
+    t.equal('bytes', (client['received_bytes'], client['sent_bytes']), (200000, 1))
+    t.true('time of connecting', client['connect_mean_ns'] > 0, client)
+    t.equal('connections', (found['tcp']['connects'], found['tcp']['accepts']), (1, 1))
+    if subprocess.run([work_load(), 'uring', '1'], check=False).returncode == 0:
+        found = only(Held(work_load(), 'uring', 100).report(t))
+        t.equal('io_uring', found['syscall_breakdown'].get('io_uring:NOP'), 100)
+        t.equal('and its writes', found['syscall_breakdown'].get('io_uring:WRITE'), 50)
+    if subprocess.run([work_load(), 'int80', '1'], check=False).returncode == 0:
+        found = only(Held(work_load(), 'int80', 100).report(t))
+        t.equal('32-bit', found['syscall_breakdown'].get('getppid (32-bit)'), 100)
+
+
+SEND = '''
+import socket, time
+s = socket.create_connection(("10.249.1.2", 5001))
+for i in range(300):
+    s.sendall(b"x" * 1400)
+    time.sleep(0.01)
+s.shutdown(socket.SHUT_WR)
+s.recv(1)
+'''
+TAKE = '''
+import socket
+l = socket.socket(); l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); l.bind(("10.249.1.2", 5001)); l.listen()
+print("ready", flush=True)
+s, _ = l.accept()
+print("accepted", flush=True)
+while s.recv(65536): pass
+'''
+
+
+def run(*words):
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def sent_again(namespace):
+    lines = [x.split() for x in run('ip', 'netns', 'exec', namespace, 'cat', '/proc/net/snmp').stdout.splitlines()]
+    names, values = [x for x in lines if x and x[0] == 'Tcp:']
+    return int(values[names.index('RetransSegs')])
+
+
+@case('segments that are lost and sent again (network namespaces)', timeout=150)
+def retransmits(t):
+    if not shutil.which('ip'):
+        raise Skip('ip is not installed')
+    a, b = f'gsa{os.getpid()}', f'gsb{os.getpid()}'
+    address = ['10.249.1.2/24', 'dev', 'v1']
+    try:
+        for name in (a, b):
+            if run('ip', 'netns', 'add', name).returncode:
+                raise Skip('no network namespaces here')
+        steps = [
+            ['ip', 'link', 'add', 'v0', 'netns', a, 'type', 'veth', 'peer', 'name', 'v1', 'netns', b],
+            ['ip', '-n', a, 'addr', 'add', '10.249.1.1/24', 'dev', 'v0'],
+            ['ip', '-n', b, 'addr', 'add', *address],
+            ['ip', '-n', a, 'link', 'set', 'v0', 'up'],
+            ['ip', '-n', b, 'link', 'set', 'v1', 'up'],
+        ]
+        for words in steps:
+            done = run(*words)
+            if done.returncode:
+                raise Skip(f'{" ".join(words)}: {done.stderr.strip()}')
+        words = ['ip', 'netns', 'exec', b, sys.executable, '-c', TAKE]
+        taker = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        taker.stdout.readline()
+
+        def lose():
+            """All is lost while nobody has the address."""
+            taker.stdout.readline()
+            run('ip', '-n', b, 'addr', 'del', *address)
+            harness.wait_until(lambda: sent_again(a) > 0, 30, 'a segment that is sent again')
+            run('ip', '-n', b, 'addr', 'add', *address)
+
+        loser = threading.Thread(target=lose)
+        loser.start()
+        found = only(Held('ip', 'netns', 'exec', a, sys.executable, '-c', SEND).report(t))
+        loser.join()
+        taker.wait(timeout=60)
+        again = found['tcp']['retransmits']
+        t.equal('as the namespace counts', again, sent_again(a))
+        t.equal('of this peer', [p['retransmits'] for p in found['peers'] if p['peer'] == '10.249.1.2:5001'], [again])
+        t.true('the figure', found['figures']['retransmits_per_second'] > 0, found['figures'])
+        t.note(f'{again} segments sent again')
+    finally:
+        for name in (a, b):
+            run('ip', 'netns', 'del', name)
+
+
+def memory_cgroup():
+    """A folder with a limit of memory, and the file that takes processes; either version."""
+    v1, v2 = f'{CGROUPS}/memory', CGROUPS
+    name = f'gpuscope_oom_{os.getpid()}'
+    if os.path.exists(f'{v1}/memory.limit_in_bytes'):
+        folder, limit = f'{v1}/{name}', 'memory.limit_in_bytes'
+    elif 'memory' in harness.read_text(f'{v2}/cgroup.subtree_control'):
+        folder, limit = f'{v2}/{name}', 'memory.max'
+    else:
+        raise Skip('no cgroup of memory can be made')
+    try:
+        os.mkdir(folder)
+        with open(f'{folder}/{limit}', 'w', encoding='ascii') as f:
+            f.write(str(48 << 20))
+    except OSError as e:
+        raise Skip(f'no cgroup of memory can be made: {e}') from None
+    return folder
+
+
+@case('a process that is killed for want of memory', timeout=120)
+def oom(t):
+    folder = memory_cgroup()
+    try:
+        eat = 'import mmap\nm = mmap.mmap(-1, 256 << 20)\nfor i in range(0, len(m), 4096): m[i] = 1'
+        held = Held('sh', '-c', f'{sys.executable} -c "$0"; true', eat, before=f'echo $$ > {folder}/cgroup.procs')
+        whole = json.loads(held.report(t))
+        found = whole['jobs'][0]
+        if 'OOM' in (whole['monitoring_session']['lost'] or ''):
+            raise Skip('this kernel does not tell whom it kills')
+        t.equal('killed', found['oom_kills'], 1)
+        t.equal('the figure', found['figures']['oom_kills'], 1)
+        t.true('the rest of the job went on', found['ended'], found['ended'])
+    finally:
+        harness.wait_until(lambda: not harness.read_text(f'{folder}/cgroup.procs'), 10, 'an empty cgroup')
+        os.rmdir(folder)
+
+
+@case('pressure of a cgroup: what its tasks waited for', timeout=120)
+def pressure(t):
+    base = next((f for f in (f'{CGROUPS}/unified', CGROUPS) if os.path.exists(f'{f}/cpu.pressure')), None)
+    if not base:
+        raise Skip('no pressure of cgroups here')
+    name = f'gpuscope_psi_{os.getpid()}'
+    try:
+        os.mkdir(f'{base}/{name}')
+    except OSError as e:
+        raise Skip(f'no cgroup can be made: {e}') from None
+    script = f'echo $$ > {base}/{name}/cgroup.procs; exec taskset -c 0 {work_load()} burn 60'
+    burners = [subprocess.Popen(['sh', '-c', script], stderr=subprocess.DEVNULL) for _ in range(3)]
+    try:
+        pids = f'{base}/{name}/cgroup.procs'
+        harness.wait_until(lambda: len(harness.read_text(pids).split()) == 3, 10, 'three in the cgroup')
+        whole = json.loads(job('--cgroup', f'/{name}', '-d', 4, '--format', 'json'))
+        found = whole['jobs'][0]
+        t.true('two of three wait at any time', found['pressure']['cpu_some_percent'] > 30, found['pressure'])
+        t.equal('nobody waits for I/O', found['pressure']['io_full_percent'] < 50, True)
+        t.equal('the figure', found['figures']['cpu_pressure_percent'], found['pressure']['cpu_some_percent'])
+        t.true('the machine', whole['system_info']['pressure']['cpu_some_percent'] > 0, whole['system_info'])
+        # Three threads on one processor all the time: busy, not idle.
+        t.equal('class', found['classification']['type'], 'CPU-bound')
+    finally:
+        for b in burners:
+            b.kill()
+            b.wait()
+        harness.wait_until(lambda: not harness.read_text(f'{base}/{name}/cgroup.procs'), 10, 'an empty cgroup')
+        os.rmdir(f'{base}/{name}')
+
+
+POOL = '''
+import threading, time
+from concurrent.futures import ThreadPoolExecutor
+pool = ThreadPoolExecutor(16)
+gate = threading.Barrier(17)
+for _ in range(16): pool.submit(gate.wait)
+gate.wait()
+print("ready", flush=True)
+while True: pass
+'''
+
+
+@case('threads of a pool that wait for work all the time are idle, not short of a lock', timeout=120)
+def idle_pool(t):
+    for config in ('{}\n', 'ebpf:\n  enabled: false\n'):
+        with open(t.path('c.yaml'), 'w', encoding='ascii') as f:
+            f.write(config)
+        proc = subprocess.Popen([sys.executable, '-c', POOL], stdout=subprocess.PIPE, text=True)
+        try:
+            os.sched_setaffinity(proc.pid, {0})
+            proc.stdout.readline()
+            time.sleep(0.3)
+            found = json.loads(job('-p', proc.pid, '-d', 2, '--format', 'json', '-c', t.path('c.yaml')))['jobs'][0]
+        finally:
+            proc.kill()
+            proc.wait()
+        t.true('not lock', found['figures']['lock_percent'] < 20, found['thread_seconds'])
+        t.true('idle', found['thread_seconds']['idle'] > 25, found['thread_seconds'])
+        total = sum(found['thread_seconds'].values())
+        wall = 17 * found['duration_seconds']
+        t.true('sums to wall time', abs(total - wall) < 0.03 * wall + 0.05, (total, wall))
+
+
+def cuda_job(t, *calls, config='{}\n', nvml='', options=()):
+    """A program of the stand-ins on a GPU of the stand-in of the driver's library."""
+    with open(t.path('c.yaml'), 'w', encoding='ascii') as f:
+        f.write(config)
+    env = {**os.environ, 'LD_LIBRARY_PATH': harness.fake, 'FAKE_CUDA_PACE': '1'}
+    words = [os.path.join(harness.fake, 'fake_app'), *calls]
+    proc = subprocess.Popen(words, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=os.path.dirname(t.path('c.yaml')))
+    try:
+        maps = f'/proc/{proc.pid}/maps'
+        harness.wait_until(lambda: 'libcudart' in harness.read_text(maps), 20, 'the libraries of CUDA')
+        words = [harness.gpuscope, 'job', '-p', str(proc.pid), '-d', '3', '--format', 'json', '-c', t.path('c.yaml'),
+                 '--nvml', os.path.join(harness.fake, 'libnvidia-ml.so.1'), *options]  # fmt: skip
+        env = {**os.environ, 'FAKE_NVML': f'gpus=2,board=h100,pids={proc.pid}{nvml}'}
+        done = subprocess.run(words, capture_output=True, text=True, timeout=100, env=env)
+        t.equal(f'exit status ({done.stderr[-300:]})', done.returncode, 0)
+        return json.loads(done.stdout)
+    finally:
+        proc.kill()
+        proc.wait()
+
+
+# What its GPU does follows from formulas: thresholds out of their way leave the host's figures to decide.
+ASIDE = 'classification:\n  gpu_tensor_threshold: 99\n  gpu_dram_threshold: 99\n  gpu_launch_threshold: 100\n'
+
+
+@case('a program that is in NCCL most of the time: communication-bound', timeout=120)
+def communication(t):
+    whole = cuda_job(t, 'ncclAllReduce=100000000')
+    found = whole['jobs'][0]
+    t.equal('class', found['classification']['type'], 'GPU-communication-bound')
+    t.true('collectives', found['figures']['collective_percent'] > 30, found['figures'])
+    t.equal('no launches', found['figures']['launches_per_second'], 0)
+    t.match('told', 'probes on launches and on NCCL: [0-9]+ in [0-9]+ libraries', whole['monitoring_session']['sources']['cuda'])
+
+
+@case('a program that launches small kernels all the time: launch-bound; idle; probes off', timeout=200)
+def launches(t):
+    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE)
+    found = whole['jobs'][0]
+    t.equal('class', found['classification']['type'], 'GPU-launch-bound')
+    t.true('launches', found['figures']['launches_per_second'] > 1000, found['figures'])
+    t.equal('no collectives', found['figures']['collective_percent'], 0)
+    t.equal('nothing lost', whole['monitoring_session']['lost'], None)
+    found = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, nvml=',idle')['jobs'][0]
+    t.equal('a GPU that does nothing', found['classification']['type'], 'GPU-idle')
+    for options, config in ((('-f', 'sched'), ASIDE), ((), ASIDE + 'ebpf:\n  probes:\n    cuda: false\n')):
+        whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=config, options=options)
+        t.equal(f'{options}', whole['jobs'][0]['figures']['launches_per_second'], None)
+        t.match('and why', 'not asked for', whole['monitoring_session']['sources']['cuda'])
+    # Alone it is measured, without the kernel's own.
+    whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, options=('-f', 'cuda'))
+    t.true('alone', whole['jobs'][0]['figures']['launches_per_second'] > 1000, whole['jobs'][0]['figures'])
+
+
+if __name__ == '__main__':
+    main()

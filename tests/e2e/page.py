@@ -1,0 +1,163 @@
+"""The page of a head in a real browser: what a person sees and clicks.
+
+GS_SHOTS=FOLDER keeps screenshots."""
+
+import os
+import socket
+import subprocess
+
+import harness
+from browser import Browser
+from harness import Skip, case, main, read_text, wait_until
+from page_help import Head
+
+
+def shot(t, b, name):
+    folder = os.environ.get('GS_SHOTS') or t.path('shots')
+    os.makedirs(folder, exist_ok=True)
+    b.shot(os.path.join(folder, name + '.png'))
+
+
+def text(b):
+    return b.run('document.getElementById("main").innerText')
+
+
+@case('the overview shows the GPUs, without an error of the console', timeout=300, needs=None)
+def overview(t):
+    h = Head(t)
+    b = Browser(t)
+    b.size(1400, 900)
+    b.scheme(False)
+    b.open(f'http://{h.http}/')
+    b.wait('document.body.innerText.includes("No node has delivered yet")', 'the empty state')
+    shot(t, b, 'empty')
+    nodes = [h.node('one', 4), h.node('two', 2, more=',idle')]
+    h.wait_gpus(6)
+    b.wait('document.querySelector(".heat").dataset.rows == "6"', 'six rows of the heat map')
+    t.true('both nodes are named', 'two GPU 1' in text(b), text(b)[:500])
+    b.wait('document.getElementById("live").className == "on"', 'events arrive')
+    # The worst come first: idle before busy ones.
+    states = b.run('[...document.querySelectorAll("table .state")].map(e => e.textContent)')
+    order = ['failing', 'unreachable', 'throttled', 'idle', 'ok']
+    t.equal('worst first', states, sorted(states, key=order.index))
+    b.wait('document.querySelector(".heat canvas") && (() => { const c = document.querySelector(".heat canvas").getContext("2d").getImageData(110, 0, 10, 6).data; '
+           'return new Set([...c].filter((x, i) => i % 4 == 0)).size > 1 })()', 'colours of the heat map')  # fmt: skip
+    shot(t, b, 'overview-light')
+    b.scheme(True)
+    b.wait('getComputedStyle(document.body).backgroundColor == "rgb(18, 22, 27)"', 'dark colours')
+    shot(t, b, 'overview-dark')
+    b.click('#theme')
+    b.wait('document.documentElement.dataset.theme == "light"', 'the switch')
+    b.size(390, 844, mobile=True)
+    t.true('nothing is wider than a phone', b.run('document.documentElement.scrollWidth <= innerWidth'),
+            b.run('document.documentElement.scrollWidth'))  # fmt: skip
+    shot(t, b, 'overview-phone')
+    b.size(1400, 900)
+    # Keyboard: a key for each page, arrows and Enter in the heat map.
+    b.key('n')
+    b.wait('document.querySelector("h1").innerText == "Nodes"', 'the page of nodes')
+    shot(t, b, 'nodes')
+    b.key('o')
+    b.wait('document.querySelector(".heat").dataset.rows == "6"', 'the overview again')
+    b.run('document.querySelector(".heat canvas").focus()')
+    b.key('ArrowDown')
+    b.wait('!document.querySelector(".tip").hidden && document.querySelector(".tip").innerText.includes("GPU 1")', 'the value under the cursor')
+    b.key('Enter')
+    b.wait('location.hash.startsWith("#/gpu/")', 'the page of a GPU')
+    b.wait('document.querySelectorAll(".u-over").length == 6', 'six charts')
+    wait_until(lambda: 'utilization_ratio' in text(b), 60, 'all values')
+    shot(t, b, 'gpu')
+    b.run('(() => { const s = document.querySelector("select"); s.value = "3600"; s.dispatchEvent(new Event("change")) })()')
+    b.wait('performance.getEntriesByType("resource").some(e => e.name.includes("/api/v1/series") && e.name.includes("from=-3600") && e.responseEnd > 0)',
+           'the past is asked for')
+    shot(t, b, 'gpu-past')
+    names = b.run('[...document.querySelectorAll("button, input, select, canvas[tabindex], a")].filter(e => !(e.innerText || '
+                  'e.getAttribute("aria-label") || (e.labels && e.labels.length))).map(e => e.outerHTML)')  # fmt: skip
+    t.equal('everything that can be used has a name', names, [])
+    t.equal('errors of the console', b.errors, [])
+    for n in nodes:
+        n.terminate()
+    # A node that went is shown as such, and so is a head that went.
+    b.open(f'http://{h.http}/#/nodes')
+    b.wait('document.body.innerText.includes("unreachable")', 'nodes that went')
+    h.stop()
+    b.wait('!document.getElementById("banner").hidden', 'the head is away')
+    t.true('the banner says so', 'does not answer' in b.run('document.getElementById("banner").innerText'))
+    shot(t, b, 'down')
+    h.start(port=h.http.rsplit(':', 1)[1])
+    b.wait('document.getElementById("banner").hidden', 'the page comes back by itself', 90)
+
+
+@case('a session is started, stopped and compared by clicking', timeout=300, needs=None)
+def session(t):
+    h = Head(t)
+    node = h.node('one', 2)
+    h.wait_gpus(2)
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{h.http}/#/sessions')
+    b.wait('document.body.innerText.includes("No session yet")', 'the empty state')
+    for name in ('first run', '<img src=x onerror=alert(1)>', 'second'):
+        b.type('form input', name)
+        b.click('form button.main')
+        if '<' in name:
+            b.wait('document.querySelector("[role=status].error")', 'a name that cannot be is refused')
+            b.run('document.querySelector("form input").value = ""')
+            continue
+        b.wait(f'[...document.querySelectorAll("td")].some(e => e.innerText == "{name}")', 'the session is listed')
+        b.wait(f'document.querySelector("[role=status].said").innerText == "Started {name}."', 'the page says so')
+        wait_until(lambda: h.get(f'/api/v1/sessions/{name.replace(" ", "%20")}')['samples'] >= 2, 60, 'samples of the session')
+        b.click(f'button[aria-label="stop {name}"]')
+        b.wait(f'document.querySelector(\'button[aria-label="resume {name}"]\')', 'the session is stopped')
+    t.equal('their states', [s['state'] for s in h.get('/api/v1/sessions')['sessions']], ['stopped', 'stopped'])
+    b.click('input[aria-label="Compare second"]')
+    b.click('input[aria-label="Compare first run"]')
+    b.run('[...document.querySelectorAll("button")].find(e => e.innerText == "Compare the two").click()')
+    b.wait('document.querySelector("section[aria-label=Comparison]").innerText.includes("95th")', 'the comparison')
+    shot(t, b, 'sessions')
+    # The one error is the refusal.
+    t.equal('errors of the console', [e for e in b.errors if '400' not in e], [])
+    node.terminate()
+
+
+def free_pair():
+    """Two ports side by side that nobody has, outside of those that the kernel hands out."""
+    for port in range(12000 + os.getpid() % 9000, 32000, 2):
+        try:
+            with socket.socket() as a, socket.socket() as b:
+                a.bind(('127.0.0.1', port))
+                b.bind(('127.0.0.1', port + 1))
+                return port
+        except OSError:
+            continue
+    raise Skip('no two free ports')
+
+
+@case('a thousand GPUs', timeout=300, needs=None)
+def thousand(t):
+    bench = os.path.join(os.path.dirname(harness.fake.rstrip('/')), '..', 'bench', 'cluster')
+    if not os.path.exists(bench):
+        raise Skip('bench/cluster is not built')
+    port = free_pair()
+    log = open(t.path('bench.log'), 'wb')
+    load = subprocess.Popen([bench, harness.gpuscope, t.path('data'), '125', '8', '40', '60'], stdout=log, stderr=log,
+                            env=t.envs({'GS_BENCH_PORT': str(port)}))  # fmt: skip
+    wait_until(lambda: 'page and API' in read_text(t.path('bench.log')) or load.poll() is not None, 60, 'the head listens')
+    t.true('the load runs', load.poll() is None, read_text(t.path('bench.log')))
+    b = Browser(t)
+    b.size(1400, 1000)
+    b.open(f'http://127.0.0.1:{port + 1}/')
+    b.wait('document.querySelector(".heat").dataset.rows == "1000"', 'a thousand rows', 120)
+    gaps = b.run('new Promise(done => { const gaps = []; let last = performance.now(); const end = last + 6000; const frame = () => { const now = '
+                 'performance.now(); gaps.push(now - last); last = now; now < end ? requestAnimationFrame(frame) : done(gaps.sort((a, b) => a - b)) }; '
+                 'requestAnimationFrame(frame) })')  # fmt: skip
+    print(f'# {len(gaps)} frames in 6 s, the longest after {gaps[-1]:.0f} ms')
+    shot(t, b, 'thousand')
+    b.key('g')
+    b.wait('document.body.innerText.includes("100 of 1000 GPUs")', 'the list')
+    t.equal('errors of the console', b.errors, [])
+    load.kill()
+
+
+if __name__ == '__main__':
+    main()

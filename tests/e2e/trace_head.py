@@ -1,0 +1,119 @@
+"""`gpuscope trace --head`: what the head has is what a file of the same run has."""
+
+import os
+import sys
+
+import harness
+from harness import case, main
+from head_help import Head, unpack
+
+sys.path.insert(0, os.path.join(harness.HERE, '..'))
+import gst  # noqa: E402
+
+gst.unpack = lambda payload, raw_bytes: unpack(1, raw_bytes, payload)
+
+
+def in_file(path):
+    with open(path, 'rb') as f:
+        return [record for _, records in gst.Reader(f.read()).frames() for record in records]
+
+
+def options(t, head, more=()):
+    return ['--head', head, '--head-machine-id', 'tracer', '--head-spool', t.path('traces'), *more]
+
+
+def left(t):
+    return os.listdir(t.path('traces'))
+
+
+def compare(t, head, stream, path):
+    got, wanted = gst.split_records(head.records(stream['id'])), in_file(path)
+    t.equal('records', len(got), len(wanted))
+    for i, (a, b) in enumerate(zip(got, wanted)):
+        if a != b:
+            t.fail(f'record {i}: {a}, not {b}')
+            break
+    t.equal('kind and end', [stream['kind'], stream['ended']], [2, 1])
+    t.equal('counted', stream['n_samples'], len(wanted))
+    return got
+
+
+@case('the same records as in a file', timeout=120)
+def same(t):
+    head = Head(t)
+    run = t.trace('-o', 'a.gst', *options(t, head.address),
+                  command=t.app('--threads=3', '--fork=2', 'cudaMalloc=31', 'cudaFree=31', 'cudaLaunchKernel=1001',
+                                'cudaMemcpyAsync=77'))  # fmt: skip
+    t.counts(run, ignore_bytes=('cudaFree',))
+    streams = head.streams('tracer')
+    t.equal('streams', len(streams), 1)
+    t.true('the command is the title', streams[0]['title'].startswith(t.app()[0]), streams[0]['title'])
+    got = compare(t, head, streams[0], 'a.gst')
+    calls = sum(r['kind'] == 'CALL' for r in got)
+    t.equal('calls', calls, sum(f['calls'] for f in run.summary['functions']))
+    t.equal('nothing waits', left(t), [])
+    head.stop()
+
+
+@case('a trace of many records goes in pieces', timeout=240)
+def large(t):
+    head = Head(t)
+    run = t.trace('-o', 'a.gst', *options(t, head.address), command=t.app('--threads=2', 'cudaLaunchKernel=60011'))
+    t.counts(run)
+    stream = head.streams('tracer')[0]
+    compare(t, head, stream, 'a.gst')
+    batches = head.ask('SELECT raw_bytes, n_samples FROM batch WHERE stream = ?', stream['id'])
+    t.true('several batches', len(batches) > 8, str(len(batches)))
+    t.true('no large ones', max(b[0] for b in batches) <= 1 << 20)
+    head.stop()
+
+
+@case('the head is away: kept, told, and delivered by the next trace', timeout=120)
+def away(t):
+    head = Head(t)
+    head.kill()
+    run = t.trace('-o', 'a.gst', *options(t, head.address), command=t.app('cudaMalloc=31', 'cudaFree=31'))
+    t.counts(run, ignore_bytes=('cudaFree',))
+    t.match('it is told', r'the head has not taken \d+ records yet: .*the next trace with --head takes them along', run.err)
+    t.equal('a folder stays', len(left(t)), 1)
+    head.start()
+    run = t.trace('-o', 'b.gst', *options(t, head.address), command=t.app('cudaMalloc=7'))
+    t.counts(run)
+    t.match('it is told', '1 earlier trace delivered', run.err)
+    t.equal('nothing waits', left(t), [])
+    streams = head.streams('tracer')
+    t.equal('titles', [s['title'].split(' ')[1] for s in streams], ['cudaMalloc=7', 'cudaMalloc=31'])
+    compare(t, head, streams[0], 'b.gst')
+    compare(t, head, streams[1], 'a.gst')
+    head.stop()
+
+
+@case('no room to wait: the begin stays, the rest is told', timeout=240)
+def no_room(t):
+    run = t.trace('-o', 'a.gst', *options(t, '127.0.0.1:1', ['--head-spool-max', '1M']),
+                  command=t.app('cudaMemcpyAsync=200011'), status=0)
+    t.counts(run)
+    t.match('it is told', 'records found no room to wait', run.err)
+    t.match('and that the rest is not written', 'writing to the head stopped', run.err)
+    t.equal('the begin stays', len(left(t)), 1)
+    t.true('losses are told', run.lost('output_failed') > 0, str(run.summary['lost']))
+
+
+@case('wrong usage and a head that refuses', timeout=60)
+def usage(t):
+    for words, text in (
+        (['--head-tls'], 'without --head'),
+        (['--head', '127.0.0.1:1', '--head-cert', 'x'], 'go together'),
+        (['--head', '127.0.0.1:1', '--summary-only'], 'nothing to deliver'),
+        (['--head', '127.0.0.1:1', '--plan'], '--plan only counts'),
+        (['--head', '127.0.0.1:1', '--head-spool-max', '5'], '1M or more'),
+    ):
+        t.match(str(words), text, t.tool('trace', *words, '--', 'true', status=2).err)
+    run = t.tool('trace', '--head', '127.0.0.1:1', '--head-token-file', '/nowhere', '--', 'true', status=1)
+    t.match('no token', 'cannot read the token file /nowhere', run.err)
+    t.tool('trace', '--head', 'x:y', '--head-spool', t.path('s'), '--head-machine-id', 'm', '--', 'true', status=1)
+    t.equal('no folder of a trace that never was', os.listdir(t.path('s')), [])
+
+
+if __name__ == '__main__':
+    main()

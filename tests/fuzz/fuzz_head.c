@@ -1,0 +1,95 @@
+/*
+ * What anybody may send to a head: messages of a node (the first byte is even) and of a client of
+ * gswarm-profiler (odd), as its handlers take them apart. What they make of it can be stored and
+ * read again.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpuscope.pb-c.h"
+#include "head/head_gswarm.h"
+#include "replay_main.h"
+
+/* Encoded and decoded again it is one moment. */
+static void again(const struct gs_node_snapshot *node)
+{
+	struct gs_node_decoder *d = gs_node_decoder_new();
+	struct gs_buf buf = GS_BUF_INIT(64u << 20);
+	struct gs_batch batch;
+	int n = 0;
+
+	if (!d || gs_node_encode(&buf, node) < 0)
+		abort();
+	batch = (struct gs_batch){buf.data, buf.bytes};
+	gs_records_for_each (&batch, r) {
+		struct gs_node_snapshot *copy = NULL;
+
+		n += gs_node_decode(d, r, &copy) == GS_NODE_WHOLE;
+		gs_node_snapshot_free(&copy);
+	}
+	if (n != 1)
+		abort();
+	gs_node_decoder_free(&d);
+	gs_buf_fini(&buf);
+}
+
+static void of_node(const uint8_t *data, size_t bytes)
+{
+	Gpuscope__V1__ToHead *m = gpuscope__v1__to_head__unpack(NULL, bytes, data);
+	struct gs_node_decoder *d = gs_node_decoder_new();
+	struct gs_buf raw = GS_BUF_INIT(GS_STORE_BATCH_MAX + 64);
+
+	if (m && m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BATCH)
+		for (unsigned kind = GS_STORE_SAMPLES; kind <= GS_STORE_TRACE; kind++) {
+			struct gs_node_snapshot *newest;
+
+			(void)head_batch_look(m->batch, kind, d, &raw, &newest);
+			if (newest)
+				again(newest);
+			gs_node_snapshot_free(&newest);
+		}
+	if (m)
+		gpuscope__v1__to_head__free_unpacked(m, NULL);
+	gs_node_decoder_free(&d);
+	gs_buf_fini(&raw);
+}
+
+static void of_gswarm(const uint8_t *data, size_t bytes)
+{
+	GswarmProfiler__MetricsUpdate *m = head_gswarm_update(data, bytes);
+
+	for (int on = 0; m && on < 2; on++) {
+		const struct gs_head_switches wish = {
+			.interval_ns = 1, .bandwidth = on, .nvlink = on};
+		struct gs_node_snapshot *n = head_gswarm_moment(m, 1700000000000000000, &wish);
+
+		if (!n)
+			abort();
+		for (uint32_t i = 0; i < n->gpu->n_gpus; i++)
+			for (int f = 0; f < GS_GPU_FIELD_COUNT; f++)
+				if (gs_gpu_has(&n->gpu->sample[i], f) &&
+				    !(n->gpu->sample[i].value[f] >= 0))
+					abort(); /* a value that is none */
+		again(n);
+		gs_node_snapshot_free(&n);
+	}
+	if (m)
+		gswarm_profiler__metrics_update__free_unpacked(m, NULL);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	/* A copy of the exact size: reading past the end is caught. */
+	uint8_t *copy;
+
+	if (!bytes)
+		return 0;
+	copy = malloc(bytes);
+	if (!copy)
+		abort();
+	memcpy(copy, data + 1, bytes - 1);
+	(data[0] & 1 ? of_gswarm : of_node)(copy, bytes - 1);
+	free(copy);
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* Which view is shown, when it is brought up to date, and what is said when the head is away. */
+import { get, listen, setToken } from './api.js'
+import { h } from './dom.js'
+import { startTheme } from './theme.js'
+import { overview, gpuList, nodes, node, gpu, work } from './views.js'
+import { sessions } from './sessions.js'
+
+const main = document.getElementById('main'), nav = document.getElementById('nav'), live = document.getElementById('live'), banner = document.getElementById('banner')
+const pages = [['#/', 'Overview'], ['#/gpus', 'GPUs'], ['#/nodes', 'Nodes'], ['#/work', 'Jobs'], ['#/sessions', 'Sessions']]
+let view = null, mayControl = true, running = false, again = false, slow = 0
+
+function choose() {
+	const [path, query] = location.hash.slice(1).split('?'), parts = (path || '/').split('/')
+	switch (parts[1]) {
+	case 'gpus': return gpuList(new URLSearchParams(query))
+	case 'nodes': return nodes()
+	case 'node': return node(parts[2])
+	case 'gpu': return gpu(parts[2], parts[3])
+	case 'work': return work()
+	case 'sessions': return sessions(() => mayControl)
+	default: return overview()
+	}
+}
+
+function down(text) {
+	banner.hidden = !text
+	banner.textContent = text || ''
+}
+
+function login(message) {
+	const token = h('input', { type: 'password', autocomplete: 'current-password', required: true })
+	const form = h('form.panel', { onsubmit: e => { e.preventDefault(); setToken(token.value); location.reload() } }, h('h1', {}, 'A token is needed'), h('p.note', {}, message),
+		h('div.row', {}, h('label', {}, 'Token', token), h('button.main', { type: 'submit' }, 'Go on')))
+	if (view) view.close()
+	view = null
+	main.replaceChildren(form)
+	token.focus()
+}
+
+async function refresh() {
+	if (!view || document.hidden) return
+	if (running) {
+		again = true
+		return
+	}
+	running = true
+	const began = performance.now(), shown = view
+	try {
+		await shown.refresh()
+		down('')
+	} catch (error) {
+		if (error.status === 401) login(error.message)
+		else if (error.status === 0) down('The head does not answer. What is shown is old; trying again.')
+		else if (shown === view && !shown.failed) {
+			shown.failed = true
+			main.replaceChildren(h('p.empty', { role: 'alert' }, error.message), h('p.empty', {}, h('a', { href: '#/' }, 'To the overview')))
+		}
+	}
+	slow = performance.now() - began
+	running = false
+	if (again) {
+		again = false
+		setTimeout(refresh, 50)
+	}
+}
+
+function show() {
+	if (view) view.close()
+	view = choose()
+	document.title = `${view.title} – gpuscope`
+	main.replaceChildren(view.element)
+	nav.replaceChildren(...pages.map(([href, text]) => h('a', { href, 'aria-current': text === view.title ? 'page' : null }, text)))
+	refresh()
+}
+
+async function whoAmI() {
+	try {
+		const o = await get('/api/v1/overview')
+		mayControl = o.may_control
+		document.getElementById('footer').textContent = `gpuscope ${o.version} · nodes connect to ${o.grpc_address}`
+	} catch { /* the view says so */ }
+}
+
+startTheme(document.getElementById('theme'))
+addEventListener('hashchange', () => { show(); main.focus({ preventScroll: true }); scrollTo(0, 0) })
+addEventListener('visibilitychange', refresh)
+let last = 0
+const keys = { o: '#/', g: '#/gpus', n: '#/nodes', j: '#/work', s: '#/sessions' }
+addEventListener('keydown', e => {
+	if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return
+	if (keys[e.key]) location.hash = keys[e.key]
+})
+whoAmI().then(show)
+listen((event, data) => {
+	live.textContent = event === 'state' ? `live · ${data.gpus} GPUs` : 'live'
+	/* A busy head or a slow machine is asked less often. */
+	if (performance.now() - last < Math.max(900, slow * 8, data.gpus > 500 ? 2500 : 0)) return
+	last = performance.now()
+	refresh()
+}, (up, seconds, error) => {
+	live.className = up ? 'on' : ''
+	if (up) return
+	live.textContent = `not connected, trying again in ${seconds} s`
+	if (!error || error.status === 0) down('The head does not answer. What is shown is old; trying again.')
+})

@@ -1,0 +1,59 @@
+/* A chart of values over time: the mean as a line, least and most as a band, gaps as gaps. */
+import uPlot from './uplot.js'
+import { h } from './dom.js'
+import { color } from './theme.js'
+
+const hues = { utilization_ratio: '#0b9a93', memory_used_ratio: '#5a7be0', dram_active_ratio: '#b06ad8', power_watts: '#d98a1f', temperature_celsius: '#d9534f', sm_clock_hertz: '#6b9a2d' }
+
+/* A point between two gaps is no line; it would not be seen. */
+const lonely = (u, i) => u.data[i].map((v, at) => (v !== null && (u.data[i][at - 1] ?? null) === null && (u.data[i][at + 1] ?? null) === null ? at : -1)).filter(at => at >= 0)
+
+export class Chart {
+	/* scale: what one unit of the axis is; most: where the axis ends at least. */
+	constructor(title, key, unit, scale, most) {
+		this.key = key
+		this.scale = scale
+		this.unit = unit
+		this.most = most
+		this.box = h('div.chart')
+		this.note = h('p.note')
+		this.element = h('section.panel', { 'aria-label': `${title} over time` }, h('h2', {}, title), this.box, this.note)
+		this.watcher = new ResizeObserver(() => this.plot && this.plot.setSize({ width: this.box.clientWidth, height: 180 }))
+		this.watcher.observe(this.box)
+	}
+
+	options() {
+		const stroke = hues[this.key] || '#0b9a93', unit = this.unit
+		const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { stroke: color('line') } }
+		const value = (u, v) => (v === null || v === undefined ? '–' : `${v < 10 && unit !== '%' ? v.toFixed(1) : Math.round(v)} ${unit}`)
+		return {
+			width: this.box.clientWidth || 400, height: 180,
+			scales: { y: { range: (u, least, most) => [0, Math.max(this.most, (most || 0) * 1.05)] } },
+			axes: [axis, { ...axis, size: 72, values: (u, ticks) => ticks.map(v => `${v} ${unit}`) }],
+			series: [{}, { label: 'least', show: true, stroke: 'transparent', value, points: { show: false } }, { label: 'mean', stroke, width: 1.6, value, points: { show: true, size: 4, fill: stroke, filter: lonely } }, { label: 'most', stroke: 'transparent', value, points: { show: false } }],
+			bands: [{ series: [3, 1], fill: stroke + '30' }],
+			cursor: { drag: { x: false } },
+		}
+	}
+
+	show(data) {
+		const v = data.values[this.key], scaled = list => list.map(x => (x === null ? null : x * this.scale))
+		const columns = [data.time, scaled(v.min), scaled(v.mean), scaled(v.max)]
+		const any = v.mean.some(x => x !== null)
+		this.note.textContent = any ? (data.complete ? '' : 'Only a part: reading all of it takes too long. Choose a shorter time.') : 'Nothing is known of this time.'
+		if (this.plot) this.plot.setData(columns)
+		else this.plot = new uPlot(this.options(), columns, this.box)
+	}
+
+	redraw() { // with other colours
+		if (!this.plot) return
+		const data = this.plot.data
+		this.plot.destroy()
+		this.plot = new uPlot(this.options(), data, this.box)
+	}
+
+	close() {
+		this.watcher.disconnect()
+		if (this.plot) this.plot.destroy()
+	}
+}

@@ -1,0 +1,94 @@
+/* Sessions: start, stop, resume, export, forget, compare two. */
+import { get, send, download } from './api.js'
+import { h, put, table, state, time, duration, percent, watts, celsius, energy, count, none } from './dom.js'
+
+
+export function sessions(may) {
+	const list = h('div'), said = h('p.said', { role: 'status', 'aria-live': 'polite' }), compared = h('section.panel', { hidden: true, 'aria-label': 'Comparison' })
+	const chosen = new Set()
+	const name = h('input', { placeholder: 'chosen by the time', maxlength: 128, autocomplete: 'off' })
+	const nodes = h('input', { placeholder: 'all; or gpu-*, login1' })
+	const interval = h('input', { type: 'number', min: 0.05, max: 3600, step: 'any', placeholder: 'as the head says' })
+	const bandwidth = h('input', { type: 'checkbox' }), nvlink = h('input', { type: 'checkbox' })
+	const compare = h('button', { type: 'button', disabled: true, onclick: () => showComparison() }, 'Compare the two')
+	let busy = false
+
+	async function act(what, text) {
+		if (busy) return
+		busy = true
+		try {
+			const r = await what()
+			said.className = 'said'
+			said.textContent = text(r)
+		} catch (error) {
+			said.className = 'said error'
+			said.textContent = error.message
+		}
+		busy = false
+		await refresh()
+	}
+	const start = event => {
+		event.preventDefault()
+		act(() => send('POST', '/api/v1/sessions', {
+			name: name.value.trim(), nodes: nodes.value.split(',').map(x => x.trim()).filter(Boolean),
+			interval_seconds: interval.value ? Number(interval.value) : null, bandwidth: bandwidth.checked, nvlink: nvlink.checked,
+		}), r => { name.value = ''; return `Started ${r.session.name}.` })
+	}
+	const change = (s, verb, done) => h('button', { type: 'button', 'aria-label': `${verb} ${s.name}`, onclick: () => act(() => send('POST', `/api/v1/sessions/${s.id}/${verb}`), () => `${done} ${s.name}.`) }, verb[0].toUpperCase() + verb.slice(1))
+	const forget = s => h('button', { type: 'button', 'aria-label': `Forget ${s.name}`, onclick: () => confirm(`Forget the session ${s.name}? What was measured stays until it is too old.`) && act(() => send('DELETE', `/api/v1/sessions/${s.id}`), () => `Forgot ${s.name}.`) }, 'Forget')
+	const exports = s => {
+		const format = h('select', { 'aria-label': `Export ${s.name} as`, onchange: async () => {
+			const f = format.value
+			format.value = ''
+			if (f) await act(() => download(`/api/v1/sessions/${s.id}/export?format=${f}`, `${s.name}${f === 'gswarm' ? '.json' : `.${f}`}`), () => `Exported ${s.name}.`)
+		} }, [['', 'Export…'], ['json', 'JSON'], ['csv', 'CSV'], ['gst', '.gst (gpuscope)'], ['gswarm', 'JSON as gswarm']].map(([v, t]) => h('option', { value: v }, t)))
+		return format
+	}
+	const pick = s => h('input', { type: 'checkbox', 'aria-label': `Compare ${s.name}`, checked: chosen.has(s.id), onchange: e => {
+		if (e.target.checked) chosen.add(s.id)
+		else chosen.delete(s.id)
+		compare.disabled = chosen.size !== 2
+	} })
+
+	async function showComparison() {
+		compared.hidden = false
+		compared.replaceChildren(h('p.empty', {}, 'Reading both sessions…'))
+		try {
+			const [a, b] = await Promise.all([...chosen].map(id => get(`/api/v1/sessions/${id}/summary`)))
+			const mean = (s, key) => { const v = s.gpus.map(g => g[key]).filter(x => x !== null); return v.length ? v.reduce((x, y) => x + y, 0) / v.length : null }
+			const sum = (s, key) => { const v = s.gpus.map(g => g[key]).filter(x => x !== null); return v.length ? v.reduce((x, y) => x + y, 0) : null }
+			const rows = [
+				['GPUs', s => s.gpus.length, count], ['Samples', s => sum(s, 'samples'), count],
+				['Utilisation, mean', s => mean(s, 'utilization_mean_ratio'), percent], ['Utilisation, median', s => mean(s, 'utilization_p50_ratio'), percent], ['Utilisation, 95th percentile', s => mean(s, 'utilization_p95_ratio'), percent],
+				['Memory, mean', s => mean(s, 'memory_mean_ratio'), percent], ['Power, mean of a GPU', s => mean(s, 'power_mean_watts'), watts],
+				['Hottest', s => Math.max(...s.gpus.map(g => g.temperature_most_celsius || 0)) || null, celsius], ['Energy', s => sum(s, 'energy_joules'), energy],
+			].map(([text, value, unit]) => ({ text, a: value(a), b: value(b), unit }))
+			compared.replaceChildren(h('h2', {}, 'Comparison'), table(rows, [
+				['', r => r.text], [a.session.name, r => r.unit(r.a), 'n'], [b.session.name, r => r.unit(r.b), 'n'],
+				['Difference', r => (r.a === null || r.b === null || !r.a ? none : `${r.b >= r.a ? '+' : '−'}${Math.abs((r.b / r.a - 1) * 100).toFixed(1)} %`), 'n'],
+			], ''), a.complete && b.complete ? '' : h('p.note', {}, 'Only a part of the samples: there are more than can be read in a request.'))
+		} catch (error) {
+			compared.replaceChildren(h('p.error', {}, error.message))
+		}
+	}
+
+	async function refresh() {
+		if (list.contains(document.activeElement) && document.activeElement.tagName === 'SELECT') return
+		const s = await get('/api/v1/sessions?limit=200')
+		const focus = document.activeElement && list.contains(document.activeElement) ? document.activeElement.getAttribute('aria-label') : null
+		put(list, table(s.sessions, [
+			['', pick], ['Name', x => x.name], ['State', x => state(x.state)], ['Start', x => time(x.start)],
+			['Lasted', x => duration(((x.end ? new Date(x.end) : new Date()) - new Date(x.start)) / 1000), 'n'],
+			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Marks', x => x.marks, 'n'],
+			['', x => h('div.row', {}, may() && x.state === 'active' ? change(x, 'stop', 'Stopped') : null, may() && x.state !== 'active' ? change(x, 'resume', 'Resumed') : null,
+				exports(x), may() && x.state !== 'active' ? forget(x) : null)],
+		], 'No session yet. A session is a stretch of time with a name: start one, run your work, stop it, export it.'))
+		if (focus) for (const e of list.querySelectorAll('[aria-label]')) if (e.getAttribute('aria-label') === focus) e.focus()
+		form.hidden = !may()
+	}
+	const form = h('form.panel', { onsubmit: start, 'aria-label': 'New session' }, h('h2', {}, 'New session'), h('div.row', {},
+		h('label', {}, 'Name', name), h('label', {}, 'Nodes', nodes), h('label', {}, 'Seconds between samples', interval),
+		h('label.check', {}, bandwidth, 'bandwidth'), h('label.check', {}, nvlink, 'NVLink'), h('button.main', { type: 'submit' }, 'Start session')))
+	return { title: 'Sessions', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Sessions'), form, said, h('section.panel', {}, h('div.row', {}, h('h2', {}, 'All sessions'), compare), list,
+		h('p.note', {}, 'Plots of an export: ', h('code', {}, 'gpuscope report FILE --plot X.pdf'))), compared) }
+}

@@ -1,0 +1,168 @@
+/* Overview, GPUs, node, GPU, processes, jobs. A view is {element, refresh(), close()}. */
+import { get } from './api.js'
+import { Chart } from './chart.js'
+import { h, put, table, state, bar, percent, watts, celsius, bytes, count, time, none } from './dom.js'
+import { Heatmap, legend } from './heatmap.js'
+import { onTheme } from './theme.js'
+
+const gpuLink = g => h('a', { href: `#/gpu/${g.node}/${g.gpu}` }, `${g.node_name} GPU ${g.gpu}`)
+const nodeLink = n => h('a', { href: `#/node/${n.node || n.id}` }, n.node_name || n.name)
+
+const gpuColumns = [
+	['GPU', gpuLink],
+	['State', g => [state(g.state), g.reason ? h('div.note', {}, g.reason) : null]],
+	['Utilisation', g => bar(g.utilization_ratio)],
+	['Memory', g => bar(g.memory_used_ratio)],
+	['Power', g => watts(g.power_watts), 'n'],
+	['Temp.', g => celsius(g.temperature_celsius), 'n'],
+	['Model', g => g.name, 'hide-small'],
+]
+
+function alertList(alerts, total) {
+	if (!alerts.length) return h('p.empty', {}, 'Nothing is wrong.')
+	return [h('ul.alerts', {}, alerts.map(a => h('li', {}, h('span', { class: `state ${a.severity}` }, a.severity), ' ',
+		a.node === null ? 'head' : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text))),
+	total > alerts.length ? h('p.note', {}, `and ${total - alerts.length} more`) : null]
+}
+
+const heatUnits = {
+	utilization_ratio: ['Utilisation', percent], memory_used_ratio: ['Memory', percent], dram_active_ratio: ['DRAM activity', percent],
+	power_watts: ['Power (full: 1 kW)', watts], temperature_celsius: ['Temperature (full: 100 °C)', celsius], sm_clock_hertz: ['SM clock', v => `${Math.round(v / 1e6)} MHz`],
+}
+
+export function overview() {
+	const cards = h('div.cards'), alerts = h('div'), gpus = h('div')
+	const heat = new Heatmap(row => { location.hash = `#/gpu/${row.node}/${row.gpu}` }), scale = legend()
+	const choice = h('select', { 'aria-label': 'Value of the heat map', onchange: () => refresh() }, Object.entries(heatUnits).map(([key, [title]]) => h('option', { value: key }, title)))
+	const more = h('p.note')
+	const card = (value, text, href, kind) => h(href ? 'a.card' : 'div.card', { href }, h('b', { class: kind }, value), h('span', {}, text))
+
+	onTheme(() => { heat.draw(); scale.draw() })
+	async function refresh() {
+		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}`)])
+		const s = o.states
+		put(cards, 
+			card(`${o.healthy_nodes} / ${o.nodes}`, 'nodes deliver', '#/nodes'),
+			card(count(o.gpus), 'GPUs', '#/gpus'),
+			card(count(s.failing), 'failing', '#/gpus?state=failing', s.failing ? 'failing' : ''),
+			card(count(s.unreachable), 'unreachable', '#/gpus?state=unreachable', s.unreachable ? 'unreachable' : ''),
+			card(count(s.throttled), 'throttled', '#/gpus?state=throttled', s.throttled ? 'throttled' : ''),
+			card(count(s.idle), 'idle', '#/gpus?state=idle'),
+			card(percent(o.utilization_ratio), 'mean utilisation'),
+			card(watts(o.power_watts), 'power now'),
+			card(o.active_sessions, 'active sessions', '#/sessions'))
+		put(alerts, ...[alertList(a.alerts, a.total)].flat().filter(Boolean))
+		put(gpus, table(g.gpus, gpuColumns, o.nodes ? 'No GPUs are known.' : 'No node has delivered yet.'),
+			o.nodes ? '' : h('p.note', {}, 'On each node: ', h('code', {}, `gpuscope connect ${o.grpc_address} --resilient`)))
+		heat.show(m, heatUnits[choice.value][1])
+		heat.element.hidden = !m.rows.length
+		more.textContent = m.next ? `The first ${m.rows.length} of ${m.total} GPUs.` : m.rows.length ? '' : 'No GPUs to show.'
+	}
+	return {
+		title: 'Overview', refresh, close() {},
+		element: h('div', {}, h('h1', {}, 'Cluster'), cards,
+			h('section.panel', { 'aria-label': 'Heat map' }, h('div.row', {}, h('h2', {}, 'Every GPU, last minutes'), scale.element, choice), heat.element, more),
+			h('div.split', {}, h('section.panel', {}, h('h2', {}, 'GPUs, worst first'), gpus), h('section.panel', {}, h('h2', {}, 'Alerts'), alerts))),
+	}
+}
+
+export function gpuList(query) {
+	const list = h('div'), info = h('p.note')
+	const which = h('select', { onchange: () => { shown = 100; refresh() } }, ['', 'failing', 'unreachable', 'throttled', 'idle', 'ok'].map(s => h('option', { value: s, selected: s === query.get('state') }, s || 'any state')))
+	const name = h('input', { type: 'search', placeholder: 'part of a name', oninput: () => { shown = 100; refresh() } })
+	const more = h('button', { type: 'button', onclick: () => { shown = Math.min(shown + 400, 2000); refresh() } }, 'Show more')
+	let shown = 100
+	async function refresh() {
+		const g = await get(`/api/v1/gpus?sort=worst&limit=${shown}${which.value ? `&state=${which.value}` : ''}&q=${encodeURIComponent(name.value)}`)
+		info.textContent = `${g.gpus.length} of ${g.total} GPUs, worst first`
+		put(list, table(g.gpus, gpuColumns, 'No GPU is like that.'))
+		more.hidden = !g.next || shown >= 2000
+	}
+	return { title: 'GPUs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'GPUs'), h('div.panel', {}, h('div.row', {}, h('label', {}, 'State', which), h('label', {}, 'Node', name)), info, list, more)) }
+}
+
+export function nodes() {
+	const list = h('div')
+	async function refresh() {
+		const n = await get('/api/v1/nodes?limit=2000')
+		n.nodes.sort((a, b) => a.healthy - b.healthy || b.states.failing - a.states.failing || a.name.localeCompare(b.name))
+		put(list, table(n.nodes, [
+			['Node', nodeLink],
+			['State', x => state(x.healthy ? 'ok' : 'unreachable')],
+			['GPUs', x => x.gpus, 'n'],
+			['Utilisation', x => bar(x.utilization_ratio)],
+			['Power', x => watts(x.power_watts), 'n'],
+			['CPU', x => percent(x.cpu_ratio), 'n'],
+			['Last sample', x => time(x.last_sample)],
+			['Samples', x => count(x.samples), 'n'],
+			['Lost', x => count(x.lost_samples), 'n'],
+			['Version', x => x.version || none, 'hide-small'],
+		], 'No node has delivered yet.'))
+	}
+	return { title: 'Nodes', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Nodes'), h('div.panel', {}, list)) }
+}
+
+const processColumns = [
+	['Process', p => `${p.name || '?'} (${p.pid})`], ['GPU', p => gpuLink(p)], ['User', p => p.user || none], ['Job', p => p.job || none],
+	['GPU memory', p => bytes(p.memory_used_bytes), 'n'], ['SM', p => percent(p.sm_ratio), 'n'], ['CPU', p => percent(p.cpu_ratio), 'n'], ['Command', p => p.command || none, 'cut hide-small'],
+]
+
+export function node(id) {
+	const title = h('h1', {}, 'Node'), cards = h('div.cards'), list = h('div'), processes = h('div')
+	async function refresh() {
+		const [n, p] = await Promise.all([get(`/api/v1/nodes/${id}`), get(`/api/v1/processes?node=${id}&limit=200`)])
+		const card = (value, text) => h('div.card', {}, h('b', {}, value), h('span', {}, text))
+		put(title, n.name, ' ', state(n.healthy ? 'ok' : 'unreachable'))
+		put(cards, card(n.gpus, 'GPUs'), card(percent(n.utilization_ratio), 'utilisation'), card(watts(n.power_watts), 'power'), card(percent(n.cpu_ratio), 'CPU'),
+			card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`), card(n.clock_offset_seconds === null ? none : `${(n.clock_offset_seconds * 1000).toFixed(1)} ms`, 'clock behind the head'),
+			card(count(n.lost_samples), 'samples lost'))
+		put(list, table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))
+		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'))
+	}
+	return { title: 'Node', refresh, close() {}, element: h('div', {}, title, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), list), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+}
+
+export function gpu(id, number) {
+	const title = h('h1', {}, 'GPU'), where = h('p.note'), details = h('div'), processes = h('div')
+	const charts = [
+		new Chart('Utilisation', 'utilization_ratio', '%', 100, 100), new Chart('Memory', 'memory_used_ratio', '%', 100, 100), new Chart('Power', 'power_watts', 'W', 1, 100),
+		new Chart('Temperature', 'temperature_celsius', '°C', 1, 80), new Chart('DRAM activity', 'dram_active_ratio', '%', 100, 100), new Chart('SM clock', 'sm_clock_hertz', 'MHz', 1e-6, 1000),
+	]
+	const range = h('select', { onchange: () => { due = 0; refresh() } }, [[300, 'last 5 minutes'], [3600, 'last hour'], [21600, 'last 6 hours'], [86400, 'last day'], [604800, 'last week']].map(([s, text]) => h('option', { value: s }, text)))
+	let due = 0
+	onTheme(() => charts.forEach(c => c.element.isConnected && c.redraw()))
+	async function refresh() {
+		const n = await get(`/api/v1/nodes/${id}`), g = n.gpu_list.find(x => String(x.gpu) === number)
+		if (!g) throw new Error(`${n.name} has no GPU ${number} now`)
+		put(title, `${n.name} GPU ${g.gpu} `, state(g.state))
+		put(where, nodeLink(n), ` · ${g.name} · ${g.uuid}${g.reason ? ` · ${g.reason}` : ''}`)
+		put(details, table(Object.entries(g.values), [['Value', ([key]) => key], ['', ([key, v]) => (key.endsWith('_ratio') ? percent(v) : key.endsWith('_bytes') ? bytes(v) : count(v)), 'n']], 'No values.'))
+		const p = await get(`/api/v1/processes?node=${id}&limit=500`)
+		put(processes, table(p.processes.filter(x => String(x.gpu) === number), processColumns, 'No process is on this GPU.'))
+		if (Date.now() < due) return
+		/* The past is read from disk: not every second. */
+		due = Date.now() + (range.value > 300 ? 30000 : 0)
+		const keys = range.value > 300 ? charts.map(c => c.key) : ['utilization_ratio', 'memory_used_ratio', 'power_watts', 'temperature_celsius', 'dram_active_ratio', 'sm_clock_hertz']
+		const data = await get(`/api/v1/series?node=${id}&gpu=${encodeURIComponent(range.value > 300 ? g.uuid : number)}&from=-${range.value}&points=${range.value > 300 ? 400 : 150}&values=${keys.join(',')}`)
+		charts.forEach(c => c.show(data))
+	}
+	return {
+		title: 'GPU', refresh, close: () => charts.forEach(c => c.close()),
+		element: h('div', {}, title, where, h('div.row', {}, h('label', {}, 'Time', range)), h('br'), h('div.grid', {}, charts.map(c => c.element)),
+			h('section.panel', {}, h('h2', {}, 'Processes'), processes), h('section.panel', {}, h('h2', {}, 'All values now'), details)),
+	}
+}
+
+export function work() {
+	const jobs = h('div'), processes = h('div')
+	async function refresh() {
+		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300')])
+		put(jobs, table(j.jobs, [
+			['Job', x => x.job], ['User', x => x.user || none], ['GPUs', x => x.gpus, 'n'], ['Median utilisation', x => bar(x.utilization_median_ratio)],
+			['Least', x => percent(x.utilization_least_ratio), 'n'], ['Most', x => percent(x.utilization_most_ratio), 'n'], ['Straggler', x => (x.straggler ? gpuLink(x.straggler) : none)],
+		], 'No process on a GPU belongs to a job that nodes know.'))
+		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
+	}
+	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'Jobs'), jobs), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+}
+
