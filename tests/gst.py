@@ -30,7 +30,7 @@ KINDS = {
     3: ("PROCESS", "IIIIIIIIIIQ", "id pid ns_pid parent_pid uid comm_str exe_str cmdline_str"
         " container_str _ start_ns"),
     4: ("THREAD", "IIII", "id process tid comm_str"),
-    5: ("FUNCTION", "IHHII", "id layer func_class name_str _"),
+    5: ("FUNCTION", "IHHII", "id layer func_class name_str file_str"),
     6: ("CALL", "QQIIiIHBBB3sQQQQQQ", "start_ns dur_ns thread function ret aux cpu depth"
         " call_flags failed _ bytes stream arg0 arg1 arg2 arg3"),
     7: ("STATS", "IIQQQQQQQiiiiIIIIII", "thread function time_ns calls errors total_ns max_ns"
@@ -51,7 +51,8 @@ KINDS = {
          " total_ns bytes"),
 }
 # What later versions put behind the fields of a kind; there when the record is long enough.
-LATER = {6: ("IIIIQ", "scope py_stack native_stack _ flow")}
+LATER = {5: ("II", "line _"), 6: ("IIIIQ", "scope py_stack native_stack _ flow"),
+         17: ("QQQ", "py_self_ns py_launches py_resumes")}
 
 
 class Bad(Exception):

@@ -196,6 +196,9 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 	if (d->v_bytes != GS_V_NONE || d->post == GS_POST_COPY3D_RT ||
 	    d->post == GS_POST_COPY2D_DRV || d->post == GS_POST_COPY3D_DRV)
 		call_bytes(f, d, &o);
+	if (gs_config.py_func && !o.failed &&
+	    (d->op == GS_CLASS_LAUNCH || d->op == GS_CLASS_GRAPH_LAUNCH))
+		gs_launch_add(slot, f->sp);
 	if (gs_config.events) {
 		if (mode_of(id) != GS_MODE_EVENTS) {
 			lose(d->layer, GS_LOSS_THINNED);

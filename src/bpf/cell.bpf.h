@@ -25,6 +25,8 @@ static __always_inline __u32 mode_of(__u32 id)
 
 	if (!gs_config.modes)
 		return GS_MODE_EVENTS;
+	if (id >= GS_FUNC_MAX)
+		id = gs_config.py_func;
 	m = bpf_map_lookup_elem(&gs_modes, &zero);
 	return m ? m->mode[id & (GS_FUNC_MAX - 1)] : GS_MODE_EVENTS;
 }
@@ -81,7 +83,7 @@ static __noinline __u32 cell_take(__u32 slot, __u32 id)
 	__u32 idx = 0;
 
 	if (bpf_map_pop_elem(&gs_free_cells, &idx)) {
-		if (!s || s->n_cells >= GS_CELL_MAX - 1)
+		if (!s || s->n_cells >= gs_config.n_cells - 1)
 			return 0;
 		idx = __sync_fetch_and_add(&s->n_cells, 1) + 1;
 	}
@@ -186,6 +188,31 @@ static __always_inline bool scope_around(struct gs_thread *t, __u64 sp, struct g
 		}
 	}
 	return false;
+}
+
+/* A scope has ended after so long: what the one around it is told of that. Python functions ask for
+ * it: what they caused, and how long they were in others. */
+static __always_inline void scope_settle(struct gs_thread *t, __u32 depth, __u64 dur_ns)
+{
+	struct gs_scope *around;
+
+	if (!gs_config.py_func || !depth)
+		return;
+	around = &t->scope[(depth - 1) & SCOPE_MASK];
+	around->inside_ns += dur_ns;
+	around->launches += t->scope[depth & SCOPE_MASK].launches;
+}
+
+/* A launch, for the scope around it and those around that. A function of its own for the verifier.
+ */
+__noinline int gs_launch_add(__u32 slot, __u64 sp)
+{
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	struct gs_scope *s;
+
+	if (t && scope_around(t, sp, &s))
+		s->launches++;
+	return 0;
 }
 
 /* A call of CUDA or NCCL that was not sent, counted for the scope around it. A function of its own

@@ -48,6 +48,8 @@ struct py_scratch {
 	__u64 names[4];
 	__u8 buf[GS_PY_STATE_BYTES + 8];
 	__u64 tag[GS_STACK_MAX];
+	/* Of pycall.bpf.c: where in a text and in a pattern the comparison is. */
+	__u32 text_at, glob_at, star_text, star_glob;
 	struct stack_event stack;
 	struct gs_event_code code;
 	__u8 table[2 * GS_PY_TABLE_BYTES]; /* of code; one half used, so that a mask bounds it */

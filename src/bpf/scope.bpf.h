@@ -22,10 +22,22 @@
 
 #define SCOPE_THREW 1 /* the result of a scope that an exception has left */
 
+/* A Python function: its id is a number that was given during the run. */
+static __always_inline bool is_pyfunc(__u32 id)
+{
+	return gs_config.py_func && id >= GS_FUNC_MAX;
+}
+
+/* What a Python function was busy with itself. */
+static __always_inline __u64 self_ns(const struct gs_scope *s, __u64 dur_ns)
+{
+	return dur_ns > s->inside_ns ? dur_ns - s->inside_ns : 0;
+}
+
 static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const struct gs_scope *s,
 				       __u32 depth, const struct outcome *o)
 {
-	__u32 py_stack = py_stack_at_scope(slot, o->dur_ns);
+	__u32 py_stack = is_pyfunc(s->func) ? 0 : py_stack_at_scope(slot, o->dur_ns);
 	struct gs_event_call *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e)
@@ -44,6 +56,11 @@ static __always_inline bool scope_send(struct gs_thread *t, __u32 slot, const st
 	e->scope = depth ? t->scope[(depth - 1) & SCOPE_MASK].func : 0;
 	e->py_stack = py_stack;
 	e->native_stack = o->native_stack;
+	if (is_pyfunc(s->func)) {
+		e->arg[0] = self_ns(s, o->dur_ns);
+		e->arg[1] = s->launches;
+		e->flags = s->resumed ? GS_CALL_RESUMED : 0;
+	}
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return true;
 }
@@ -72,36 +89,61 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 			    .failed = ret,
 			    .id = s->func};
 
+	struct gs_cell *c;
+
 	t->scope_depth = depth;
+	scope_settle(t, depth, o.dur_ns);
 	if (gs_config.events) {
 		if (mode_of(s->func) != GS_MODE_EVENTS) {
 			lose(s->layer, GS_LOSS_THINNED);
 		} else if (o.dur_ns < gs_config.min_dur_ns) {
 			lose(s->layer, GS_LOSS_SHORT);
 		} else {
-			if (ctx)
+			if (ctx && !is_pyfunc(s->func))
 				o.native_stack = native_at_scope(ctx, s->layer, o.dur_ns);
 			if (scope_send(t, slot, s, depth, &o))
 				return;
 			lose(s->layer, GS_LOSS_RING_FULL);
 		}
 	}
-	aggregate(scope_cell(slot, s), &o);
+	c = scope_cell(slot, s);
+	aggregate(c, &o);
+	if (c && is_pyfunc(s->func)) {
+		c->py.self_ns += self_ns(s, o.dur_ns);
+		c->py.launches += s->launches;
+		c->py.resumes += s->resumed;
+	}
 }
 
-/* Scopes below the present stack pointer were left by a jump; so was one at the same place of the
- * same function (another function there was left by a tail call). */
-static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 depth, __u64 sp, __u32 id)
+/* How many of the thread's open scopes are not stale: scope_drop_stale(). A function of its own for
+ * the verifier, which would otherwise walk what follows for each of its ends. */
+__noinline int gs_scope_trim(__u32 slot, __u64 sp, __u32 id)
 {
-	for (int i = 0; i < GS_SCOPE_MAX && depth; i++) {
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	__u32 depth = t ? t->scope_depth : 0;
+
+	for (int i = 0; i < GS_SCOPE_MAX && depth && t; i++) {
 		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
 
-		if (s->sp > sp || (s->sp == sp && s->func != id))
+		if (s->sp > sp ||
+		    (s->sp == sp && s->func != id && !(is_pyfunc(s->func) && is_pyfunc(id))))
 			break;
 		depth--;
 		lose(s->layer, GS_LOSS_UNMATCHED);
 	}
 	return depth;
+}
+
+/* Scopes below the present stack pointer were left by a jump; so was one at the same place of the
+ * same function (another function there was left by a tail call). Python functions are all run by
+ * one function. */
+static __always_inline __u32 scope_drop_stale(struct gs_thread *t, __u32 slot, __u32 depth,
+					      __u64 sp, __u32 id)
+{
+	/* Mostly there is none. */
+	if (!depth || t->scope[(depth - 1) & SCOPE_MASK].sp > sp)
+		return depth;
+	return gs_scope_trim(slot, sp, id) & 0xff;
 }
 
 /* A call that is only counted. */
@@ -119,15 +161,61 @@ __noinline int gs_scope_skip(__u32 slot, __u32 id, __u32 layer, __u32 refused)
 	return 0;
 }
 
-/* Opens a scope of the function. True when it did: *ret_place, never 0, then names it for
- * scope_leave(). */
+/* A call of a Python function that finds no room in the stack of scopes: counted all the same. */
+__noinline int gs_scope_untimed(__u32 slot, __u32 id, __u32 layer)
+{
+	__u32 idx = dynamic_cell_find(slot, id, layer);
+	struct gs_cell *c = bpf_map_lookup_elem(&gs_cells, &idx);
+
+	if (c && idx)
+		c->calls++;
+	lose(layer, GS_LOSS_UNTIMED);
+	return 0;
+}
+
+/* Opens a scope of the function for a hit that is this link's (turn_skips()). True when it did:
+ * *ret_place, never 0, then names it for scope_leave(). */
+static __always_inline bool scope_begin(struct pt_regs *ctx, struct gs_thread *t, __u32 slot,
+					__u32 id, __u32 layer, __u64 *ret_place)
+{
+	__u32 depth = t->scope_depth;
+	struct gs_scope *s;
+
+	if (depth)
+		depth = scope_drop_stale(t, slot, depth, ctx->sp, id);
+	if (gs_config.modes && mode_skips(mode_of(id))) {
+		gs_scope_skip(slot, id, layer, false);
+		t->scope_depth = depth;
+		return false;
+	}
+	if (depth >= GS_SCOPE_MAX) {
+		if (is_pyfunc(id))
+			gs_scope_untimed(slot, id, layer);
+		else
+			lose(layer, GS_LOSS_TOO_DEEP);
+		return false;
+	}
+	s = &t->scope[depth & SCOPE_MASK];
+	s->sp = ctx->sp;
+	s->func = id;
+	s->layer = layer;
+	s->resumed = 0;
+	s->cell = 0;
+	s->inside_ns = 0;
+	s->launches = 0;
+	t->scope_depth = depth + 1;
+	*ret_place = slot | (__u64)depth << 16 | (__u64)id << 32;
+	s->start_ns = bpf_ktime_get_ns();
+	return true;
+}
+
+/* The same of the function that the cookie names. */
 static __always_inline bool scope_enter(struct pt_regs *ctx, __u64 cookie, __u32 layer,
 					__u64 *ret_place)
 {
 	struct gs_kernel_state *state = state_get();
-	__u32 id = cookie & (GS_FUNC_MAX - 1), depth, slot;
 	struct gs_thread *t;
-	struct gs_scope *s;
+	__u32 slot;
 
 	if (!state || state->stopped)
 		return false;
@@ -136,27 +224,7 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u64 cookie, __u32
 		t = thread_find(state, layer, &slot);
 	if (!t || turn_skips(t, cookie))
 		return false;
-	depth = t->scope_depth;
-	if (depth)
-		depth = scope_drop_stale(t, depth, ctx->sp, id);
-	if (gs_config.modes && mode_skips(mode_of(id))) {
-		gs_scope_skip(slot, id, layer, false);
-		t->scope_depth = depth;
-		return false;
-	}
-	if (depth >= GS_SCOPE_MAX) {
-		lose(layer, GS_LOSS_TOO_DEEP);
-		return false;
-	}
-	s = &t->scope[depth & SCOPE_MASK];
-	s->sp = ctx->sp;
-	s->func = id;
-	s->layer = layer;
-	s->cell = 0;
-	t->scope_depth = depth + 1;
-	*ret_place = slot | (__u64)depth << 16 | (__u64)id << 32;
-	s->start_ns = bpf_ktime_get_ns();
-	return true;
+	return scope_begin(ctx, t, slot, cookie & (GS_FUNC_MAX - 1), layer, ret_place);
 }
 
 /* A return caught by a session link: place is what scope_enter() left in the link's cookie. */
@@ -265,6 +333,15 @@ static __always_inline bool condition_holds(__u64 flags, __u32 cc)
 	return holds != (cc & 1);
 }
 
+/* Is the function left now, at a way out of it? */
+static __always_inline bool cookie_leaves(const struct pt_regs *ctx, __u64 cookie)
+{
+	return (cookie & (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN)) ==
+		       (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN) ||
+	       condition_holds(ctx->flags, cookie >> GS_COOKIE_CC_SHIFT & 15) ==
+		       !!(cookie & GS_COOKIE_TAKEN);
+}
+
 /* A probe on the entry of a function or on a way out of it: the cookie tells. */
 static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 {
@@ -274,10 +351,7 @@ static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 		scope_enter(ctx, cookie, layer, &place);
 		return;
 	}
-	if ((cookie & (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN)) !=
-		    (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN) &&
-	    condition_holds(ctx->flags, cookie >> GS_COOKIE_CC_SHIFT & 15) !=
-		    !!(cookie & GS_COOKIE_TAKEN))
+	if (!cookie_leaves(ctx, cookie))
 		return;
 	scope_leave_at(ctx, cookie);
 }

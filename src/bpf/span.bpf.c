@@ -124,7 +124,7 @@ static __always_inline void span_begin(struct pt_regs *ctx)
 	t->span_pending = 0;
 	depth = t->scope_depth;
 	if (depth)
-		depth = scope_drop_stale(t, depth, sp, open.func);
+		depth = scope_drop_stale(t, slot, depth, sp, open.func);
 	t->scope_depth = depth;
 	if (gs_config.modes && mode_skips(mode_of(open.func))) {
 		gs_scope_skip(slot, open.func, GS_LAYER_TORCH, false);
@@ -138,7 +138,10 @@ static __always_inline void span_begin(struct pt_regs *ctx)
 	s->sp = depth ? t->scope[(depth - 1) & SCOPE_MASK].sp - 1 : ~0ull;
 	s->func = open.func;
 	s->layer = GS_LAYER_TORCH;
+	s->resumed = 0;
 	s->cell = 0;
+	s->inside_ns = 0;
+	s->launches = 0;
 	open.depth = depth;
 	open.start_ns = bpf_ktime_get_ns();
 	s->start_ns = open.start_ns;

@@ -5,6 +5,16 @@
  */
 #include "scope.bpf.h"
 
+/* A function of its own for the verifier, which would otherwise walk it for each open scope. */
+__noinline int gs_unwind_close(__u32 slot, __u32 depth, __u64 now)
+{
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+
+	if (t)
+		scope_close(NULL, t, slot, depth, now, SCOPE_THREW);
+	return 0;
+}
+
 SEC("?uprobe")
 int gs_unwind_site(struct pt_regs *ctx)
 {
@@ -24,7 +34,7 @@ int gs_unwind_site(struct pt_regs *ctx)
 		/* The one who catches stands above the return address of this call. */
 		if (t->scope[depth & SCOPE_MASK].sp > ctx->sp)
 			break;
-		scope_close(NULL, t, slot, depth, now, SCOPE_THREW);
+		gs_unwind_close(slot, depth, now);
 	}
 	return 0;
 }

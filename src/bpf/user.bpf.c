@@ -404,8 +404,25 @@ static __always_inline __u64 picked(const struct user_frame *f, __u32 i)
 	return i < GS_USER_VALUE_MAX ? f->e.value[i] : 0;
 }
 
-static __always_inline bool send(const struct gs_user_row *row, __u32 row_id, struct user_frame *f,
-				 const struct gs_thread *t, __u32 scope_depth, __u64 dur_ns)
+/* The stacks that the row asks for: at the entry of a place, else at the return, where the
+ * innermost function is the one that called. */
+static __always_inline void take_stacks(const struct pt_regs *ctx, const struct gs_user_row *row,
+					struct gs_event_call *e, __u32 slot)
+{
+	struct native_regs regs;
+
+	e->py_stack = e->native_stack = 0;
+	if (gs_config.py_stack_at & GS_AT_PROBE && row->flags & GS_USER_PY_STACK)
+		e->py_stack = py_stack_of(slot);
+	if (gs_config.native_stack_at & GS_AT_PROBE && row->flags & GS_USER_NATIVE_STACK) {
+		native_take_regs(&regs, ctx);
+		e->native_stack = native_send(&regs, row->layer, row->flags & GS_USER_RETURN);
+	}
+}
+
+static __always_inline bool send(const struct pt_regs *ctx, const struct gs_user_row *row,
+				 __u32 row_id, struct user_frame *f, const struct gs_thread *t,
+				 __u32 slot, __u32 scope_depth, __u64 dur_ns)
 {
 	__u32 bytes = sizeof(struct gs_event_call), n_texts = row->n_texts;
 	struct gs_event_call *e = &f->e.call;
@@ -435,7 +452,7 @@ static __always_inline bool send(const struct gs_user_row *row, __u32 row_id, st
 	e->stream = picked(f, row->v_stream);
 	e->arg[0] = picked(f, row->v_arg0);
 	e->arg[1] = e->arg[2] = e->arg[3] = 0;
-	e->py_stack = e->native_stack = 0;
+	take_stacks(ctx, row, e, slot);
 	f->e.row = row_id;
 	f->e.n_values = row->n_values;
 	f->e.n_texts = n_texts;
@@ -443,9 +460,9 @@ static __always_inline bool send(const struct gs_user_row *row, __u32 row_id, st
 }
 
 /* A call with all its values read: filtered, then sent or added up. */
-static __always_inline void account(const struct gs_user_row *row, __u32 row_id,
-				    struct user_frame *f, const struct gs_thread *t, __u32 slot,
-				    __u32 depth, __u32 scope_depth, __u64 dur_ns)
+static __always_inline void account(const struct pt_regs *ctx, const struct gs_user_row *row,
+				    __u32 row_id, struct user_frame *f, const struct gs_thread *t,
+				    __u32 slot, __u32 depth, __u32 scope_depth, __u64 dur_ns)
 {
 	f->e.call.bytes = picked(f, row->v_bytes);
 	if (!row->aggregate && (gs_config.events || row->flags & GS_USER_ALWAYS)) {
@@ -453,7 +470,7 @@ static __always_inline void account(const struct gs_user_row *row, __u32 row_id,
 			lose(row->layer, GS_LOSS_THINNED);
 		else if (row->flags & GS_USER_RETURN && dur_ns < gs_config.min_dur_ns)
 			lose(row->layer, GS_LOSS_SHORT);
-		else if (send(row, row_id, f, t, scope_depth, dur_ns))
+		else if (send(ctx, row, row_id, f, t, slot, scope_depth, dur_ns))
 			return;
 		else
 			lose(row->layer, GS_LOSS_RING_FULL);
@@ -514,7 +531,7 @@ static __always_inline void frame_close(struct user_thread *u, struct user_frame
 }
 
 /* The probe as the scope of what is called inside. Returns how many are open around it. */
-static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
+static __always_inline __u32 scope_open(struct gs_thread *t, __u32 slot, __u64 sp,
 					const struct gs_user_row *row, __u64 now, bool is_second)
 {
 	__u32 depth = t->scope_depth;
@@ -530,7 +547,7 @@ static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
 	if (is_second && depth)
 		return depth - 1;
 	if (depth)
-		depth = scope_drop_stale(t, depth, sp, row->func);
+		depth = scope_drop_stale(t, slot, depth, sp, row->func);
 	t->scope_depth = depth;
 	if (depth >= GS_SCOPE_MAX)
 		return depth;
@@ -539,7 +556,10 @@ static __always_inline __u32 scope_open(struct gs_thread *t, __u64 sp,
 	s->sp = sp;
 	s->func = row->func;
 	s->layer = row->layer;
+	s->resumed = 0;
 	s->cell = 0;
+	s->inside_ns = 0;
+	s->launches = 0;
 	t->scope_depth = depth + 1;
 	return depth;
 }
@@ -598,9 +618,9 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	}
 	now = bpf_ktime_get_ns();
 	f->start_ns = now;
-	scope = scope_open(t, sp, row, now, is_second);
+	scope = scope_open(t, slot, sp, row, now, is_second);
 	if (!(row->flags & GS_USER_RETURN)) {
-		account(row, row_id, f, t, slot, depth, scope, 0);
+		account(ctx, row, row_id, f, t, slot, depth, scope, 0);
 		return false;
 	}
 	u->depth = depth + 1;
@@ -630,8 +650,10 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 		if (s->sp > sp || (s->sp == sp && s->func != row->func))
 			break;
 		scope--;
-		if (s->sp == sp)
+		if (s->sp == sp) {
+			scope_settle(t, scope, dur_ns);
 			break;
+		}
 	}
 	t->scope_depth = scope;
 	if (row->n_values) {
@@ -643,7 +665,7 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 		gs_scope_skip(slot, row->func, row->layer, true);
 		return;
 	}
-	account(row, row_id, f, t, slot, depth, scope, dur_ns);
+	account(ctx, row, row_id, f, t, slot, depth, scope, dur_ns);
 }
 
 static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)

@@ -90,8 +90,8 @@ static double price(const struct gs_budget *b, const struct func *f, unsigned mo
 	if (mode == GS_MODE_OFF)
 		return 0;
 	ns += f->entry_stepped * p->step_ns;
-	/* Where a counted operator is left there is no probe any more. */
-	if (f->kind != GS_PRICE_SCOPE || mode != GS_MODE_COUNT)
+	/* Where a counted operator or Python function is left there is no probe any more. */
+	if ((f->kind != GS_PRICE_SCOPE && f->kind != GS_PRICE_PYTHON) || mode != GS_MODE_COUNT)
 		ns += f->exit_stepped * p->step_ns;
 	if (mode <= GS_MODE_AGGREGATE)
 		ns += f->n_values * p->value_ns + f->n_texts * p->text_ns;

@@ -9,8 +9,20 @@
 #include "text/text.h"
 #include "model/gpu_record.h"
 #include "plot/plot.h"
+#include "view/python_glob.h"
+#include "view/under.h"
 
-enum { OPT_FORMAT = 256, OPT_THREADS, OPT_TOP, OPT_FLAME, OPT_COMPARE, OPT_PLOT, OPT_PANELS };
+enum {
+	OPT_FORMAT = 256,
+	OPT_THREADS,
+	OPT_TOP,
+	OPT_FLAME,
+	OPT_COMPARE,
+	OPT_PLOT,
+	OPT_PANELS,
+	OPT_UNDER,
+	OPT_PYTHON_FILTER
+};
 
 #define COMPARE_MAX 4096
 
@@ -24,6 +36,10 @@ struct report_options {
 	size_t n_reports;
 	const char *format_name;
 	enum gs_flame_by flame_by;
+	struct gs_py_glob under[GS_PY_GLOB_MAX];
+	size_t n_under;
+	const char *line_filters[TRACE_MAX_GLOBS]; /* --python-filter */
+	size_t n_line_filters;
 	enum gs_summary_format format;
 	struct gs_summary_style style;
 };
@@ -46,6 +62,35 @@ static void check_together(struct report_options *o, struct argp_state *state)
 		argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
 	if (o->format_name && gs_summary_format_parse(o->format_name, &o->format) < 0)
 		argp_error(state, "--format takes table, json, csv or yaml");
+}
+
+static void take_under(struct report_options *o, char *list, struct argp_state *state)
+{
+	char *save = NULL;
+
+	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save))
+		if (o->n_under == GS_PY_GLOB_MAX ||
+		    gs_py_glob_parse(w, &o->under[o->n_under++]) < 0)
+			argp_error(state,
+				   "--under takes at most %d functions or patterns of at "
+				   "most %d characters, such as forward or 'train.py:*'",
+				   GS_PY_GLOB_MAX, GS_PY_GLOB_CHARS);
+	if (!o->n_under)
+		argp_error(state, "--under takes a function or pattern, such as 'train.py:*'");
+}
+
+static void take_filters(struct report_options *o, char *list, struct argp_state *state)
+{
+	char *save = NULL;
+
+	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
+		if (o->n_line_filters == TRACE_MAX_GLOBS)
+			argp_error(state, "--python-filter takes at most %d patterns",
+				   TRACE_MAX_GLOBS);
+		o->line_filters[o->n_line_filters++] = w;
+	}
+	if (!o->n_line_filters)
+		argp_error(state, "--python-filter takes patterns, such as '*/torch/*', or none");
 }
 
 static unsigned parse_panels(const char *text, struct argp_state *state)
@@ -83,6 +128,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_FORMAT:
 		o->format_name = arg;
+		return 0;
+	case OPT_UNDER:
+		take_under(o, arg, state);
+		return 0;
+	case OPT_PYTHON_FILTER:
+		take_filters(o, arg, state);
 		return 0;
 	case OPT_COMPARE:
 		o->compare = true;
@@ -183,15 +234,34 @@ static void tell_samples(const struct report_options *o, const struct samples *s
 		s->n_gpus == 1 ? "" : "s", s->n_processes, o->path);
 }
 
-static int replay(const char *path, struct gs_journal_reader *reader, const struct gs_sink *view,
-		  const struct gs_sink *file, const char *file_path, struct samples *samples)
+/* Who is under which function is known when the whole file has been read. */
+static int look_under(const char *path, struct gs_under *under)
+{
+	struct gs_journal_reader *reader = NULL;
+	struct gs_err err = {{0}};
+	struct gs_batch batch;
+	int r = gs_journal_open(path, &reader, &err);
+
+	while (r == 0 && (r = gs_journal_next(reader, &batch)) == 0)
+		r = gs_under_look(under, &batch);
+	gs_journal_reader_close(&reader);
+	if (r < 0)
+		gs_say("cannot read %s: %s", path, gs_err_text(&err, r));
+	return r < 0 ? r : 0;
+}
+
+static int replay(const char *path, struct gs_journal_reader *reader, struct gs_under *under,
+		  const struct gs_sink *view, const struct gs_sink *file, const char *file_path,
+		  struct samples *samples)
 {
 	struct gs_batch batch;
 	int r;
 
 	while ((r = gs_journal_next(reader, &batch)) == 0) {
 		count_samples(samples, &batch);
-		r = view->push(view->ctx, &batch);
+		r = under ? gs_under_choose(under, &batch, &batch) : 0;
+		if (r == 0)
+			r = view->push(view->ctx, &batch);
 		if (r == 0 && file) {
 			r = file->push(file->ctx, &batch);
 			if (r < 0) {
@@ -207,6 +277,18 @@ static int replay(const char *path, struct gs_journal_reader *reader, const stru
 	return r < 0 ? r : 0;
 }
 
+static void tell_under(const struct report_options *o, const struct gs_under *under)
+{
+	if (!gs_under_n_chosen(under))
+		gs_say("%s: nothing ran under these functions: their calls were not traced "
+		       "(--python-calls), and no Python stack has them (--python-at, --python-hz)",
+		       o->path);
+	if (gs_under_n_added_up(under))
+		gs_say("%s: %llu calls were added up in the kernel, and may have been under these "
+		       "functions: they are left out",
+		       o->path, (unsigned long long)gs_under_n_added_up(under));
+}
+
 static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	       struct gs_export *export)
 {
@@ -214,16 +296,25 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	struct gs_summary *summary = NULL;
 	struct gs_journal_stats stats;
 	struct samples samples = {0};
+	struct gs_under *under = o->n_under ? gs_under_new(o->under, o->n_under) : NULL;
+	bool no_filter = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
 	struct gs_view *view = NULL;
 	bool only_samples;
-	int r = gs_view_new(&view);
+	int r = o->n_under && !under ? -ENOMEM : gs_view_new(&view);
 
+	if (r == 0 && o->n_line_filters)
+		r = gs_view_set_line_filter(view, o->line_filters,
+					    no_filter ? 0 : o->n_line_filters);
+	if (r == 0 && under)
+		r = look_under(o->path, under);
 	if (r == 0)
-		r = replay(o->path, reader, gs_view_sink(view),
+		r = replay(o->path, reader, under, gs_view_sink(view),
 			   export ? gs_export_sink(export) : NULL, o->output, &samples);
 	gs_journal_stats(reader, &stats);
 	if (r == 0)
 		tell_damage(o->path, &stats);
+	if (r == 0 && under)
+		tell_under(o, under);
 	if (r == 0)
 		r = gs_view_summary(view, &summary);
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
@@ -235,6 +326,7 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	}
 	gs_summary_free(&summary);
 	gs_view_free(&view);
+	gs_under_free(&under);
 	return r;
 }
 
@@ -247,6 +339,11 @@ int gs_cmd_report(int argc, char **argv)
 		{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 0},
 		{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 0},
 		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)",
+		 0},
+		{"under", OPT_UNDER, "GLOB[,GLOB]", 0,
+		 "only what ran under these Python functions, such as forward or 'train.py:*'", 0},
+		{"python-filter", OPT_PYTHON_FILTER, "GLOB[,GLOB]", 0,
+		 "files passed over when a Python stack is shown as one line (as gpuscope trace)",
 		 0},
 		{"compare", OPT_COMPARE, NULL, 0,
 		 "compare reports of jobs (`gpuscope job -o FILE.json`, ebpf-hpc-monitor's JSON); "

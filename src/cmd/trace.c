@@ -441,6 +441,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.ctx = t,
 	};
 
+	trace_python_calls(o, &po);
 	return gs_probe_new(&po, &t->probe, err);
 }
 
@@ -551,6 +552,7 @@ static int start(struct trace *t)
 		return r == -ENOENT && !t->probe ? GS_EXIT_USAGE : gs_exit_status_of(r);
 	}
 	r = trace_python_new(&t->options, t->probe, t->output, &t->python);
+	trace_budget_set_python(t->budget, gs_probe_python_id(t->probe));
 	trace_output_set_budget(t->output, t->budget);
 	trace_budget_tick(t->budget, NULL);
 	if (r == 0)

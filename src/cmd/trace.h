@@ -41,6 +41,9 @@ struct trace_options {
 	uint32_t ring_bytes;
 	unsigned avoid;
 	bool python_gc, python_gil;
+	bool python_calls; /* of all functions, or those of python_globs */
+	struct gs_py_glob python_globs[GS_PY_GLOB_MAX];
+	size_t n_python_globs;
 	unsigned py_stack_at;     /* enum gs_stack_at */
 	unsigned native_stack_at; /* likewise */
 	uint32_t stack_bytes;     /* copied of each */
@@ -127,7 +130,11 @@ void summary_style_of(FILE *stream, bool color_auto, struct gs_summary_style *st
 /* Words of --python-hz and --python-at; false: wrong. Then what follows from all options. */
 bool trace_python_take_hz(struct trace_options *options, const char *word);
 bool trace_python_take_at(struct trace_options *options, const char *word);
+bool trace_python_take_call(struct trace_options *options, const char *word); /* one pattern */
 void trace_python_settle(struct trace_options *options);
+
+/* What the probe has to know for --python-calls. */
+void trace_python_calls(const struct trace_options *options, struct gs_probe_options *probe);
 
 /* --python-filter. 0 or -ENOMEM. */
 int trace_python_filter(const struct trace_options *options, struct gs_view *view);

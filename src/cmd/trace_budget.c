@@ -18,6 +18,7 @@ struct trace_budget {
 	const struct gs_func_set *funcs;
 	struct gs_prices prices;
 	struct gs_budget *budget;   /* owned */
+	unsigned py_func;           /* what Python functions count as; 0 none */
 	struct gs_probe *probe;     /* of the tick under way */
 	_Atomic int64_t ratio_ppm;  /* of the last interval; -1 none yet */
 	uint64_t start_ns, last_ns; /* of what was counted */
@@ -39,16 +40,22 @@ static void pin_communicators(struct gs_budget *b)
 			gs_budget_pin(b, id);
 }
 
-static void tell_prices(const struct gs_prices *p, const struct gs_price_options *o)
+static void tell_prices(const struct gs_prices *p, const struct gs_price_options *o, bool python)
 {
+	const bool is_used[GS_PRICE_N] = {[GS_PRICE_CALL] = true,
+					  [GS_PRICE_PLACE] = o->users,
+					  [GS_PRICE_SCOPE] = o->scopes,
+					  [GS_PRICE_USER] = o->users,
+					  [GS_PRICE_PYTHON] = python};
 	static const char *const words[GS_PRICE_N] = {
 		[GS_PRICE_CALL] = "call",
 		[GS_PRICE_PLACE] = "described probe without a return",
 		[GS_PRICE_SCOPE] = "call of an operator",
-		[GS_PRICE_USER] = "described probe with its return"};
+		[GS_PRICE_USER] = "described probe with its return",
+		[GS_PRICE_PYTHON] = "call of a Python function"};
 
 	for (unsigned i = 0; i < GS_PRICE_N; i++) {
-		if (i == GS_PRICE_SCOPE ? !o->scopes : i != GS_PRICE_CALL && !o->users)
+		if (!is_used[i])
 			continue;
 		gs_log(1, "a %s costs %.0f ns as an event, %.0f ns added up, %.0f ns only counted",
 		       words[i], p->ns[i][GS_MODE_EVENTS], p->ns[i][GS_MODE_AGGREGATE],
@@ -95,9 +102,21 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		return r;
 	}
 	pin_communicators(b->budget);
-	tell_prices(&b->prices, &po);
+	tell_prices(&b->prices, &po, options->python_calls);
 	*ret_budget = b;
 	return 0;
+}
+
+void trace_budget_set_python(struct trace_budget *b, unsigned func)
+{
+	if (b)
+		b->py_func = func;
+}
+
+/* Python functions are dealt with together. */
+static unsigned counted_as(const struct trace_budget *b, unsigned func)
+{
+	return func >= GS_FUNC_MAX ? b->py_func : func;
 }
 
 void trace_budget_function(struct trace_budget *b, unsigned func, const struct gs_hit *hit)
@@ -111,14 +130,14 @@ void trace_budget_event(struct trace_budget *b, const struct gs_event *event)
 	const struct gs_event_call *c = (const void *)event;
 
 	if (b && (event->kind == GS_EV_CALL || event->kind == GS_EV_VALUES))
-		gs_budget_hits(b->budget, c->tid, c->func, 1, 0);
+		gs_budget_hits(b->budget, c->tid, counted_as(b, c->func), 1, 0);
 }
 
 void trace_budget_cell(struct trace_budget *b, const struct gs_thread *thread,
 		       const struct gs_cell *before, const struct gs_cell *now)
 {
 	if (b)
-		gs_budget_hits(b->budget, thread->tid, now->func,
+		gs_budget_hits(b->budget, thread->tid, counted_as(b, now->func),
 			       now->calls - before->calls + now->refused - before->refused,
 			       now->inner - before->inner + now->skipped - before->skipped);
 }

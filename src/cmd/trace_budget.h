@@ -13,7 +13,10 @@ int trace_budget_new(const struct trace_options *options, const struct gs_func_s
 		     struct trace_budget **ret_budget, struct gs_err *err);
 void trace_budget_free(struct trace_budget **budget);
 
-/* All may be given NULL. Of any thread: a probe of the function was placed. */
+/* All may be given NULL. Before the first event: the id that all Python functions count as. */
+void trace_budget_set_python(struct trace_budget *budget, unsigned func);
+
+/* Of any thread: a probe of the function was placed. */
 void trace_budget_function(struct trace_budget *budget, unsigned func, const struct gs_hit *hit);
 
 /* Of the consumer thread: */

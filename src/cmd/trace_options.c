@@ -34,6 +34,7 @@ enum {
 	OPT_AVOID,
 	OPT_LIST,
 	OPT_PYTHON_HZ,
+	OPT_PYTHON_CALLS,
 	OPT_PYTHON_GC,
 	OPT_PYTHON_GIL,
 	OPT_STACKS,
@@ -89,6 +90,10 @@ static const struct argp_option option_table[] = {
 	{"python-filter", OPT_PYTHON_FILTER, "GLOB[,GLOB]", 0,
 	 "files passed over when a stack is shown as one line (default: the standard library and "
 	 "installed packages; 'none': no file)",
+	 2},
+	{"python-calls", OPT_PYTHON_CALLS, "GLOB[,GLOB]", OPTION_ARG_OPTIONAL,
+	 "each call of a Python function (Python 3.8 to 3.10), or of those with such a name "
+	 "(forward, 'test_*') or place ('train.py:*')",
 	 2},
 	{"python-gc", OPT_PYTHON_GC, NULL, 0,
 	 "each garbage collection of Python, and how long it took", 2},
@@ -308,6 +313,9 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return trace_python_take_hz(o, arg);
 	case OPT_PYTHON_AT:
 		return split(arg, trace_python_take_at, o) == 0;
+	case OPT_PYTHON_CALLS:
+		o->python_calls = true;
+		return !arg || split(arg, trace_python_take_call, o) == 0;
 	case OPT_PYTHON_FILTER:
 		return split(arg, take_line_filter, o) == 0;
 	case OPT_OP:
@@ -360,6 +368,9 @@ static const char *expected(int key)
 	case OPT_PYTHON_AT:
 		return "one or more of launch, collective, alloc, copy, sync, slow-op, "
 		       "slow-op=TIME, sample";
+	case OPT_PYTHON_CALLS:
+		return "at most 8 patterns of at most 128 characters, such as forward or "
+		       "'train.py:*'";
 	case OPT_PYTHON_FILTER:
 		return "at most 32 patterns, such as '*/torch/*', or none";
 	case OPT_OP:
@@ -453,6 +464,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_LIST:
 		o->list = true;
+		return 0;
+	case OPT_PYTHON_CALLS:
+		if (!take_option(o, key, arg)) {
+			gs_say("--python-calls takes %s", expected(key));
+			return EINVAL;
+		}
 		return 0;
 	case OPT_PYTHON_GC:
 		o->python_gc = true;
@@ -619,6 +636,27 @@ static int read_probes(struct trace_options *o)
 	return 0;
 }
 
+/* What the probes ask for, and whether it can be had. 0 or an exit status, said. */
+static int settle_probes(struct trace_options *o)
+{
+	for (size_t i = 0; i < gs_user_set_n(o->users); i++) {
+		unsigned flags = gs_user_set_spec(o->users, i)->row.flags;
+
+		if (flags & GS_USER_PY_STACK)
+			o->py_stack_at |= GS_AT_PROBE;
+		if (flags & GS_USER_NATIVE_STACK)
+			o->native_stack_at |= GS_AT_PROBE;
+	}
+	if (o->native_stack_at & GS_AT_PROBE && !o->n_outputs) {
+		gs_say("a probe of %s takes native stacks, and there is no file to write them "
+		       "into: add -o FILE, or say \"stack: python\" there",
+		       o->probe_files[0]);
+		return GS_EXIT_USAGE;
+	}
+	trace_stacks_settle(o);
+	return 0;
+}
+
 void trace_options_free(struct trace_options *o)
 {
 	gs_user_set_free(&o->users);
@@ -680,5 +718,7 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	if (o->n_ops || o->op_set_given)
 		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
 	r = check(o);
-	return r ? r : read_probes(o);
+	if (r == 0)
+		r = read_probes(o);
+	return r ? r : settle_probes(o);
 }

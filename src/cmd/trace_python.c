@@ -12,8 +12,10 @@
 #include "base/fmt.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cmd/cmd.h"
 #include "cmd/trace.h"
 #include "stack/python.h"
+#include "view/python_glob.h"
 
 #define DEFAULT_HZ   99
 #define MAX_HZ       10000
@@ -35,6 +37,7 @@ struct trace_python {
 	struct trace_output *output; /* borrowed */
 	struct waiting waiting[N_WAITING];
 	unsigned n_found;
+	bool told_free_threaded;
 	char told[256]; /* of the last interpreter that cannot be read */
 };
 
@@ -74,6 +77,21 @@ bool trace_python_take_at(struct trace_options *o, const char *word)
 	o->py_stack_at |= GS_AT_SLOW_SCOPE;
 	return !word[7] ||
 	       (gs_parse_ns(word + 8, 1000, &o->slow_scope_ns) == 0 && o->slow_scope_ns);
+}
+
+bool trace_python_take_call(struct trace_options *o, const char *word)
+{
+	return o->n_python_globs < GS_PY_GLOB_MAX &&
+	       gs_py_glob_parse(word, &o->python_globs[o->n_python_globs++]) == 0;
+}
+
+void trace_python_calls(const struct trace_options *o, struct gs_probe_options *po)
+{
+	po->python_calls = o->python_calls;
+	memcpy(po->py_globs, o->python_globs, sizeof(po->py_globs));
+	po->n_py_globs = o->n_python_globs;
+	for (unsigned i = 0; i < GS_PYCALL_N; i++)
+		gs_python_layout((uint16_t)(GS_PYCALL_FIRST + i), &po->py_layouts[i]);
 }
 
 void trace_python_settle(struct trace_options *o)
@@ -178,6 +196,13 @@ static int look(struct trace_python *p, pid_t pid, unsigned n_tries)
 			return -EAGAIN;
 		}
 		p->n_found++;
+		if (gs_python_is_free_threaded(&python) && !p->told_free_threaded) {
+			gs_say("process %d runs a free-threaded Python 3.%u: its stacks are read "
+			       "by the offsets that it tells, which has not been tried with such "
+			       "an interpreter",
+			       (int)pid, python.version & 0xffu);
+			p->told_free_threaded = true;
+		}
 		gs_log(1, "process %d: Python 3.%u at %#llx, stacks can be read%s%s", (int)pid,
 		       python.version & 0xffu, (unsigned long long)python.runtime,
 		       r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");

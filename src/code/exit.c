@@ -8,8 +8,10 @@
 
 #define MAX_FRAME_BYTES 65528u
 
-/* Of a part apart so much is read: those of operators have some hundred bytes. */
-#define MAX_APART_BYTES 2048
+/* Of a part apart so much is read: those of operators have some hundred bytes, that of an
+ * interpreter's loop some thousand. */
+#define MAX_APART_BYTES      2048
+#define MAX_LOOP_APART_BYTES 32768
 
 #define MAX_APARTS 4
 
@@ -43,6 +45,7 @@ struct step {
 	uint8_t flow;      /* enum flow */
 	uint8_t condition;
 	bool moves_stack; /* sets the stack pointer to what is not known */
+	bool is_nop;
 	bool may_release; /* of a call: who is called has not been asked yet */
 	bool in_tail;     /* of a ret that is not probed itself */
 	bool in_trial;    /* of the one that is looked for */
@@ -56,6 +59,7 @@ struct steps {
 	size_t *stack;   /* owned; of walks: each instruction twice at most */
 	size_t *members; /* owned */
 	bool has_other_jump;
+	bool is_loop;    /* gs_exit_around.is_loop */
 	bool is_unclear; /* so, or there are jumps that are not understood */
 	uint32_t frame_bytes;
 	const struct gs_exit_around *around; /* may be NULL */
@@ -204,6 +208,8 @@ static int take_own(struct steps *s, const uint8_t *code)
 		one.condition = in.opcode & 15;
 		one.flow = (uint8_t)flow_of(&in);
 		one.may_release = in.opcode == 0xe8 && !gs_insn_refusal(&in);
+		one.is_nop = in.encoding == ENC_LEGACY && ((in.map == 1 && in.opcode == 0x1f) ||
+							   (in.map == 0 && in.opcode == 0x90));
 		s->has_other_jump |= one.flow == FLOW_OTHER_JUMP;
 		frame += take_stack(code + at, &in, &one);
 		r = append(s, &one);
@@ -239,13 +245,13 @@ static bool meet(struct step *to, int64_t depth)
 	return to->depth != before;
 }
 
-/* How deep the stack is at each instruction that can be reached from the entry. */
-static void take_depths(struct steps *s)
+/* How deep the stack is at each instruction that can be reached from that one. */
+static void take_depths(struct steps *s, size_t from, int64_t depth_there)
 {
 	size_t n = 0;
 
-	if (s->n_own && meet(&s->items[0], 0))
-		s->stack[n++] = 0;
+	if (from < s->n_own && meet(&s->items[from], depth_there))
+		s->stack[n++] = from;
 	while (n) {
 		const struct step *one = &s->items[s->stack[--n]];
 		int64_t depth = one->depth;
@@ -264,6 +270,33 @@ static void take_depths(struct steps *s)
 	}
 }
 
+/* Operations of an interpreter's loop are reached by indirect jumps alone, with the depth that all
+ * of these have. Where they have not, nothing more is known. */
+static void take_loop_depths(struct steps *s)
+{
+	int64_t depth = DEPTH_UNSEEN;
+	bool is_start = false;
+
+	for (size_t i = 0; i < s->n_own; i++) {
+		const struct step *one = &s->items[i];
+
+		if (one->flow != FLOW_OTHER_JUMP || one->depth == DEPTH_UNSEEN)
+			continue;
+		if (one->depth <= 0 || (depth != DEPTH_UNSEEN && one->depth != depth))
+			return;
+		depth = one->depth;
+	}
+	for (size_t i = 0; depth > 0 && i < s->n_own; i++) {
+		const struct step *one = &s->items[i];
+
+		if (one->is_nop)
+			continue;
+		if (is_start && one->depth == DEPTH_UNSEEN)
+			take_depths(s, i, depth);
+		is_start = !goes_on(one);
+	}
+}
+
 /* A jump to outside where the stack pointer may be as at the entry: in place of a return. */
 static bool is_tail_jump(const struct steps *s, const struct step *one)
 {
@@ -275,11 +308,14 @@ static bool is_tail_jump(const struct steps *s, const struct step *one)
  * parts of other functions: these jump to theirs. */
 static int take_apart(struct steps *s, int64_t from)
 {
-	uint8_t code[MAX_APART_BYTES];
-	size_t n = s->around->read(s->around->ctx, from, code, sizeof(code));
+	size_t max = s->is_loop ? MAX_LOOP_APART_BYTES : MAX_APART_BYTES, n;
+	GS_FREE uint8_t *code = malloc(max);
 	struct insn in;
 	int r = 0;
 
+	if (!code)
+		return -ENOMEM;
+	n = s->around->read(s->around->ctx, from, code, max);
 	for (size_t at = 0; r == 0 && at < n; at += in.length_bytes) {
 		struct step one = {.at = from + (int64_t)at, .depth = DEPTH_UNKNOWN};
 
@@ -321,7 +357,7 @@ static int take_all_apart(struct steps *s)
 		return 0;
 	for (int k = 0; r == 0 && k < MAX_APARTS && next_apart(s, from, &from); k++) {
 		r = take_apart(s, from);
-		from += MAX_APART_BYTES;
+		from += s->is_loop ? MAX_LOOP_APART_BYTES : MAX_APART_BYTES;
 	}
 	return r;
 }
@@ -329,7 +365,7 @@ static int take_all_apart(struct steps *s)
 /* Jumps into the middle of an instruction, or several of the rare kind to one place: not clear. */
 static void link_targets(struct steps *s)
 {
-	s->is_unclear = s->has_other_jump;
+	s->is_unclear = s->has_other_jump && !s->is_loop;
 	for (size_t i = 0; i < s->n; i++) {
 		const struct step *one = &s->items[i];
 		struct step *to = own_at(s, one->target);
@@ -452,7 +488,9 @@ static bool is_in_tail(const struct steps *s, int64_t offset)
 static bool exit_of(const struct steps *s, size_t i, struct gs_exit *ret_exit)
 {
 	const struct step *one = &s->items[i];
-	struct gs_exit exit = {.offset_bytes = one->at, .frame_bytes = s->frame_bytes};
+	struct gs_exit exit = {.offset_bytes = one->at,
+			       .frame_bytes = s->frame_bytes,
+			       .depth_bytes = one->depth >= 0 ? (int32_t)one->depth : -1};
 	bool target = is_in_tail(s, one->target), next = i < s->n_own && is_in_tail(s, one->next);
 
 	if (one->in_tail)
@@ -493,7 +531,9 @@ static int take_steps(struct steps *s, const uint8_t *code)
 	s->members = calloc(s->n + 1, sizeof(*s->members));
 	if (!s->stack || !s->members)
 		return -ENOMEM;
-	take_depths(s);
+	take_depths(s, 0, 0);
+	if (s->is_loop)
+		take_loop_depths(s);
 	r = take_all_apart(s);
 	link_targets(s);
 	return r;
@@ -502,7 +542,8 @@ static int take_steps(struct steps *s, const uint8_t *code)
 int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
 		    struct gs_exit *ret_exits, size_t max)
 {
-	GS_CLEANUP(steps_fini) struct steps s = {.bytes = bytes, .around = around};
+	GS_CLEANUP(steps_fini)
+	struct steps s = {.bytes = bytes, .around = around, .is_loop = around && around->is_loop};
 	struct gs_exit exit;
 	size_t n = 0;
 	int r = take_steps(&s, code);

@@ -27,6 +27,7 @@ struct gs_exit {
 			       */
 	uint32_t frame_bytes; /* the stack pointer is at most so far below that at the entry; 0: as
 			       * at the entry */
+	int32_t depth_bytes;  /* how far below exactly; -1 not known */
 	uint8_t condition;    /* of a conditional jump: low four bits of its opcode */
 	bool when_taken, when_not_taken; /* the function is left when ...; both: always */
 	bool is_stepped;
@@ -45,6 +46,9 @@ struct gs_exit_around {
 	 * from there back into the function. */
 	size_t (*read)(void *ctx, int64_t offset_bytes, uint8_t *buf, size_t bytes);
 	enum gs_callee (*callee)(void *ctx, int64_t offset_bytes);
+	/* The function is the loop of an interpreter: its indirect jumps go from one operation to
+	 * the next, all with the same stack pointer, and none of them straight out. */
+	bool is_loop;
 };
 
 /* The ways out of the x86-64 function that is code, whole. Without around, calls are work and no

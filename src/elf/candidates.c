@@ -10,6 +10,7 @@
  * cache; the default folders. Each name is looked for once, as the loader does. Not followed:
  * glibc-hwcaps below folders (below those of the cache it is, by the cache), LD_AUDIT, "nodeflib".
  */
+#include "elf/code.h"
 #include "elf/library_int.h"
 
 #include <dirent.h>
@@ -135,6 +136,19 @@ static int walk_list(struct loader *l, const char *list, const char *separators,
 	return r;
 }
 
+/* musl's loader is its libc: no list of needed libraries has it. */
+static int walk_musl(struct gs_walk *walk, struct gs_elf *elf)
+{
+	char path[PATH_MAX] = "", real[PATH_MAX];
+	struct gs_elf_part part;
+
+	if (gs_elf_section_bytes(elf, ".interp", &part) < 0 || part.bytes >= sizeof(path) ||
+	    gs_elf_read(elf, part.off, (uint8_t *)path, part.bytes) != (long)part.bytes ||
+	    strncmp(gs_path_name(path), "ld-musl", 7) != 0 || !realpath(path, real))
+		return 0;
+	return gs_walk_file(walk, real, false);
+}
+
 /* Take a file as one that the loader loads, unless it is none that it could load. Of the same file
  * under two names the first counts. */
 static int add_object(struct loader *l, const char *path, size_t parent, bool *ret_found)
@@ -166,6 +180,8 @@ static int add_object(struct loader *l, const char *path, size_t parent, bool *r
 	if (gs_elf_read_needs(elf, &o->needs) < 0)
 		gs_log(1, "%s: its dynamic segment is malformed", path);
 	r = gs_walk_file(l->walk, path, parent == NO_PARENT);
+	if (r == 0 && parent == NO_PARENT)
+		r = walk_musl(l->walk, elf);
 	if (r == 0 && o->needs.rpath)
 		r = walk_list(l, o->needs.rpath, ":", o->origin);
 	if (r == 0 && o->needs.runpath)

@@ -62,10 +62,13 @@ uint32_t gs_feed_intern(struct gs_feed *f, const char *text)
 
 const struct gs_func *gs_feed_function(struct gs_feed *f, unsigned id)
 {
-	const struct gs_func *func = gs_func_set_get(f->funcs, id);
+	const struct gs_func *func;
 	struct gs_rec_function *r;
 	uint32_t name_str;
 
+	if (id >= GS_FUNC_MAX)
+		return gs_feed_pyfunc(f, id);
+	func = gs_func_set_get(f->funcs, id);
 	if (!func || f->function_told[id])
 		return func;
 	name_str = gs_feed_intern(f, func->name);

@@ -19,10 +19,11 @@ bool gs_feed_call(struct gs_feed *f, const struct gs_event_call *ev,
 		  const struct gs_event_values *values)
 {
 	const struct gs_func *func = gs_feed_function(f, ev->func);
+	const struct gs_func *scope = ev->scope ? gs_feed_function(f, ev->scope) : NULL;
 	struct gs_rec_call *c;
 	uint32_t thread;
 
-	if (!func || !ev->pid || !ev->tid || (ev->scope && !gs_feed_function(f, ev->scope)))
+	if (!func || !ev->pid || !ev->tid || (ev->scope && !scope))
 		return false;
 	thread = gs_feed_thread(f, ev->pid, ev->tid);
 	if (!thread) {
@@ -45,7 +46,7 @@ bool gs_feed_call(struct gs_feed *f, const struct gs_event_call *ev,
 	c->bytes = ev->bytes;
 	c->stream = ev->stream;
 	memcpy(c->arg, ev->arg, sizeof(c->arg));
-	c->scope = ev->scope;
+	c->scope = scope ? scope->id : 0;
 	c->py_stack = ev->py_stack;
 	c->native_stack = gs_feed_native_id(f, ev->native_stack);
 	return true;
@@ -63,6 +64,7 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 		[GS_EV_SAMPLE] = sizeof(struct gs_event_sample),
 		[GS_EV_CODE] = ANY_BYTES,
 		[GS_EV_STACK_BYTES] = ANY_BYTES,
+		[GS_EV_PYFUNC] = ANY_BYTES,
 	};
 	bool good = false;
 
@@ -86,6 +88,9 @@ void gs_feed_event(struct gs_feed *f, const struct gs_event *ev)
 			break;
 		case GS_EV_CODE:
 			good = gs_feed_code(f, (const void *)ev);
+			break;
+		case GS_EV_PYFUNC:
+			good = gs_feed_pyfunc_named(f, (const void *)ev);
 			break;
 		case GS_EV_STACK_BYTES:
 			good = gs_feed_native(f, (const void *)ev);
@@ -140,11 +145,12 @@ static void error_difference(const struct gs_cell *before, const struct gs_cell 
 
 static bool use_changed(const struct gs_cell *before, const struct gs_cell *now)
 {
-	return memcmp(&before->use, &now->use, sizeof(now->use)) != 0;
+	return memcmp(&before->use, &now->use, sizeof(now->use)) != 0 ||
+	       memcmp(&before->py, &now->py, sizeof(now->py)) != 0;
 }
 
-static void put_use(struct gs_feed *f, uint32_t thread, const struct gs_cell *before,
-		    const struct gs_cell *now)
+static void put_use(struct gs_feed *f, uint32_t thread, uint32_t function,
+		    const struct gs_cell *before, const struct gs_cell *now)
 {
 	const struct gs_use *a = &before->use, *b = &now->use;
 	struct gs_rec_use *u;
@@ -153,7 +159,7 @@ static void put_use(struct gs_feed *f, uint32_t thread, const struct gs_cell *be
 		return;
 	u = gs_feed_put(f, GS_REC_USE, sizeof(*u), 0);
 	u->thread = thread;
-	u->function = now->func;
+	u->function = function;
 	u->time_ns = gs_clock_boot_ns();
 	u->launches = b->launches - a->launches;
 	u->copies = b->copies - a->copies;
@@ -162,6 +168,9 @@ static void put_use(struct gs_feed *f, uint32_t thread, const struct gs_cell *be
 	u->others = b->others - a->others;
 	u->total_ns = b->total_ns - a->total_ns;
 	u->bytes = b->bytes - a->bytes;
+	u->py_self_ns = now->py.self_ns - before->py.self_ns;
+	u->py_launches = now->py.launches - before->py.launches;
+	u->py_resumes = now->py.resumes - before->py.resumes;
 }
 
 static bool grew(const struct gs_cell *before, const struct gs_cell *now)
@@ -187,7 +196,9 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	    now->inner == before->inner && now->skipped == before->skipped &&
 	    !use_changed(before, now))
 		return;
-	func = gs_func_set_get(f->funcs, now->func);
+	/* A Python function is known to feed alone. */
+	func = now->func < GS_FUNC_MAX ? gs_func_set_get(f->funcs, now->func)
+				       : gs_feed_pyfunc(f, now->func);
 	if (!func || !thread->pid || !thread->tid || !grew(before, now)) {
 		bad(f);
 		return;
@@ -197,8 +208,8 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 		f->pending_loss[GS_LOSS_NO_THREAD] += now->calls - before->calls;
 		return;
 	}
-	gs_feed_function(f, func->id);
-	put_use(f, id, before, now);
+	gs_feed_function(f, now->func);
+	put_use(f, id, func->id, before, now);
 	if (now->skipped != before->skipped)
 		gs_feed_loss(f, func->desc.layer, GS_LOSS_BUDGET, func->name,
 			     now->skipped - before->skipped);
@@ -259,12 +270,14 @@ void gs_feed_open_scope(struct gs_feed *f, const struct gs_thread *thread, unsig
 	const struct gs_scope *scope = &thread->scope[depth];
 	const struct gs_func *func;
 	struct gs_rec_call *c;
+	const struct gs_func *outer;
 	uint32_t id, around = depth ? thread->scope[depth - 1].func : 0;
 
 	if (f->ended)
 		return;
 	func = gs_feed_function(f, scope->func);
-	if (!func || !thread->pid || !thread->tid || (around && !gs_feed_function(f, around))) {
+	outer = around ? gs_feed_function(f, around) : NULL;
+	if (!func || !thread->pid || !thread->tid || (around && !outer)) {
 		bad(f);
 		return;
 	}
@@ -280,6 +293,6 @@ void gs_feed_open_scope(struct gs_feed *f, const struct gs_thread *thread, unsig
 	c->function = func->id;
 	c->depth = (uint8_t)depth;
 	c->call_flags = GS_CALL_UNFINISHED;
-	c->scope = around;
+	c->scope = outer ? outer->id : 0;
 	gs_feed_settle(f);
 }

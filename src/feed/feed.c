@@ -93,6 +93,7 @@ void gs_feed_free(struct gs_feed **feed)
 	gs_feed_comms_fini(f);
 	gs_feed_stacks_fini(f);
 	gs_feed_native_fini(f);
+	gs_feed_pyfuncs_fini(f);
 	gs_buf_fini(&f->batch);
 	free(f);
 	*feed = NULL;

@@ -19,6 +19,7 @@
 #define GS_FEED_BATCH_BYTES (256u << 10) /* a batch is handed over when it has this much */
 #define GS_FEED_SPARE_BYTES (64u << 10)  /* more than what one call of feed.h can add to it */
 #define GS_FEED_CACHE       256          /* a power of two */
+#define GS_FEED_TEXT_BYTES  4096         /* of a file's or function's name in Python */
 
 struct gs_feed_sink {
 	const char *name;
@@ -79,10 +80,11 @@ struct gs_feed {
 	uint32_t process_hand, thread_hand;          /* where the search for a slot goes on */
 	uint32_t last_process_id, last_thread_id;
 
-	struct gs_feed_stacks *stacks; /* owned; of stack.c */
-	struct gs_feed_native *native; /* owned; of native.c; NULL: none was taken yet */
-	struct gs_map comm_of_key;     /* -> index */
-	struct gs_rec_comm *comms;     /* owned; a ring: the oldest is overwritten */
+	struct gs_feed_stacks *stacks;   /* owned; of stack.c */
+	struct gs_feed_pyfuncs *pyfuncs; /* owned; of pyfunc.c; NULL: none was called yet */
+	struct gs_feed_native *native;   /* owned; of native.c; NULL: none was taken yet */
+	struct gs_map comm_of_key;       /* -> index */
+	struct gs_rec_comm *comms;       /* owned; a ring: the oldest is overwritten */
 	uint32_t n_comms, comm_hand;
 };
 
@@ -103,7 +105,8 @@ void gs_feed_entities_fini(struct gs_feed *feed);
 /* The id of a text, announced when it is new; 0 for "" and when there are too many. */
 uint32_t gs_feed_intern(struct gs_feed *feed, const char *text);
 
-/* The function, announced when it is new; NULL when there is none with the id. */
+/* The function, announced when it is new; NULL when there is none with the id. Its own id is that
+ * of records: of a Python function it is another one. */
 const struct gs_func *gs_feed_function(struct gs_feed *feed, unsigned id);
 
 /* The id of a thread, announced (and its process before it) when it is new; 0 when there are too
@@ -122,7 +125,18 @@ static inline uint32_t gs_feed_thread(struct gs_feed *feed, uint32_t pid, uint32
 /* The id of a process of which a thread was just found. */
 uint32_t gs_feed_process_id(const struct gs_feed *feed, uint32_t pid);
 
+/* A Python function by the number that the kernel side gave it, announced when it is new; NULL when
+ * the number is none. One whose name was lost is of "other Python functions". */
+const struct gs_func *gs_feed_pyfunc(struct gs_feed *feed, unsigned number);
+void gs_feed_pyfuncs_fini(struct gs_feed *feed);
+
+/* A text of an event as UTF-8, with an end; a longer one is read from the process while it lives,
+ * and believed when it still begins in the same way. */
+void gs_feed_python_text(uint32_t pid, const struct gs_py_text *text, const uint8_t *bytes,
+			 size_t max_bytes, char out[GS_FEED_TEXT_BYTES]);
+
 /* These: false when the event is malformed. */
+bool gs_feed_pyfunc_named(struct gs_feed *feed, const struct gs_event_code *event);
 bool gs_feed_code(struct gs_feed *feed, const struct gs_event_code *event);
 bool gs_feed_stack(struct gs_feed *feed, const struct gs_event_stack *event);
 bool gs_feed_sample(struct gs_feed *feed, const struct gs_event_sample *event);

@@ -19,7 +19,6 @@
 #define CODES_MAX  131072
 #define FRAMES_MAX (1u << 20)
 #define TABLES_MAX (128u << 20) /* of all */
-#define TEXT_BYTES 4096
 
 struct code {
 	uint32_t pid;
@@ -124,15 +123,12 @@ static struct code *code_place(struct gs_feed_stacks *s, uint32_t pid, uint64_t 
 	return c;
 }
 
-/* A text of the event as UTF-8; a longer one is read from the process while it lives, and believed
- * when it still begins in the same way. */
-static uint32_t intern_text(struct gs_feed *f, uint32_t pid, const struct gs_py_text *t,
-			    const uint8_t *bytes, size_t max_bytes)
+void gs_feed_python_text(uint32_t pid, const struct gs_py_text *t, const uint8_t *bytes,
+			 size_t max_bytes, char out[GS_FEED_TEXT_BYTES])
 {
 	size_t n = t->n_bytes < max_bytes ? t->n_bytes : max_bytes;
 	uint64_t whole = (uint64_t)t->length * t->char_bytes;
-	uint8_t raw[TEXT_BYTES];
-	char text[TEXT_BYTES];
+	uint8_t raw[GS_FEED_TEXT_BYTES];
 
 	if (whole > n) {
 		size_t want = whole < sizeof(raw) ? whole : sizeof(raw) / 4 * 4;
@@ -143,7 +139,15 @@ static uint32_t intern_text(struct gs_feed *f, uint32_t pid, const struct gs_py_
 			n = want;
 		}
 	}
-	gs_python_text(bytes, n, t->char_bytes, text, sizeof(text));
+	gs_python_text(bytes, n, t->char_bytes, out, GS_FEED_TEXT_BYTES);
+}
+
+static uint32_t intern_text(struct gs_feed *f, uint32_t pid, const struct gs_py_text *t,
+			    const uint8_t *bytes, size_t max_bytes)
+{
+	char text[GS_FEED_TEXT_BYTES];
+
+	gs_feed_python_text(pid, t, bytes, max_bytes, text);
 	return gs_feed_intern(f, text);
 }
 
@@ -261,11 +265,11 @@ bool gs_feed_stack(struct gs_feed *f, const struct gs_event_stack *ev)
 
 bool gs_feed_sample(struct gs_feed *f, const struct gs_event_sample *ev)
 {
+	const struct gs_func *scope = ev->scope ? gs_feed_function(f, ev->scope) : NULL;
 	struct gs_rec_sample *r;
 	uint32_t thread;
 
-	if (ev->head.bytes != sizeof(*ev) || !ev->pid || !ev->tid ||
-	    (ev->scope && !gs_feed_function(f, ev->scope)))
+	if (ev->head.bytes != sizeof(*ev) || !ev->pid || !ev->tid || (ev->scope && !scope))
 		return false;
 	thread = gs_feed_thread(f, ev->pid, ev->tid);
 	if (!thread) {
@@ -276,7 +280,7 @@ bool gs_feed_sample(struct gs_feed *f, const struct gs_event_sample *ev)
 	r->time_ns = ev->time_ns + (uint64_t)f->boot_minus_mono_ns;
 	r->period_ns = ev->period_ns;
 	r->thread = thread;
-	r->scope = ev->scope;
+	r->scope = scope ? scope->id : 0;
 	r->py_stack = ev->py_stack;
 	r->native_stack = gs_feed_native_id(f, ev->native_stack);
 	r->cpu = ev->cpu;

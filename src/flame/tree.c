@@ -165,6 +165,22 @@ static bool is_upper(const struct tree *t, const struct gs_rec_frame *f, bool in
 	return in_operator && strncmp(name, "at::_ops::", 10) == 0;
 }
 
+/* What perf is told of Python functions (CPython -X perf): beyond the interpreter's own frames,
+ * where neither stacks nor calls of Python were asked for. */
+static int push_perf_python(struct tree *t, struct tree_at *at, const struct gs_rec_stack *s,
+			    uint32_t inner)
+{
+	int r = 0;
+
+	for (uint32_t i = s->n_frames; r == 0 && i > inner; i--) {
+		const struct gs_rec_frame *f = gs_dict_frame(t->dict, s->frames[i - 1]);
+
+		if (f && strncmp(gs_dict_string(t->dict, f->function_str), "py::", 4) == 0)
+			r = step(t, at, GS_FLAME_NATIVE, s->frames[i - 1]);
+	}
+	return r;
+}
+
 int tree_push_native(struct tree *t, struct tree_at *at, uint32_t native_stack, uint32_t function)
 {
 	const struct gs_rec_stack *s = gs_dict_stack(t->dict, native_stack);
@@ -178,6 +194,8 @@ int tree_push_native(struct tree *t, struct tree_at *at, uint32_t native_stack, 
 	while (n < s->n_frames && (f = gs_dict_frame(t->dict, s->frames[n])) != NULL &&
 	       !is_upper(t, f, at->in_operator))
 		n++;
+	if (n < s->n_frames && !at->py_stack && !at->py_calls)
+		r = push_perf_python(t, at, s, n);
 	/* The innermost frame is in the traced function: it is shown as the call. */
 	f = n ? gs_dict_frame(t->dict, s->frames[0]) : NULL;
 	if (f && func &&

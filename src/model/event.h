@@ -15,19 +15,23 @@
 
 #define GS_FUNC_MAX 8192 /* ids of functions that can be traced: 1 .. GS_FUNC_MAX - 1 */
 #define GS_FUNC_FIXED                                                                              \
-	512                   /* ids below are rows of model/func.c, the others are given during a \
-			       * run (model/func_set.h) */
-#define GS_THREAD_MAX    2048 /* threads followed at one time */
-#define GS_CELL_MAX      8192 /* (thread, function) pairs aggregated at one time */
-#define GS_DEPTH_MAX     16   /* traced calls open at one time in one thread */
-#define GS_SCOPE_MAX     64   /* operators, Python functions and user's probes open likewise */
-#define GS_STACK_MAX     128  /* frames of one stack */
-#define GS_ERR_CODES     4    /* different error codes counted by cell */
-#define GS_LAYER_MAX     16
-#define GS_NCCL_ID_BYTES 128 /* sizeof(ncclUniqueId), nccl.h NCCL_UNIQUE_ID_BYTES */
-#define GS_BATCH_MAX     128 /* copies of a batch whose bytes are added up */
-#define GS_BATCH3D_MAX   32  /* the same of copies that a struct describes */
-#define GS_COMM_LIST_MAX 16  /* communicators of ncclCommInitAll, ranks excluded by Shrink */
+	512 /* ids below are rows of model/func.c, the others are given during a                   \
+	     * run (model/func_set.h) */
+/* Ids from GS_FUNC_MAX on are numbers that the kernel side gives to Python functions as it meets
+ * them, and gives again after their process has ended; feed knows which is whose. */
+#define GS_PYFUNC_MAX      (65536 - GS_FUNC_MAX)
+#define GS_THREAD_MAX      2048  /* threads followed at one time */
+#define GS_CELL_MAX        8192  /* (thread, function) pairs aggregated at one time */
+#define GS_CELL_MAX_PYTHON 32768 /* the same where Python functions are among them */
+#define GS_DEPTH_MAX       16    /* traced calls open at one time in one thread */
+#define GS_SCOPE_MAX       128   /* operators, Python functions and user's probes open likewise */
+#define GS_STACK_MAX       128   /* frames of one stack */
+#define GS_ERR_CODES       4     /* different error codes counted by cell */
+#define GS_LAYER_MAX       16
+#define GS_NCCL_ID_BYTES   128 /* sizeof(ncclUniqueId), nccl.h NCCL_UNIQUE_ID_BYTES */
+#define GS_BATCH_MAX       128 /* copies of a batch whose bytes are added up */
+#define GS_BATCH3D_MAX     32  /* the same of copies that a struct describes */
+#define GS_COMM_LIST_MAX   16  /* communicators of ncclCommInitAll, ranks excluded by Shrink */
 
 enum gs_event_kind {
 	GS_EV_INVALID = 0,
@@ -40,6 +44,7 @@ enum gs_event_kind {
 	GS_EV_VALUES = 7,      /* a call and what a user's probe read: model/user_probe.h */
 	GS_EV_STACK_BYTES = 8, /* a copy of a native stack, to be unwound: src/bpf/native.bpf.h */
 	GS_EV_NAME = 9,        /* struct gs_event_name */
+	GS_EV_PYFUNC = 10,     /* a Python function got its number: struct gs_event_code */
 	GS_EV_COUNT
 };
 
@@ -64,6 +69,7 @@ enum gs_call_flag {
 				  * bytes of many copies are added up, lacks some of them */
 	GS_CALL_WAITED = 8,      /* it waited for the work that shares its flow; set by span */
 	GS_CALL_INSTANT = 16,    /* a place that was passed, not a call: it has no duration */
+	GS_CALL_RESUMED = 32,    /* of a Python function: a generator or coroutine went on */
 };
 
 struct gs_event {
@@ -90,6 +96,7 @@ struct gs_event {
  *   p2p          count * size    dtype | peer<<16        count        communicator buffer
  *   group        0               0
  *   comm         0               0                       communicator
+ *   python       0               0                       ns in itself launches in it and below
  *
  * stream is the handle (0 the default stream); a root or peer above 65,534 reads 65,535,
  * and so does that of a call without one; an op that a call does not have reads 255.
@@ -284,6 +291,8 @@ enum gs_loss {
 	GS_LOSS_BUDGET = 15,   /* user space: calls only counted, for --max-overhead */
 	GS_LOSS_THINNED = 16,  /* for --max-overhead: in the summary, not in the trace */
 	GS_LOSS_OFF = 17,      /* user space: functions taken off, for --max-overhead */
+	GS_LOSS_UNTIMED = 18,  /* Python calls below GS_SCOPE_MAX open functions: only counted */
+	GS_LOSS_PYFUNC = 19,   /* calls of Python functions that got no number: not seen at all */
 	GS_LOSS_COUNT
 };
 

@@ -20,6 +20,13 @@ struct gs_use {
 	__u64 bytes;    /* of those that succeeded */
 };
 
+/* What is told of calls of a Python function beside their number and time. */
+struct gs_py_use {
+	__u64 self_ns;  /* in the function itself: not in scopes inside of it */
+	__u64 launches; /* of kernels and graphs, in it and in what it called */
+	__u64 resumes;  /* calls by which a generator or coroutine went on */
+};
+
 /*
  * What the kernel side adds up for one function in one thread: written only by that thread, read
  * by user space through a shared mapping, only ever growing until the cell is handed back.
@@ -34,10 +41,12 @@ struct gs_cell {
 	__u64 bytes;   /* of calls that succeeded */
 	__u64 inner;   /* driver calls that were part of a runtime call (counted there) */
 	__u64 skipped; /* calls let pass because of the function's mode: only counted */
-	__u64 refused; /* calls that the filter of a described probe did not let pass */
+	__u64 refused; /* calls that the filter of a described probe, or the patterns of
+			* --python-calls, did not let pass */
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
 	struct gs_use use;             /* of calls that were not sent as events */
+	struct gs_py_use py;           /* of a Python function */
 	__u32 hist[GS_HIST_N_BUCKETS]; /* wraps: read differences */
 };
 _Static_assert(sizeof(struct gs_cell) % 8 == 0, "gs_cell");
@@ -68,8 +77,12 @@ struct gs_scope {
 	__u64 sp; /* stack pointer at entry */
 	__u16 func;
 	__u8 layer;
-	__u8 pad;
-	__u32 cell; /* index into the cells; 0 not looked up yet */
+	__u8 resumed; /* a generator or coroutine went on */
+	__u32 cell;   /* index into the cells; 0 not looked up yet */
+	/* Only with gs_kernel_config.py_func: */
+	__u64 inside_ns; /* in scopes inside of it that have ended */
+	__u32 launches;  /* of kernels and graphs, in it and in these */
+	__u32 pad;
 };
 
 /* Key of the map gs_cell_of. */
@@ -217,9 +230,11 @@ struct gs_kernel_config {
 	__u64 slow_scope_ns;    /* GS_AT_SLOW_SCOPE */
 	__u64 sample_period_ns; /* between two of the timer's samples on a processor; 0 none */
 	__u32 span_first;       /* the first of GS_SPAN_NAMES ids of spans: of those without one */
-	__u32 pad;
+	__u32 n_cells;          /* cells that there are: GS_CELL_MAX or GS_CELL_MAX_PYTHON */
+	__u16 py_func;          /* Python functions are traced: all have the mode of this id; 0 */
+	__u8 pad[6];
 };
-_Static_assert(sizeof(struct gs_kernel_config) == 64, "gs_kernel_config");
+_Static_assert(sizeof(struct gs_kernel_config) == 72, "gs_kernel_config");
 
 enum gs_stack_at { /* ored */
 		   GS_AT_SAMPLE = 1,
@@ -230,6 +245,7 @@ enum gs_stack_at { /* ored */
 			   16, /* an operator or user's probe of at least slow_scope_ns */
 		   GS_AT_COPY = 32,
 		   GS_AT_SYNC = 64,
+		   GS_AT_PROBE = 128, /* a described probe that asks for it */
 };
 
 /* How a function is traced, from dear to cheap; set by user space during a run. */
@@ -262,6 +278,8 @@ struct gs_kernel_state {
 	__u32 n_cells;    /* cells handed out so far, from 1 */
 	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */
 	__u32 n_native;   /* native stacks taken so far: their ids */
+	__u32 n_pyfuncs;  /* numbers of Python functions handed out so far */
+	__u32 pad;
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
 };
 

@@ -45,7 +45,7 @@ const char *gs_loss_name(unsigned cause)
 		"none",        "ring_full",    "too_deep",    "no_thread",     "no_cell",
 		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
-		"budget",      "thinned",      "taken_off"};
+		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -77,6 +77,10 @@ const char *gs_loss_text(unsigned cause)
 				"later calls are not counted",
 		[GS_LOSS_THINNED] = "calls missing from the trace, to keep --max-overhead (they "
 				    "are in the summary)",
+		[GS_LOSS_UNTIMED] = "calls of Python functions below 128 open ones: counted, "
+				    "without their times and not in the trace",
+		[GS_LOSS_PYFUNC] = "calls of Python functions not seen: too many functions at one "
+				   "time, or code that could not be read",
 	};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
@@ -238,6 +242,13 @@ static size_t cuda_args(const struct gs_rec_call *c, unsigned func_class, struct
 		break;
 	case GS_CLASS_DEVICE:
 		add(args, &n, "device", GS_ARG_U64, c->aux);
+		break;
+	case GS_CLASS_PYTHON:
+		add(args, &n, "self_ns", GS_ARG_U64, c->arg[0]);
+		if (c->arg[1])
+			add(args, &n, "launches", GS_ARG_U64, c->arg[1]);
+		if (c->call_flags & GS_CALL_RESUMED)
+			add_text(args, &n, "entry", "resumed");
 		break;
 	default:
 		if (c->arg[0])

@@ -9,10 +9,11 @@
 
 /* What a call costs depends on how it is caught. */
 enum gs_price_kind {
-	GS_PRICE_CALL,  /* of CUDA and NCCL: entry and return, arguments */
-	GS_PRICE_PLACE, /* of a described probe without a return */
-	GS_PRICE_SCOPE, /* operators and the like: a probe at the entry, one where it is left */
-	GS_PRICE_USER,  /* of a described probe: entry and return */
+	GS_PRICE_CALL,   /* of CUDA and NCCL: entry and return, arguments */
+	GS_PRICE_PLACE,  /* of a described probe without a return */
+	GS_PRICE_SCOPE,  /* operators and the like: a probe at the entry, one where it is left */
+	GS_PRICE_USER,   /* of a described probe: entry and return */
+	GS_PRICE_PYTHON, /* a Python function: as a scope, and which function it is */
 	GS_PRICE_N
 };
 

@@ -76,11 +76,53 @@ struct gs_event_code {
 	__s32 first_line;
 	__u64 table_off;   /* where in the table these are */
 	__u64 table_bytes; /* of the whole line table */
+	__u32 func;        /* of GS_EV_PYFUNC: its number; else 0 */
+	__u32 pad;
 	struct gs_py_text file, name;
 	__u8 file_text[GS_PY_FILE_BYTES];
 	__u8 name_text[GS_PY_NAME_BYTES];
 	__u8 table[];
 };
-_Static_assert(sizeof(struct gs_event_code) == 56 + 32 + 768, "gs_event_code");
+_Static_assert(sizeof(struct gs_event_code) == 64 + 32 + 768, "gs_event_code");
+
+/* --- calls of Python functions (src/bpf/pycall.bpf.c) --- */
+
+/* Versions whose evaluation function is entered for each call of a Python function: 3.8 to 3.10.
+ * From 3.11 on calls from Python to Python stay inside of it (Python/ceval.c, CALL and
+ * RETURN_VALUE). */
+#define GS_PYCALL_FIRST 0x0308
+#define GS_PYCALL_N     3
+
+#define GS_PY_GLOB_MAX   8
+#define GS_PY_GLOB_CHARS 128 /* a power of two */
+
+enum gs_py_glob_op {                              /* in place of characters */
+		     GS_PY_GLOB_ANY = 0xffffffff, /* any characters */
+		     GS_PY_GLOB_ONE = 0xfffffffe, /* one */
+};
+
+/* A pattern of characters (code points); n 0: anything. */
+struct gs_py_pattern {
+	__u32 n;
+	__u32 chars[GS_PY_GLOB_CHARS];
+};
+
+/* Which Python functions are wanted: by file and name. */
+struct gs_py_glob {
+	struct gs_py_pattern file, name;
+};
+
+/* What is known of a code object that was called; key of the map gs_py_funcs. */
+struct gs_py_func_key {
+	__u64 code;
+	__u64 pid;
+};
+
+struct gs_py_func {
+	__u64 tag;    /* tells it from others at the same address */
+	__u16 number; /* from GS_FUNC_MAX on; 0: it is not wanted */
+	__u8 told;    /* its name has been sent */
+	__u8 pad[5];
+};
 
 #endif

@@ -22,6 +22,9 @@
 #define GS_RECORD_VERSION   2
 #define GS_RECORD_MAX_BYTES 65528
 
+/* Ids of functions are below this; the same function has one id in a stream. */
+#define GS_FUNCTION_ID_MAX 32768
+
 enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_INVALID = 0,
 		      GS_REC_SESSION = 1,
@@ -118,8 +121,17 @@ struct gs_rec_function {
 	uint16_t layer;      /* enum gs_layer */
 	uint16_t func_class; /* enum gs_func_class */
 	uint32_t name_str;
+	uint32_t file_str; /* of a Python function: its source file; else 0 */
+	/* From here on: not in older files; read through gs_function_line(). */
+	uint32_t line; /* its first line */
 	uint32_t pad;
 };
+#define GS_REC_FUNCTION_V1_BYTES 24
+
+static inline uint32_t gs_function_line(const struct gs_rec_function *f)
+{
+	return f->head.bytes >= sizeof(*f) ? f->line : 0;
+}
 
 /* A call; see struct gs_event_call in model/event.h for what bytes, aux and arg mean. What the
  * kernel could not know is filled in by span: bytes of a free. */
@@ -277,7 +289,7 @@ _Static_assert(sizeof(struct gs_rec_session) == 48, "session");
 _Static_assert(sizeof(struct gs_rec_string) == 16, "string");
 _Static_assert(sizeof(struct gs_rec_process) == 56, "process");
 _Static_assert(sizeof(struct gs_rec_thread) == 24, "thread");
-_Static_assert(sizeof(struct gs_rec_function) == 24, "function");
+_Static_assert(sizeof(struct gs_rec_function) == 32, "function");
 _Static_assert(sizeof(struct gs_rec_call) == 120, "call");
 _Static_assert(offsetof(struct gs_rec_call, scope) == GS_REC_CALL_V1_BYTES, "call v1");
 _Static_assert(sizeof(struct gs_rec_stats) == 112, "stats");

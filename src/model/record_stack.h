@@ -84,7 +84,11 @@ struct gs_rec_use {
 	uint64_t launches, copies, allocs, collectives, others;
 	uint64_t total_ns; /* of all these calls */
 	uint64_t bytes;    /* of those that succeeded */
+	/* From here on: not in older files. Of a Python function, and 0 of others: as
+	 * struct gs_py_use of model/kernel_side.h. */
+	uint64_t py_self_ns, py_launches, py_resumes;
 };
+#define GS_REC_USE_V1_BYTES 80
 
 /* What the calls of a user's probe add up to in one thread, since the last such record of the same
  * thread and function (min and max: so far); n_buckets of struct gs_rec_bucket behind it. */
@@ -135,7 +139,7 @@ _Static_assert(sizeof(struct gs_rec_frame) == 40, "frame");
 _Static_assert(sizeof(struct gs_rec_stack) == 24, "stack");
 _Static_assert(sizeof(struct gs_rec_sample) == 48, "sample");
 _Static_assert(sizeof(struct gs_rec_values) == 16, "values");
-_Static_assert(sizeof(struct gs_rec_use) == 80, "use");
+_Static_assert(sizeof(struct gs_rec_use) == 104, "use");
 _Static_assert(sizeof(struct gs_rec_aggregate) == 72, "aggregate");
 _Static_assert(sizeof(struct gs_rec_allocator) == 80, "allocator");
 _Static_assert(sizeof(struct gs_rec_leak) == 40, "leak");

@@ -125,6 +125,18 @@ struct gs_line_stats {
 	uint64_t slow_ops, op_ns; /* operators of which a stack was taken for their length */
 };
 
+/* A Python function of which each call was traced. */
+struct gs_python_function {
+	const char *name; /* "model.py:forward/12" */
+	const char *file;
+	uint32_t line;    /* its first; 0 unknown */
+	uint64_t calls;   /* entries: of a generator or coroutine one each time it goes on */
+	uint64_t resumes; /* of these */
+	uint64_t total_ns, self_ns, max_ns;
+	uint64_t p50_ns, p95_ns, p99_ns;
+	uint64_t launches; /* in it and in what it called */
+};
+
 /* So many values from from to below to. */
 struct gs_hist_range {
 	uint64_t from, to, count;
@@ -203,6 +215,8 @@ struct gs_summary {
 	uint8_t has_python; /* Python stacks were asked for, and something was seen */
 	struct gs_line_stats *python_lines; /* by time, most first */
 	size_t n_python_lines;
+	struct gs_python_function *python_functions; /* by total time, most first */
+	size_t n_python_functions;
 	uint64_t python_bare_samples; /* of threads in no Python function */
 
 	struct gs_aggregate_summary *aggregates;

@@ -10,13 +10,11 @@
 
 #define MAX_NAME_BYTES 256
 
-/* Of libc and libstdc++: none of them throws, or takes longer than some hundred ns. */
+/* Of libc, libstdc++ and CPython: none of them throws, or takes longer than some hundred ns. */
 static const char *const releases[] = {"free",
-				       "_ZdlPv",
-				       "_ZdlPvm",
-				       "_ZdaPv",
-				       "_ZdaPvm",
-				       "_ZdlPvSt11align_val_t",
+				       /* CPython's look at what a function has returned */
+				       "_Py_CheckFunctionResult", "_ZdlPv", "_ZdlPvm", "_ZdaPv",
+				       "_ZdaPvm", "_ZdlPvSt11align_val_t",
 				       "_ZdlPvmSt11align_val_t"};
 static const char *const no_returns[] = {
 	"_Unwind_Resume",   "__cxa_throw",   "__cxa_rethrow",

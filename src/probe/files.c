@@ -149,6 +149,8 @@ void files_tell_price(struct gs_probe *probe, const struct place *p, const struc
 		for (unsigned i = 0; i < row->n_values; i++)
 			hit.n_values += row->values[i].n_chain > 0;
 		hit.n_texts = row->n_texts;
+	} else if (p->family == FAMILY_PYCALL) {
+		hit.kind = GS_PRICE_PYTHON;
 	} else if (p->family != FAMILY_CUDA && p->family != FAMILY_NCCL) {
 		hit.kind = GS_PRICE_SCOPE;
 	}

@@ -23,7 +23,22 @@ static unsigned n_handed_out(const uint32_t *n, unsigned max)
 	return v < max ? v : max;
 }
 
-static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler *h, unsigned idx)
+/* The name of a Python function is in the ring since before its cell was made, but perhaps not
+ * since before the ring was read. True: it is known, or nothing more can be done for it. */
+static bool is_named(struct gs_probe *probe, const struct gs_probe_handler *h,
+		     const struct gs_cell *cell, bool last)
+{
+	uint32_t pid = probe->kernel.threads[cell->thread_slot].pid;
+
+	if (cell->func < GS_FUNC_MAX || gs_pyfunc_set_has(probe->pycalls, cell->func, pid))
+		return true;
+	gs_probe_poll(probe, h);
+	return last || gs_pyfunc_set_has(probe->pycalls, cell->func, pid);
+}
+
+/* last: its thread has ended, or tracing has. */
+static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler *h, unsigned idx,
+			   bool last)
 {
 	const struct gs_cell *cell = &probe->kernel.cells[idx];
 	struct gs_cell *before = &probe->before[idx], now;
@@ -33,7 +48,10 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 		return;
 	if (cell->calls == before->calls && cell->inner == before->inner &&
 	    cell->skipped == before->skipped && cell->refused == before->refused &&
-	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0)
+	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0 &&
+	    memcmp(&cell->py, &before->py, sizeof(cell->py)) == 0)
+		return;
+	if (!is_named(probe, h, cell, last))
 		return;
 	memcpy(&now, cell, sizeof(now));
 	h->cell(h->ctx, &probe->kernel.threads[slot], before, &now);
@@ -64,7 +82,8 @@ static bool lost_its_return(struct gs_probe *probe, uint16_t id)
 {
 	const struct gs_func *func;
 
-	if (id >= GS_FUNC_MAX || !probe->off_told[id])
+	id = placed_as(probe, id);
+	if (!probe->off_told[id])
 		return false;
 	func = gs_func_set_get(probe->options.funcs, id);
 	if (func)
@@ -116,7 +135,7 @@ static void release_dynamic_cells(struct gs_probe *probe, const struct gs_probe_
 				  uint32_t slot)
 {
 	struct kernel_side *k = &probe->kernel;
-	unsigned n_cells = n_handed_out(&k->state->n_cells, GS_CELL_MAX);
+	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
 
 	for (uint32_t idx = 1; idx < n_cells; idx++) {
 		const struct gs_cell *c = &k->cells[idx];
@@ -124,7 +143,7 @@ static void release_dynamic_cells(struct gs_probe *probe, const struct gs_probe_
 
 		if (c->thread_slot != slot || c->func < GS_FUNC_FIXED)
 			continue;
-		hand_over_cell(probe, h, idx);
+		hand_over_cell(probe, h, idx, true);
 		bpf_map_delete_elem(k->cell_of_fd, &key);
 		free_cell(probe, idx);
 	}
@@ -139,9 +158,9 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 	for (unsigned func = 1; func < GS_FUNC_FIXED; func++) {
 		uint32_t idx = t->cell[func];
 
-		if (!idx || idx >= GS_CELL_MAX)
+		if (!idx || idx >= probe->n_cells)
 			continue;
-		hand_over_cell(probe, h, idx);
+		hand_over_cell(probe, h, idx, true);
 		free_cell(probe, idx);
 	}
 	if (probe->selection.scopes || probe->users)
@@ -153,12 +172,13 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
 {
 	struct kernel_side *k = &probe->kernel;
-	unsigned n_cells = n_handed_out(&k->state->n_cells, GS_CELL_MAX);
+	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
 	unsigned n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
 
 	for (unsigned i = 1; i < n_cells; i++)
-		hand_over_cell(probe, h, i);
+		hand_over_cell(probe, h, i, probe->kernel.state->stopped);
 	users_harvest(probe, h);
+	pycalls_harvest(probe);
 	for (unsigned i = 1; i < n_threads; i++)
 		if (k->threads[i].ended)
 			release_thread(probe, h, i);

@@ -18,6 +18,7 @@
 /* The skeletons use the types of model/event.h without naming it. */
 #include "cuda.skel.h"
 #include "nccl.skel.h"
+#include "pycall.skel.h"
 #include "pyspan.skel.h"
 #include "sample.skel.h"
 #include "span.skel.h"
@@ -37,6 +38,9 @@ static const char *const shared_maps[] = {
 /* Room for Python stacks: made small when none are asked for. */
 static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids",
 					  "gs_py_scratch"};
+
+/* One entry for each cell. */
+static const char *const cell_maps[] = {"gs_cells", "gs_cell_of", "gs_free_cells"};
 
 /* Only what the chosen way of attaching uses is loaded: the rest may not even verify here. */
 static void choose_programs(const struct features *f, struct bpf_program *session,
@@ -81,7 +85,12 @@ static int prepare_maps(struct bpf_object *object, const struct features *f,
 	struct bpf_map *procs = bpf_object__find_map_by_name(object, "gs_procs");
 	int r = bpf_map__set_max_entries(ring, ring_bytes);
 
-	for (size_t i = 0; r == 0 && !config->py_stack_at && i < GS_ARRAY_LEN(python_maps); i++) {
+	for (size_t i = 0; r == 0 && i < GS_ARRAY_LEN(cell_maps); i++)
+		r = bpf_map__set_max_entries(bpf_object__find_map_by_name(object, cell_maps[i]),
+					     config->n_cells);
+	for (size_t i = 0;
+	     r == 0 && !config->py_stack_at && !config->py_func && i < GS_ARRAY_LEN(python_maps);
+	     i++) {
 		struct bpf_map *map = bpf_object__find_map_by_name(object, python_maps[i]);
 
 		if (map)
@@ -225,6 +234,27 @@ static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *con
 	return r;
 }
 
+static int load_pycall(struct kernel_side *k, const struct gs_probe_options *options,
+		       const struct gs_kernel_config *config, const struct features *f,
+		       uint32_t ring_bytes, struct gs_err *err)
+{
+	struct gs_pycall_bpf *s = gs_pycall_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	k->pycall = s;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	choose_site_program(f, s->progs.gs_pycall_site);
+	r = pycall_fill(s, options, err);
+	if (r == 0)
+		r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
+	if (r == 0)
+		r = gs_pycall_bpf__load(s);
+	k->enter[FAMILY_PYCALL] = s->progs.gs_pycall_site;
+	return r;
+}
+
 /* Without them described functions that may throw are refused one by one. */
 static int load_uscope(struct kernel_side *k, const struct gs_kernel_config *config,
 		       const struct features *f, uint32_t ring_bytes)
@@ -258,6 +288,8 @@ static int load_scopes(struct kernel_side *k, const struct gs_probe_options *opt
 
 	if (options->python_gc || options->python_gil)
 		r = load_pyspan(k, config, f, ring_bytes);
+	if (r == 0 && config->py_func)
+		r = load_pycall(k, options, config, f, ring_bytes, err);
 	if (r < 0)
 		return gs_err_set(err, r, "the kernel refused the programs for Python: %s",
 				  strerror(-r));
@@ -521,6 +553,7 @@ void kernel_unload(struct kernel_side *k)
 	gs_task_bpf__destroy(k->task);
 	gs_unwind_bpf__destroy(k->unwind);
 	gs_torch_bpf__destroy(k->torch);
+	gs_pycall_bpf__destroy(k->pycall);
 	gs_uscope_bpf__destroy(k->uscope);
 	gs_span_bpf__destroy(k->span);
 	gs_pyspan_bpf__destroy(k->pyspan);

@@ -50,7 +50,14 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 	s->unwind = s->operators || (o->funcs && users_may_throw(o->users));
 	s->python_gc = o->python_gc && o->funcs;
 	s->python_gil = o->python_gil && o->funcs;
-	s->scopes = s->unwind || s->python_gc || s->python_gil;
+	if (o->python_calls && o->funcs) {
+		int r = gs_func_set_add(o->funcs, GS_LAYER_PYTHON, GS_CLASS_PYTHON,
+					"Python functions", &s->py_func);
+
+		if (r < 0)
+			return r;
+	}
+	s->scopes = s->unwind || s->python_gc || s->python_gil || s->py_func;
 	if (!s->n && (!s->scopes || o->n_globs) && !gs_user_set_n(o->users))
 		return gs_err_set(
 			err, -ENOENT,
@@ -169,13 +176,13 @@ static int part(struct plan *plan, const struct gs_elf_symbol *symbol, struct pl
 /* Probes where the function is left, for the entry at that index of the plan. 0, or why there are
  * none. */
 static int add_exits(struct plan *plan, const struct plan_context *c,
-		     const struct gs_elf_symbol *symbol, size_t entry)
+		     const struct gs_elf_symbol *symbol, size_t entry, bool is_loop)
 {
 	GS_FREE uint8_t *code = NULL;
 	struct gs_exit exits[MAX_EXITS];
 	struct place exit = plan->places[entry];
 	struct around around = {c, symbol->file_off};
-	const struct gs_exit_around asked = {&around, around_read, around_callee};
+	const struct gs_exit_around asked = {&around, around_read, around_callee, is_loop};
 	int n, r = 0;
 
 	if (symbol->size_bytes == 0 || symbol->size_bytes > MAX_FUNCTION_BYTES)
@@ -189,7 +196,10 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 	n = gs_exits_x86_64(code, symbol->size_bytes, &asked, exits, MAX_EXITS);
 	for (int i = 0; r == 0 && i < n; i++) {
 		const struct gs_exit *e = &exits[i];
+		uint64_t frame = is_loop ? (uint64_t)e->depth_bytes : e->frame_bytes;
 
+		if ((is_loop && e->depth_bytes < 0) || frame > GS_COOKIE_FRAME_MAX)
+			return -EILSEQ;
 		exit.file_off = symbol->file_off + (uint64_t)e->offset_bytes;
 		r = part(plan, symbol, &plan->places[entry], exit.file_off);
 		if (r < 0)
@@ -197,29 +207,27 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 		gs_log(3, "%s: left at 0x%llx%+lld%s", c->path,
 		       (unsigned long long)symbol->file_off, (long long)e->offset_bytes,
 		       e->is_stepped ? ", single-stepped" : "");
-		if (e->frame_bytes > GS_COOKIE_FRAME_MAX)
-			return -EILSEQ;
 		exit.is_stepped = e->is_stepped;
 		exit.cookie = exit.func | GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
 			      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |
 			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
-			      (uint64_t)e->frame_bytes << GS_COOKIE_FRAME_SHIFT;
+			      frame << GS_COOKIE_FRAME_SHIFT;
 		plan->n_stepped += e->is_stepped;
 		r = append(plan, &exit);
 	}
 	return n < 0 ? n : r;
 }
 
-int plan_add_scope(struct plan *plan, const struct plan_context *c,
-		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
-		   unsigned layer, uint16_t func)
+static int add_with_exits(struct plan *plan, const struct plan_context *c,
+			  const struct gs_elf_symbol *symbol, const char *name, enum family family,
+			  unsigned layer, uint16_t func, bool is_loop)
 {
 	size_t before = plan->n;
 	int r = plan_add(plan, c, symbol, name, family, layer, func);
 
 	if (r < 0 || plan->n == before)
 		return r;
-	r = add_exits(plan, c, symbol, before);
+	r = add_exits(plan, c, symbol, before, is_loop);
 	if (r == -EILSEQ || r == -E2BIG) {
 		struct gs_attach a = {.path = c->path,
 				      .function = name,
@@ -232,6 +240,20 @@ int plan_add_scope(struct plan *plan, const struct plan_context *c,
 		return 0;
 	}
 	return r;
+}
+
+int plan_add_scope(struct plan *plan, const struct plan_context *c,
+		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
+		   unsigned layer, uint16_t func)
+{
+	return add_with_exits(plan, c, symbol, name, family, layer, func, false);
+}
+
+int plan_add_loop(struct plan *plan, const struct plan_context *c,
+		  const struct gs_elf_symbol *symbol, const char *name, enum family family,
+		  unsigned layer, uint16_t func)
+{
+	return add_with_exits(plan, c, symbol, name, family, layer, func, true);
 }
 
 /* Functions of the fixed table. */
@@ -294,6 +316,8 @@ int plan_file(struct plan *plan, const struct selection *selection,
 		r = torch_plan(plan, &c, err);
 	if (r == 0 && (selection->python_gc || selection->python_gil))
 		r = pyspan_plan(plan, &c, err);
+	if (r == 0 && selection->py_func)
+		r = pycall_plan(plan, &c, err);
 	gs_elf_close(&c.elf);
 	return r;
 }

@@ -12,7 +12,8 @@
 struct gs_price_options {
 	unsigned avoid; /* as of struct gs_probe_options */
 	bool events;    /* what GS_MODE_EVENTS is */
-	/* These are measured apart, else guessed from the price of a call: */
+	/* These are measured apart, else guessed from the price of a call, as Python functions are:
+	 */
 	bool scopes; /* operators and the like */
 	bool users;  /* described probes, whose program takes the kernel long to check: 0.4 s */
 };

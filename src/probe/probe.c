@@ -35,10 +35,12 @@ static int on_ring_event(void *ctx, void *data, size_t bytes)
 	struct gs_probe *probe = ctx;
 	const struct gs_event *e = data;
 
-	if (bytes == sizeof(struct gs_event_name) && e->kind == GS_EV_NAME)
+	if (bytes == sizeof(struct gs_event_name) && e->kind == GS_EV_NAME) {
 		take_name(probe, (const void *)e);
-	else if (bytes >= sizeof(*e) && e->bytes <= bytes)
+	} else if (bytes >= sizeof(*e) && e->bytes <= bytes) {
+		pycalls_event(probe->pycalls, e);
 		probe->handler->event(probe->handler->ctx, e);
+	}
 	probe->n_polled++;
 	return 0;
 }
@@ -120,11 +122,14 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 	if (o->modes)
 		memset(probe->kernel.modes->mode, o->default_mode,
 		       sizeof(probe->kernel.modes->mode));
-	probe->before = calloc(GS_CELL_MAX, sizeof(*probe->before));
+	probe->n_cells = config.n_cells;
+	probe->before = calloc(probe->n_cells, sizeof(*probe->before));
 	probe->files = files_new();
 	if (!probe->before || !probe->files)
 		return -ENOMEM;
 	r = users_new(probe, &probe->users);
+	if (r == 0)
+		r = pycalls_new(probe, &probe->pycalls);
 	if (r < 0)
 		return r;
 	if (gs_watch_new(&probe->watch, &watch_err) < 0)
@@ -190,6 +195,7 @@ void gs_probe_free(struct gs_probe **ref)
 	gs_watch_free(&probe->watch);
 	files_free(&probe->files, &links);
 	users_free(&probe->users);
+	gs_pyfunc_set_free(&probe->pycalls);
 	if (probe->features.multi || links.n == 0)
 		links_close(&links);
 	else
@@ -209,6 +215,11 @@ void gs_probe_free(struct gs_probe **ref)
 const char *gs_probe_engine(const struct gs_probe *probe)
 {
 	return probe->engine;
+}
+
+unsigned gs_probe_python_id(const struct gs_probe *probe)
+{
+	return probe->selection.py_func;
 }
 
 unsigned gs_probe_n_files(const struct gs_probe *probe)

@@ -57,6 +57,13 @@ struct gs_probe_options {
 	const char *comm;   /* processes of this name; NULL any */
 	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
+	/* Calls of Python functions (3.8 to 3.10); which: any of the patterns, none: all. Layouts
+	 * of these versions, from GS_PYCALL_FIRST on (stack/python.h). Copied. */
+	bool python_calls;
+	struct gs_py_glob py_globs[GS_PY_GLOB_MAX];
+	size_t n_py_globs;
+	struct gs_py_proc py_layouts[GS_PYCALL_N];
+
 	bool python_gc, python_gil; /* collections and waits for the lock of interpreters */
 	unsigned py_stack_at;       /* enum gs_stack_at, ored: when Python stacks are taken; events
 				     * only, but for GS_AT_SAMPLE */
@@ -127,6 +134,9 @@ void gs_probe_free(struct gs_probe **probe);
 
 /* "session links, task storage, 16 MiB ring": what is in use. Lent. */
 const char *gs_probe_engine(const struct gs_probe *probe);
+
+/* The id whose mode all Python functions have (gs_probe_set_mode()); 0: they are not traced. */
+unsigned gs_probe_python_id(const struct gs_probe *probe);
 
 /* How many files have probes now, and how many probes. */
 unsigned gs_probe_n_files(const struct gs_probe *probe);

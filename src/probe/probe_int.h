@@ -10,6 +10,7 @@
 #include "code/exit.h"
 #include "probe/probe.h"
 #include "code/site.h"
+#include "watch/pyfunc_set.h"
 #include "watch/watch.h"
 
 /* --- features.c: what this kernel and user can --- */
@@ -33,6 +34,7 @@ enum family {
 	FAMILY_TORCH,
 	FAMILY_SPAN,
 	FAMILY_PYSPAN,
+	FAMILY_PYCALL,
 	FAMILY_USCOPE, /* described functions that may throw */
 	FAMILY_UNWIND, /* the last of those that plan.c has places for */
 	FAMILY_USER,
@@ -47,6 +49,7 @@ struct kernel_side {
 	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
 	int n_timers;
 	struct gs_pyspan_bpf *pyspan; /* owned; NULL when not asked for */
+	struct gs_pycall_bpf *pycall; /* owned; NULL when not asked for */
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
 	struct gs_span_bpf *span;     /* owned; NULL when spans are not asked for */
 	struct gs_uscope_bpf *uscope; /* owned; NULL when none is described, or it was refused */
@@ -161,7 +164,9 @@ struct selection {
 	uint16_t span_first; /* the first id of spans; 0 they are not asked for */
 	bool unwind;         /* functions that may throw are probed */
 	bool python_gc, python_gil;
-	bool scopes; /* any of these */
+	uint16_t
+		py_func; /* calls of Python functions: the id that stands for all of them; 0 none */
+	bool scopes;     /* any of these */
 };
 
 int selection_make(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
@@ -187,6 +192,12 @@ int plan_add(struct plan *plan, const struct plan_context *context,
 int plan_add_scope(struct plan *plan, const struct plan_context *context,
 		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
 		   unsigned layer, uint16_t func);
+
+/* The same for the loop of an interpreter (gs_exit_around.is_loop); cookies of its ways out have
+ * the exact distance of the stack pointer to that at the entry. */
+int plan_add_loop(struct plan *plan, const struct plan_context *context,
+		  const struct gs_elf_symbol *symbol, const char *name, enum family family,
+		  unsigned layer, uint16_t func);
 
 /* Fill plan (n 0: not a file of interest; *plan is the caller's to end). Functions that must not be
  * probed are told to options->on_attach. Negative errno: the file could not be read. */
@@ -215,6 +226,19 @@ int torch_plan(struct plan *plan, const struct plan_context *context, struct gs_
 /* --- pyspan.c: what an interpreter does beside running code --- */
 
 int pyspan_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
+
+/* --- pycall.c: calls of Python functions --- */
+
+int pycall_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
+
+/* What the programs know from the start. */
+int pycall_fill(struct gs_pycall_bpf *skeleton, const struct gs_probe_options *options,
+		struct gs_err *err);
+
+/* Their numbers. *ret_set stays NULL where they are not traced, which the others take. */
+int pycalls_new(struct gs_probe *probe, struct gs_pyfunc_set **ret_set);
+void pycalls_event(struct gs_pyfunc_set *set, const struct gs_event *event);
+void pycalls_harvest(struct gs_probe *probe);
 
 /* --- files.c: files with probes, and who uses them --- */
 
@@ -252,7 +276,9 @@ struct gs_probe {
 	struct file_table *files;
 	struct gs_map descent;                  /* processes chosen by id, and their children */
 	struct users *users;                    /* NULL: none */
+	struct gs_pyfunc_set *pycalls;          /* NULL: none; the consumer's */
 	struct gs_watch *watch;                 /* NULL: not available */
+	uint32_t n_cells;                       /* at most, of the kernel side */
 	struct gs_cell *before;                 /* owned: cells as handed over last */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
 	int n_polled;
@@ -260,6 +286,12 @@ struct gs_probe {
 	bool off_told[GS_FUNC_MAX]; /* it is gone */
 	char engine[160];
 };
+
+/* The id whose probes and mode a function has: all Python functions share those of one. */
+static inline uint16_t placed_as(const struct gs_probe *probe, uint16_t id)
+{
+	return id >= GS_FUNC_MAX ? probe->selection.py_func : id;
+}
 
 struct file_table *files_new(void);
 /* Hands the link descriptors of all files over into *ret_links. */

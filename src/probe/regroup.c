@@ -94,9 +94,10 @@ static bool is_in(const struct link_group *g, uint16_t func)
 	return false;
 }
 
-static bool is_of(const struct gs_probe *probe, const struct link_group *g, uint16_t func,
-		  bool going)
+static bool is_of(const struct gs_probe *probe, const struct link_group *g, uint16_t id, bool going)
 {
+	uint16_t func = placed_as(probe, id);
+
 	return is_in(g, func) && (!going || probe->kernel.modes->mode[func] >= GS_MODE_COUNT);
 }
 

@@ -60,6 +60,8 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 					    : 0,
 		.modes = o->modes,
 		.span_first = probe->selection.span_first,
+		.n_cells = probe->selection.py_func ? GS_CELL_MAX_PYTHON : GS_CELL_MAX,
+		.py_func = probe->selection.py_func,
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;

@@ -14,7 +14,7 @@
 #include "elf/elf.h"
 #include "model/func.h"
 #include "probe/probe_int.h"
-#include "probe/torch_name.h"
+#include "elf/torch_name.h"
 
 #define MAX_OPERATORS (GS_FUNC_MAX - GS_FUNC_FIXED)
 

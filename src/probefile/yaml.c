@@ -73,13 +73,15 @@ enum key {
 	KEY_ARGS,
 	KEY_FILTER,
 	KEY_AGGREGATE,
+	KEY_STACK,
 	KEY_EXE_PATH,
 	KEY_EXE_SYM,
 	N_KEYS
 };
 
-static const char *const key_names[N_KEYS] = {"name", "lib",    "function",  "usdt",     "return",
-					      "args", "filter", "aggregate", "exe_path", "exe_sym"};
+static const char *const key_names[N_KEYS] = {"name",   "lib",      "function", "usdt",
+					      "return", "args",     "filter",   "aggregate",
+					      "stack",  "exe_path", "exe_sym"};
 
 struct item {
 	yaml_node_t *node;
@@ -100,7 +102,7 @@ static int sort_keys(struct file *f, yaml_node_t *node, struct item *item)
 		if (!name || k == N_KEYS)
 			return refuse(f, &key->start_mark, 0,
 				      "\"%s\" is no key of a probe: name lib function usdt return "
-				      "args filter aggregate",
+				      "args filter aggregate stack",
 				      name ? name : "?");
 		if (item->key[k])
 			return refuse(f, &key->start_mark, 0, "\"%s\" is there twice", name);
@@ -238,6 +240,34 @@ static int take_filter(struct file *f, const struct item *item, struct gs_user_s
 	return r;
 }
 
+static int take_stack(struct file *f, const struct item *item, struct gs_user_spec *spec)
+{
+	static const struct {
+		const char *word;
+		uint8_t flags;
+	} words[] = {{"native", GS_USER_NATIVE_STACK},
+		     {"python", GS_USER_PY_STACK},
+		     {"true", GS_USER_NATIVE_STACK | GS_USER_PY_STACK},
+		     {"false", 0}};
+	const yaml_node_t *n = item->key[KEY_STACK];
+	const char *text = text_of(n);
+
+	if (!n)
+		return 0;
+	for (size_t i = 0; i < GS_ARRAY_LEN(words); i++) {
+		if (!text || strcmp(text, words[i].word) != 0)
+			continue;
+		if (words[i].flags && spec->row.aggregate)
+			return refuse(f, &n->start_mark, 0,
+				      "calls that are added up have no stacks: \"stack\" and "
+				      "\"aggregate\" do not go together");
+		/* A stack belongs to a call: these calls come one by one, whatever others do. */
+		spec->row.flags |= words[i].flags | (words[i].flags ? GS_USER_ALWAYS : 0);
+		return 0;
+	}
+	return refuse(f, &n->start_mark, 0, "\"stack\" takes native, python, true (both) or false");
+}
+
 /* What is probed where. */
 static int take_target(struct file *f, const struct item *item, struct gs_user_spec *spec,
 		       char **ret_provider)
@@ -309,6 +339,8 @@ static int take_probe(struct file *f, const struct item *item)
 		r = take_args(f, item, &spec);
 	if (r == 0)
 		r = take_filter(f, item, &spec);
+	if (r == 0)
+		r = take_stack(f, item, &spec);
 	return r < 0 ? r : add_spec(f, &spec, item->node);
 }
 

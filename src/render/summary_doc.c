@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "render/summary_int.h"
 #include "render/summary_probed.h"
+#include "render/summary_python.h"
 #include "model/func.h"
 #include "model/hist.h"
 #include "model/record.h"
@@ -303,6 +304,7 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	put_open_calls(doc, s);
 	put_comms(doc, s);
 	gs_summary_probed_doc(doc, s);
+	gs_summary_python_doc(doc, s);
 	put_python(doc, s);
 	put_attach(doc, s);
 	put_native(doc, &s->native);

@@ -9,6 +9,7 @@
  * names are cut; no line is longer than the page.
  */
 #include "render/summary_table.h"
+#include "render/summary_python.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -580,8 +581,9 @@ void gs_summary_table(struct gs_pen *pen, const struct gs_summary *s,
 	if (without_idle(s->functions.items, s->functions.n) ||
 	    count_inner(s->functions.items, s->functions.n))
 		put_functions(&t);
-	else
+	else if (!s->n_python_functions)
 		put_nothing(&t);
+	gs_summary_python_table(&t.page, s, style->n_top);
 	gs_summary_lines(&t.page, s, style->n_top);
 	gs_summary_attention(&t.page, s, style->n_top == 0);
 	gs_page_fini(&t.page);

@@ -1,7 +1,8 @@
 /*
- * libiberty's demangler for the Itanium C++ ABI, the one of binutils and gdb. Only its
- * cp-demangle.c is used, which comes with the permission to link it into anything (the exception at
- * its head); the other files of the library are under the LGPL alone and none of them is linked.
+ * libiberty's demanglers for the Itanium C++ ABI and for Rust, those of binutils and gdb. Only its
+ * cp-demangle.c and rust-demangle.c are used, which come with the permission to link them into
+ * anything (the exception at their heads); the other files of the library are under the LGPL alone
+ * and none of them is linked (rust_ctype.c).
  *
  * A short symbol can stand for gigabytes of text (substitutions that double), so the text goes
  * through a callback, and when the buffer is full the demangler is left by a jump: in this mode it
@@ -15,6 +16,7 @@
 
 #include <libiberty/demangle.h>
 
+#define MAX_RUST_BYTES   4096
 #define MAX_SYMBOL_BYTES 2048 /* its stack grows with the symbol */
 
 struct text {
@@ -48,10 +50,51 @@ static void cut_rust_hash(const char *symbol, char *out)
 		out[n - 19] = 0;
 }
 
+static void take_part(const char *part, size_t bytes, void *ctx)
+{
+	struct text *t = ctx;
+	size_t room = t->bytes - 1 - t->used, n = bytes < room ? bytes : room;
+
+	memcpy(t->out + t->used, part, n);
+	t->used += n;
+}
+
+/* Names that are not ASCII (u and a number) are put together in memory, so that the demangler must
+ * not be left before its end; and then what it repeats (B) has to be little. */
+#define MAX_REPEATS 8
+
+/* Rust's second mangling (RFC 2603). */
+static bool demangle_rust(const char *symbol, struct text *t)
+{
+	bool has_others = false;
+	unsigned n_repeats = 0;
+
+	for (const char *c = symbol; *c; c++) {
+		has_others |= c[0] == 'u' && isdigit((unsigned char)c[1]);
+		n_repeats += *c == 'B';
+	}
+	if (has_others)
+		return n_repeats <= MAX_REPEATS && rust_demangle_callback(symbol, 0, take_part, t);
+	return setjmp(t->full) != 0 || rust_demangle_callback(symbol, 0, take, t);
+}
+
 bool gs_demangle(const char *symbol, char *out, size_t bytes)
 {
 	struct text t = {.out = out, .bytes = bytes};
 
+	if (bytes >= 2 && symbol[0] == '_' && symbol[1] == 'R' &&
+	    strnlen(symbol, MAX_SYMBOL_BYTES) < MAX_SYMBOL_BYTES) {
+		/* What is wrong may show in the middle of the text. */
+		char whole[MAX_RUST_BYTES];
+
+		t.out = whole;
+		t.bytes = bytes < sizeof(whole) ? bytes : sizeof(whole);
+		if (!demangle_rust(symbol, &t) || !t.used)
+			return false;
+		memcpy(out, whole, t.used);
+		out[t.used] = 0;
+		return true;
+	}
 	if (bytes < 2 || symbol[0] != '_' || symbol[1] != 'Z' ||
 	    strnlen(symbol, MAX_SYMBOL_BYTES) == MAX_SYMBOL_BYTES)
 		return false;

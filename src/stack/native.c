@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "elf/code.h"
 #include "stack/native_int.h"
+#include "stack/python.h"
 
 int gs_native_new(struct gs_native **ret_native)
 {
@@ -52,7 +53,13 @@ bool gs_native_name(struct gs_native *n, const struct gs_native_frame *frame, ch
 		snprintf(ret_name, bytes, "<signal handler called>"); /* as gdb says it */
 		return true;
 	}
-	symbols = frame->file ? native_file_symbols(n, frame->file) : NULL;
+	if (!frame->file) {
+		struct gs_perf_map *made = native_made_of(n, frame->pid);
+
+		return made &&
+		       gs_perf_map_name(made, frame->pc, gs_clock_mono_ns(), ret_name, bytes);
+	}
+	symbols = native_file_symbols(n, frame->file);
 	return symbols && gs_symbols_name(symbols, frame->vaddr, ret_name, bytes);
 }
 
@@ -146,9 +153,35 @@ static int step_by_pointer(const struct gs_event_stack_bytes *e, struct gs_regs 
 	return 0;
 }
 
+/* Code that was made at run time has no table. What a call in it returns to is often the end of a
+ * small function at once, as that by which CPython is seen by perf (Python/asm_trampoline.S): it
+ * tells where its return address is. */
+static int step_by_end(const struct gs_event_stack_bytes *e, uint64_t pc, struct gs_regs *regs,
+		       uint64_t *ret_slot)
+{
+	static const uint8_t add_ret[] = {0x48, 0x83, 0xc4, 0x08, 0xc3}; /* add $8,%rsp; ret */
+	static const uint8_t pop_ret[] = {0x5d, 0xc3};                   /* pop %rbp; ret */
+	uint64_t slot = regs->value[GS_REG_RSP] + 8, ret, fp;
+	uint8_t code[sizeof(add_ret)];
+	bool pops;
+
+	if (gs_python_peek((pid_t)e->pid, pc, code, sizeof(code)) < 0)
+		return -EFAULT;
+	pops = memcmp(code, pop_ret, sizeof(pop_ret)) == 0;
+	if ((!pops && memcmp(code, add_ret, sizeof(add_ret)) != 0) ||
+	    !read_word((void *)(uintptr_t)e, slot, &ret))
+		return -EFAULT;
+	if (pops && read_word((void *)(uintptr_t)e, slot - 8, &fp))
+		set_reg(regs, GS_REG_RBP, fp);
+	*ret_slot = slot;
+	set_reg(regs, GS_REG_RSP, slot + 8);
+	set_reg(regs, GS_REG_RIP, ret);
+	return 0;
+}
+
 /* 0, 1 at the outermost frame, or a negative errno where the caller cannot be known. */
 static int step(struct gs_native *n, const struct gs_event_stack_bytes *e,
-		struct gs_native_frame *f, struct gs_regs *regs)
+		struct gs_native_frame *f, bool after_call, struct gs_regs *regs)
 {
 	const struct native_row *row = f->file ? row_find(n, f->file, f->vaddr) : NULL;
 	uint64_t slot = 0;
@@ -159,7 +192,10 @@ static int step(struct gs_native *n, const struct gs_event_stack_bytes *e,
 		r = gs_cfi_step(native_file_cfi(n, f->file), &row->row, f->pc - f->vaddr, read_word,
 				(void *)(uintptr_t)e, regs, &slot);
 	} else {
-		r = step_by_pointer(e, regs, &slot);
+		r = f->file || !after_call ? -EFAULT
+					   : step_by_end(e, regs->value[GS_REG_RIP], regs, &slot);
+		if (r < 0)
+			r = step_by_pointer(e, regs, &slot);
 	}
 	if (r == 0)
 		put_right(e, slot, regs);
@@ -173,7 +209,7 @@ static bool frame_at(struct gs_native *n, uint32_t pid, uint64_t pc, struct gs_n
 
 	if (!m)
 		return false;
-	*ret = (struct gs_native_frame){.pc = pc};
+	*ret = (struct gs_native_frame){.pc = pc, .pid = pid};
 	f = m->file ? native_file_open(n, m->file) : NULL;
 	if (m->file) {
 		ret->file = m->file;
@@ -219,7 +255,7 @@ int gs_native_unwind(struct gs_native *n, const struct gs_event_stack_bytes *e,
 		if (!frame_at(n, e->pid, pc - after_call, &s->frames[s->n_frames]))
 			break;
 		f = &s->frames[s->n_frames++];
-		r = step(n, e, f, &regs);
+		r = step(n, e, f, after_call, &regs);
 		if (r == 1)
 			return 0;
 		if (r < 0) {

@@ -25,6 +25,7 @@ struct gs_native_frame {
 	uint64_t file_off; /* of the instruction (of a call: of its last byte); 0 without a file */
 	uint64_t vaddr;    /* the same as an address of the file */
 	uint64_t pc;
+	uint32_t pid;
 	bool signal; /* the kernel put this frame there to run a signal handler */
 };
 

@@ -8,6 +8,7 @@
 #include "elf/library.h"
 #include "stack/cfi.h"
 #include "stack/native.h"
+#include "stack/perf_map.h"
 #include "stack/symbolize.h"
 
 #define NATIVE_ROWS      4096u /* of unwind tables that are kept; a power of two */
@@ -39,9 +40,10 @@ struct native_process {
 	uint32_t pid;            /* 0: free */
 	struct native_map *maps; /* owned, by rising start */
 	size_t n_maps;
-	uint64_t read_ns;  /* when its maps were read last; 0 never */
-	uint64_t tried_ns; /* likewise, also in vain */
-	uint64_t exec_ns;  /* of its program; 0 unknown */
+	uint64_t read_ns;         /* when its maps were read last; 0 never */
+	uint64_t tried_ns;        /* likewise, also in vain */
+	uint64_t exec_ns;         /* of its program; 0 unknown */
+	struct gs_perf_map *made; /* owned; names of code made at run time; NULL: not asked for */
 	uint64_t used;
 };
 
@@ -85,6 +87,10 @@ void native_files_fini(struct gs_native *n);
 /* The mapping of a process at an address; its maps are read anew when they are unknown, or old, or
  * do not have it. NULL: nothing is mapped there, or the process is gone. */
 const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint64_t pc);
+
+/* The names that the process tells of code that it has made; NULL: it is not known, or no memory.
+ */
+struct gs_perf_map *native_made_of(struct gs_native *n, uint32_t pid);
 
 void native_processes_fini(struct gs_native *n);
 

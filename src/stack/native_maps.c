@@ -24,6 +24,7 @@ static void process_clear(struct gs_native *n, struct native_process *p)
 {
 	gs_map_del(&n->proc_of_pid, p->pid);
 	free(p->maps);
+	gs_perf_map_free(&p->made);
 	*p = (struct native_process){0};
 }
 
@@ -51,10 +52,21 @@ static struct native_process *process_get(struct gs_native *n, uint32_t pid)
 	return oldest;
 }
 
+struct gs_perf_map *native_made_of(struct gs_native *n, uint32_t pid)
+{
+	struct native_process *p = process_find(n, pid);
+
+	if (p && !p->made)
+		p->made = gs_perf_map_new(pid);
+	return p ? p->made : NULL;
+}
+
 void native_processes_fini(struct gs_native *n)
 {
-	for (size_t i = 0; i < NATIVE_MAX_PROCS; i++)
+	for (size_t i = 0; i < NATIVE_MAX_PROCS; i++) {
 		free(n->procs[i].maps);
+		gs_perf_map_free(&n->procs[i].made);
+	}
 	gs_map_fini(&n->proc_of_pid);
 }
 

@@ -102,31 +102,6 @@ static void elf_close_p(struct gs_elf **elf)
 	gs_elf_close(elf);
 }
 
-static uint16_t version_by_functions(struct gs_elf *elf)
-{
-	/* Each came with the version (Doc/data/stable_abi.dat, Doc/c-api). */
-	static const struct {
-		const char *name;
-		uint16_t version;
-	} since[] = {
-		{"PyIter_Send", 0x030a},
-		{"PyFrame_GetBack", 0x0309},
-		{"PyConfig_InitPythonConfig", 0x0308},
-	};
-	const char *names[GS_ARRAY_LEN(since)];
-	struct gs_elf_symbol symbols[GS_ARRAY_LEN(since)];
-	struct gs_err err = {{0}};
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(since); i++)
-		names[i] = since[i].name;
-	if (gs_elf_find(elf, names, GS_ARRAY_LEN(since), true, symbols, &err) < 0)
-		return 0;
-	for (size_t i = 0; i < GS_ARRAY_LEN(since); i++)
-		if (symbols[i].found)
-			return since[i].version;
-	return 0;
-}
-
 static struct python_file read_file(const char *path)
 {
 	static const char *const names[] = {"_PyRuntime", "Py_Version"};
@@ -148,7 +123,7 @@ static struct python_file read_file(const char *path)
 		f.runtime = section.vaddr;
 	f.is_old = !f.runtime && gs_elf_defines(elf, "Py_Initialize");
 	if (f.runtime && !f.version_at)
-		f.version = version_by_functions(elf);
+		f.version = gs_elf_python_version(elf);
 	return f;
 }
 

@@ -202,6 +202,9 @@ static const uint8_t words_3_14[N_WORDS] = {
 	[W_TEXT_LENGTH] = 79,   [W_TEXT_ASCII] = 80,
 };
 
+/* Whether a str is interned takes a byte there. */
+#define FREE_THREADED_SHIFT 8
+
 static uint64_t number(const uint8_t *data, size_t bytes, size_t idx)
 {
 	uint64_t v = UINT64_MAX;
@@ -237,6 +240,11 @@ static bool is_plausible(const uint64_t v[N_WORDS])
 	       v[W_CODE_BEGIN] > v[W_CODE_TABLE] && v[W_BYTES_DATA] > v[W_BYTES_LENGTH] &&
 	       v[W_TEXT_SIZE] >= v[W_TEXT_ASCII] + 16 && v[W_TEXT_STATE] < v[W_TEXT_ASCII] &&
 	       v[W_TEXT_LENGTH] < v[W_TEXT_ASCII];
+}
+
+bool gs_python_is_free_threaded(const struct gs_py_proc *p)
+{
+	return p->text_shift == FREE_THREADED_SHIFT;
 }
 
 int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *ret_proc)
@@ -286,7 +294,7 @@ int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *re
 		/* Behind that of ASCII ones: the length and the address of its UTF-8 form. */
 		.text_compact = (uint16_t)(v[W_TEXT_ASCII] + 16),
 		/* Whether a str is interned takes two bits, without the lock a byte of its own. */
-		.text_shift = free_threaded ? 8 : 2,
+		.text_shift = free_threaded ? FREE_THREADED_SHIFT : 2,
 		.bytes_length = (uint16_t)v[W_BYTES_LENGTH],
 		.bytes_data = (uint16_t)v[W_BYTES_DATA],
 	};

@@ -112,8 +112,10 @@ int gs_view_line_call(struct gs_view *v, const struct gs_rec_call *c)
 
 	if (!u)
 		return -ENOMEM;
-	/* What is inside an operator has stacks of its own: its time is not added to theirs. */
-	if (f && f->func_class >= GS_CLASS_OPERATOR) {
+	/* What is inside an operator has stacks of its own: its time is not added to theirs. A
+	 * described probe is shown where its user asked for it. */
+	if (f && f->func_class >= GS_CLASS_OPERATOR && f->func_class != GS_CLASS_PROBE &&
+	    f->func_class != GS_CLASS_SITE) {
 		u->slow_ops++;
 		u->op_ns += c->dur_ns;
 		return 0;

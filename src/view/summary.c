@@ -97,18 +97,18 @@ static int summary_array(struct build *b, size_t n, size_t item_bytes, void *ret
 	return n && !p ? -ENOMEM : 0;
 }
 
-static int table_add_table(struct table *sum, const struct table *more)
+static int table_add_table(struct build *b, struct table *sum, const struct table *more)
 {
-	for (uint32_t f = 0; f < GS_VIEW_MAX_FUNCTIONS; f++)
+	for (uint32_t f = 0; f < b->v->n_funcs; f++)
 		if (!acc_is_empty(&more->sum[f]) &&
 		    gs_view_acc_add(&sum->sum[f], &more->sum[f]) < 0)
 			return -ENOMEM;
 	return 0;
 }
 
-static void table_clear(struct table *t)
+static void table_clear(const struct build *b, struct table *t)
 {
-	for (uint32_t f = 0; f < GS_VIEW_MAX_FUNCTIONS; f++) {
+	for (uint32_t f = 0; f < b->v->n_funcs; f++) {
 		struct acc *a = &t->sum[f];
 		uint64_t *hist = a->hist;
 
@@ -136,23 +136,31 @@ static int compare_functions(const void *a, const void *b)
 	return r ? r : strcmp(x->name, y->name);
 }
 
+/* Python functions are many: they have a list of their own, over all processes. */
+static bool is_python_function(const struct build *b, uint32_t id)
+{
+	const struct gs_rec_function *rec = gs_dict_function(b->v->dict, id);
+
+	return rec && rec->func_class == GS_CLASS_PYTHON;
+}
+
 static int table_list(struct build *b, const struct table *t, struct gs_function_list *ret)
 {
 	size_t n = 0;
 
-	for (uint32_t f = 0; f < GS_VIEW_MAX_FUNCTIONS; f++)
-		n += !acc_is_empty(&t->sum[f]);
+	for (uint32_t f = 0; f < b->v->n_funcs; f++)
+		n += !acc_is_empty(&t->sum[f]) && !is_python_function(b, f);
 	if (summary_array(b, n, sizeof(*ret->items), &ret->items) < 0)
 		return -ENOMEM;
 	ret->n = n;
 	if (!n)
 		return 0;
 	n = 0;
-	for (uint32_t f = 0; f < GS_VIEW_MAX_FUNCTIONS; f++) {
+	for (uint32_t f = 0; f < b->v->n_funcs; f++) {
 		const struct gs_rec_function *rec = gs_dict_function(b->v->dict, f);
 		const struct acc *a = &t->sum[f];
 
-		if (acc_is_empty(a))
+		if (acc_is_empty(a) || is_python_function(b, f))
 			continue;
 		ret->items[n] = (struct gs_function_stats){
 			.layer = rec ? rec->layer : 0,
@@ -236,7 +244,7 @@ static int64_t add_thread(struct build *b, size_t i, struct gs_thread_summary *r
 	const struct gs_rec_thread *rec =
 		first.thread ? gs_dict_thread(b->v->dict, first.thread) : NULL;
 
-	table_clear(b->thread);
+	table_clear(b, b->thread);
 	for (; i < b->n_rows && b->rows[i].process == first.process &&
 	       b->rows[i].thread == first.thread;
 	     i++) {
@@ -250,7 +258,7 @@ static int64_t add_thread(struct build *b, size_t i, struct gs_thread_summary *r
 	ret->tid = rec ? rec->tid : 0;
 	ret->comm = rec ? text_of(b, rec->comm_str) : gs_summary_text(b->s, "unknown");
 	if (table_list(b, b->thread, &ret->functions) < 0 ||
-	    table_add_table(b->process, b->thread) < 0)
+	    table_add_table(b, b->process, b->thread) < 0)
 		return -ENOMEM;
 	return (int64_t)i;
 }
@@ -300,7 +308,7 @@ static int64_t add_process(struct build *b, size_t i, struct gs_process_summary 
 		n += j == i || starts(b, j, true);
 	if (summary_array(b, n, sizeof(*ret->threads), &ret->threads) < 0)
 		return -ENOMEM;
-	table_clear(b->process);
+	table_clear(b, b->process);
 	while (ret->n_threads < n) {
 		int64_t next = add_thread(b, i, &ret->threads[ret->n_threads++]);
 
@@ -310,7 +318,7 @@ static int64_t add_process(struct build *b, size_t i, struct gs_process_summary 
 	}
 	qsort(ret->threads, n, sizeof(*ret->threads), compare_threads);
 	if (table_list(b, b->process, &ret->functions) < 0 ||
-	    table_add_table(b->all, b->process) < 0)
+	    table_add_table(b, b->all, b->process) < 0)
 		return -ENOMEM;
 	return (int64_t)i;
 }
@@ -378,6 +386,52 @@ static int add_uses(struct build *b)
 	}
 	if (n)
 		qsort(s->uses, n, sizeof(*s->uses), compare_uses);
+	return 0;
+}
+
+static int compare_python(const void *a, const void *b)
+{
+	const struct gs_python_function *x = a, *y = b;
+	int r = compare_u64_down(x->total_ns, y->total_ns);
+
+	if (!r)
+		r = compare_u64_down(x->calls, y->calls);
+	return r ? r : strcmp(x->name, y->name);
+}
+
+static int add_python_functions(struct build *b)
+{
+	struct gs_summary *s = b->s;
+	size_t n = 0;
+
+	for (uint32_t f = 0; f < b->v->n_funcs; f++)
+		n += !acc_is_empty(&b->all->sum[f]) && is_python_function(b, f);
+	if (summary_array(b, n, sizeof(*s->python_functions), &s->python_functions) < 0)
+		return -ENOMEM;
+	for (uint32_t f = 0; n && f < b->v->n_funcs; f++) {
+		const struct gs_rec_function *rec = gs_dict_function(b->v->dict, f);
+		const struct view_func *func = &b->v->funcs[f];
+		const struct acc *a = &b->all->sum[f];
+
+		if (acc_is_empty(a) || !is_python_function(b, f))
+			continue;
+		s->python_functions[s->n_python_functions++] = (struct gs_python_function){
+			.name = function_name(b, f),
+			.file = text_of(b, rec->file_str),
+			.line = gs_function_line(rec),
+			.calls = a->calls,
+			.resumes = func->py_resumes,
+			.total_ns = a->total_ns,
+			.self_ns = func->py_self_ns,
+			.max_ns = a->max_ns,
+			.p50_ns = gs_hist_quantile_ns(a->hist, 0.50, a->max_ns),
+			.p95_ns = gs_hist_quantile_ns(a->hist, 0.95, a->max_ns),
+			.p99_ns = gs_hist_quantile_ns(a->hist, 0.99, a->max_ns),
+			.launches = func->py_launches,
+		};
+	}
+	if (n)
+		qsort(s->python_functions, n, sizeof(*s->python_functions), compare_python);
 	return 0;
 }
 
@@ -593,9 +647,9 @@ int gs_view_summary(struct gs_view *v, struct gs_summary **ret_summary)
 	if (!b->s || !b->all || !b->process || !b->thread)
 		return -ENOMEM;
 	add_session(b);
-	if (add_calls(b) < 0 || add_uses(b) < 0 || add_errors(b) < 0 || add_attached(b) < 0 ||
-	    add_lost(b) < 0 || add_open_calls(b) < 0 || add_comms(b) < 0 ||
-	    gs_view_lines(v, b->s) < 0 || gs_view_add_probed(v, b->s) < 0)
+	if (add_calls(b) < 0 || add_uses(b) < 0 || add_python_functions(b) < 0 ||
+	    add_errors(b) < 0 || add_attached(b) < 0 || add_lost(b) < 0 || add_open_calls(b) < 0 ||
+	    add_comms(b) < 0 || gs_view_lines(v, b->s) < 0 || gs_view_add_probed(v, b->s) < 0)
 		return -ENOMEM;
 	*ret_summary = gs_take(b->s);
 	return 0;

@@ -43,6 +43,7 @@ enum func_kind {
 	FUNC_PLAIN,
 	FUNC_COMM_USE, /* arg[1] is a communicator */
 	FUNC_COMM_END, /* arg[0] is one that ceases to be */
+	FUNC_PYTHON,   /* arg[0] is the time in itself, arg[1] launches */
 };
 
 struct view_use {
@@ -53,6 +54,7 @@ struct view_use {
 struct view_func {
 	enum func_kind kind;
 	struct view_use use; /* of CUDA and NCCL, by calls under it */
+	uint64_t py_self_ns, py_launches, py_resumes;
 	uint64_t calls;
 	struct err_count *errs; /* owned; n_errs used, room at powers of two */
 	uint32_t n_errs;
@@ -120,6 +122,7 @@ struct gs_view {
 	double cost_sum;
 	uint64_t cost_first_ns, cost_last_ns, cost_worst_ppm, price_ns;
 	uint64_t last_ns;
+	uint32_t n_funcs;      /* one more than the largest id that had calls */
 	struct gs_rec_end end; /* valid when ended */
 	bool ended;
 	struct view_lines *lines;                      /* owned; of line.c, NULL until needed */

@@ -101,7 +101,7 @@ static void *reach(void *table, uint32_t *n, uint32_t index, size_t item_bytes)
 	return table;
 }
 
-static struct acc *new_acc(struct gs_view *v, uint32_t *cell)
+static struct acc *new_acc(struct gs_view *v, uint32_t function, uint32_t *cell)
 {
 	struct acc *a;
 
@@ -119,6 +119,8 @@ static struct acc *new_acc(struct gs_view *v, uint32_t *cell)
 	if (!a->hist)
 		return NULL;
 	*cell = v->n_accs++;
+	if (function >= v->n_funcs)
+		v->n_funcs = function + 1;
 	return a;
 }
 
@@ -146,7 +148,7 @@ static __attribute__((noinline)) struct acc *place_acc(struct gs_view *v, uint32
 	if (!cell)
 		return NULL;
 	t->cell = cell;
-	return cell[function] ? &v->accs[cell[function]] : new_acc(v, &cell[function]);
+	return cell[function] ? &v->accs[cell[function]] : new_acc(v, function, &cell[function]);
 }
 
 static inline struct acc *find_acc(struct gs_view *v, uint32_t thread, uint32_t function)
@@ -295,6 +297,8 @@ static enum func_kind func_kind(const struct gs_view *v, uint32_t function)
 
 	if (!*name)
 		return FUNC_NEW;
+	if (f->func_class == GS_CLASS_PYTHON)
+		return FUNC_PYTHON;
 	if (f->func_class == GS_CLASS_COLLECTIVE || f->func_class == GS_CLASS_P2P)
 		return FUNC_COMM_USE;
 	if (strcmp(name, "ncclCommDestroy") == 0 || strcmp(name, "ncclCommAbort") == 0)
@@ -347,6 +351,13 @@ static void take_use(struct gs_view *v, const struct gs_rec_use *r)
 	u->others += r->others;
 	u->total_ns += r->total_ns;
 	u->bytes += r->bytes;
+	if (r->head.bytes >= sizeof(*r)) {
+		struct view_func *f = func_of(v, r->function);
+
+		f->py_self_ns += r->py_self_ns;
+		f->py_launches += r->py_launches;
+		f->py_resumes += r->py_resumes;
+	}
 	if (r->time_ns > v->last_ns)
 		v->last_ns = r->time_ns;
 }
@@ -361,6 +372,11 @@ static __attribute__((noinline)) void take_special(struct gs_view *v, struct vie
 
 	if (f->kind == FUNC_NEW)
 		f->kind = func_kind(v, call->function);
+	if (f->kind == FUNC_PYTHON) {
+		f->py_self_ns += call->arg[0];
+		f->py_launches += call->arg[1];
+		f->py_resumes += (call->call_flags & GS_CALL_RESUMED) != 0;
+	}
 	if ((f->kind != FUNC_COMM_USE && f->kind != FUNC_COMM_END) || call->failed)
 		return;
 	t = gs_dict_thread(v->dict, call->thread);
@@ -657,7 +673,7 @@ uint64_t gs_view_calls(const struct gs_view *v, unsigned layer)
 {
 	uint64_t calls = 0;
 
-	for (uint32_t i = 0; i < GS_VIEW_MAX_FUNCTIONS; i++) {
+	for (uint32_t i = 0; i < v->n_funcs; i++) {
 		const struct gs_rec_function *f;
 
 		if (!v->funcs[i].calls)

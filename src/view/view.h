@@ -15,7 +15,7 @@
  * thread "unknown", functions to "unknown". Communicators, files and open calls past their limit
  * are left out and told in the summary as GS_LOSS_SINK of "summary". */
 #define GS_VIEW_MAX_PAIRS     (1u << 15)
-#define GS_VIEW_MAX_FUNCTIONS GS_FUNC_MAX
+#define GS_VIEW_MAX_FUNCTIONS GS_FUNCTION_ID_MAX
 #define GS_VIEW_MAX_ERRORS    64 /* codes by function; more are "other" */
 #define GS_VIEW_MAX_COMMS     (1u << 16)
 #define GS_VIEW_MAX_ATTACHED  (1u << 14)

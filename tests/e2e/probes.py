@@ -7,6 +7,7 @@ import os
 import shutil
 import struct
 import subprocess
+import sys
 
 import harness
 from harness import Skip, case, main
@@ -295,6 +296,72 @@ def engines(t):
         run = t.trace('--layer', 'user', '--avoid', avoid, '--probes', file, command=t.app('20', name='probed'))
         t.equal(avoid, (run.calls('work'), run.calls('gs_test:guarded'), run.calls('recurse')),
                 (20, 20, sum(i % 5 + 1 for i in range(20))))  # fmt: skip
+
+
+def records(path):
+    gst = os.path.join(os.path.dirname(harness.HERE), 'gst.py')
+    done = subprocess.run([sys.executable, gst, path], capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@case('native stacks of described probes')
+def native_stacks(t):
+    out, svg = t.path('out.gst'), t.path('out.folded')
+    file = probe_file(t, [{'lib': 'exe', 'function': 'recurse', 'stack': 'native'},
+                          {'lib': 'exe', 'function': 'guarded', 'stack': 'native', 'return': False},
+                          {'lib': 'exe', 'function': 'work'}])  # fmt: skip
+    t.trace('--layer', 'user', '--probes', file, '-o', out, '-o', svg, command=t.app('25', name='probed'))
+    text, names, frames, stacks, calls = {0: ''}, {}, {}, {}, []
+    for r in records(out):
+        if r['kind'] == 'STRING':
+            text[r['id']] = r['text']
+        elif r['kind'] == 'FUNCTION':
+            names[r['id']] = text[r['name_str']]
+        elif r['kind'] == 'FRAME':
+            frames[r['id']] = text[r['function_str']]
+        elif r['kind'] == 'STACK':
+            stacks[r['id']] = [frames[f] for f in r['frames']]
+        elif r['kind'] == 'CALL':
+            calls.append(r)
+    # Each return goes to the call of the same function around it, or to who began.
+    depths = collections.Counter()
+    for c in (c for c in calls if names[c['function']] == 'recurse'):
+        stack = stacks.get(c['native_stack'], [])
+        t.true('a stack to the program\'s start', 'main' in stack or 'rounds' in stack or len(stack) > 2, stack)
+        depths[stack.count('recurse')] += 1
+    t.equal('recursion', dict(depths), {d: 25 - 5 * d for d in range(5)})
+    for c in (c for c in calls if names[c['function']] == 'guarded'):
+        t.equal('at the entry', stacks.get(c['native_stack'], [''])[0], 'guarded')
+    t.equal('no stack of others', {c['native_stack'] for c in calls if names[c['function']] == 'work'}, {0})
+    t.match('flame graph', r'recurse;recurse', harness.read_text(svg))
+    run = t.tool('trace', '--layer', 'user', '--probes', file, '--', *t.app('1', name='probed'), status=2)
+    t.match('without a file', 'stack: python', run.err)
+
+
+@case('Python lines of described probes, added up and as events')
+def python_stacks(t):
+    code = ('import os\n'
+            'def asks(n):\n'
+            '    for i in range(n):\n'
+            '        os.getppid()\n'
+            'asks(70)\n'
+            'asks(7); os.getppid()\n')  # fmt: skip
+    script = t.path('asks.py')
+    with open(script, 'w') as f:
+        f.write(f'import os, time\nwhile not os.path.exists({t.path("go")!r}): time.sleep(0.01)\n' + code)
+    file = probe_file(t, [{'name': 'parent', 'lib': 'libc.so.6', 'function': 'getppid', 'stack': 'python'}])
+    for options in ((), ('-o', t.path('out.gst'))):
+        # The interpreter is known some milliseconds after it is seen.
+        with subprocess.Popen([sys.executable, script]) as proc:
+            live = t.start_trace('--layer', 'user', '--probes', file, *options, '-p', str(proc.pid))
+            live.wait_err('stacks can be read')
+            open(t.path('go'), 'w').close()
+            run = live.finish()
+        os.unlink(t.path('go'))
+        lines = {(line['line'], line['function']): line['calls'] for line in run.summary['python_lines']
+                 if line['file'] == script}  # fmt: skip
+        t.equal(f'{options}: lines', lines, {(6, 'asks'): 77, (8, '<module>'): 1})
+        t.equal(f'{options}: calls', run.calls('parent'), 78)
 
 
 @case('gpuscope probes lists, and writes a file that works')

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Native stacks: each frame against what libgcc's unwinder saw at the same place."""
 
+import glob
 import json
 import os
 import shutil
 import subprocess
 import sys
 
-from harness import HERE, Skip, case, main
+from harness import HERE, Skip, case, main, wait_until
 import harness
 
 sys.path.insert(0, os.path.dirname(HERE))
@@ -279,6 +280,90 @@ def errors(t):
         t.match(size, r'--stack-bytes takes 512 to 32K', run.err)
     run = t.tool('trace', '--stacks', 'native', '--', 'true', status=2)
     t.match('no file', r'add -o FILE', run.err)
+
+
+@case('programs of another libc (musl)')
+def musl(t):
+    for flags in (('-O2',), ('-O0', '-fno-omit-frame-pointer'), ('-O2', '-static')):
+        app, out, probes = build(t, 'app', *flags, source='stack_musl.c', compiler='musl-gcc'), t.path('out.gst'), t.path('p.yaml')
+        lib = 'exe' if '-static' in flags else 'libc.so'
+        with open(probes, 'w') as f:
+            f.write(f'- {{lib: {lib}, function: getppid, stack: native}}\n')
+        run = t.trace('--layer', 'user', '--probes', probes, '-o', out, command=[app, '23'])
+        t.equal(f'{flags}: calls', run.calls('getppid'), 23)
+        stacks = stacks_of(out)
+        t.true(f'{flags}: stacks', stacks)
+        for _, names in stacks:
+            t.equal(f'{flags}: functions', names[:4], ['inner', 'middle', 'outer', 'main'])
+
+
+def perf_pythons():
+    """Interpreters that tell perf of their functions: 3.12 and newer."""
+    found = {}
+    for program in (shutil.which('python3'), *glob.glob('/usr/bin/python3.*'),
+                    *glob.glob(os.path.expanduser('~/.pyenv/versions/3.*/bin/python3'))):  # fmt: skip
+        if not program or 'config' in program:
+            continue
+        text = 'import sys; print("%d.%d" % sys.version_info[:2], sys.executable); sys.activate_stack_trampoline("perf")'
+        done = subprocess.run([program, '-c', text], capture_output=True, text=True)
+        if done.returncode == 0:
+            version, path = done.stdout.split()
+            found[version] = path
+    return sorted(found.items(), key=lambda x: int(x[0][2:]))
+
+
+@case('functions of Python as it tells perf of them', timeout=120)
+def perf_maps(t):
+    pythons = perf_pythons()
+    if not pythons:
+        raise Skip('no Python 3.12 or newer that can tell perf')
+    script, probes = t.path('perf.py'), t.path('probes.yaml')
+    with open(script, 'w') as f:
+        # It lives until it has been looked at.
+        f.write('import os, sys, time\n'
+                'def inner(): return os.getppid()\n'
+                'def middle(): return inner()\n'
+                'def outer(n):\n'
+                '    for i in range(n): middle()\n'
+                'outer(50)\n'
+                'sys.stdin.read()\n')  # fmt: skip
+    with open(probes, 'w') as f:
+        f.write('- {name: parent, lib: libc.so.6, function: getppid, stack: native}\n')
+    for version, program in pythons:
+        out, folded = t.path(f'{version}.gst'), t.path(f'{version}.folded')
+        live = t.start_trace('--layer', 'user', '--probes', probes, '-o', out, '-o', folded,
+                             command=[program, '-X', 'perf', script], stdin=subprocess.PIPE)  # fmt: skip
+
+        def seen():
+            # The file is written with the first stack's records; its 50 come together.
+            return os.path.exists(out) and len(stacks_of(out)) >= 1
+
+        wait_until(seen, 30, 'stacks in the file')
+        live.proc.stdin.close()
+        live.finish()
+        stacks = stacks_of(out)
+        t.true(f'{version}: stacks', stacks)
+        for flags, names in stacks:
+            py = [n.rsplit(':', 1)[0] for n in names if n.startswith('py::')]
+            t.equal(f'{version}: functions', py, ['py::inner', 'py::middle', 'py::outer', 'py::<module>'])
+            t.equal(f'{version}: to the end', flags, 0)
+        t.match(f'{version}: flame graph', r'py::outer:\S*;py::middle:\S*;py::inner:\S*;', harness.read_text(folded))
+
+
+def stacks_of(path):
+    """[(flags, names)] of the native stacks of calls so far."""
+    gst = os.path.join(os.path.dirname(harness.HERE), 'gst.py')
+    done = subprocess.run([sys.executable, gst, path], capture_output=True, text=True)
+    text, frames, stacks = {0: ''}, {}, []
+    for line in done.stdout.splitlines():
+        r = json.loads(line)
+        if r['kind'] == 'STRING':
+            text[r['id']] = r['text']
+        elif r['kind'] == 'FRAME':
+            frames[r['id']] = text[r['function_str']]
+        elif r['kind'] == 'STACK':
+            stacks.append((r['stack_flags'], [frames[f] for f in r['frames']]))
+    return stacks
 
 
 main()

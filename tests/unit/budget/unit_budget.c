@@ -183,7 +183,8 @@ static void prices_of_places(void **state)
 	const struct gs_prices p = {.ns = {[GS_PRICE_CALL] = {1000, 900, 400, 390},
 					   [GS_PRICE_PLACE] = {500, 450, 300, 290},
 					   [GS_PRICE_SCOPE] = {1200, 1100, 700, 690},
-					   [GS_PRICE_USER] = {2000, 1900, 600, 590}},
+					   [GS_PRICE_USER] = {2000, 1900, 600, 590},
+					   [GS_PRICE_PYTHON] = {1500, 1400, 900, 800}},
 				    .step_ns = 10000,
 				    .value_ns = 50,
 				    .text_ns = 70};
@@ -210,6 +211,13 @@ static void prices_of_places(void **state)
 	gs_budget_place(b, 8, &(struct gs_hit){.kind = GS_PRICE_USER, .n_values = 3, .n_texts = 2});
 	near(gs_budget_price_ns(b, 8, GS_MODE_EVENTS), 2000 + 150 + 140);
 	near(gs_budget_price_ns(b, 8, GS_MODE_COUNT), 590); /* nothing is read */
+	/* A Python function that is counted loses its second probe too. */
+	gs_budget_place(b, 9, &(struct gs_hit){.kind = GS_PRICE_PYTHON});
+	gs_budget_place(
+		b, 9,
+		&(struct gs_hit){.kind = GS_PRICE_PYTHON, .is_exit = true, .is_stepped = true});
+	near(gs_budget_price_ns(b, 9, GS_MODE_AGGREGATE), 11400);
+	near(gs_budget_price_ns(b, 9, GS_MODE_COUNT), 800);
 	gs_budget_place(b, GS_FUNC_MAX, &(struct gs_hit){.kind = GS_PRICE_USER});
 	near(gs_budget_price_ns(b, GS_FUNC_MAX, GS_MODE_EVENTS), 0);
 	tick(b, 0, &steps);

@@ -189,6 +189,15 @@ static struct gs_use_summary uses[] = {
 	{GS_LAYER_TORCH, "autograd::evaluate_function", 0, 0, 0, 1204, 0, 66 * MS, 812319998976},
 };
 
+static struct gs_python_function functions[] = {
+	{"train.py:train/40", "/work/train.py", 40, 12, 0, 900 * MS, 3 * MS, 90 * MS, 75 * MS,
+	 90 * MS, 90 * MS, 41630},
+	{"torch/utils/data/dataloader.py:__iter__/7",
+	 "/opt/lib/python3.10/site-packages/torch/utils/data/dataloader.py", 7, 1201, 1200, 60 * MS,
+	 60 * MS, 1 * MS, 50000, 60000, 70000, 0},
+	{"<string>:\xe4\xb8\xad/0", "<string>", 0, 1, 0, 1000, 1000, 1000, 1000, 1000, 1000, 0},
+};
+
 struct gs_summary sample_full(void)
 {
 	return (struct gs_summary){
@@ -222,6 +231,8 @@ struct gs_summary sample_full(void)
 		.has_python = 1,
 		.python_lines = lines,
 		.n_python_lines = GS_ARRAY_LEN(lines),
+		.python_functions = functions,
+		.n_python_functions = GS_ARRAY_LEN(functions),
 		.python_bare_samples = 17,
 		.native = {.taken = 12345, .different = 67, .cut = 8, .unnamed = 9},
 	};
@@ -238,7 +249,7 @@ struct gs_summary sample_single(void)
 	s.mode = GS_SESSION_SUMMARY;
 	s.n_errors = s.n_attach_failures = s.n_lost = s.n_open_calls = 0;
 	s.n_comms = 1;
-	s.n_uses = 0;
+	s.n_uses = s.n_python_functions = 0;
 	return s;
 }
 

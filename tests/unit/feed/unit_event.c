@@ -107,7 +107,7 @@ static void malformed_events_are_counted(void **state)
 	gs_feed_event(x->feed, &ev.head);
 	ev.func = (uint16_t)(gs_func_count() + 1);
 	gs_feed_event(x->feed, &ev.head);
-	ev.func = 0xffff;
+	ev.func = GS_FUNC_MAX - 1;
 	gs_feed_event(x->feed, &ev.head);
 	ev = call;
 	ev.pid = 0;
@@ -292,7 +292,7 @@ static void cells_that_wrap_rest_or_lie(void **state)
 	b.calls++;
 	b.func = 0;
 	gs_feed_cell(x->feed, &thread, &a, &b);
-	b.func = GS_FUNC_MAX;
+	b.func = GS_FUNC_MAX - 1;
 	gs_feed_cell(x->feed, &thread, &a, &b);
 	b.func = a.func;
 	gs_feed_cell(x->feed, &nobody, &a, &b);

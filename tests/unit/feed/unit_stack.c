@@ -77,6 +77,90 @@ static void send_stack(struct fixture *x, uint32_t id, unsigned n,
 	free(ev);
 }
 
+static void send_pyfunc(struct fixture *x, uint32_t number, const char *file, const char *name,
+			int first)
+{
+	struct gs_event_code ev = {.head = {.kind = GS_EV_PYFUNC, .bytes = sizeof(ev)},
+				   .pid = PID,
+				   .tid = PID,
+				   .func = number,
+				   .first_line = first};
+
+	ev.file = (struct gs_py_text){.length = (uint32_t)strlen(file),
+				      .char_bytes = 1,
+				      .n_bytes = (uint16_t)strlen(file)};
+	ev.name = (struct gs_py_text){.length = (uint32_t)strlen(name),
+				      .char_bytes = 1,
+				      .n_bytes = (uint16_t)strlen(name)};
+	memcpy(ev.file_text, file, strlen(file));
+	memcpy(ev.name_text, name, strlen(name));
+	gs_feed_event(x->feed, &ev.head);
+}
+
+static const char *name_of_last(struct fixture *x)
+{
+	const struct gs_rec_call *c = feed_record(x, GS_REC_CALL, -1);
+
+	return text_of(x, gs_dict_function(x->dict, c->function)->name_str);
+}
+
+static void call_pyfunc(struct fixture *x, uint32_t number, uint32_t scope)
+{
+	struct gs_event_call ev = {.head = {.kind = GS_EV_CALL, .bytes = sizeof(ev)},
+				   .start_ns = 10,
+				   .dur_ns = 5,
+				   .pid = PID,
+				   .tid = PID,
+				   .func = (uint16_t)number,
+				   .scope = (uint16_t)scope,
+				   .arg = {3, 2}};
+
+	gs_feed_event(x->feed, &ev.head);
+	feed_take(x);
+}
+
+static void python_functions_are_known_by_place(void **state)
+{
+	struct fixture *x = *state;
+	const struct gs_rec_call *c;
+	uint32_t first;
+
+	send_pyfunc(x, GS_FUNC_MAX + 5, "/a/lib/python3.9/site-packages/m/x.py", "f", 3);
+	call_pyfunc(x, GS_FUNC_MAX + 5, 0);
+	assert_string_equal(name_of_last(x), "m/x.py:f/3");
+	c = feed_record(x, GS_REC_CALL, -1);
+	first = c->function;
+	assert_int_equal(c->arg[0], 3);
+	/* Of another process: another number, the same function. */
+	send_pyfunc(x, GS_FUNC_MAX + 6, "/a/lib/python3.9/site-packages/m/x.py", "f", 3);
+	call_pyfunc(x, GS_FUNC_MAX + 6, GS_FUNC_MAX + 5);
+	c = feed_record(x, GS_REC_CALL, -1);
+	assert_int_equal(c->function, first);
+	assert_int_equal(c->scope, first);
+	/* Files of the same name are told apart, and so are lines. */
+	send_pyfunc(x, GS_FUNC_MAX + 7, "/one/train.py", "g", 1);
+	send_pyfunc(x, GS_FUNC_MAX + 8, "/two/train.py", "g", 1);
+	send_pyfunc(x, GS_FUNC_MAX + 9, "/two/train.py", "g", 2);
+	call_pyfunc(x, GS_FUNC_MAX + 7, 0);
+	assert_string_equal(name_of_last(x), "train.py:g/1");
+	call_pyfunc(x, GS_FUNC_MAX + 8, 0);
+	assert_string_equal(name_of_last(x), "/two/train.py:g/1");
+	call_pyfunc(x, GS_FUNC_MAX + 9, 0);
+	assert_string_equal(name_of_last(x), "train.py:g/2");
+	/* A number that was given again. */
+	send_pyfunc(x, GS_FUNC_MAX + 5, "<string>", "h", 0);
+	call_pyfunc(x, GS_FUNC_MAX + 5, 0);
+	assert_string_equal(name_of_last(x), "<string>:h/0");
+	/* One whose name was lost. */
+	call_pyfunc(x, GS_FUNC_MAX + 77, 0);
+	assert_string_equal(name_of_last(x), "other Python functions");
+	assert_int_equal(feed_lost(x, GS_LOSS_EVENT_BAD), 0);
+	/* No number at all. */
+	send_pyfunc(x, GS_FUNC_MAX - 1, "x", "y", 1);
+	feed_take(x);
+	assert_int_equal(feed_lost(x, GS_LOSS_EVENT_BAD), 1);
+}
+
 static void frames_have_names_and_lines(void **state)
 {
 	const struct gs_raw_frame frames[] = {{0x100, 0}, {0x200, 4}, {0x200, (uint64_t)-2}};
@@ -221,6 +305,7 @@ int main(void)
 		FEED_TEST(table_in_pieces),
 		FEED_TEST(frame_without_its_code),
 		FEED_TEST(samples),
+		FEED_TEST(python_functions_are_known_by_place),
 		FEED_TEST(malformed),
 	};
 

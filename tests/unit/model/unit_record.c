@@ -229,7 +229,11 @@ static void dictionary_knows_what_was_told(void **state)
 	struct gs_dict *d = gs_dict_new();
 	struct gs_rec_process p = {.head = {.kind = GS_REC_PROCESS}, .id = 40, .pid = 7};
 	struct gs_rec_thread t = {.head = {.kind = GS_REC_THREAD}, .id = 2, .tid = 8};
-	struct gs_rec_function f = {.head = {.kind = GS_REC_FUNCTION}, .id = 3, .layer = 1};
+	struct gs_rec_function f = {.head = {.kind = GS_REC_FUNCTION, .bytes = sizeof(f)},
+				    .id = 3,
+				    .layer = 1,
+				    .file_str = 12,
+				    .line = 34};
 	struct gs_rec_session s = {.head = {.kind = GS_REC_SESSION}, .mode = 2};
 	struct gs_rec_comm c = {.head = {.kind = GS_REC_COMM}, .process = 40, .comm = 5, .rank = 1};
 	struct gs_batch batch;
@@ -256,6 +260,14 @@ static void dictionary_knows_what_was_told(void **state)
 	assert_int_equal(gs_dict_process(d, 40)->pid, 7);
 	assert_int_equal(gs_dict_thread(d, 2)->tid, 8);
 	assert_int_equal(gs_dict_function(d, 3)->layer, 1);
+	assert_int_equal(gs_dict_function(d, 3)->file_str, 12);
+	assert_int_equal(gs_function_line(gs_dict_function(d, 3)), 34);
+	/* As older files have it. */
+	f.head.bytes = GS_REC_FUNCTION_V1_BYTES;
+	assert_int_equal(gs_dict_apply(d, &f.head), 0);
+	assert_int_equal(gs_dict_function(d, 3)->layer, 1);
+	assert_int_equal(gs_function_line(gs_dict_function(d, 3)), 0);
+	assert_int_equal(gs_dict_function(d, 3)->line, 0);
 	assert_int_equal(gs_dict_session(d)->mode, 2);
 	assert_int_equal(gs_dict_comm(d, 40, 5)->rank, 1);
 	assert_null(gs_dict_comm(d, 41, 5));

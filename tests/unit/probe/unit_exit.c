@@ -310,6 +310,51 @@ static void loops_before_the_return(void **state)
 }
 
 /* One ret behind a call of work, the other one not: each for itself. */
+static enum gs_callee checks_only(void *ctx, int64_t offset_bytes)
+{
+	return offset_bytes == 0x1000 ? GS_CALLEE_RELEASE : GS_CALLEE_WORK;
+}
+
+/* An interpreter: operations are reached by indirect jumps alone, and share one end. */
+static void the_loop_of_an_interpreter(void **state)
+{
+	uint8_t code[] = {
+		0x53,                      /*  0 push %rbx */
+		0x48, 0x83, 0xec, 0x20,    /*  1 sub $32,%rsp */
+		0xff, 0xe0,                /*  5 jmp *%rax */
+		0x66, 0x90,                /*  7 nop */
+		0x85, 0xc0,                /*  9 test %eax,%eax */
+		0x74, 0x0b,                /* 11 je 24 */
+		0xff, 0xe0,                /* 13 jmp *%rax */
+		0xe9, 0x00, 0x01, 0,    0, /* 15 jmp 276: a part apart */
+		0x85, 0xc0,                /* 20 test %eax,%eax */
+		0xff, 0xe0,                /* 22 jmp *%rax */
+		0xe8, 0,    0,    0,    0, /* 24 call of the check */
+		0x48, 0x83, 0xc4, 0x20,    /* 29 add $32,%rsp */
+		0x5b,                      /* 33 pop %rbx */
+		0xc3,                      /* 34 ret */
+	};
+	struct gs_exit_around around = {.callee = checks_only, .is_loop = true};
+	struct gs_exit x[MAX];
+
+	put_rel32(code, 24, 0xe8, 0, 0x1000);
+	assert_int_equal(gs_exits_x86_64(code, sizeof(code), &around, x, MAX), 1);
+	assert_exit(&x[0], 24, true, true);
+	assert_int_equal(x[0].depth_bytes, 40);
+	/* The jump to the part apart is none of its ends: the stack is as in the loop. */
+	around.is_loop = false;
+	assert_int_equal(gs_exits_x86_64(code, sizeof(code), &around, x, MAX), 2);
+	assert_int_equal(x[0].offset_bytes, 15);
+	assert_int_equal(x[1].offset_bytes, 34);
+	/* Without knowing what is called at the end, the return itself, where the stack is as at
+	 * the entry. */
+	around = (struct gs_exit_around){.is_loop = true};
+	assert_int_equal(gs_exits_x86_64(code, sizeof(code), &around, x, MAX), 1);
+	assert_int_equal(x[0].offset_bytes, 34);
+	assert_int_equal(x[0].depth_bytes, 0);
+	assert_true(x[0].is_stepped);
+}
+
 static void two_returns(void **state)
 {
 	uint8_t code[] = {
@@ -538,6 +583,7 @@ int main(void)
 		cmocka_unit_test(a_string_freed_before_the_return),
 		cmocka_unit_test(ways_back_from_a_part_apart),
 		cmocka_unit_test(loops_before_the_return),
+		cmocka_unit_test(the_loop_of_an_interpreter),
 		cmocka_unit_test(two_returns),
 		cmocka_unit_test(every_path_passes_one_exit),
 	};

@@ -93,6 +93,26 @@ static void test_filter_program(void **state)
 	gs_user_set_free(&set);
 }
 
+static void test_stack(void **state)
+{
+	static const struct {
+		const char *text;
+		unsigned flags;
+	} wanted[] = {{"- {function: f, stack: native}", GS_USER_NATIVE_STACK | GS_USER_ALWAYS},
+		      {"- {function: f, stack: python}", GS_USER_PY_STACK | GS_USER_ALWAYS},
+		      {"- {function: f, stack: true}",
+		       GS_USER_PY_STACK | GS_USER_NATIVE_STACK | GS_USER_ALWAYS},
+		      {"- {function: f, stack: false, aggregate: count}", 0}};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(wanted); i++) {
+		struct gs_user_set *set = parsed(wanted[i].text);
+
+		assert_int_equal(gs_user_set_spec(set, 0)->row.flags,
+				 wanted[i].flags | GS_USER_RETURN);
+		gs_user_set_free(&set);
+	}
+}
+
 static void test_eacgm(void **state)
 {
 	struct gs_user_set *set = parsed(
@@ -152,7 +172,12 @@ static const struct {
 	{"- {function: 'f*'}",
 	 "f:1:14: a pattern of functions needs \"lib\": the files to look in"},
 	{F("colour: red"), "f:2:3: \"colour\" is no key of a probe: name lib function usdt return "
-			   "args filter aggregate"},
+			   "args filter aggregate stack"},
+	{F("stack: yes"), "f:2:10: \"stack\" takes native, python, true (both) or false"},
+	{F("stack: [native]"), "f:2:10: \"stack\" takes native, python, true (both) or false"},
+	{F("stack: native\n  aggregate: count"),
+	 "f:2:10: calls that are added up have no stacks: \"stack\" "
+	 "and \"aggregate\" do not go together"},
 	{F("function: g"), "f:2:3: \"function\" is there twice"},
 	{F("return: maybe"), "f:2:11: \"return\" takes true or false"},
 	{"- {usdt: 'a:b', return: true}",
@@ -248,6 +273,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_whole),
 		cmocka_unit_test(test_filter_program),
+		cmocka_unit_test(test_stack),
 		cmocka_unit_test(test_eacgm),
 		cmocka_unit_test(test_usdt),
 		cmocka_unit_test(test_cxx_has_no_return_unless_asked),

@@ -24,6 +24,16 @@ static void demangles(void **state)
 		{"_Z1fv", "f()"},
 		{"_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"},
 		{"_ZN4core3fmt5write17h0123456789abcdegE", "core::fmt::write::h0123456789abcdeg"},
+		/* Rust's second mangling, as rustc 1.95 writes it. */
+		{"_RNvCs6xxl1lAjzDf_1a4main", "a::main"},
+		{"_RINvMNtCs6xxl1lAjzDf_1a4deepINtB3_5ThingmE4showKj3_EB5_",
+		 "<a::deep::Thing<u32>>::show::<3>"},
+		{"_RNCNvCs6xxl1lAjzDf_1a4main0B3_", "a::main::{closure#0}"},
+		{"_RNvXCs6xxl1lAjzDf_1aINtNtB2_4deep5ThingThReEENtB2_4Says3say",
+		 "<a::deep::Thing<(u8, &str)> as a::Says>::say"},
+		{"_RNvCs6xxl1lAjzDf_1au9gre_6ka8i", "a::gr\xc3\xb6\xc3\x9f"
+						    "e"},
+		{"_RNvC1a4main.llvm.1234", "a::main"},
 		{"_ZL6hiddenPKc.isra.0", "hidden(char const*) [clone .isra.0]"},
 	};
 	char out[256];
@@ -36,8 +46,9 @@ static void demangles(void **state)
 
 static void leaves_other_symbols(void **state)
 {
-	static const char *const symbols[] = {"",      "_",     "main",    "_Z",
-					      "_ZZZZ", "_Zfoo", "_ZN3abc", "__cxa_throw"};
+	static const char *const symbols[] = {"",      "_",     "main",         "_Z",
+					      "_ZZZZ", "_Zfoo", "_ZN3abc",      "__cxa_throw",
+					      "_R",    "_RNvC", "_RNvC1a9main", "_Rfoo"};
 	char out[64] = "kept", longer[4000];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(symbols); i++)
@@ -72,6 +83,30 @@ static void bounds_what_a_symbol_says(void **state)
 		assert_int_equal(strlen(out), sizeof(out) - 1);
 	assert_true(gs_demangle("_ZN2at6native3addERKNS_6TensorES3_", out, 9));
 	assert_string_equal(out, "at::nati");
+}
+
+/* The same in Rust: each type is a pair of the one before. */
+static void bounds_what_rust_says(void **state)
+{
+	static const char digits[] =
+		"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	char symbol[1200] = "_RINvC1a1f", out[64], before[8] = "m";
+
+	for (int i = 0; i < 60; i++) {
+		size_t at = strlen(symbol) - 2 - 1; /* numbers begin behind _R, from one on */
+		size_t n = strlen(symbol);
+
+		snprintf(symbol + n, sizeof(symbol) - n, "T%s%sE", before, before);
+		if (at < 62)
+			snprintf(before, sizeof(before), "B%c_", digits[at]);
+		else
+			snprintf(before, sizeof(before), "B%c%c_", digits[at / 62],
+				 digits[at % 62]);
+	}
+	strcat(symbol, "E");
+	assert_true(gs_demangle(symbol, out, sizeof(out)));
+	assert_int_equal(strlen(out), sizeof(out) - 1);
+	assert_memory_equal(out, "a::f::<(u32, u32), ((u32, u32), (u32, u32))", 43);
 }
 
 static void names_its_own_functions(void **state)
@@ -110,6 +145,7 @@ int main(void)
 		cmocka_unit_test(demangles),
 		cmocka_unit_test(leaves_other_symbols),
 		cmocka_unit_test(bounds_what_a_symbol_says),
+		cmocka_unit_test(bounds_what_rust_says),
 		cmocka_unit_test(names_its_own_functions),
 	};
 

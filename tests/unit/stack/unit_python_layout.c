@@ -258,7 +258,11 @@ static void free_threaded(void **state)
 	assert_int_equal(p.frame_tlbc, 72);
 	assert_int_equal(p.code_tlbc, 200);
 	assert_int_equal(p.text_shift, 8);
+	assert_true(gs_python_is_free_threaded(&p));
 	assert_true(p.frame_bytes >= 80);
+	words[2] = 0;
+	assert_int_equal(gs_python_layout_debug(words, sizeof(words), &p), 0);
+	assert_false(gs_python_is_free_threaded(&p));
 }
 
 static void what_is_refused(void **state)

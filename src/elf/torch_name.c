@@ -1,4 +1,4 @@
-#include "probe/torch_name.h"
+#include "elf/torch_name.h"
 
 #include <ctype.h>
 #include <fnmatch.h>

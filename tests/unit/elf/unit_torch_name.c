@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "elf/torch_name.h"
 #include "model/kernel_side.h"
-#include "probe/torch_name.h"
 
 static void assert_part(const char *symbol, const char *wanted)
 {

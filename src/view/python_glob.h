@@ -1,0 +1,16 @@
+/* Patterns that choose Python functions, as options give them: compared by the kernel side where
+ * calls are traced, and here where a recorded file is read. */
+#ifndef GS_VIEW_PYTHON_GLOB_H
+#define GS_VIEW_PYTHON_GLOB_H
+
+#include <stdbool.h>
+
+#include "model/python.h"
+
+/* By name ("forward", "test_*"), or by file and name ("train.py:*", "models/x*.py:forward"; a path
+ * that does not begin with a slash is the end of one). -EINVAL: empty; -E2BIG: too long. */
+int gs_py_glob_parse(const char *text, struct gs_py_glob *ret_glob);
+
+bool gs_py_glob_matches(const struct gs_py_glob *glob, const char *file, const char *name);
+
+#endif

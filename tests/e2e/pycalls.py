@@ -1,0 +1,314 @@
+#!/usr/bin/env python3
+"""Calls of Python functions: as many as Python itself counts, of each interpreter that is here."""
+
+import collections
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import harness
+from harness import HERE, Skip, case, main
+
+TARGET = os.path.join(HERE, 'pycalls_target.py')
+SCOPES_MAX = 128
+# Run before the counting began, or part of it: the program itself, and the bodies of its classes.
+UNCOUNTED = ('<module>', 'count', 'Thing', 'Dim3')
+
+
+def interpreters(first, last):
+    """[(version, program)] of what is installed: pyenv's, the system's, conda's."""
+    found = {}
+    places = [shutil.which('python3'), *glob.glob('/usr/bin/python3.*'), *glob.glob('/opt/conda/bin/python3'),
+              *glob.glob(os.path.expanduser('~/.pyenv/versions/3.*/bin/python3')),
+              *os.environ.get('GPUSCOPE_TEST_PYTHONS', '').split(':')]  # fmt: skip
+    for program in places:
+        if not program or 'config' in program or not os.access(program, os.X_OK):
+            continue
+        done = subprocess.run([program, '-c', 'import sys; print("%d.%d" % sys.version_info[:2], sys.executable)'],
+                              capture_output=True, text=True)  # fmt: skip
+        if done.returncode == 0:
+            version, path = done.stdout.split()
+            if first <= tuple(map(int, version.split('.'))) <= last:
+                found.setdefault((version, os.path.realpath(path)), path)
+    return [(version, path) for (version, _), path in sorted(found.items(), key=lambda x: int(x[0][0][2:]))]
+
+
+def each(check, n=3):
+    pythons = interpreters((3, 8), (3, 10))[-n:]
+    if not pythons:
+        raise Skip('no Python 3.8, 3.9 or 3.10')
+    for version, program in pythons:
+        check(version, program)
+
+
+def environment(t):
+    return {**t.env, 'LD_LIBRARY_PATH': harness.fake, 'PYTHONHASHSEED': '0'}
+
+
+def counted(t, program, *cases):
+    """{(file, function, line): calls} as sys.setprofile tells."""
+    path = t.path('counts.json')
+    done = subprocess.run([program, TARGET, path, *cases], env=environment(t), capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    with open(path) as f:
+        return {tuple(row[:3]): row[3] for row in json.load(f)}
+
+
+def of_target(run):
+    """The same of a summary, and the rows."""
+    rows = {}
+    for f in run.summary['python_functions']:
+        if f['file'] in (TARGET, '<made>') and '<module>' not in f['name']:
+            name = f['name'].rsplit(':', 1)[1].rsplit('/', 1)[0]
+            if name not in UNCOUNTED:
+                rows[f['file'], name, f['line']] = f
+    return rows
+
+
+def wanted_of(counts):
+    return {k: n for k, n in counts.items() if k[1] not in UNCOUNTED}
+
+
+def compare(t, what, rows, counts):
+    wanted = wanted_of(counts)
+    for key in sorted(set(rows) | set(wanted)):
+        t.equal(f'{what}: {key[1]}/{key[2]}', rows[key]['calls'] if key in rows else 0, wanted.get(key, 0))
+
+
+def trace(t, program, cases, *options, calls='--python-calls'):
+    return t.trace(calls, *options, command=[program, TARGET, '-', *cases], env={'LD_LIBRARY_PATH': harness.fake,
+                   'PYTHONHASHSEED': '0'})  # fmt: skip
+
+
+def records(path):
+    done = subprocess.run([sys.executable, os.path.join(HERE, '..', 'gst.py'), path], capture_output=True, text=True,
+                          check=True)  # fmt: skip
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+ALL = ['recursion', 'generators', 'coroutines', 'from_c', 'exceptions', 'made_and_freed', 'threads', 'forks']
+
+
+@case('as many calls of each function as sys.setprofile counts', timeout=240)
+def exact(t):
+    def check(version, program):
+        run = trace(t, program, ALL)
+        rows = of_target(run)
+        compare(t, version, rows, counted(t, program, *ALL))
+        # Children end before their names can be read.
+        t.equal(f'{version}: lost', set(run.summary['lost'].get('all', {})) - {'process_gone'}, set())
+        t.equal(f'{version}: lost of Python', run.summary['lost'].get('python'), None)
+        fib = next(r for k, r in rows.items() if k[1] == 'fib')
+        t.true(f'{version}: time in itself', 0 < fib['self_ns'] <= fib['total_ns'], fib)
+        numbers = next(r for k, r in rows.items() if k[1] == 'numbers')
+        # One that was never asked for a value is entered when it is freed, to be closed.
+        t.equal(f'{version}: generators begun', numbers['calls'] - numbers['resumes'], 6)
+        t.equal(f'{version}: functions are not resumed', fib['resumes'], 0)
+
+    each(check)
+
+
+@case('the same as whole events', timeout=240)
+def events(t):
+    def check(version, program):
+        out = t.path('calls.gst')
+        run = trace(t, program, ALL, '-o', out)
+        compare(t, version, of_target(run), counted(t, program, *ALL))
+        strings, names, files, calls, scopes = {0: ''}, {}, {}, collections.Counter(), collections.Counter()
+        for r in records(out):
+            if r['kind'] == 'STRING':
+                strings[r['id']] = r['text']
+            elif r['kind'] == 'FUNCTION':
+                names[r['id']] = strings[r['name_str']]
+                files[r['id']] = strings[r['file_str']]
+            elif r['kind'] == 'CALL' and files[r['function']] == TARGET:
+                calls[names[r['function']].split(':', 1)[1].split('/')[0]] += 1
+                scopes[names[r['function']], names.get(r['scope'], '')] += 1
+        for (file, name, _), row in of_target(run).items():
+            if file == TARGET and not name.startswith('<'):
+                t.equal(f'{version}: {name} in the file', calls[name], row['calls'])
+        around = {scope for (name, scope) in scopes if ':fib/' in name}
+        t.true(f'{version}: fib is called by fib and others', any(':fib/' in s for s in around) and
+               any(':work/' in s for s in around), around)  # fmt: skip
+
+    each(check)
+
+
+@case('recursion deeper than what is timed', timeout=120)
+def deep(t):
+    def check(version, program):
+        run = trace(t, program, ['deep'])
+        rows = of_target(run)
+        compare(t, version, rows, counted(t, program, 'deep'))
+        sink = next(r for k, r in rows.items() if k[1] == 'sink')
+        t.equal(f'{version}: sink', sink['calls'], 401)
+        untimed = run.lost('untimed')
+        # main, deep and the module are above it.
+        t.equal(f'{version}: without a time', untimed, 401 + 3 - SCOPES_MAX)
+
+    each(check)
+
+
+@case('what was launched inside, by whoever caused it', timeout=120)
+def launches(t):
+    def check(version, program):
+        for options in ([], ['-o', t.path('launches.json')]):
+            run = trace(t, program, ['launches'], *options)
+            got = {k[1]: (r['calls'], r['launches']) for k, r in of_target(run).items()}
+            t.equal(f'{version} {options}: launches', {k: got.get(k) for k in ('launch', 'layer', 'launches', 'main')},
+                    {'launch': (13, 13), 'layer': (4, 12), 'launches': (1, 13), 'main': (1, 13)})  # fmt: skip
+            t.equal(f'{version}: launched', run.calls('cudaLaunchKernel'), 13)
+        with open(t.path('launches.json')) as f:
+            events = [e for e in json.load(f)['traceEvents'] if e['ph'] == 'X']
+        outer = [e for e in events if e['name'].startswith('pycalls_target.py:launch/')]
+        for e in (e for e in events if e['name'] == 'cudaLaunchKernel'):
+            t.true(f'{version}: in a launch()', any(o['tid'] == e['tid'] and o['ts'] <= e['ts'] and
+                   e['ts'] + e['dur'] <= o['ts'] + o['dur'] for o in outer))  # fmt: skip
+
+    each(check)
+
+
+@case('a report of what ran under a function', timeout=120)
+def under(t):
+    def check(version, program):
+        out, made = t.path('out.gst'), t.path('made.json')
+        trace(t, program, ['launches', 'recursion'], '-o', out)
+        for pattern, wanted in (('layer', 12), ('pycalls_target.py:launches', 13), ('pycalls_target.py:la*,fib', 13),
+                                ('fib', None), ('/elsewhere.py:*', None)):  # fmt: skip
+            run = t.tool('report', '--format', 'json', '--under', pattern, '-o', made, out, status=0)
+            summary = json.loads(run.out)
+            got = {f['name']: f['calls'] for f in summary['functions']}
+            t.equal(f'{version} {pattern}: launches', got.get('cudaLaunchKernel'), wanted)
+            t.equal(f'{version} {pattern}: nothing', 'nothing ran under' in run.err, pattern == '/elsewhere.py:*')
+            names = {f['name'].rsplit(':', 1)[1].split('/')[0] for f in summary['python_functions'] if f['file'] == TARGET}
+            t.equal(f'{version} {pattern}: functions', names,
+                    {'layer': {'layer', 'launch'}, 'pycalls_target.py:launches': {'launches', 'layer', 'launch'},
+                     'pycalls_target.py:la*,fib': {'launches', 'layer', 'launch', 'fib'}, 'fib': {'fib'}}.get(pattern, set()))  # fmt: skip
+            with open(made) as f:
+                drawn = [e for e in json.load(f)['traceEvents'] if e['ph'] == 'X' and e['name'] == 'cudaLaunchKernel']
+            t.equal(f'{version} {pattern}: drawn', len(drawn), wanted or 0)
+
+    each(check, n=1)
+
+
+@case('functions by pattern', timeout=240)
+def patterns(t):
+    def check(version, program):
+        for pattern, names in (('fib', {'fib'}), ('pycalls_target.py:f*', {'fib', 'fails', 'from_c', 'forks'}),
+                               ('w?rk,*/e2e/*:sink', {'work'}), ('nothing_of_this_name', set()),
+                               ('/elsewhere/pycalls_target.py:*', set()), (TARGET + ':num*s', {'numbers'})):  # fmt: skip
+            run = trace(t, program, ALL, calls='--python-calls=' + pattern)
+            got = {f['name'].rsplit(':', 1)[1].split('/')[0] for f in run.summary['python_functions']}
+            t.equal(f'{version}: {pattern}', got, names)
+            counts = counted(t, program, *ALL) if pattern == 'fib' else {}
+            for key, row in of_target(run).items():
+                if counts:
+                    t.equal(f'{version}: calls of {key[1]}', row['calls'], counts[key])
+
+    each(check, n=1)
+
+
+@case('children by the hundred get their numbers back', timeout=240)
+def many(t):
+    def check(version, program):
+        code = ('import os\n'
+                'def child(i):\n    return i\n'
+                'for i in range(300):\n'
+                '    pid = os.fork()\n'
+                '    if not pid:\n        child(i); os._exit(0)\n'
+                '    os.waitpid(pid, 0)\n')  # fmt: skip
+        run = t.trace('--python-calls', command=[program, '-c', code])
+        rows = [f for f in run.summary['python_functions'] if f['file'] == '<string>' and ':child/' in f['name']]
+        t.equal(f'{version}: calls', [r['calls'] for r in rows], [300])
+        t.equal(f'{version}: lost', run.lost('python_functions'), 0)
+
+    each(check)
+
+
+@case('functions that no pattern names cost as well, and --max-overhead knows', timeout=120)
+def budget_of_others(t):
+    def check(version, program):
+        run, made = hot_loop(t, program, '0.01%', 'the probes of Python functions are off', '--python-calls=no_such_name')
+        t.equal(f'{version}: taken off', run.lost('taken_off'), 1)
+        t.equal(f'{version}: shown', run.summary['python_functions'], [])
+        t.equal(f'{version}: only counted', run.lost('budget'), 0)
+
+    each(check, n=1)
+
+
+@case('3.11 and newer is told, with another way')
+def inlined(t):
+    pythons = interpreters((3, 11), (3, 14))
+    if not pythons:
+        raise Skip('no Python 3.11 or newer')
+    for version, program in pythons:
+        run = t.trace('--python-calls', command=[program, '-c', 'print(1)'])
+        told = [a for a in run.summary['attach_failures'] if a['function'] == '_PyEval_EvalFrameDefault']
+        t.equal(f'{version}: told', len(told), 1)
+        t.match(f'{version}: why', r'3\.11 and newer.*--python-hz', told[0]['reason'] if told else '')
+        t.equal(f'{version}: none', run.summary['python_functions'], [])
+
+
+HOT = '''import os, sys
+def turn(i):
+    return i
+n = 0
+while not os.path.exists(sys.argv[1]):
+    for i in range(1000):
+        turn(i)
+    n += 1000
+print(n)
+'''
+
+
+def hot_loop(t, program, limit, until, calls='--python-calls'):
+    """A run whose program goes on until something was said, and how often it has called turn()."""
+    stop = t.path('stop')
+    live = t.start_trace(calls, '--max-overhead', limit, command=[program, '-c', HOT, stop])
+    live.wait_err(until, seconds=60)
+    with open(stop, 'w'):
+        pass
+    run = live.finish()
+    os.remove(stop)
+    return run, int(run.out.split()[-1])
+
+
+def seen_and_counted(run):
+    rows = [f['calls'] for f in run.summary['python_functions'] if ':turn/' in f['name']]
+    return sum(rows) + sum(x['count'] for x in run.summary['lost_details']
+                           if x['cause'] == 'budget' and ':turn/' in x['detail'])  # fmt: skip
+
+
+@case('--max-overhead: all Python functions step down as one, and their calls add up until they are taken off', timeout=240)
+def budget(t):
+    def check(version, program):
+        for limit, until in (('20%', 'Python functions .* is now'), ('0.01%', 'the probes of Python functions are off')):
+            run, made = hot_loop(t, program, limit, until)
+            steps = re.findall(r'--max-overhead: (.*) \(.*\) is now', run.err)
+            t.equal(f'{version}, {limit}: what steps down', set(steps), {'Python functions'})
+            off = 'the probes of Python functions are off' in run.err
+            t.equal(f'{version}, {limit}: told as taken off', run.lost('taken_off'), int(off))
+            got = seen_and_counted(run)
+            if off:
+                t.true(f'{version}, {limit}: until they were taken off', 0 < got <= made, f'{got} of {made}')
+            else:
+                t.equal(f'{version}, {limit}: seen and counted', got, made)
+
+    each(check, n=1)
+
+
+@case('wrong patterns', needs=None)
+def wrong(t):
+    for word in ('', ','.join('abcdefghi')):
+        run = t.tool('report', '--under', word, t.path('x.gst'), status=2)
+        t.match(word, '--under takes', run.err)
+    for word in ('--python-calls=', '--python-calls=' + 'x' * 129, '--python-calls=' + ','.join('abcdefghi')):
+        run = t.tool('trace', word, '--', 'true', status=2)
+        t.match(word[:30], 'at most 8 patterns', run.err)
+
+
+main()
