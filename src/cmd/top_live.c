@@ -41,8 +41,8 @@
 struct top_live {
 	const struct top_options *options;
 	struct gs_gpu *gpu;
-	struct gs_moment *moment; /* of the thread that reads */
-	struct gs_host *ui_host;  /* of the screen: signals, environments */
+	struct gs_moment *moment;   /* of the thread that reads */
+	struct gs_host *ui_host;    /* of the screen: signals, environments */
 	struct gs_account *account; /* of the thread that reads; NULL: jobs are not shown */
 	char name[GS_HOST_NAME_BYTES];
 

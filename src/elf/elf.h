@@ -40,8 +40,8 @@ bool gs_elf_defines(struct gs_elf *elf, const char *name);
 int gs_elf_find(struct gs_elf *elf, const char *const *names, size_t n, bool with_static,
 		struct gs_elf_symbol *ret_symbols, struct gs_err *err);
 
-/* The version of the interpreter that the file is, by which functions of the documented interface it
- * has: 0x0308 to 0x030a, 0x030b (3.11 or newer); 0: none, or older. */
+/* The version of the interpreter that the file is, by which functions of the documented interface
+ * it has: 0x0308 to 0x030a, 0x030b (3.11 or newer); 0: none, or older. */
 uint16_t gs_elf_python_version(struct gs_elf *elf);
 
 /* A function of a file, of .dynsym or .symtab; those in both come twice, at the same place. */

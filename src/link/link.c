@@ -243,7 +243,7 @@ static void *run(void *arg)
 
 int gs_link_machine_id(char *out, size_t bytes)
 {
-	char text[64] = "";
+	char text[64] = "", name[65] = "";
 	int fd = open("/etc/machine-id", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
@@ -257,9 +257,14 @@ int gs_link_machine_id(char *out, size_t bytes)
 	memset(text, 0, sizeof(text));
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	gs_close_p(&fd);
-	if (n < 36)
+	if (n >= 36) {
+		snprintf(out, bytes, "%.36s", text);
+		return 0;
+	}
+	/* Containers often have neither: their name is what others know them by. */
+	if (gethostname(name, sizeof(name) - 1) < 0 || !name[0])
 		return -ENOENT;
-	snprintf(out, bytes, "%.36s", text);
+	snprintf(out, bytes, "host-%.58s", name);
 	return 0;
 }
 

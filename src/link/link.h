@@ -105,8 +105,8 @@ uint64_t gs_link_drain(struct gs_link *link, uint64_t drain_ns, bool ended);
  * the stream is over, nothing will ever follow (a trace). */
 uint64_t gs_link_stop(struct gs_link **link, uint64_t drain_ns, bool ended);
 
-/* The machine's own number, as in /etc/machine-id, or of its first network card where there is
- * none. -ENOENT: neither. */
+/* The machine's own number, as in /etc/machine-id, of its firmware where there is none, else
+ * "host-" and its name. -ENOENT: none of these. */
 int gs_link_machine_id(char *out, size_t bytes);
 
 #endif

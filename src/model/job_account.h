@@ -55,7 +55,8 @@ struct gs_job_account {
 	char job_class[48]; /* "" not known yet */
 	double confidence, score;
 	double cpu_percent, io_percent, wait_percent, net_percent, memory_percent;
-	double figure[GS_JOB_FIGURES_MAX]; /* by enum gs_figure; all of them when the class is known */
+	double figure[GS_JOB_FIGURES_MAX]; /* by enum gs_figure; all of them when the class is known
+					    */
 };
 
 /* What went wrong or was left out since the start. */

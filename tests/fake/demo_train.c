@@ -10,6 +10,7 @@
  * its data. The stand-in libraries take about as long for a call as the real ones.
  */
 #include <errno.h>
+#include <signal.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -424,6 +426,8 @@ static pid_t start_rank(const char *self, unsigned rank, const int pipe_fds[2])
 
 	if (pid != 0)
 		return pid;
+	/* Ranks of a run that was killed train on for nobody. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close(pipe_fds[rank != 0]);
 	set_number("RANK", rank);
 	set_number("LOCAL_RANK", rank);

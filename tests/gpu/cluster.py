@@ -1,6 +1,7 @@
 """What cluster.sh left behind: cluster.py FOLDER. Every sample of both nodes once and in order, gaps where the
 head was away closed, values as nvidia-smi told them; a PASS or FAIL a line."""
 import csv
+import datetime
 import sqlite3
 import sys
 
@@ -25,7 +26,7 @@ rows = list(csv.DictReader(open(f"{out}/session.csv")))
 check("the session has both GPUs", len({r["uuid"] for r in rows}) >= 1, f"{len(rows)} rows, {len({r['uuid'] for r in rows})} GPUs")
 ours = {}
 for r in rows:
-    ours.setdefault(r["uuid"], []).append((float(r["wall_seconds"]), r))
+    ours.setdefault(r["uuid"], []).append((datetime.datetime.fromisoformat(r["time"].replace("Z", "+00:00")).timestamp(), r))
 seen, wrong = 0, []
 when = None
 for line in open(f"{out}/smi.txt"):

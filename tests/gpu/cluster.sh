@@ -24,6 +24,8 @@ for i in a b; do
 	nodes+=($!)
 done
 sleep 2
+session() { "$gpuscope" session --head $address "$@"; }
+check "a session starts" session start ddp
 python3 "$here/ddp.py" 24 >"$out/train.log" 2>&1 &
 train=$!
 sleep 6
@@ -36,13 +38,23 @@ done >"$out/smi.txt"
 kill -9 $head; wait $head 2>/dev/null
 sleep 3
 start_head
+sleep 1
+session list
+check "the session is resumed" session resume ddp
 wait $train
-check "the training run ends well beside it" grep -q . "$out/train.log"
+cat "$out/train.log"
+check "the training run ends well beside it" grep -q 'rank 0: [1-9]' "$out/train.log"
 sleep 3
 before=$(ps -o cputimes= -p "${nodes[0]}")
+check "the session stops" session stop ddp
+check "CSV" session export ddp --format csv -o "$out/session.csv"
+check "JSON" session export ddp --format json -o "$out/session.json"
+check "gst" session export ddp --format gst -o "$out/session.gst"
 kill -INT "${nodes[@]}"; wait "${nodes[@]}"
 cat "$out"/node-*.log
-"$gpuscope" report --plot "$out/session.png" "$out"/*.gst 2>/dev/null
+for f in session.gst session.json; do
+	if "$gpuscope" report --plot "$out/$f.png" "$out/$f"; then :; fi
+done
 kill -INT $head; wait $head
 cat "$out/head.log"
 echo "processor time of a node over the run: $before s"
