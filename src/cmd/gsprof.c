@@ -32,6 +32,7 @@ enum {
 	OPT_NVLINK,
 	OPT_NO_NVLINK,
 	OPT_BACKGROUND,
+	OPT_HTTP_PORT,
 };
 
 struct gsprof {
@@ -381,6 +382,10 @@ static error_t parse_start(int key, char *arg, struct argp_state *state)
 	case OPT_NO_NVLINK:
 		pass(s, "--disable-nvlink");
 		return 0;
+	case OPT_HTTP_PORT:
+		pass(s, "--http-port");
+		pass(s, arg);
+		return 0;
 	case OPT_BACKGROUND:
 	case 'b':
 		pass(s, "--background");
@@ -398,6 +403,7 @@ static int start(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{"host", OPT_HOST, "HOST", 0, "Where to listen (localhost)", 1},
 		{"port", 'p', "PORT", 0, "And its port (8090)", 1},
+		{"http-port", OPT_HTTP_PORT, "PORT", 0, "Of page and HTTP API; 0 none (8091)", 1},
 		{"freq", 'f', "MS", 0, "Between samples (500)", 1},
 		{"enable-bandwidth", OPT_BANDWIDTH, NULL, 0, "PCIe and memory counters", 1},
 		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, 0, "None (the default)", 1},
@@ -442,6 +448,9 @@ static void help(FILE *out)
 	      out);
 	for (size_t i = 0; i < GS_ARRAY_LEN(calls); i++)
 		fprintf(out, "  %-8s %s\n", calls[i].name, calls[i].help);
+	fputs("  stat     Draws a session's file.\n"
+	      "  http-profile, http-stop, http-status  the same by a head's HTTP.\n",
+	      out);
 	fputs("\n`gsprof COMMAND --help` tells the options of one.\n", out);
 }
 
@@ -473,6 +482,17 @@ int gsprof_main(int argc, char **argv)
 
 		argv[1] = name;
 		return is_start ? start(argc - 1, argv + 1) : gs_cmd_connect(argc - 1, argv + 1);
+	}
+	if (strcmp(argv[1], "stat") == 0) {
+		argv[1] = name;
+		return gsprof_stat(argc - 1, argv + 1);
+	}
+	if (strcmp(argv[1], "http-profile") == 0 || strcmp(argv[1], "http-stop") == 0 ||
+	    strcmp(argv[1], "http-status") == 0) {
+		char *command = argv[1];
+
+		argv[1] = name;
+		return gsprof_http(argc - 1, argv + 1, command);
 	}
 	gs_say("no command \"%s\": `gsprof help` lists them", argv[1]);
 	return GS_EXIT_USAGE;

@@ -652,7 +652,10 @@ def gsprof(t):
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         port = s.getsockname()[1]
-    address = f'127.0.0.1:{port}'
+    with socket.socket() as s:
+        s.bind(('127.0.0.1', 0))
+        http_port = s.getsockname()[1]
+    address, page = f'127.0.0.1:{port}', f'127.0.0.1:{http_port}'
 
     def prof(*args, status=0):
         done = subprocess.run([program, *args], capture_output=True, text=True, timeout=100, cwd=t.tmp)
@@ -662,7 +665,8 @@ def gsprof(t):
     prof('help')
     prof('nonsense', status=2)
     t.match('help of one', '--freq', prof('help', 'start').stdout)
-    prof('start', '--host', '127.0.0.1', '--port', str(port), '--freq', '100', '--enable-bandwidth', '--disable-nvlink', '--background')
+    prof('start', '--host', '127.0.0.1', '--port', str(port), '--freq', '100', '--enable-bandwidth', '--disable-nvlink', '--background',
+         '--http-port', str(http_port))  # fmt: skip
     node = harness.Live(t, lambda _: [program, 'connect', address, '--enable-bandwidth', '--resilient', '--nvml',
                                       os.path.join(harness.fake, 'libnvidia-ml.so.1'), '--spool', t.path('spool')], env=t.envs())  # fmt: skip
     node.wait_err('connected to the head')
@@ -675,6 +679,14 @@ def gsprof(t):
     t.true('frames', len(doc['frames']) >= 3, doc)
     t.true('texts', isinstance(doc['frames'][0]['gpu_util'][0], str))
     t.match('list', r'job 7 +stopped', prof('recover', '--list', '--head', address).stdout)
+    figure = prof('stat', '--data', 'job 7.json')
+    t.true('a figure', os.path.getsize(t.path('job 7.pdf')) > 2000, figure.stderr)
+    prof('stat', status=2)
+    prof('http-profile', page, '--name', 'by http')
+    prof('http-profile', page, '--name', 'by http', status=1)
+    t.equal('status by HTTP', json.loads(prof('http-status', page).stdout)['is_profiling'], True)
+    prof('http-stop', page, '--name', 'by http')
+    prof('http-stop', page, '--name', '../x', status=1)
     os.unlink(t.path('job 7.json'))
     prof('recover', '--name', 'job 7', '--export', '--head', address)
     t.equal('again', json.loads(harness.read_text(t.path('job 7.json'))), doc)

@@ -1,0 +1,206 @@
+/* gsprof's commands that need no gRPC: stat draws a file, http-* speak to a head's HTTP API. */
+#include <argp.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+#include "cmd/gsprof.h"
+#include "fetch/fetch.h"
+#include "plot/plot.h"
+#include "text/text.h"
+
+#define ANSWER_MAX (4 << 20)
+
+enum { OPT_DATA = 256, OPT_PLOT };
+
+/* --- stat --- */
+
+struct stat_options {
+	char *data;
+	const char *plot;
+};
+
+static error_t parse_stat(int key, char *arg, struct argp_state *state)
+{
+	struct stat_options *o = state->input;
+
+	switch (key) {
+	case OPT_DATA:
+	case 'd':
+		o->data = arg;
+		return 0;
+	case OPT_PLOT:
+	case 'p':
+		if (!gs_plot_knows(arg))
+			argp_error(state, "--plot takes a file ending in one of " GS_PLOT_SUFFIXES);
+		o->plot = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "what is \"%s\"? stat takes options only", arg);
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->data)
+			argp_error(state, "which file? --data SESSION.json");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int gsprof_stat(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{"data", 'd', "FILE", 0, "A session's file (.json, .gst)", 1},
+		{"plot", 'p', "FILE", 0,
+		 "The figure: .pdf, .svg or .png (the file's name with .pdf)", 1},
+		{0},
+	};
+	static const struct argp argp = {.options = options,
+					 .parser = parse_stat,
+					 .doc = "Draws a session.",
+					 .help_filter = gs_cmd_help_filter};
+	struct stat_options o = {.data = NULL};
+	char figure[1024];
+	const char *name, *dot;
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		return GS_EXIT_USAGE;
+	if (!o.plot) {
+		name = strrchr(o.data, '/') ? strrchr(o.data, '/') + 1 : o.data;
+		dot = strrchr(name, '.');
+		snprintf(figure, sizeof(figure), "%.*s.pdf",
+			 dot && dot != name ? (int)(dot - o.data) : (int)strlen(o.data), o.data);
+		o.plot = figure;
+	}
+	return gs_cmd_plot(&o.data, 1, o.plot, 0);
+}
+
+/* --- http-profile, http-stop, http-status --- */
+
+struct http_options {
+	const char *name, *head;
+};
+
+static error_t parse_http(int key, char *arg, struct argp_state *state)
+{
+	struct http_options *o = state->input;
+
+	switch (key) {
+	case 'n':
+		o->name = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		o->head = arg;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* What the head says, harmless, on one line of this stream. */
+static void print_text(FILE *to, const char *text)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf b = GS_BUF_INIT(1 << 16);
+
+	if (gs_text_line(&b, text) == 0)
+		fprintf(to, "%s%.*s\n", to == stderr ? "gpuscope: " : "", (int)b.bytes,
+			(const char *)b.data);
+}
+
+/* "message" of an answer, or of the error in it; NULL: it has none. */
+static const char *message_of(const json_t *answer)
+{
+	const char *text = json_string_value(json_object_get(answer, "message"));
+
+	return text ? text
+		    : json_string_value(
+			      json_object_get(json_object_get(answer, "error"), "message"));
+}
+
+static int tell(const struct gs_buf *body, long status, bool whole)
+{
+	json_t *answer = json_loadb((const char *)body->data, body->bytes, 0, NULL);
+	const char *message = message_of(answer);
+	char *text = NULL;
+	int r = GS_EXIT_FAILED;
+
+	if (status >= 200 && status < 300 && answer) {
+		text = whole ? json_dumps(answer, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
+		if (text)
+			puts(text);
+		else
+			print_text(stdout, message ? message : "done");
+		r = GS_EXIT_DONE;
+	} else if (message) {
+		print_text(stderr, message);
+	} else {
+		gs_say("the head answers %ld, and not with what this command understands", status);
+	}
+	free(text);
+	json_decref(answer);
+	return r;
+}
+
+static int ask(const struct http_options *o, const char *path, json_t *body, bool whole)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf answer = GS_BUF_INIT(ANSWER_MAX);
+	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	atomic_bool stop = false;
+	char url[600];
+	struct gs_fetch_http q = {.url = url,
+				  .body = text,
+				  .bytes = text ? strlen(text) : 0,
+				  .timeout_ns = 30000000000ull,
+				  .stop = &stop,
+				  .answer = &answer};
+	struct gs_err err = {{0}};
+	long status = 0;
+	int r = body && !text ? -ENOMEM : gs_fetch_load(&err);
+
+	snprintf(url, sizeof(url), "http://%s%s", o->head, path);
+	if (r == 0)
+		r = gs_fetch_http(&q, &status, NULL, &err);
+	if (r < 0)
+		gs_say("no head answers at %s: %s", o->head, gs_err_text(&err, r));
+	else
+		r = tell(&answer, status, whole);
+	free(text);
+	return r < 0 ? GS_EXIT_FAILED : r;
+}
+
+int gsprof_http(int argc, char **argv, const char *command)
+{
+	static const struct argp_option named[] = {
+		{"name", 'n', "NAME", 0, "Of the session", 1},
+		{0},
+	};
+	static const struct argp_option none[] = {{0}};
+	bool is_status = strcmp(command, "http-status") == 0;
+	const struct argp argp = {
+		.options = is_status ? none : named,
+		.parser = parse_http,
+		.args_doc = "[HEAD:PORT]",
+		.doc = "The same by HTTP; HEAD:PORT is localhost:8091 where none is given.",
+		.help_filter = gs_cmd_help_filter};
+	struct http_options o = {.head = "localhost:8091"};
+	json_t *body = NULL;
+	int r;
+
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, &o))
+		return GS_EXIT_USAGE;
+	if (is_status)
+		return ask(&o, "/status", NULL, true);
+	body = o.name ? json_pack("{s:s}", "name", o.name) : json_object();
+	if (!body) {
+		gs_say("the name of a session is text in UTF-8");
+		return GS_EXIT_USAGE;
+	}
+	r = ask(&o, strcmp(command, "http-stop") == 0 ? "/profiling/stop" : "/profiling/start",
+		body, false);
+	json_decref(body);
+	return r;
+}
