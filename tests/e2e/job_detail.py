@@ -355,8 +355,10 @@ def launches(t):
     t.true('launches', found['figures']['launches_per_second'] > 1000, found['figures'])
     t.equal('no collectives', found['figures']['collective_percent'], 0)
     t.equal('nothing lost', whole['monitoring_session']['lost'], None)
-    found = cuda_job(t, 'cudaLaunchKernel=100000000', config=ASIDE, nvml=',idle')['jobs'][0]
-    t.equal('a GPU that does nothing', found['classification']['type'], 'GPU-idle')
+    # Nearly idle: because it is not used, or because what it gets is little.
+    for call, n, wanted in (('cudaGetDevice', 100, 'GPU-idle'), ('cudaLaunchKernel', 1, 'GPU-input-bound')):
+        found = cuda_job(t, *[f'{call}=100000000'] * n, config=ASIDE, nvml=',idle')['jobs'][0]
+        t.equal(f'a GPU that does next to nothing ({call})', found['classification']['type'], wanted)
     for options, config in ((('-f', 'sched'), ASIDE), ((), ASIDE + 'ebpf:\n  probes:\n    cuda: false\n')):
         whole = cuda_job(t, 'cudaLaunchKernel=100000000', config=config, options=options)
         t.equal(f'{options}', whole['jobs'][0]['figures']['launches_per_second'], None)
