@@ -188,7 +188,8 @@ static void remote_write(void **state)
 	static const char *const nested[] = {"1", "1.1", "1.2", NULL};
 	struct push_message m = {
 		.out = GS_BUF_INIT(1 << 20), .options = &options, .now_ms = 1800000000000};
-	GS_FREE char *copy = strdup(text), *out = calloc(1, 8192);
+	GS_FREE char *copy = strdup(text);
+	char out[16384] = "";
 	size_t n = 0;
 	uint64_t bad;
 
@@ -218,7 +219,8 @@ static void otlp(void **state)
 				 .options = &options,
 				 .now_ms = 1800000000000,
 				 .start_ms = 1750000000000};
-	GS_FREE char *copy = strdup(text), *out = calloc(1, 16384);
+	GS_FREE char *copy = strdup(text);
+	char out[16384] = "";
 	size_t n = 0;
 	uint64_t bad;
 
