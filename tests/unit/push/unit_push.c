@@ -164,12 +164,13 @@ static void print(const uint8_t *data, size_t bytes, const char *const *nested, 
 		snprintf(here, sizeof(here), "%s%s%u", chain, chain[0] ? "." : "", f.number);
 		for (size_t i = 0; nested[i]; i++)
 			is_nested |= strcmp(nested[i], here) == 0;
-		*n += (size_t)sprintf(out + *n, is_nested ? "{" : "\"");
+		out[(*n)++] = is_nested ? '{' : '"';
 		if (is_nested)
 			print(f.data, f.bytes, nested, here, out, n);
 		else
 			*n += (size_t)sprintf(out + *n, "%.*s", (int)f.bytes, f.data);
-		*n += (size_t)sprintf(out + *n, is_nested ? "}" : "\"");
+		out[(*n)++] = is_nested ? '}' : '"';
+		out[*n] = 0;
 	}
 }
 
