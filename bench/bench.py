@@ -104,15 +104,18 @@ class Bench:
             p.wait()
             return None, (text.strip().splitlines() or ["it said nothing"])[-1][-200:]
         time.sleep(0.3)
+        out = self.plain(command)
+        ended = p.poll()
+        p.send_signal(stop)
         try:
-            return self.plain(command), ""
-        finally:
-            p.send_signal(stop)
-            try:
-                p.wait(20)
-            except subprocess.TimeoutExpired:
-                p.kill()
-                p.wait()
+            p.wait(20)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            p.wait()
+        if ended is not None:  # its probes went with it, so what was measured is not its price
+            with open(SHM + "/tool.out", errors="replace") as f:
+                return None, (f.read().strip().splitlines() or ["it ended early"])[-1][-200:]
+        return out, ""
 
     # --- (a) what a call costs ---
 

@@ -41,6 +41,8 @@ def main():
         if task is None:
             continue
         words = msg.decode().split("@")
+        if len(words) < 3:  # somebody else's line: all of the machine share this buffer
+            continue
         _ = (task.decode(), int(pid), int(cpu), int(words[0]), words[1:])
         n += 1
     print("READ", n, flush=True)
