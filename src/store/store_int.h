@@ -22,7 +22,18 @@ struct gs_store {
 	sqlite3_stmt *kept[STORE_SQL_COUNT];
 	char trouble[256];
 	int lock_fd; /* held by the writer */
+	int layout;  /* of the file; a reader's may be older than the newest */
 };
+
+#define STORE_APPLICATION 0x67736864 /* application_id of the file: "gshd" */
+
+/* --- layout.c --- */
+
+int store_layout_newest(void);
+
+/* From s->layout (0: an empty file) to the newest, step by step. 0 or a negative errno; the file
+ * then has the layout of the last step that was done. */
+int store_layout_bring(struct gs_store *s);
 
 /* A negative errno of what SQLite says; its words are kept. */
 int store_error(struct gs_store *s, int rc);
