@@ -23,9 +23,9 @@ ALLOWED = {
     "http": BELOW | {"http"},
     "rpc": BELOW | {"rpc"},
     "archive": BELOW | {"text", "journal", "store", "archive"},
-    "head": BELOW | {"rpc", "store", "cluster", "archive", "head"},
+    "head": BELOW | {"rpc", "store", "cluster", "archive", "job", "head"},
     # The head as HTTP; a front end above it.
-    "api": BELOW | {"text", "http", "prom", "store", "cluster", "archive", "rpc", "head", "api"},
+    "api": BELOW | {"text", "http", "prom", "store", "cluster", "archive", "rpc", "job", "head", "api"},
     "plot": BELOW | {"plot"},
     "moment": BELOW | {"host", "place", "moment"},
     "push": BELOW | {"text", "spool", "fetch", "push"},

@@ -14,7 +14,18 @@ static int too_old(struct gs_head *h, struct gs_store *store)
 {
 	int64_t before = (int64_t)(gs_clock_wall_ns() - h->o.keep_ns);
 
-	return h->o.keep_ns ? gs_store_expire(store, before, STEP) : 0;
+	int r = h->o.keep_ns ? gs_store_expire(store, before, STEP) : 0;
+
+	return r == 0 && h->o.keep_ns ? gs_store_report_expire(store, before, STEP) : r;
+}
+
+/* Reports of jobs go when what was measured at their time is gone. */
+static int old_reports(struct gs_store *store)
+{
+	int64_t oldest = 0;
+	int r = gs_store_oldest(store, &oldest);
+
+	return r < 0 ? r : gs_store_report_expire(store, oldest ? oldest : INT64_MAX, STEP);
 }
 
 static int too_much(struct gs_head *h, struct gs_store *store)
@@ -26,6 +37,8 @@ static int too_much(struct gs_head *h, struct gs_store *store)
 		return 0;
 	}
 	r = gs_store_expire(store, INT64_MAX, STEP);
+	if (r == 0)
+		r = old_reports(store);
 	if (r == 0 && !h->over_told) {
 		h->over_told = true;
 		head_say(h,
