@@ -48,7 +48,7 @@ struct agent {
 	struct gs_http *http;
 	struct agent_head *head;
 	struct agent_jobs *jobs;
-	struct agent_push *push;
+	struct gs_push_set *push;
 	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
@@ -189,13 +189,13 @@ static int restart_jobs(struct agent *a, const struct agent_jobs_conf *conf, str
 /* Likewise of pushing: two at once would want the same spool. */
 static int restart_push(struct agent *a, const struct agent_conf *conf, struct gs_err *err)
 {
-	struct agent_push *push = NULL;
+	struct gs_push_set *push = NULL;
 	int r;
 
 	pthread_mutex_lock(&a->state.lock);
 	a->state.push = NULL;
 	pthread_mutex_unlock(&a->state.lock);
-	agent_push_close(&a->push);
+	gs_push_set_close(&a->push);
 	r = agent_push_open(conf, &a->state, &push, err);
 	pthread_mutex_lock(&a->state.lock);
 	a->push = a->state.push = push;
@@ -587,7 +587,7 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 	pthread_mutex_lock(&a.state.lock);
 	a.state.push = NULL; /* its last text is made without its own metrics */
 	pthread_mutex_unlock(&a.state.lock);
-	agent_push_close(&a.push);
+	gs_push_set_close(&a.push);
 	agent_jobs_stop(&a.jobs);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
