@@ -61,10 +61,6 @@ void j_double(struct gs_buf *out, const char *key, double v)
 		j_null(out, key);
 		return;
 	}
-	if (v == trunc(v) && fabs(v) < 1e15) { /* bytes are whole, and shall stay so */
-		j_i64(out, key, (int64_t)v);
-		return;
-	}
 	start(out, key);
 	snprintf(text, sizeof(text), "%.9g", v);
 	for (char *p = text; *p; p++)
