@@ -321,6 +321,9 @@ static void count_host(struct gs_account *a)
 int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 {
 	for (uint32_t i = 0; i < a->max_jobs; i++) {
+		/* What is not used is not touched: there is room for many. */
+		if (!a->job[i].used)
+			continue;
 		a->job[i].told.n_processes = 0;
 		if (a->probe)
 			a->job[i].any_pid = 0;
@@ -332,9 +335,11 @@ int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 		return 0;
 	}
 	for (uint32_t i = 0; i < a->max_jobs; i++)
-		a->job[i].told.known |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
-					1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
-					1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_IO |
-					1u << GS_JOB_KNOWS_NET | 1u << GS_JOB_KNOWS_FAULTS;
+		if (a->job[i].used)
+			a->job[i].told.known |=
+				1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
+				1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
+				1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_IO |
+				1u << GS_JOB_KNOWS_NET | 1u << GS_JOB_KNOWS_FAULTS;
 	return count_rows(a, now_ns, err);
 }
