@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "account/account_int.h"
+#include "base/shrink.h"
 
 #define ANCESTORS_MAX 32
 #define KEYS_MAX      4096 /* processes that the kernel has room for */
@@ -45,6 +46,8 @@ static void open_probe(struct gs_account *a)
 		return;
 	}
 	r = gs_work_probe_new(&o, &a->probe, &err);
+	/* Loading reads all types of the kernel. */
+	gs_shrink_heap();
 	if (r < 0) {
 		snprintf(a->why, sizeof(a->why), "%s", gs_err_text(&err, r));
 		return;
@@ -249,6 +252,7 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	if (r < 0)
 		return r;
 	a->reading++;
+	gs_work_probe_rest(a->probe);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
 		r = gs_map_put(&row_of, s->rows[i].pid, i);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
@@ -264,6 +268,7 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	/* Giving room back walks all tables: not for each process that ends. */
 	if (r == 0 && (n_ended >= FORGET_AT || now_ns - a->forgot_ns >= FORGET_NS)) {
 		gs_work_probe_forget_ended(a->probe);
+		gs_work_probe_rest(a->probe);
 		a->forgot_ns = now_ns;
 	}
 	return r;

@@ -11,6 +11,8 @@
 
 #include "agent/agent.h"
 
+#include "base/clock.h"
+#include "base/fmt.h"
 #include "base/log.h"
 #include "base/shrink.h"
 
@@ -30,6 +32,7 @@ uint64_t agent_shrink_next(const struct agent_shrink *s)
 void agent_shrink_look(struct agent_shrink *s, struct agent_state *state, uint64_t now_ns)
 {
 	struct gs_shrunk shrunk;
+	char took[GS_FMT_BYTES];
 	int r;
 
 	if (now_ns < agent_shrink_next(s))
@@ -42,10 +45,13 @@ void agent_shrink_look(struct agent_shrink *s, struct agent_state *state, uint64
 	gs_shrink_zeroes(&state->conf, sizeof(state->conf));
 	pthread_mutex_unlock(&state->lock);
 	r = gs_shrink_mappings(&shrunk);
+	now_ns = gs_clock_mono_ns() - now_ns;
 	if (r < 0)
 		gs_log(1, "agent: cannot give pages of files back: %s", strerror(-r));
 	else
-		gs_log(1, "agent: gave back %llu KiB of files in %u mappings, %llu KiB of stack",
+		gs_log(1,
+		       "agent: gave back %llu KiB of files in %u mappings and %llu KiB of stack, "
+		       "in %s",
 		       (unsigned long long)shrunk.file_bytes >> 10, shrunk.n_mappings,
-		       (unsigned long long)shrunk.stack_bytes >> 10);
+		       (unsigned long long)shrunk.stack_bytes >> 10, gs_fmt_ns(took, now_ns));
 }
