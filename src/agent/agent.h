@@ -211,6 +211,22 @@ void agent_alert_look(struct agent_state *state, uint64_t now_ns);
 /* The caller holds the lock. */
 void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
 
+/* --- agent_shrink.c: memory that only a start needed --- */
+
+#define AGENT_SHRINK_TURNS 3
+
+struct agent_shrink {
+	unsigned turn; /* AGENT_SHRINK_TURNS: nothing is due */
+	uint64_t next_ns;
+};
+
+/* The agent has started, or something in it has. */
+void agent_shrink_begin(struct agent_shrink *s, uint64_t now_ns);
+uint64_t agent_shrink_next(const struct agent_shrink *s); /* monotonic; UINT64_MAX never */
+
+/* Give back what is free, if it is time. The main thread's; takes the lock of state. */
+void agent_shrink_look(struct agent_shrink *s, struct agent_state *state, uint64_t now_ns);
+
 /* --- agent_routes.c: what is served --- */
 
 extern const struct gs_http_route agent_routes[];
