@@ -21,7 +21,6 @@
 #include "link/link.h"
 
 struct entry { /* a job that is told to the head */
-	bool used;
 	struct gs_job job;
 	uint64_t first_ns;
 	char report[65];
@@ -36,7 +35,7 @@ struct agent_report {
 	struct gs_buf text;
 	char host[65], kernel[65];
 	int64_t memory_bytes;
-	struct entry entry[GS_ACCOUNT_JOBS_MAX];
+	struct entry *entry[GS_ACCOUNT_JOBS_MAX]; /* owned each; NULL: none */
 	_Atomic uint64_t n_kept, n_failed;
 	bool told_failed;
 };
@@ -210,7 +209,7 @@ static void send(struct agent_report *r, const struct gs_job_accounts *accounts,
 
 static bool same(const struct entry *e, const struct gs_job_account *a)
 {
-	if (!e->used || e->first_ns != a->first_ns || e->job.kind != a->job.kind)
+	if (!e || e->first_ns != a->first_ns || e->job.kind != a->job.kind)
 		return false;
 	/* What users call a job of Slurm may be learned later than its number. */
 	return a->job.kind == GS_JOB_SLURM && a->job.job_id > 0 ? e->job.job_id == a->job.job_id
@@ -220,34 +219,33 @@ static bool same(const struct entry *e, const struct gs_job_account *a)
 static struct entry *entry_of(struct agent_report *r, const struct gs_job_account *a,
 			      uint64_t now_ns)
 {
-	struct entry *free_one = NULL;
+	struct entry **place = NULL;
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(r->entry); i++) {
-		if (same(&r->entry[i], a))
-			return &r->entry[i];
-		if (!r->entry[i].used && !free_one)
-			free_one = &r->entry[i];
+		if (same(r->entry[i], a))
+			return r->entry[i];
+		if (!r->entry[i] && !place)
+			place = &r->entry[i];
 	}
-	if (!free_one)
+	if (!place || !(*place = malloc(sizeof(**place))))
 		return NULL;
-	*free_one = (struct entry){.used = true,
-				   .job = a->job,
-				   .first_ns = a->first_ns,
-				   .due_ns = now_ns + r->interval_ns};
-	if (gs_job_delivery_name(free_one->report) < 0)
-		free_one->used = false;
-	return free_one->used ? free_one : NULL;
+	**place = (struct entry){
+		.job = a->job, .first_ns = a->first_ns, .due_ns = now_ns + r->interval_ns};
+	if (gs_job_delivery_name((*place)->report) < 0)
+		gs_free_p(place);
+	return *place;
 }
 
 /* Before new ones need their places. */
 static void forget_gone(struct agent_report *r, const struct gs_job_accounts *accounts)
 {
 	for (size_t k = 0; k < GS_ARRAY_LEN(r->entry); k++) {
-		bool there = false;
+		bool there = !r->entry[k];
 
 		for (uint32_t i = 0; !there && i < accounts->n_accounts; i++)
-			there = same(&r->entry[k], &accounts->account[i]);
-		r->entry[k].used = there;
+			there = same(r->entry[k], &accounts->account[i]);
+		if (!there)
+			gs_free_p(&r->entry[k]);
 	}
 }
 
@@ -283,6 +281,12 @@ void agent_report_take(struct agent_report *r, const struct gs_job_accounts *acc
 	}
 }
 
+static void forget_all(struct agent_report *r)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(r->entry); i++)
+		gs_free_p(&r->entry[i]);
+}
+
 void agent_report_end(struct agent_report *r, const struct gs_job_accounts *accounts)
 {
 	if (!r || !accounts)
@@ -294,8 +298,7 @@ void agent_report_end(struct agent_report *r, const struct gs_job_accounts *acco
 		if (e)
 			send(r, accounts, a, e, GS_JOB_DELIVERY_PARTIAL);
 	}
-	for (size_t i = 0; i < GS_ARRAY_LEN(r->entry); i++)
-		r->entry[i].used = false;
+	forget_all(r);
 }
 
 /* --- life --- */
@@ -345,6 +348,7 @@ uint64_t agent_report_stop(struct agent_report **report, uint64_t drain_ns)
 	if (!r)
 		return 0;
 	left = gs_link_stop(&r->link, drain_ns, false);
+	forget_all(r);
 	gs_rules_free(&r->rules);
 	gs_buf_fini(&r->text);
 	gs_free_p(report);

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "head/head.h"
+#include "head/head_push.h"
 #include "head/session.h"
 #include "model/gpu_record.h"
 #include "store/report.h"
@@ -67,7 +68,7 @@ struct head_jobs { /* under the head's lock */
 };
 
 struct gs_head {
-	struct gs_head_options o;
+	struct gs_head_options o; /* keep: under the lock */
 	struct gs_rpc_server *rpc;
 	struct gs_rpc_method methods[HEAD_N_METHODS];
 	struct gs_cluster *cluster;
@@ -100,6 +101,10 @@ struct gs_head {
 	bool has_read_thread;
 
 	struct gs_buf raw; /* of the rpc's thread */
+
+	pthread_mutex_t push_lock; /* of push: whoever closes it takes it away first */
+	struct gs_push_set *push;  /* owned; NULL: none */
+	struct gs_head_pusher *pusher[GS_PUSH_PROTOCOLS]; /* each of its receiver's thread */
 };
 
 /* --- jobs: head_job.c --- */
@@ -113,6 +118,7 @@ void head_jobs_end(struct gs_head *h);
 
 /* Now and then: what is too old is removed, a little at a time. head_keep.c */
 void head_keep(struct gs_head *h);
+void head_kept(struct gs_head *h, struct gs_head_keep *ret_keep); /* a copy, as it is now */
 
 /* --- sessions: head_session.c --- */
 
