@@ -50,6 +50,7 @@ struct agent_push_conf {
 	char token_file[256], ca_file[256];
 	uint64_t interval_ns;
 	char job[64], instance[128];
+	char labels[512]; /* NAME=VALUE,... */
 	char spool[256];
 	int64_t spool_max_mib;
 };

@@ -49,11 +49,15 @@ static int open_one(struct agent_push *a, int which, const struct agent_conf *co
 		.say = say,
 		.ctx = a,
 	};
-	char token[512] = "", what[64];
+	char token[512] = "", what[64], labels[sizeof(c->labels)];
 	int r = 0;
 
 	if (!c->url[0])
 		return 0;
+	strcpy(labels, c->labels);
+	r = gs_push_labels_add(labels, &o);
+	if (r < 0)
+		return gs_err_set(err, r, "push.%s.labels: %s", names[which], c->labels);
 	snprintf(what, sizeof(what), "the token of push.%s", names[which]);
 	if (c->token_file[0])
 		r = gs_secret_read(c->token_file, what, token, sizeof(token), err);
