@@ -30,12 +30,13 @@ API_HANDLER(api_events)
 /* How the cluster is: small, however large it is. Pages ask for what they show when it changed. */
 static void put_state(struct gs_api *a, struct gs_buf *b, uint64_t version)
 {
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	struct gs_store_session *active = NULL;
 	uint64_t states[API_STATES] = {0}, hash = 0;
 	size_t n_active = 0, n_healthy = 0, n_gpus = 0;
 
-	(void)gs_head_active(a->o.head, &active, &n_active);
+	if (a->o.head)
+		(void)gs_head_active(a->o.head, &active, &n_active);
 	for (size_t i = 0; i < n_active; i++)
 		hash = hash * 31 + (uint64_t)active[i].number;
 	free(active);
@@ -67,7 +68,7 @@ static void put_state(struct gs_api *a, struct gs_buf *b, uint64_t version)
 
 void api_publish(struct gs_api *a)
 {
-	uint64_t version = gs_cluster_version(gs_head_cluster(a->o.head));
+	uint64_t version = gs_cluster_version(a->cluster);
 	struct gs_buf b = GS_BUF_INIT(65536);
 	struct gs_http_stats stats;
 
@@ -190,7 +191,7 @@ API_HANDLER(api_metrics)
 	(void)gs_head_active(a->o.head, &active, &n_active);
 	free(active);
 	gs_prom_init(&p, &reply->body, open);
-	put_cluster(&p, gs_head_cluster(a->o.head));
+	put_cluster(&p, a->cluster);
 	put_head(&p, &head);
 	one(&p, "gpuscope_head_sessions_active", GS_PROM_GAUGE, (double)n_active,
 	    "Sessions that are active.");

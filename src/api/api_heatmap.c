@@ -89,16 +89,17 @@ static int parse(const struct gs_http_request *q, struct gs_http_reply *reply, s
 API_HANDLER(api_heatmap)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	size_t limit = api_limit(q, reply), n = 0, put = 0, at;
-	struct gs_head_switches switches;
+	struct gs_head_switches switches = {.interval_ns = a->local.interval_ns};
 	struct gs_buf *b = &reply->body;
 	double after = 0;
 	struct heat h;
 
 	if (!limit || parse(q, reply, &h) < 0 || api_number(q, reply, "after", 0, 1e9, &after) < 0)
 		return;
-	gs_head_switches(a->o.head, &switches);
+	if (a->o.head)
+		gs_head_switches(a->o.head, &switches);
 	/* A column is never shorter than the time between samples: there would be holes. */
 	h.step_ns =
 		(int64_t)(switches.interval_ns > 1000000000 ? switches.interval_ns : 1000000000);

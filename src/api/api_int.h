@@ -5,7 +5,10 @@
 #include <jansson.h>
 #include <pthread.h>
 
+#include <stdatomic.h>
+
 #include "api/api.h"
+#include "api/local.h"
 #include "head/session.h"
 #include "http/http.h"
 
@@ -13,8 +16,19 @@
 #define API_LIMIT_MAX     2000
 #define API_THREADS_MAX   6 /* that read the store for one request each */
 
+struct api_endpoint;
+
+struct api_local_route {
+	struct gs_api *api;
+	const struct api_endpoint *endpoint;
+};
+
 struct gs_api {
-	struct gs_api_options o;
+	struct gs_api_options o; /* o.head: NULL in a server that is not a head's (local.h) */
+	struct gs_cluster *cluster;
+	struct gs_api_local_options local;
+	struct api_local_route route[GS_API_LOCAL_ROUTES];
+	_Atomic uint64_t asked_ns;
 	char listen[280]; /* o.listen */
 	struct gs_http *http;
 	int64_t started_wall_ns;
@@ -46,6 +60,7 @@ struct api_endpoint {
 	const char *path; /* "{}" for each parameter */
 	unsigned method;  /* enum gs_http_method */
 	bool open, control;
+	bool local;         /* an agent has it too */
 	const char *params; /* names of those in the path, then of the query, with commas */
 	const char *summary;
 	void (*serve)(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply);
@@ -53,6 +68,9 @@ struct api_endpoint {
 
 extern const struct api_endpoint api_endpoints[];
 extern const size_t api_n_endpoints;
+
+/* The member "agent" of an object. */
+void api_local_put_facts(struct gs_api *api, struct gs_buf *b);
 
 /* The reply begins as JSON; returns its body. */
 struct gs_buf *api_json(struct gs_http_reply *reply);

@@ -125,15 +125,17 @@ static void put_sums(struct gs_buf *b, const struct sums *s)
 API_HANDLER(api_overview)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	struct gs_buf *b = api_json(reply);
 	struct gs_store_session *active = NULL;
-	struct gs_head_stats st;
+	struct gs_head_stats st = {0};
 	struct sums s = {0};
 	size_t n_healthy = 0, n_active = 0;
 
-	gs_head_stats(a->o.head, &st);
-	(void)gs_head_active(a->o.head, &active, &n_active);
+	if (a->o.head) {
+		gs_head_stats(a->o.head, &st);
+		(void)gs_head_active(a->o.head, &active, &n_active);
+	}
 	free(active);
 	gs_cluster_lock(c);
 	for (size_t i = 0; i < gs_cluster_count(c); i++) {
@@ -143,13 +145,19 @@ API_HANDLER(api_overview)
 	j_open(b, NULL, '{');
 	j_time(b, "time", (int64_t)gs_clock_wall_ns());
 	j_text(b, "version", GS_VERSION);
+	j_text(b, "role", a->o.head ? "head" : "agent");
 	j_text(b, "grpc_address", a->o.grpc_address ? a->o.grpc_address : "");
-	j_bool(b, "may_control", q->may_control);
+	j_bool(b, "may_control", q->may_control && a->o.head);
 	j_u64(b, "nodes", gs_cluster_count(c));
 	j_u64(b, "healthy_nodes", n_healthy);
 	gs_cluster_unlock(c);
 	put_sums(b, &s);
 	j_u64(b, "active_sessions", n_active);
+	if (!a->o.head) {
+		api_local_put_facts(a, b);
+		j_close(b, '}');
+		return;
+	}
 	j_open(b, "head", '{');
 	j_u64(b, "batches", st.batches);
 	j_u64(b, "samples", st.samples);
@@ -227,7 +235,7 @@ static void put_next(struct gs_buf *b, struct gs_cluster *c, size_t at)
 API_HANDLER(api_nodes)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	size_t limit = api_limit(q, reply), at;
 	struct gs_buf *b = &reply->body;
 
@@ -310,7 +318,7 @@ static int64_t id_of(const char *text)
 API_HANDLER(api_node)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	const struct gs_cluster_node *n;
 	struct gs_buf *b = &reply->body;
 
@@ -398,7 +406,7 @@ static struct ranked *rank(struct gs_cluster *c, const char *state, const char *
 API_HANDLER(api_gpus)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	size_t limit = api_limit(q, reply), n;
 	char sort[16], state[16], name[128];
 	struct gs_buf *b = &reply->body;
@@ -480,7 +488,7 @@ static void put_process(struct gs_buf *b, const struct gs_cluster_node *n,
 API_HANDLER(api_processes)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	size_t limit = api_limit(q, reply), n = 0, put = 0;
 	double after = 0, node = 0;
 	struct gs_buf *b = &reply->body;
@@ -623,7 +631,7 @@ static void put_job(struct gs_buf *b, struct member *m, size_t n)
 API_HANDLER(api_jobs)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	size_t limit = api_limit(q, reply), n, n_jobs = 0;
 	struct gs_buf *b = &reply->body;
 	struct member *list;
@@ -719,6 +727,17 @@ static void alerts_of(struct alerts *l, const struct gs_cluster_node *n, unsigne
 	}
 }
 
+/* What the server itself has to say of its one node. */
+static void alerts_of_rules(struct alerts *l, const struct gs_api *a)
+{
+	GS_FREE struct gs_api_alert *list = calloc(GS_API_ALERTS_MAX, sizeof(*list));
+	size_t n = list && a->local.alerts ? a->local.alerts(a->local.ctx, list) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		alert(l, list[i].critical ? "critical" : "warning", gs_cluster_at(a->cluster, 0),
+		      list[i].gpu, list[i].text);
+}
+
 static void stragglers(struct alerts *l, struct gs_cluster *c)
 {
 	size_t n;
@@ -741,18 +760,21 @@ static void stragglers(struct alerts *l, struct gs_cluster *c)
 API_HANDLER(api_alerts)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	struct alerts l = {.b = &reply->body, .limit = api_limit(q, reply)};
-	struct gs_head_stats st;
+	struct gs_head_stats st = {0};
 
 	if (!l.limit)
 		return;
-	gs_head_stats(a->o.head, &st);
+	if (a->o.head)
+		gs_head_stats(a->o.head, &st);
 	j_open(api_json(reply), NULL, '{');
 	j_open(l.b, "alerts", '[');
 	if (st.trouble[0])
 		alert(&l, "critical", NULL, -1, st.trouble);
 	gs_cluster_lock(c);
+	if (gs_cluster_count(c))
+		alerts_of_rules(&l, a);
 	for (unsigned turn = 0; turn < 2; turn++)
 		for (size_t i = 0; i < gs_cluster_count(c); i++)
 			alerts_of(&l, gs_cluster_at(c, i), turn);

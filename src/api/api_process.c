@@ -226,7 +226,7 @@ static int64_t node_of(const char *text)
 API_HANDLER(api_process)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	struct process_request asked = {.node = node_of(q->param[0])}, *r;
 	const struct gs_cluster_node *n;
 	bool there = false;
@@ -248,6 +248,10 @@ API_HANDLER(api_process)
 		return;
 	if (!n) {
 		gs_http_say(reply, 404, "no node has this number");
+		return;
+	}
+	if (!a->o.head) {
+		gs_http_say(reply, 404, "this process is not there now; a head knows the past");
 		return;
 	}
 	r = malloc(sizeof(*r));
@@ -315,7 +319,7 @@ static void read_series(struct api_task *t)
 API_HANDLER(api_process_series)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	double node = 0, pid = 0, started = 0;
 	struct process_request asked = {0}, *r;
 	bool known;

@@ -99,11 +99,12 @@ static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply, 
 
 /* --- from memory --- */
 
-static bool is_remembered(const struct series *s)
+static bool is_remembered(const struct gs_api *a, const struct series *s)
 {
 	int64_t now = (int64_t)gs_clock_wall_ns();
 
-	if (s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
+	/* Without a head nothing but this is known. */
+	if (a->o.head && s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
 		return false;
 	for (size_t v = 0; v < s->n_values; v++) {
 		unsigned i = 0;
@@ -215,7 +216,7 @@ static void read_series(struct api_task *t)
 API_HANDLER(api_series)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct gs_cluster *c = a->cluster;
 	const struct gs_cluster_node *n;
 	struct series asked = {0}, *s;
 	int gpu = -1;
@@ -233,7 +234,7 @@ API_HANDLER(api_series)
 	known = n != NULL;
 	if (n && n->latest)
 		gpu = find_gpu(n->latest->gpu, s->gpu);
-	if (gpu >= 0 && is_remembered(s)) {
+	if (gpu >= 0 && is_remembered(a, s)) {
 		remember(s, n, (uint32_t)gpu);
 		gs_cluster_unlock(c);
 		put_series(api_json(reply), s, "memory", true);
@@ -241,6 +242,13 @@ API_HANDLER(api_series)
 		return;
 	}
 	gs_cluster_unlock(c);
+	if (known && !a->o.head) {
+		gs_http_say(reply, 404,
+			    "of this there is no memory here: the past, and other values, are "
+			    "known by a head");
+		free(s);
+		return;
+	}
 	if (known) {
 		api_task_start(a, reply, read_series, s);
 		return;
