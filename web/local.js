@@ -37,7 +37,7 @@ export function local() {
 	}
 	return {
 		title: 'Node', refresh, close: () => charts.forEach(c => c.close()),
-		element: h('div', {}, title, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), gpus), h('div.grid', {}, charts.map(c => c.element)), h('section.panel', {}, h('h2', {}, 'Processes'), processes),
-			h('div.split', {}, h('section.panel', {}, h('h2', {}, 'Alerts'), alerts), h('section.panel', {}, h('h2', {}, 'This agent'), agent))),
+		element: h('div', {}, title, cards, h('div.split', {}, h('section.panel', {}, h('h2', {}, 'GPUs'), gpus), h('section.panel', {}, h('h2', {}, 'Alerts'), alerts)), h('div.grid', {}, charts.map(c => c.element)), h('section.panel', {}, h('h2', {}, 'Processes'), processes),
+			h('section.panel', {}, h('h2', {}, 'This agent'), agent)),
 	}
 }
