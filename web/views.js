@@ -38,7 +38,8 @@ export function overview() {
 
 	onTheme(() => { heat.draw(); scale.draw() })
 	async function refresh() {
-		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}`)])
+		const base = heat.data
+		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}${heat.since(choice.value)}`)])
 		const s = o.states
 		put(cards, 
 			card(`${o.healthy_nodes} / ${o.nodes}`, 'nodes deliver', '#/nodes'),
@@ -53,7 +54,7 @@ export function overview() {
 		put(alerts, ...[alertList(a.alerts, a.total)].flat().filter(Boolean))
 		put(gpus, table(g.gpus, gpuColumns, o.nodes ? 'No GPUs are known.' : 'No node has delivered yet.'),
 			o.nodes ? '' : h('p.note', {}, 'On each node: ', h('code', {}, `gpuscope connect ${o.grpc_address} --resilient`)))
-		heat.show(m, heatUnits[choice.value][1])
+		heat.show(m, heatUnits[choice.value][1], base)
 		heat.element.hidden = !m.rows.length
 		more.textContent = m.next ? `The first ${m.rows.length} of ${m.total} GPUs.` : m.rows.length ? '' : 'No GPUs to show.'
 	}

@@ -1,5 +1,5 @@
 /* The table of endpoints, the server's life, and what all endpoints share. */
-#include "api/api_int.h"
+#include "api/api_look.h"
 
 #include <errno.h>
 #include <math.h>
@@ -149,10 +149,17 @@ size_t api_limit(const struct gs_http_request *q, struct gs_http_reply *reply)
 
 void api_client_id(const struct gs_cluster_node *n, char *out, size_t bytes)
 {
-	if (n->instance[0] && strcmp(n->instance, "default") != 0)
-		snprintf(out, bytes, "%s/%s", n->hostname, n->instance);
-	else
-		snprintf(out, bytes, "%s", n->hostname);
+	bool is_named = n->instance[0] && strcmp(n->instance, "default") != 0;
+	size_t host = strlen(n->hostname), instance = is_named ? strlen(n->instance) + 1 : 0;
+
+	if (host + instance >= bytes)
+		host = bytes - 1, instance = 0;
+	memcpy(out, n->hostname, host);
+	if (instance) {
+		out[host] = '/';
+		memcpy(out + host + 1, n->instance, instance - 1);
+	}
+	out[host + instance] = '\0';
 }
 
 static struct gs_http_options http_options(struct gs_api *a)
@@ -225,6 +232,8 @@ void gs_api_stop(struct gs_api **api)
 	/* Whoever writes an export finds that nobody reads any more. */
 	gs_http_stop(&a->http);
 	api_tasks_wait(a);
+	api_answers_free(a);
+	api_look_unref(&a->look);
 	pthread_cond_destroy(&a->ended);
 	pthread_mutex_destroy(&a->lock);
 	free(a);

@@ -34,10 +34,12 @@ struct gs_api {
 	int64_t started_wall_ns;
 	uint64_t seen_version; /* of the cluster, at the last events */
 	uint64_t tick;
-	pthread_mutex_t lock; /* what follows */
+	struct api_answers *answers; /* owned; of the server's thread */
+	pthread_mutex_t lock;        /* what follows */
 	pthread_cond_t ended;
 	unsigned n_threads;
-	unsigned n_few; /* of them, those of api_task_start_few() */
+	unsigned n_few;        /* of them, those of api_task_start_few() */
+	struct api_look *look; /* the newest; referenced; NULL: none yet */
 };
 
 /* --- json.c: a compact document into a buffer. A key is NULL in lists. Commas are its business.
@@ -96,17 +98,6 @@ bool api_list(json_t *body, const char *key, char *out, size_t bytes, struct gs_
 
 /* Which client: the host's name, with the instance when it has one of its own. */
 void api_client_id(const struct gs_cluster_node *n, char *out, size_t bytes);
-
-enum api_state { /* of a GPU, worse is more */
-		 API_OK = 0,
-		 API_IDLE = 1,
-		 API_THROTTLED = 2,
-		 API_UNREACHABLE = 3,
-		 API_FAILING = 4,
-		 API_STATES
-};
-const char *api_state_name(unsigned state);
-enum api_state api_state_of(const struct gs_cluster_node *n, uint32_t gpu);
 
 /* --- api_task.c: threads that read the store --- */
 

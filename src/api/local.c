@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api_int.h"
+#include "api/api_look.h"
 #include "base/clock.h"
 #include "base/mem.h"
+
+#define KEEP_NS 5000000000ull /* what was made for an answer, for the next one */
 
 static void serve(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
 {
@@ -25,11 +27,26 @@ struct gs_api *gs_api_local_new(const struct gs_api_local_options *options)
 	a->cluster = options->cluster;
 	a->local = *options;
 	a->started_wall_ns = (int64_t)gs_clock_wall_ns();
+	pthread_mutex_init(&a->lock, NULL);
 	return a;
+}
+
+static void forget_look(struct gs_api *a)
+{
+	struct api_look *l;
+
+	pthread_mutex_lock(&a->lock);
+	l = gs_take(a->look);
+	pthread_mutex_unlock(&a->lock);
+	api_look_unref(&l);
 }
 
 void gs_api_local_free(struct gs_api **api)
 {
+	if (!*api)
+		return;
+	forget_look(*api);
+	pthread_mutex_destroy(&(*api)->lock);
 	gs_free_p(api);
 }
 
@@ -63,8 +80,11 @@ void gs_api_local_tick(struct gs_api *a, struct gs_http *http)
 	struct gs_http_stats st;
 
 	gs_http_stats(http, &st);
-	if (!st.streams)
+	if (!st.streams) {
+		if (gs_clock_mono_ns() - a->asked_ns > KEEP_NS)
+			forget_look(a);
 		return;
+	}
 	a->asked_ns = gs_clock_mono_ns();
 	a->http = http;
 	api_publish(a);
