@@ -38,7 +38,7 @@ ALLOWED = {
     "job": BELOW | {"text", "verdict", "job"},
     "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "agent", "cmd/cmd.h"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "api", "agent", "cmd/cmd.h"},
     "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "moment", "plot", "push", "head", "archive", "api", "rpc", "fetch", "cmd"},
 }
 for room in FIRST:

@@ -6,6 +6,10 @@ export class ApiError extends Error {
 	}
 }
 
+/* Who answers: a head, or an agent. */
+export let peer = 'head'
+export const setPeer = name => { peer = name }
+
 const KEY = 'gpuscope-token'
 
 function headers(more) {
@@ -24,7 +28,7 @@ async function ask(path, options) {
 		reply = await fetch(path, options)
 	} catch (error) {
 		if (error.name === 'AbortError') throw error
-		throw new ApiError(0, 'the head does not answer')
+		throw new ApiError(0, `the ${peer} does not answer`)
 	}
 	if (reply.ok) return reply
 	let message = reply.statusText

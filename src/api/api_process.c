@@ -2,7 +2,7 @@
  * One process: who it is, what it has of which GPU, now or when it was last seen, and over time.
  * What is now comes from the cluster; the past is read from the store.
  */
-#include "api/api_int.h"
+#include "api/api_look.h"
 
 #include <errno.h>
 #include <math.h>
@@ -226,28 +226,33 @@ static int64_t node_of(const char *text)
 API_HANDLER(api_process)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	struct process_request asked = {.node = node_of(q->param[0])}, *r;
 	const struct gs_cluster_node *n;
-	bool there = false;
+	struct api_look *l;
+	bool there = false, known;
 
 	if (!pid_of(q->param[1], &asked.pid)) {
 		gs_http_say(reply, 404, "a process is known by its number");
 		return;
 	}
-	gs_cluster_lock(c);
-	n = gs_cluster_find(c, asked.node);
+	l = api_look(a);
+	n = l ? gs_cluster_view_find(l->view, asked.node) : NULL;
+	known = n != NULL;
 	if (n) {
 		api_client_id(n, asked.node_name, sizeof(asked.node_name));
 		there = n->latest && is_there(n->latest, asked.pid);
 	}
 	if (there)
 		put_process(api_json(reply), &asked, n->latest, n->clock_offset_ns, n->healthy);
-	gs_cluster_unlock(c);
+	api_look_unref(&l);
 	if (there)
 		return;
-	if (!n) {
+	if (!known) {
 		gs_http_say(reply, 404, "no node has this number");
+		return;
+	}
+	if (!a->o.head) {
+		gs_http_say(reply, 404, "this process is not there now; a head knows the past");
 		return;
 	}
 	r = malloc(sizeof(*r));
@@ -315,7 +320,7 @@ static void read_series(struct api_task *t)
 API_HANDLER(api_process_series)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct api_look *l;
 	double node = 0, pid = 0, started = 0;
 	struct process_request asked = {0}, *r;
 	bool known;
@@ -333,9 +338,9 @@ API_HANDLER(api_process_series)
 	asked.started_ns = (int64_t)(started * 1e9);
 	if (!api_stretch_parse(q, reply, N_VALUES, &asked.in))
 		return;
-	gs_cluster_lock(c);
-	known = gs_cluster_find(c, asked.node) != NULL;
-	gs_cluster_unlock(c);
+	l = api_look(a);
+	known = l && gs_cluster_view_find(l->view, asked.node);
+	api_look_unref(&l);
 	if (!known) {
 		gs_http_say(reply, 404, "no node has this number");
 		return;

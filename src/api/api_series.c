@@ -3,12 +3,11 @@
  * minutes out of what the cluster remembers, older ones out of the store. And means of all GPUs of
  * a session, for comparisons.
  */
-#include "api/api_int.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "api/api_look.h"
 #include "base/clock.h"
 #include "model/gpu_record.h"
 
@@ -99,11 +98,12 @@ static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply, 
 
 /* --- from memory --- */
 
-static bool is_remembered(const struct series *s)
+static bool is_remembered(const struct gs_api *a, const struct series *s)
 {
 	int64_t now = (int64_t)gs_clock_wall_ns();
 
-	if (s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
+	/* Without a head nothing but this is known. */
+	if (a->o.head && s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
 		return false;
 	for (size_t v = 0; v < s->n_values; v++) {
 		unsigned i = 0;
@@ -118,7 +118,8 @@ static bool is_remembered(const struct series *s)
 	return true;
 }
 
-static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t gpu)
+static void remember(struct series *s, struct gs_cluster *c, const struct gs_cluster_node *n,
+		     uint32_t gpu)
 {
 	int64_t wall[GS_CLUSTER_POINTS];
 	double v[GS_CLUSTER_POINTS];
@@ -131,7 +132,7 @@ static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t
 			i++;
 		if (i == GS_CLUSTER_VALUES)
 			i = GS_CLUSTER_MEMORY;
-		n_points = gs_cluster_history(n, gpu, i, wall, v);
+		n_points = gs_cluster_history(c, n->id, gpu, i, wall, v);
 		for (size_t p = 0; p < n_points; p++)
 			api_stretch_add(&s->in, k, wall[p] + n->clock_offset_ns, v[p]);
 	}
@@ -215,8 +216,8 @@ static void read_series(struct api_task *t)
 API_HANDLER(api_series)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	const struct gs_cluster_node *n;
+	struct api_look *l = NULL;
 	struct series asked = {0}, *s;
 	int gpu = -1;
 	bool known;
@@ -228,19 +229,26 @@ API_HANDLER(api_series)
 		gs_http_say(reply, 503, "no memory");
 		return;
 	}
-	gs_cluster_lock(c);
-	n = gs_cluster_find(c, s->node);
+	l = api_look(a);
+	n = l ? gs_cluster_view_find(l->view, s->node) : NULL;
 	known = n != NULL;
 	if (n && n->latest)
 		gpu = find_gpu(n->latest->gpu, s->gpu);
-	if (gpu >= 0 && is_remembered(s)) {
-		remember(s, n, (uint32_t)gpu);
-		gs_cluster_unlock(c);
+	if (gpu >= 0 && is_remembered(a, s)) {
+		remember(s, a->cluster, n, (uint32_t)gpu);
+		api_look_unref(&l);
 		put_series(api_json(reply), s, "memory", true);
 		free(s);
 		return;
 	}
-	gs_cluster_unlock(c);
+	api_look_unref(&l);
+	if (known && !a->o.head) {
+		gs_http_say(reply, 404,
+			    "of this there is no memory here: the past, and other values, are "
+			    "known by a head");
+		free(s);
+		return;
+	}
 	if (known) {
 		api_task_start(a, reply, read_series, s);
 		return;

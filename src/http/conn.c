@@ -186,9 +186,11 @@ static bool take_request(struct gs_http *h, struct conn *c)
 	if (c->in.bytes < (size_t)head + q.content_bytes)
 		return false;
 	q.body = c->in.data + head;
+	q.gzip = gs_http_accepts_gzip(gs_http_header(&q, "accept-encoding"));
+	q.local = c->local;
 	c->shape = (struct gs_http_shape){
 		.head = q.head,
-		.gzip = gs_http_accepts_gzip(gs_http_header(&q, "accept-encoding")),
+		.gzip = q.gzip,
 		.http_1_0 = q.http_1_0,
 		.keep_alive = q.keep_alive && !h->stopping,
 	};

@@ -85,6 +85,28 @@ def check_series(t, h, node, uuid):
     t.equal('unknown node', h.json('GET', '/api/v1/series?node=99&gpu=0')[0], 404)
 
 
+def check_heat(t, h):
+    """What a page makes of a whole heat map and of what is new is the whole one of then."""
+    path = '/api/v1/heatmap?points=60&limit=5&value=temperature_celsius'
+    whole = h.get(path)
+    t.equal('the first is whole', (whole['fresh'], [len(r['v']) for r in whole['rows']]), (None, [60] * 5))
+
+    def grow():
+        new = h.get(f'{path}&since={whole["mark"]}')
+        t.true('no names again', 'node_name' not in new['rows'][0])
+        for old, row in zip(whole['rows'], new['rows']):
+            row['v'] = old['v'][new['fresh']:60 - len(row['v']) + new['fresh']] + row['v']
+        again = h.get(path)
+        return new['fresh'] and again['mark'] == new['mark'] and [r['v'] for r in again['rows']] == [r['v'] for r in new['rows']]
+
+    wait_until(grow, 60, 'what is new fits what was there')
+    for other in ('points=50&limit=5&value=temperature_celsius', 'points=60&limit=4&value=temperature_celsius', 'points=60&limit=5',
+                  'points=60&limit=5&after=1&value=temperature_celsius'):  # fmt: skip
+        t.equal(f'others are whole: {other}', h.get(f'/api/v1/heatmap?{other}&since={whole["mark"]}')['fresh'], None)
+    for mark in ('x', '', '0-0', '-', whole['mark'].split('-')[0] + '-99999999999999', whole['mark'] + '0' * 30):
+        t.equal(f'no such mark: {mark}', h.get(f'{path}&since={mark}')['fresh'], None)
+
+
 @case('nodes, GPUs, processes, time: pages, limits, what is not there', timeout=200, needs=None)
 def now(t):
     h = Head(t, '--freq', '200')
@@ -123,6 +145,7 @@ def now(t):
     t.equal('sums', (o['nodes'], o['gpus'], sum(o['states'].values())), (3, 6, 6))
     wait_until(lambda: any(v >= 0 for v in h.get('/api/v1/heatmap')['rows'][0]['v']), 60, 'the heat map')
     check_series(t, h, 1, one['gpu_list'][0]['uuid'])
+    check_heat(t, h)
     nodes[0].terminate()
     wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 2, 60, 'a node that went')
     t.true('an alert', any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']))

@@ -40,7 +40,7 @@ class Browser:
 
         wait_until(page, 60, 'a page of chromium')
         self.ws = websocket.create_connection(pages[0]['webSocketDebuggerUrl'], timeout=120)
-        self.n, self.errors, self.requests = 0, [], []
+        self.n, self.errors, self.requests, self.asked = 0, [], [], []
         for domain in ('Page', 'Runtime', 'Log', 'Network'):
             self.call(f'{domain}.enable')
 
@@ -55,8 +55,23 @@ class Browser:
                 return m['result']
             self.note(m)
 
+    def post(self, method, **params):
+        """Without waiting for what comes of it."""
+        self.n += 1
+        self.ws.send(json.dumps({'id': self.n, 'method': method, 'params': params}))
+
+    def login(self, user, password):
+        """What a person answers when the browser itself asks for a password."""
+        self.secret = {'response': 'ProvideCredentials', 'username': user, 'password': password}
+        self.call('Fetch.enable', handleAuthRequests=True)
+
     def note(self, m):
         p = m.get('params', {})
+        if m.get('method') == 'Fetch.requestPaused':
+            self.post('Fetch.continueRequest', requestId=p['requestId'])
+        if m.get('method') == 'Fetch.authRequired':
+            self.asked.append(p['authChallenge'].get('realm'))
+            self.post('Fetch.continueWithAuth', requestId=p['requestId'], authChallengeResponse=self.secret)
         if m.get('method') == 'Runtime.exceptionThrown':
             self.errors.append(json.dumps(p['exceptionDetails'])[:400])
         if m.get('method') == 'Runtime.consoleAPICalled' and p['type'] in ('error', 'warning'):

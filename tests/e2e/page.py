@@ -10,17 +10,7 @@ import harness
 from browser import Browser
 from harness import Skip, case, main, read_text, wait_until
 from page_check import check, check_focus, check_origin
-from page_help import Head
-
-
-def shot(t, b, name):
-    folder = os.environ.get('GS_SHOTS') or t.path('shots')
-    os.makedirs(folder, exist_ok=True)
-    b.shot(os.path.join(folder, name + '.png'))
-
-
-def text(b):
-    return b.run('document.getElementById("main").innerText')
+from page_help import Head, shot, text
 
 
 @case('the overview shows the GPUs, without an error of the console', timeout=300, needs=None)
