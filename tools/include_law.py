@@ -25,7 +25,7 @@ ALLOWED = {
     "archive": BELOW | {"text", "journal", "store", "archive"},
     "head": BELOW | {"rpc", "store", "cluster", "archive", "head"},
     # The head as HTTP; a front end above it.
-    "api": BELOW | {"text", "http", "prom", "store", "cluster", "archive", "rpc", "head", "api"},
+    "api": BELOW | {"text", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "head", "api"},
     "plot": BELOW | {"plot"},
     "moment": BELOW | {"host", "place", "moment"},
     "push": BELOW | {"text", "spool", "fetch", "push"},
@@ -38,7 +38,7 @@ ALLOWED = {
     "job": BELOW | {"text", "verdict", "job"},
     "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "agent", "cmd/cmd.h"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "api", "agent", "cmd/cmd.h"},
     "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "moment", "plot", "head", "archive", "api", "rpc", "fetch", "cmd"},
 }
 for room in FIRST:

@@ -6,6 +6,10 @@ export class ApiError extends Error {
 	}
 }
 
+/* Who answers: a head, or an agent. */
+export let peer = 'head'
+export const setPeer = name => { peer = name }
+
 const KEY = 'gpuscope-token'
 
 function headers(more) {
@@ -26,7 +30,7 @@ async function ask(path, options) {
 		reply = await fetch(path, options)
 	} catch (error) {
 		if (error.name === 'AbortError') throw error
-		throw new ApiError(0, 'the head does not answer')
+		throw new ApiError(0, `the ${peer} does not answer`)
 	}
 	if (reply.ok) return reply
 	let message = reply.statusText
@@ -44,11 +48,12 @@ export async function send(method, path, body) {
 	return reply.json()
 }
 
+export const blob = async (path, signal) => (await ask(path, { headers: headers(), signal })).blob()
+
 /* As a file: a link could not carry the token. */
 export async function download(path, name) {
-	const blob = await (await ask(path, { headers: headers() })).blob()
 	const link = document.createElement('a')
-	link.href = URL.createObjectURL(blob)
+	link.href = URL.createObjectURL(await blob(path))
 	link.download = name
 	link.click()
 	setTimeout(() => URL.revokeObjectURL(link.href), 10000)

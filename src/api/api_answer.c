@@ -138,10 +138,10 @@ void api_answer(struct gs_api *a, const struct gs_http_request *q, struct gs_htt
 		api_answer_fn fn)
 {
 	uint64_t began = gs_clock_mono_ns(), now;
-	GS_FREE char *key = key_of(a, q);
+	GS_FREE char *key = a->o.head ? key_of(a, q) : NULL; /* one node is looked at at once */
 	struct api_kept *e = NULL;
 
-	if (!a->answers)
+	if (!a->answers && a->o.head)
 		a->answers = calloc(1, sizeof(*a->answers));
 	reply->no_compression = q->local;
 	if (key && a->answers)

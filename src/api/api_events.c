@@ -33,7 +33,8 @@ static void put_state(struct gs_api *a, struct gs_buf *b, const struct api_look 
 	uint64_t hash = 0;
 	size_t n_active = 0;
 
-	(void)gs_head_active(a->o.head, &active, &n_active);
+	if (a->o.head)
+		(void)gs_head_active(a->o.head, &active, &n_active);
 	for (size_t i = 0; i < n_active; i++)
 		hash = hash * 31 + (uint64_t)active[i].number;
 	free(active);

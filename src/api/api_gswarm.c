@@ -35,6 +35,7 @@ static void answer_started(struct gs_http_reply *reply, int r, const struct gs_e
 
 API_HANDLER(api_root)
 {
+	const struct gs_api *a = ctx;
 	const char *accept = gs_http_header(q, "accept");
 
 	if (accept && strstr(accept, "text/html")) {
@@ -42,7 +43,7 @@ API_HANDLER(api_root)
 		return;
 	}
 	j_open(api_json(reply), NULL, '{');
-	j_text(&reply->body, "message", "gpuscope head");
+	j_text(&reply->body, "message", a->o.head ? "gpuscope head" : "gpuscope agent");
 	j_text(&reply->body, "version", GS_VERSION);
 	j_close(&reply->body, '}');
 }

@@ -212,7 +212,7 @@ static void put_head(struct gs_buf *b, const struct heat *h)
 API_LOOK(api_heatmap)
 {
 	size_t put = 0, total = l->all.n_gpus;
-	struct gs_head_switches switches;
+	struct gs_head_switches switches = {.interval_ns = a->local.interval_ns};
 	struct gs_buf *b = &reply->body;
 	double after = 0;
 	struct heat h;
@@ -221,7 +221,8 @@ API_LOOK(api_heatmap)
 	    api_number(q, reply, "after", 0, 1e9, &after) < 0)
 		return;
 	h.after = (size_t)after;
-	gs_head_switches(a->o.head, &switches);
+	if (a->o.head)
+		gs_head_switches(a->o.head, &switches);
 	/* A column is never shorter than the time between samples: there would be holes. */
 	h.step_ns =
 		(int64_t)(switches.interval_ns > 1000000000 ? switches.interval_ns : 1000000000);
@@ -242,7 +243,7 @@ API_LOOK(api_heatmap)
 			first = h.after;
 		if (end - first > h.limit - put)
 			end = first + h.limit - put;
-		put_rows(b, gs_head_cluster(a->o.head), l, i, (uint32_t)(first - l->first[i]),
+		put_rows(b, a->cluster, l, i, (uint32_t)(first - l->first[i]),
 			 (uint32_t)(end - l->first[i]), &h);
 		put += end - first;
 	}

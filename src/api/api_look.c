@@ -193,7 +193,7 @@ static struct api_look *look_new(struct gs_api *a)
 	if (!l)
 		return NULL;
 	l->refs = 1;
-	l->view = gs_cluster_view(gs_head_cluster(a->o.head));
+	l->view = gs_cluster_view(a->cluster);
 	l->n_nodes = gs_cluster_view_count(l->view);
 	l->first = calloc(l->n_nodes + 1, sizeof(*l->first));
 	if (!l->view || !l->first || fill(l) < 0) {
@@ -217,7 +217,7 @@ static bool is_good(const struct gs_api *a, uint64_t now_ns)
 {
 	return a->look && (now_ns < a->look->until_ns ||
 			   gs_cluster_view_version(a->look->view) ==
-				   gs_cluster_version(gs_head_cluster(a->o.head)));
+				   gs_cluster_version(a->cluster));
 }
 
 struct api_look *api_look(struct gs_api *a)

@@ -32,21 +32,29 @@ API_LOOK(api_overview)
 {
 	struct gs_buf *b = api_json(reply);
 	struct gs_store_session *active = NULL;
-	struct gs_head_stats st;
+	struct gs_head_stats st = {0};
 	size_t n_active = 0;
 
-	gs_head_stats(a->o.head, &st);
-	(void)gs_head_active(a->o.head, &active, &n_active);
+	if (a->o.head) {
+		gs_head_stats(a->o.head, &st);
+		(void)gs_head_active(a->o.head, &active, &n_active);
+	}
 	free(active);
 	j_open(b, NULL, '{');
 	j_time(b, "time", (int64_t)gs_clock_wall_ns());
 	j_text(b, "version", GS_VERSION);
+	j_text(b, "role", a->o.head ? "head" : "agent");
 	j_text(b, "grpc_address", a->o.grpc_address ? a->o.grpc_address : "");
-	j_bool(b, "may_control", q->may_control);
+	j_bool(b, "may_control", q->may_control && a->o.head);
 	j_u64(b, "nodes", l->n_nodes);
 	j_u64(b, "healthy_nodes", l->n_healthy);
 	put_sums(b, &l->all);
 	j_u64(b, "active_sessions", n_active);
+	if (!a->o.head) {
+		api_local_put_facts(a, b);
+		j_close(b, '}');
+		return;
+	}
 	j_open(b, "head", '{');
 	j_u64(b, "batches", st.batches);
 	j_u64(b, "samples", st.samples);
@@ -535,6 +543,17 @@ static void alerts_of(struct alerts *to, const struct api_look *l, size_t at, un
 	}
 }
 
+/* What the server itself has to say of its one node. */
+static void alerts_of_rules(struct alerts *to, const struct gs_api *a, const struct api_look *l)
+{
+	GS_FREE struct gs_api_alert *list = calloc(GS_API_ALERTS_MAX, sizeof(*list));
+	size_t n = list && l->n_nodes && a->local.alerts ? a->local.alerts(a->local.ctx, list) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		alert(to, list[i].critical ? "critical" : "warning", gs_cluster_view_at(l->view, 0),
+		      list[i].gpu, list[i].text);
+}
+
 static void stragglers(struct alerts *to, const struct api_look *l)
 {
 	size_t n;
@@ -557,15 +576,17 @@ static void stragglers(struct alerts *to, const struct api_look *l)
 API_LOOK(api_alerts)
 {
 	struct alerts to = {.b = &reply->body, .limit = api_limit(q, reply)};
-	struct gs_head_stats st;
+	struct gs_head_stats st = {0};
 
 	if (!to.limit)
 		return;
-	gs_head_stats(a->o.head, &st);
+	if (a->o.head)
+		gs_head_stats(a->o.head, &st);
 	j_open(api_json(reply), NULL, '{');
 	j_open(to.b, "alerts", '[');
 	if (st.trouble[0])
 		alert(&to, "critical", NULL, -1, st.trouble);
+	alerts_of_rules(&to, a, l);
 	for (unsigned turn = 0; turn < 2; turn++)
 		for (size_t i = 0; i < l->n_nodes; i++)
 			alerts_of(&to, l, i, turn);

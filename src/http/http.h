@@ -112,6 +112,7 @@ struct gs_http_route {
 	bool control;
 	void (*serve)(void *ctx, const struct gs_http_request *request,
 		      struct gs_http_reply *reply);
+	void *ctx; /* of serve; NULL: that of the server */
 };
 
 struct gs_http_options {

@@ -178,7 +178,7 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 		return;
 	}
 	if (!route->control || may_control(site, q, reply))
-		route->serve(site->ctx, q, reply);
+		route->serve(route->ctx ? route->ctx : site->ctx, q, reply);
 }
 
 const char *gs_http_why_refused(int status)

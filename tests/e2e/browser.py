@@ -54,7 +54,7 @@ class Browser:
 
         wait_until(page, 60, 'a page of chromium')
         self.ws = websocket.create_connection(pages[0]['webSocketDebuggerUrl'], timeout=120)
-        self.n, self.errors = 0, []
+        self.n, self.errors, self.requests, self.asked = 0, [], [], []
         for domain in ('Page', 'Runtime', 'Log', 'Network'):
             self.call(f'{domain}.enable')
 
@@ -69,12 +69,29 @@ class Browser:
                 return m['result']
             self.note(m)
 
+    def post(self, method, **params):
+        """Without waiting for what comes of it."""
+        self.n += 1
+        self.ws.send(json.dumps({'id': self.n, 'method': method, 'params': params}))
+
+    def login(self, user, password):
+        """What a person answers when the browser itself asks for a password."""
+        self.secret = {'response': 'ProvideCredentials', 'username': user, 'password': password}
+        self.call('Fetch.enable', handleAuthRequests=True)
+
     def note(self, m):
         p = m.get('params', {})
+        if m.get('method') == 'Fetch.requestPaused':
+            self.post('Fetch.continueRequest', requestId=p['requestId'])
+        if m.get('method') == 'Fetch.authRequired':
+            self.asked.append(p['authChallenge'].get('realm'))
+            self.post('Fetch.continueWithAuth', requestId=p['requestId'], authChallengeResponse=self.secret)
         if m.get('method') == 'Runtime.exceptionThrown':
             self.errors.append(json.dumps(p['exceptionDetails'])[:400])
         if m.get('method') == 'Runtime.consoleAPICalled' and p['type'] in ('error', 'warning'):
             self.errors.append(json.dumps(p['args'])[:400])
+        if m.get('method') == 'Network.requestWillBeSent':
+            self.requests.append(p['request']['url'])
         if m.get('method') == 'Log.entryAdded' and p['entry']['level'] == 'error':
             self.errors.append(p['entry']['text'] + ' ' + p['entry'].get('url', ''))
 
@@ -122,5 +139,7 @@ class Browser:
         self.call('Input.insertText', text=text)
 
     def key(self, key):
+        code = {'Tab': 9, 'Enter': 13, ' ': 32}.get(key, 0)
+        text = '\r' if key == 'Enter' else key if len(key) == 1 else ''
         for kind in ('keyDown', 'keyUp'):
-            self.call('Input.dispatchKeyEvent', type=kind, key=key, code=key, text=key if len(key) == 1 and kind == 'keyDown' else '')
+            self.call('Input.dispatchKeyEvent', type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text if kind == 'keyDown' else '')

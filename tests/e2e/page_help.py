@@ -12,6 +12,16 @@ import harness
 from harness import read_text, wait_until
 
 
+def shot(t, b, name):
+    folder = os.environ.get('GS_SHOTS') or t.path('shots')
+    os.makedirs(folder, exist_ok=True)
+    b.shot(os.path.join(folder, name + '.png'))
+
+
+def text(b):
+    return b.run('document.getElementById("main").innerText')
+
+
 class Head:
     def __init__(self, t, *args, tls=False):
         """tls: with the certificates of certs.certificates(t), made before."""
