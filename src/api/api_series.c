@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "model/gpu_record.h"
+#include "store/coarse.h"
 
 #define VALUES_MAX     8
 #define POINTS_MAX     2000
@@ -20,7 +21,7 @@
 
 struct stretch {
 	double sum, least, most;
-	uint32_t n;
+	uint64_t n;
 };
 
 struct series {
@@ -30,6 +31,7 @@ struct series {
 	size_t n_points, n_values;
 	int field[VALUES_MAX];   /* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
 	struct stretch *stretch; /* [value][point]; owned */
+	uint64_t coarse_ns;      /* how far apart samples are that were made coarser; 0: none was */
 };
 
 static double field_of(const struct gs_gpu_sample *s, int field)
@@ -44,7 +46,8 @@ static double field_of(const struct gs_gpu_sample *s, int field)
 	return NAN;
 }
 
-static void add(struct series *s, size_t value, int64_t wall_ns, double v)
+/* v is the mean of n, of which the highest is most. */
+static void add(struct series *s, size_t value, int64_t wall_ns, double v, double most, uint32_t n)
 {
 	struct stretch *t;
 	size_t at;
@@ -54,10 +57,10 @@ static void add(struct series *s, size_t value, int64_t wall_ns, double v)
 	at = (size_t)((double)(wall_ns - s->from_ns) / (double)(s->to_ns - s->from_ns) *
 		      (double)s->n_points);
 	t = &s->stretch[value * s->n_points + (at < s->n_points ? at : s->n_points - 1)];
-	t->sum += v;
+	t->sum += v * n;
 	t->least = t->n && t->least < v ? t->least : v;
-	t->most = t->n && t->most > v ? t->most : v;
-	t->n++;
+	t->most = t->n && t->most > most ? t->most : most;
+	t->n += n;
 }
 
 static void put_column(struct gs_buf *b, const char *key, const struct stretch *t, size_t n,
@@ -68,7 +71,7 @@ static void put_column(struct gs_buf *b, const char *key, const struct stretch *
 		j_double(b, NULL,
 			 !t[i].n      ? NAN
 			 : which == 0 ? t[i].least
-			 : which == 1 ? t[i].sum / t[i].n
+			 : which == 1 ? t[i].sum / (double)t[i].n
 				      : t[i].most);
 	j_close(b, ']');
 }
@@ -83,6 +86,9 @@ static void put_series(struct gs_buf *b, const struct series *s, const char *sou
 	j_text(b, "source", source);
 	j_bool(b, "complete", complete);
 	j_double(b, "step_seconds", step);
+	/* Points between two samples are empty, and yet nothing is missing there. */
+	if (s->coarse_ns)
+		j_double(b, "downsampled_seconds", (double)s->coarse_ns / 1e9);
 	j_open(b, "time", '['); /* the middle of each stretch */
 	for (size_t i = 0; i < s->n_points; i++) {
 		double at = (double)s->from_ns / 1e9 + ((double)i + 0.5) * step;
@@ -200,7 +206,7 @@ static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t
 			i = GS_CLUSTER_MEMORY;
 		n_points = gs_cluster_history(n, gpu, i, wall, v);
 		for (size_t p = 0; p < n_points; p++)
-			add(s, k, wall[p] + n->clock_offset_ns, v[p]);
+			add(s, k, wall[p] + n->clock_offset_ns, v[p], v[p], 1);
 	}
 }
 
@@ -208,9 +214,11 @@ static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t
 
 static void read_records(struct gs_node_decoder *d, const struct gs_store_found *found,
 			 void (*fn)(void *ctx, const struct gs_store_found *found,
-				    const struct gs_node_snapshot *m),
+				    const struct gs_node_snapshot *m,
+				    const struct gs_coarse_mark *mark),
 			 void *ctx)
 {
+	struct gs_coarse_mark mark = {0};
 	size_t offset = 0;
 	const struct gs_record *r;
 
@@ -218,8 +226,11 @@ static void read_records(struct gs_node_decoder *d, const struct gs_store_found 
 	while ((r = gs_record_next(&found->records, &offset))) {
 		struct gs_node_snapshot *m = NULL;
 
-		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE)
-			fn(ctx, found, m);
+		(void)gs_coarse_read(r, &mark);
+		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE) {
+			fn(ctx, found, m, &mark);
+			mark = (struct gs_coarse_mark){0};
+		}
 		gs_node_snapshot_free(&m);
 	}
 }
@@ -227,7 +238,8 @@ static void read_records(struct gs_node_decoder *d, const struct gs_store_found 
 /* Calls fn with each moment of the range. 1: not all of it, for the time was up. */
 static int read_moments(struct gs_store *store, const struct gs_store_range *range,
 			void (*fn)(void *ctx, const struct gs_store_found *found,
-				   const struct gs_node_snapshot *m),
+				   const struct gs_node_snapshot *m,
+				   const struct gs_coarse_mark *mark),
 			void *ctx)
 {
 	struct gs_node_decoder *d = gs_node_decoder_new();
@@ -251,14 +263,20 @@ static int read_moments(struct gs_store *store, const struct gs_store_range *ran
 }
 
 static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m)
+		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
 {
+	int64_t wall_ns = m->wall_ns + found->batch.clock_offset_ns;
 	struct series *s = ctx;
 	int gpu = find_gpu(m->gpu, s->gpu);
 
-	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++)
-		add(s, v, m->wall_ns + found->batch.clock_offset_ns,
-		    field_of(&m->gpu->sample[gpu], s->field[v]));
+	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++) {
+		double x = field_of(&m->gpu->sample[gpu], s->field[v]);
+
+		add(s, v, wall_ns, x, gs_coarse_most(mark, (uint32_t)gpu, s->field[v], x),
+		    gs_coarse_n(mark, (uint32_t)gpu, s->field[v]));
+	}
+	if (wall_ns >= s->from_ns && wall_ns < s->to_ns && mark->interval_ns > s->coarse_ns)
+		s->coarse_ns = mark->interval_ns;
 }
 
 static void read_series(struct api_task *t)
@@ -378,16 +396,19 @@ static void most(double *at, double v)
 		*at = v;
 }
 
-static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_t wall_ns)
+static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sample *s,
+		       const struct gs_coarse_mark *mark, int64_t wall_ns)
 {
+	uint32_t n;
 	double util = field_of(s, GS_GPU_UTIL), power = field_of(s, GS_GPU_POWER);
 	double memory = field_of(s, GS_GPU_MEM_USED_RATIO);
 
-	g->n++;
+	g->n += mark->n_samples ? mark->n_samples : 1;
 	if (!isnan(util)) {
-		g->n_util++;
-		g->util_sum += util;
-		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)]++;
+		n = gs_coarse_n(mark, i, GS_GPU_UTIL);
+		g->n_util += n;
+		g->util_sum += util * n;
+		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)] += n;
 	}
 	if (!isnan(memory)) {
 		g->n_memory++;
@@ -395,19 +416,22 @@ static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_
 		most(&g->memory_most, memory);
 	}
 	if (!isnan(power)) {
-		g->n_power++;
-		g->power_sum += power;
-		most(&g->power_most, power);
+		n = gs_coarse_n(mark, i, GS_GPU_POWER);
+		g->n_power += n;
+		g->power_sum += power * n;
+		most(&g->power_most, gs_coarse_most(mark, i, GS_GPU_POWER, power));
 		/* Over a gap nobody knows what it used. */
-		if (g->last_ns && wall_ns > g->last_ns && wall_ns - g->last_ns < 10000000000ll)
+		if (g->last_ns && wall_ns > g->last_ns &&
+		    wall_ns - g->last_ns < 10000000000ll + 2 * (int64_t)mark->interval_ns)
 			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;
 	}
-	most(&g->temperature_most, field_of(s, GS_GPU_TEMP_GPU));
+	most(&g->temperature_most,
+	     gs_coarse_most(mark, i, GS_GPU_TEMP_GPU, field_of(s, GS_GPU_TEMP_GPU)));
 	g->last_ns = wall_ns;
 }
 
 static void sum_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *moment)
+		       const struct gs_node_snapshot *moment, const struct gs_coarse_mark *mark)
 {
 	struct summary *m = ctx;
 	int64_t wall = moment->wall_ns + found->batch.clock_offset_ns;
@@ -418,7 +442,7 @@ static void sum_moment(void *ctx, const struct gs_store_found *found,
 		struct gpu_sums *g = sums_of(m, found->node, &moment->gpu->info[i]);
 
 		if (g)
-			sum_sample(g, &moment->gpu->sample[i], wall);
+			sum_sample(g, i, &moment->gpu->sample[i], mark, wall);
 		else
 			m->left_out++;
 	}
