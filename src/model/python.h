@@ -47,8 +47,10 @@ struct gs_py_proc {
 	__u16 text_shift;   /* of the flags: to the kind, followed by compact and ascii */
 	__u16 bytes_length; /* of a bytes object */
 	__u16 bytes_data;
+	__u16 is_free_threaded; /* a build without the lock */
+	__u16 pad[3];
 };
-_Static_assert(sizeof(struct gs_py_proc) == 80, "gs_py_proc");
+_Static_assert(sizeof(struct gs_py_proc) == 88, "gs_py_proc");
 
 #define GS_PY_FILE_BYTES  512
 #define GS_PY_NAME_BYTES  256

@@ -93,7 +93,7 @@ static bool has_place(const struct plan *plan, uint64_t file_off)
 	return false;
 }
 
-static int append(struct plan *plan, const struct place *place)
+int plan_append(struct plan *plan, const struct place *place)
 {
 	if (plan->n == plan->n_room) {
 		size_t n = plan->n_room ? plan->n_room * 2 : 256;
@@ -150,7 +150,7 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 		else if (plan->layer != layer)
 			plan->layer = 0;
 	}
-	return append(plan, &place);
+	return plan_append(plan, &place);
 }
 
 #define MAX_EXITS          256u
@@ -213,7 +213,7 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
 			      frame << GS_COOKIE_FRAME_SHIFT;
 		plan->n_stepped += e->is_stepped;
-		r = append(plan, &exit);
+		r = plan_append(plan, &exit);
 	}
 	return n < 0 ? n : r;
 }

@@ -181,6 +181,9 @@ struct plan_context {
 	struct gs_map *callees; /* file offset of what is called -> enum gs_callee */
 };
 
+/* A place that is known already. 0 or -ENOMEM. */
+int plan_append(struct plan *plan, const struct place *place);
+
 /* Put a probe where it is cheap into a function; name is for messages. 0 also when the function
  * must not be probed (told to options->on_attach); -ENOMEM. */
 int plan_add(struct plan *plan, const struct plan_context *context,

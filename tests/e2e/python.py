@@ -6,12 +6,12 @@ import glob
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 
 import harness
+import pythons
 from harness import Skip, case, main, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -21,22 +21,9 @@ ALL = ['plain', 'recursion', 'generators', 'coroutines', 'callbacks', 'exception
 FRAMES_MAX = 128
 
 
-def interpreters():
-    """{version: program} of what is installed: the system's, pyenv's, conda's."""
-    found = {}
-    places = [shutil.which('python3'), *glob.glob('/usr/bin/python3.*'), *glob.glob('/opt/conda/bin/python3'),
-              *glob.glob(os.path.expanduser('~/.pyenv/versions/3.*/bin/python3')),
-              *os.environ.get('GPUSCOPE_TEST_PYTHONS', '').split(':')]  # fmt: skip
-    for program in places:
-        if not program or 'config' in program or not os.access(program, os.X_OK):
-            continue
-        done = subprocess.run([program, '-c', 'import sys, ctypes; print("%d.%d" % sys.version_info[:2], sys.executable)'],
-                              capture_output=True, text=True)  # fmt: skip
-        if done.returncode == 0:
-            version, path = done.stdout.split()
-            if (3, 8) <= tuple(map(int, version.split('.'))) <= (3, 14):
-                found.setdefault((version, os.path.realpath(path)), path)
-    return {version + ' ' + real: path for (version, real), path in sorted(found.items())}
+def interpreters(scripts=True):
+    """{name: program} of what is installed and can be read; scripts: with those that start one in another root."""
+    return {str(p): p.program for p in pythons.interpreters() if scripts or p.is_stripped is not None}
 
 
 class Trace:
@@ -163,7 +150,7 @@ def pools(t):
 
 @case('exec: one version after another in one process', timeout=120)
 def executes(t):
-    programs = list(interpreters().values())
+    programs = list(interpreters(scripts=False).values())
     for first, second in zip(programs, programs[1:] + programs[:1]):
         for path in glob.glob(t.path('told.*')):
             os.unlink(path)
