@@ -16,6 +16,10 @@
 #include "elf/python_site.h"
 
 #include "base/mem.h"
+#include "elf/elf_int.h"
+#include "elf/object.h"
+#include "model/kernel_side.h"
+#include "model/python.h"
 
 static const char *const names[][GS_PYTHON_SITE_MAX] = {
 	[GS_PYTHON_COLLECTS] = {"gc_collect_main", "gc_collect_main.constprop.0",
@@ -55,5 +59,33 @@ int gs_elf_python_gc_probes(struct gs_elf *elf, struct gs_usdt_places ret_probes
 	r = gs_elf_usdt_find(elf, ret_probes, 2, err);
 	if (r < 0 || !ret_probes[0].n || !ret_probes[1].n)
 		ret_probes[0].n = ret_probes[1].n = 0;
+	return r;
+}
+
+int gs_elf_python_left_probe(struct gs_elf *elf, struct gs_usdt_places *ret_probe,
+			     struct gs_err *err)
+{
+	static const char *const objects[] = {"_PyRuntime", "Py_Version"};
+	uint64_t vaddr[2] = {0}, off, left, version = 0;
+	int r;
+
+	*ret_probe = (struct gs_usdt_places){.provider = "python", .name = "function__return"};
+	r = gs_elf_objects(elf, objects, GS_ARRAY_LEN(objects), vaddr);
+	if (r < 0)
+		return gs_err_set(err, r, "its tables of symbols cannot be read");
+	if (!vaddr[0] || !vaddr[1] || !gs_elf_vaddr_to_off(elf, vaddr[1], false, &off, &left) ||
+	    gs_elf_read(elf, off, &version, sizeof(version)) != (long)sizeof(version) ||
+	    version >> 16 != 0x030b)
+		return 0;
+	r = gs_elf_usdt_find(elf, ret_probe, 1, err);
+	for (unsigned i = 0; r == 0 && i < ret_probe->n; i++) {
+		uint64_t words = (vaddr[0] - (ret_probe->at[i].vaddr & ~(GS_PYCALL_WORD - 1))) /
+				 GS_PYCALL_WORD;
+
+		if (vaddr[0] % GS_PYCALL_WORD || words > GS_COOKIE_FRAME_MAX)
+			ret_probe->n = 0;
+		else
+			ret_probe->at[i].cookie = words << GS_COOKIE_FRAME_SHIFT;
+	}
 	return r;
 }

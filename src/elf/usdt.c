@@ -251,6 +251,7 @@ static int one_note(struct gs_elf *elf, const struct sections *s, const uint8_t 
 		return -ENOEXEC;
 	if (a[2] && !gs_elf_vaddr_to_off(elf, a[2] + moved, false, &site.ref_ctr_off, &left))
 		return -ENOEXEC;
+	site.vaddr = a[0] + moved;
 	site.n_args = gs_usdt_parse_args(site.arguments, site.args, &site.bad_arg);
 	return fn(ctx, &site);
 }
@@ -317,6 +318,7 @@ static int find_site(void *ctx, const struct gs_usdt_site *site)
 		    strcmp(p->provider, site->provider) != 0)
 			continue;
 		p->at[p->n].file_off = site->file_off;
+		p->at[p->n].vaddr = site->vaddr;
 		p->at[p->n++].ref_ctr_off = site->ref_ctr_off;
 	}
 	return 0;

@@ -35,6 +35,7 @@ struct gs_usdt_site {
 	const char *name;
 	const char *arguments; /* as written in the file */
 	uint64_t file_off;     /* of the instruction: what a uprobe takes */
+	uint64_t vaddr;        /* its address in the file */
 	uint64_t ref_ctr_off;  /* of the counter (semaphore) that switches it on; 0: none */
 	struct gs_usdt_arg args[GS_USDT_ARG_MAX];
 	unsigned n_args;
@@ -54,7 +55,8 @@ struct gs_usdt_places {
 	const char *provider, *name; /* the caller's */
 	unsigned n; /* in the order of the file; those beyond the array are left out */
 	struct {
-		uint64_t file_off, ref_ctr_off; /* of struct gs_usdt_site */
+		uint64_t file_off, ref_ctr_off, vaddr; /* of struct gs_usdt_site */
+		uint64_t cookie; /* 0, or what who found it has to tell the kernel side */
 	} at[8];
 };
 

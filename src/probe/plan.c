@@ -93,7 +93,7 @@ static bool has_place(const struct plan *plan, uint64_t file_off)
 	return false;
 }
 
-int plan_append(struct plan *plan, const struct place *place)
+static int append(struct plan *plan, const struct place *place)
 {
 	if (plan->n == plan->n_room) {
 		size_t n = plan->n_room ? plan->n_room * 2 : 256;
@@ -106,6 +106,20 @@ int plan_append(struct plan *plan, const struct place *place)
 	}
 	plan->places[plan->n++] = *place;
 	return 0;
+}
+
+int plan_add_probes(struct plan *plan, const struct gs_usdt_places *probe, enum family family,
+		    uint64_t cookie, uint16_t func)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < probe->n; i++)
+		r = append(plan, &(struct place){.file_off = probe->at[i].file_off,
+						 .ref_ctr_off = probe->at[i].ref_ctr_off,
+						 .cookie = func | cookie | probe->at[i].cookie,
+						 .func = func,
+						 .family = (uint8_t)family});
+	return r;
 }
 
 int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_elf_symbol *symbol,
@@ -150,7 +164,7 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 		else if (plan->layer != layer)
 			plan->layer = 0;
 	}
-	return plan_append(plan, &place);
+	return append(plan, &place);
 }
 
 #define MAX_EXITS          256u
@@ -213,7 +227,7 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
 			      frame << GS_COOKIE_FRAME_SHIFT;
 		plan->n_stepped += e->is_stepped;
-		r = plan_append(plan, &exit);
+		r = append(plan, &exit);
 	}
 	return n < 0 ? n : r;
 }

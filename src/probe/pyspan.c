@@ -3,11 +3,7 @@
  * the places that elf/python_site.h tells.
  */
 #include <errno.h>
-#include <string.h>
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "elf/elf.h"
 #include "elf/python_site.h"
 #include "model/func.h"
 #include "probe/probe_int.h"
@@ -47,17 +43,10 @@ static int add_gc_probes(struct plan *plan, const struct plan_context *c, unsign
 	*ret_n = probes[0].n;
 	if (r == 0 && *ret_n)
 		r = gs_func_set_add(c->options->funcs, GS_LAYER_PYTHON, GS_CLASS_GC, "gc", &id);
-	for (unsigned k = 0; k < 2; k++) {
-		for (unsigned i = 0; r == 0 && i < probes[k].n; i++) {
-			struct place place = {.file_off = probes[k].at[i].file_off,
-					      .ref_ctr_off = probes[k].at[i].ref_ctr_off,
-					      .cookie = id | (k ? ends : 0),
-					      .func = id,
-					      .family = FAMILY_PYSPAN};
-
-			r = plan_append(plan, &place);
-		}
-	}
+	if (r == 0 && *ret_n)
+		r = plan_add_probes(plan, &probes[0], FAMILY_PYSPAN, 0, id);
+	if (r == 0 && *ret_n)
+		r = plan_add_probes(plan, &probes[1], FAMILY_PYSPAN, ends, id);
 	return r;
 }
 

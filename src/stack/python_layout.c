@@ -87,6 +87,7 @@ static const struct gs_py_proc layouts[] = {
 		.code_begin = 184,
 		.text_ascii = 48,
 		.text_compact = 72,
+		.runtime_current = 576,
 	},
 	{
 		.version = 0x030c,
@@ -237,11 +238,6 @@ static bool is_plausible(const uint64_t v[N_WORDS])
 	       v[W_CODE_BEGIN] > v[W_CODE_TABLE] && v[W_BYTES_DATA] > v[W_BYTES_LENGTH] &&
 	       v[W_TEXT_SIZE] >= v[W_TEXT_ASCII] + 16 && v[W_TEXT_STATE] < v[W_TEXT_ASCII] &&
 	       v[W_TEXT_LENGTH] < v[W_TEXT_ASCII];
-}
-
-bool gs_python_is_free_threaded(const struct gs_py_proc *p)
-{
-	return p->is_free_threaded;
 }
 
 int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *ret_proc)

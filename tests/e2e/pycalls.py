@@ -2,15 +2,14 @@
 """Calls of Python functions: as many as Python itself counts, of each interpreter that is here."""
 
 import collections
-import glob
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 import harness
+import pythons
 from harness import HERE, Skip, case, main
 
 TARGET = os.path.join(HERE, 'pycalls_target.py')
@@ -19,30 +18,13 @@ SCOPES_MAX = 128
 UNCOUNTED = ('<module>', 'count', 'Thing', 'Dim3')
 
 
-def interpreters(first, last):
-    """[(version, program)] of what is installed: pyenv's, the system's, conda's."""
-    found = {}
-    places = [shutil.which('python3'), *glob.glob('/usr/bin/python3.*'), *glob.glob('/opt/conda/bin/python3'),
-              *glob.glob(os.path.expanduser('~/.pyenv/versions/3.*/bin/python3')),
-              *os.environ.get('GPUSCOPE_TEST_PYTHONS', '').split(':')]  # fmt: skip
-    for program in places:
-        if not program or 'config' in program or not os.access(program, os.X_OK):
-            continue
-        done = subprocess.run([program, '-c', 'import sys; print("%d.%d" % sys.version_info[:2], sys.executable)'],
-                              capture_output=True, text=True)  # fmt: skip
-        if done.returncode == 0:
-            version, path = done.stdout.split()
-            if first <= tuple(map(int, version.split('.'))) <= last:
-                found.setdefault((version, os.path.realpath(path)), path)
-    return [(version, path) for (version, _), path in sorted(found.items(), key=lambda x: int(x[0][0][2:]))]
-
-
 def each(check, n=3):
-    pythons = interpreters((3, 8), (3, 10))[-n:]
-    if not pythons:
+    """Of those whose calls are timed."""
+    found = pythons.interpreters((3, 8), (3, 10))
+    if not found:
         raise Skip('no Python 3.8, 3.9 or 3.10')
-    for version, program in pythons:
-        check(version, program)
+    for p in found[-n:] + [p for p in found[:-n] if p.named]:
+        check('%d.%d' % p.version, p.program)
 
 
 def environment(t):
@@ -240,17 +222,41 @@ def budget_of_others(t):
     each(check, n=1)
 
 
-@case('3.11 and newer is told, with another way')
+@case('3.11 built with static probes: as many calls, without their times', timeout=240)
+def counted_when_left(t):
+    found = [p for p in pythons.interpreters((3, 11), (3, 11)) if p.has_probes]
+    if not found:
+        raise Skip('no Python 3.11 that was built --with-dtrace, as Debian\'s is')
+    for p in found:
+        for cases in (ALL, ['deep']):
+            run = trace(t, p.program, cases)
+            rows = of_target(run)
+            compare(t, p, rows, counted(t, p.program, *cases))
+            t.equal(f'{p}: lost of Python', set(run.summary['lost'].get('python', {})), {'untimed'})
+            t.true(f'{p}: each is told as untimed', run.lost('untimed') >= sum(r['calls'] for r in rows.values()))
+            t.equal(f'{p}: times', {r['total_ns'] for r in rows.values()}, {0})
+        run = trace(t, p.program, ALL, '-o', t.path('calls.gst'))
+        compare(t, f'{p}, with a file', of_target(run), counted(t, p.program, *ALL))
+        told = [a for a in run.summary['attach_failures'] if a['function'] == 'python:function__entry']
+        t.equal(f'{p}: told', len(told), 1)
+        t.match(f'{p}: why', 'only when a function is left', told[0]['reason'] if told else '')
+        run = trace(t, p.program, ALL, calls='--python-calls=fib,w?rk')
+        rows, counts = of_target(run), wanted_of(counted(t, p.program, *ALL))
+        t.equal(f'{p}: by pattern', {k: r['calls'] for k, r in rows.items()},
+                {k: n for k, n in counts.items() if k[1] in ('fib', 'work')})  # fmt: skip
+
+
+@case('3.11 without them and newer is told, with another way')
 def inlined(t):
-    pythons = interpreters((3, 11), (3, 14))
-    if not pythons:
-        raise Skip('no Python 3.11 or newer')
-    for version, program in pythons:
-        run = t.trace('--python-calls', command=[program, '-c', 'print(1)'])
+    found = [p for p in pythons.interpreters((3, 11), (3, 14)) if p.version > (3, 11) or not p.has_probes]
+    if not found:
+        raise Skip('no Python 3.11 without static probes, or newer')
+    for p in found:
+        run = t.trace('--python-calls', command=[p.program, '-c', 'print(1)'])
         told = [a for a in run.summary['attach_failures'] if a['function'] == '_PyEval_EvalFrameDefault']
-        t.equal(f'{version}: told', len(told), 1)
-        t.match(f'{version}: why', r'3\.11 and newer.*--python-hz', told[0]['reason'] if told else '')
-        t.equal(f'{version}: none', run.summary['python_functions'], [])
+        t.equal(f'{p}: told', len(told), 1)
+        t.match(f'{p}: why', r'3\.11 and newer.*--python-hz', told[0]['reason'] if told else '')
+        t.equal(f'{p}: none', run.summary['python_functions'], [])
 
 
 HOT = '''import os, sys

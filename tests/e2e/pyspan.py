@@ -121,7 +121,8 @@ def taking(t):
 @case('threads that wait for each other', timeout=300)
 def fighting(t):
     def check(python):
-        calls, _, run = spans(t, python, FIGHT, '--python-gil')
+        locked = {'PYTHON_GIL': '1'} if python.is_free_threaded else {}
+        calls, _, run = spans(t, python, FIGHT, '--python-gil', env=locked)
         if 'interpreter is stripped' in run.err:
             return 0
         # The lock changes hands every 5 ms (sys.getswitchinterval) while two threads compute.

@@ -10,7 +10,8 @@
 
 #include "stack/python.h"
 
-/* The first numbers of _PyRuntime of 3.13.0 and of 3.14.10, as their programs have them. */
+/* The first numbers of _PyRuntime of 3.13.0 and of 3.14.10, and of free-threaded builds, as their
+ * programs have them. */
 static const uint64_t of_3_13[] = {0x7970677562656478,
 				   0x30d00f0,
 				   0x0,
@@ -204,6 +205,21 @@ static const uint64_t of_3_14[] = {0x7970677562656478,
 				   0x200,
 				   0x1};
 
+/* clang-format off */
+static const uint64_t of_3_14t[] = {
+	0x7970677562656478, 0x30e07f0, 0x1, 0x58780, 0x310, 0x328, 0x3c3c0, 0x1c70, 0x1c68,
+	0x1cb0, 0x1cc0, 0x1cf0, 0x1e20, 0x1e10, 0x1e18, 0x10, 0x1e80, 0x0,
+	0x1e98, 0x1e90, 0x1f58, 0x44dc, 0x340, 0x0, 0x8, 0x10, 0x48,
+	0x98, 0xa0, 0xe8, 0x20, 0x58, 0x8, 0x0, 0x38, 0x50,
+	0x4e, 0x40, 0x48, 0xf0, 0x80, 0x88, 0x90, 0x98, 0x54,
+	0x44, 0x70, 0x78, 0xe8, 0xe0, 0x20, 0x18, 0x1b0, 0x28,
+	0x68, 0xb8, 0x38, 0x30, 0x20, 0x38, 0x28, 0x20, 0xd8,
+	0x28, 0x38, 0x30, 0x40, 0x30, 0x38, 0x28, 0x20, 0x30,
+	0x20, 0x28, 0x38, 0x20, 0x30, 0x50, 0x30, 0x20, 0x38,
+};
+static const uint64_t of_3_13t[1];
+/* clang-format on */
+
 static void table_of_versions(void **state)
 {
 	struct gs_py_proc p;
@@ -247,22 +263,22 @@ static void what_interpreters_say(void **state)
 
 static void free_threaded(void **state)
 {
-	uint64_t words[sizeof(of_3_14) / 8];
 	struct gs_py_proc p;
 
-	memcpy(words, of_3_14, sizeof(words));
-	words[2] = 1;    /* free_threaded */
-	words[38] = 72;  /* interpreter_frame.tlbc_index */
-	words[49] = 200; /* code_object.co_tlbc */
-	assert_int_equal(gs_python_layout_debug(words, sizeof(words), &p), 0);
+	assert_int_equal(gs_python_layout_debug(of_3_14t, sizeof(of_3_14t), &p), 0);
+	assert_true(p.is_free_threaded);
 	assert_int_equal(p.frame_tlbc, 72);
-	assert_int_equal(p.code_tlbc, 200);
+	assert_int_equal(p.code_tlbc, 224);
 	assert_int_equal(p.text_shift, 8);
-	assert_true(gs_python_is_free_threaded(&p));
 	assert_true(p.frame_bytes >= 80);
-	words[2] = 0;
-	assert_int_equal(gs_python_layout_debug(words, sizeof(words), &p), 0);
-	assert_false(gs_python_is_free_threaded(&p));
+	/* No copies of code, and flags of a str as in every 3.13. */
+	assert_int_equal(gs_python_layout_debug(of_3_13t, sizeof(of_3_13t), &p), 0);
+	assert_true(p.is_free_threaded);
+	assert_int_equal(p.frame_tlbc, GS_PY_NONE);
+	assert_int_equal(p.text_shift, 2);
+	assert_int_equal(gs_python_layout_debug(of_3_14, sizeof(of_3_14), &p), 0);
+	assert_false(p.is_free_threaded);
+	assert_int_equal(p.frame_tlbc, GS_PY_NONE);
 }
 
 static void what_is_refused(void **state)
