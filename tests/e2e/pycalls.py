@@ -5,6 +5,7 @@ import collections
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -305,6 +306,108 @@ def budget(t):
                 t.equal(f'{version}, {limit}: seen and counted', got, made)
 
     each(check, n=1)
+
+
+NEST = """
+import ctypes, gc
+cuda = ctypes.CDLL('libcudart.so.13')
+linear = ctypes.CDLL('libtorch_cpu.so')._ZN2at4_ops6linear4callERKNS_6TensorE
+
+class Ring:
+    def __del__(self):
+        linear(1)
+
+def step():
+    linear(1)
+
+def train(n):
+    for i in range(n):
+        step()
+        cuda.cudaDeviceSynchronize()
+
+train(7)
+gc.disable()
+for i in range(3):
+    ring = Ring()
+    ring.me = ring
+del ring
+gc.collect()
+cuda.cudaDeviceSynchronize()
+"""
+
+
+def slices_of(t, path):
+    """{track: [(begin ns, names from the outermost inward, flows, ends of flows)]} of a Perfetto file, and that its slices
+    are nested."""
+    golden = os.path.join(HERE, '..', 'golden')
+    with open(path, 'rb') as f:
+        text = subprocess.run(['protoc', '-I' + golden, '--decode=perfetto.protos.Trace', 'perfetto_subset.proto'],
+                              stdin=f, capture_output=True, check=True).stdout.decode()  # fmt: skip
+    names, events = {}, collections.defaultdict(list)
+    for packet in re.split(r'(?m)^packet \{$', text):
+        for iid, name in re.findall(r'event_names \{\s+iid: (\d+)\s+name: "([^"]*)"', packet):
+            names[iid] = name
+        kind = re.search(r'type: TYPE_SLICE_(BEGIN|END)', packet)
+        if kind:
+            # Those of the event itself: arguments further in have names as well.
+            one = {k: re.search(rf'(?m)^ {{2,4}}{k}: (\d+)', packet) for k in ('timestamp', 'track_uuid', 'name_iid')}
+            events[one['track_uuid'][1]].append(
+                (int(one['timestamp'][1]), kind[1], names.get(one['name_iid'] and one['name_iid'][1]),
+                 set(re.findall(r'(?m)^ +flow_ids: (\d+)', packet)), set(re.findall(r'terminating_flow_ids: (\d+)', packet))))  # fmt: skip
+    tracks = {}
+    for track, all_of_it in events.items():
+        stack, rows = [], []
+        for time, kind, name, flows, ends in sorted(all_of_it, key=lambda e: e[0]):
+            if kind == 'BEGIN':
+                stack.append(name)
+                rows.append((time, tuple(stack), flows, ends))
+            elif stack:
+                stack.pop()
+            else:
+                t.fail(f'an end without a begin at {time}')
+        t.equal('left open', stack, [])
+        tracks[track] = rows
+    return tracks
+
+
+def plain(names):
+    """Without the file and the line of Python functions."""
+    return tuple(re.sub(r'^.*:(\w+)/\d+$', r'\1', n) for n in names)
+
+
+@case('Perfetto: Python over operator over CUDA on one track, and arrows to what waited', timeout=240)
+def nested(t):
+    if not shutil.which('protoc'):
+        raise Skip('protoc is not installed')
+    with open('nest.py', 'w') as f:
+        f.write(NEST)
+    timed = pythons.interpreters((3, 8), (3, 10))[-1:]
+    # Of others their collections are seen.
+    for p in timed + [p for p in pythons.interpreters((3, 11)) if not p.is_stripped or p.has_probes][:1]:
+        is_timed = p in timed
+        options = ['--python-calls=nest.py:step,nest.py:train'] if is_timed else []
+        t.trace('--layer=torch,cuda-runtime', '--op-set=all', '--python-gc', *options, '-o', 'nest.pftrace',
+                command=[p.program, 'nest.py'], env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
+        tracks = [rows for rows in slices_of(t, 'nest.pftrace').values() if any(r[1][-1] == 'cudaLaunchKernel' for r in rows)]
+        t.equal(f'{p}: tracks with launches', len(tracks), 1)
+        rows = [(time, plain(names), flows, ends) for time, names, flows, ends in tracks[0]]
+        operators = ('aten::linear', 'aten::addmm', 'cudaLaunchKernel')
+        ways = collections.Counter(names for _, names, _, _ in rows if names[-1] == 'cudaLaunchKernel')
+        t.equal(f'{p}: launches, by what is around them', ways,
+                {(('train', 'step') if is_timed else ()) + operators: 14, ('gc', *operators): 6})  # fmt: skip
+        waits = [names for _, names, _, _ in rows if names[-1] == 'cudaDeviceSynchronize']
+        around = ('train',) if is_timed else ()
+        t.equal(f'{p}: waits', waits, [(*around, 'cudaDeviceSynchronize')] * 7 + [('cudaDeviceSynchronize',)])
+        # An arrow leads from the last launch before a wait to it.
+        last, wanted, got, starts = None, [], [], {}
+        for time, names, flows, ends in rows:
+            if names[-1] == 'cudaLaunchKernel':
+                last = time
+            starts.update(dict.fromkeys(flows, time))
+            got += [(starts.get(e), time) for e in ends]
+            if names[-1] == 'cudaDeviceSynchronize':
+                wanted.append((last, time))
+        t.equal(f'{p}: arrows', got, wanted)
 
 
 @case('wrong patterns', needs=None)
