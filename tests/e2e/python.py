@@ -206,6 +206,46 @@ def sampling(t):
                 break
 
 
+THREADS = """
+import threading, time
+def hot(n):
+    s = 0
+    for i in range(n):
+        s += i * i
+    return s
+def come_and_go():
+    while time.process_time() < end:
+        t = threading.Thread(target=hot, args=(500,))
+        t.start()
+        t.join()
+def work(k):
+    while time.process_time() < end:
+        hot(3000)
+end = time.process_time() + 1.0
+every = [threading.Thread(target=work, args=(k,)) for k in range(3)] + [threading.Thread(target=come_and_go)]
+for t in every: t.start()
+for t in every: t.join()
+"""
+
+
+@case('samples of threads that run at once, while others come and go', timeout=120)
+def sampled_threads(t):
+    with open('threads.py', 'w') as f:
+        f.write(THREADS)
+    lines = {'hot': range(3, 8), 'come_and_go': range(8, 13), 'work': range(13, 16), '<module>': range(0, 21)}
+    free = [p for p in pythons.interpreters() if p.is_free_threaded]
+    for p in free + [p for p in pythons.interpreters() if p not in free][-1:]:
+        run = t.trace('--python-hz', '500', '-o', 'threads.gst', command=[p.program, 'threads.py'])
+        trace = Trace('threads.gst')
+        stacks = [trace.stack(s) or [] for s in trace.samples]
+        names = collections.Counter(tuple(f[1].rsplit('.', 1)[-1] for f in s) for s in stacks)
+        busy = sum(n for s, n in names.items() if s[:3] == ('hot', 'work', 'run') and s[-1] == '_bootstrap')
+        t.true(f'{p}: samples in threads', busy > 0.3 * len(stacks), f'{busy} of {len(stacks)}: {names.most_common(5)}')
+        own = [tuple(f) for s in stacks for f in s if f[0].endswith('threads.py')]
+        t.equal(f'{p}: lines that cannot be', {f for f in own if f[2] not in lines[f[1]]}, set())
+        t.equal(f'{p}: frames without a name', run.lost('frames'), 0)
+
+
 @case('samples of a process that runs already, and of short ones', timeout=60)
 def sampling_more(t):
     program = newest()
