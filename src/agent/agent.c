@@ -583,11 +583,12 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
-	agent_head_stop(&a.head);
 	pthread_mutex_lock(&a.state.lock);
 	a.state.push = NULL; /* its last text is made without its own metrics */
 	pthread_mutex_unlock(&a.state.lock);
 	agent_push_close(&a.push);
+	/* After the push, whose last text still tells how the head does. */
+	agent_head_stop(&a.head);
 	agent_jobs_stop(&a.jobs);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
