@@ -296,19 +296,27 @@ class Deployment:
         wait_until(lambda: self.alive() and condition(), seconds, what)
 
     def exported(self, instance):
-        """Samples of a node that the engine has, of all series."""
-        match = urllib.parse.urlencode({'match[]': f'{{instance="{instance}",job="gpuscope"}}'})
-        lines = self.web.get(f'http://127.0.0.1:8428/api/v1/export?{match}').splitlines()
-        return sum(len(json.loads(x)['values']) for x in lines)
-
-    def all_there(self, name):
-        """As many samples as the node's agent says were taken: with equal counters before and after."""
-        before = self.nodes[name].metrics(self.web)
+        """{time: samples of all series of a node} of the engine, and the values of two counters at these times."""
         self.web.get('http://127.0.0.1:8428/internal/force_flush')
-        n = self.exported(name)
-        after = self.nodes[name].metrics(self.web)
-        self.last = (name, before[PUSHED], n, after[PUSHED])
-        return before[WAITING] == after[WAITING] == 0 and before[PUSHED] == n == after[PUSHED]
+        match = urllib.parse.urlencode({'match[]': f'{{__name__=~"gpuscope_.+",instance="{instance}"}}'})
+        n, taken, waiting = {}, {}, {}
+        for line in self.web.get(f'http://127.0.0.1:8428/api/v1/export?{match}').splitlines():
+            series = json.loads(line)
+            for at in series['timestamps']:
+                n[at] = n.get(at, 0) + 1
+            for name, values in (('samples_total', taken), ('waiting_samples', waiting)):
+                if series['metric']['__name__'] == 'gpuscope_agent_push_' + name:
+                    values.update(zip(series['timestamps'], series['values']))
+        return n, taken, waiting
+
+    def compare(self, instance, since):
+        """Each text that is pushed tells how many samples were taken before it: at one for which nothing waited, so
+        many must stand in the engine before it. (samples told, samples there), None: no such text after `since`."""
+        n, taken, waiting = self.exported(instance)
+        times = [at for at, v in waiting.items() if v == 0 and at > since * 1000]
+        if not times:
+            return None
+        return taken[max(times)], sum(k for at, k in n.items() if at < max(times))
 
 
 @case('a cluster by the example files: targets, rules, alerts, dashboards, heads', timeout=900, needs=None)
@@ -411,7 +419,6 @@ def backfill(t):
     for n in pushers:
         d.until(lambda n=n: d.nodes[n].metrics(d.web)[PUSHED] > 0, f'{n} pushes')
     d.until(lambda: len(d.engine('up{job="gpuscope"}')) == 2, 'what Prometheus hands on')
-    rate = max(d.exported(n) for n in pushers)
     t.equal('the engine ends', d.vm.stop(), 0)
     down = time.time()
     # Several turns of each wait, on disk.
@@ -425,16 +432,15 @@ def backfill(t):
     d.ready(d.vm, 'http://127.0.0.1:8428/health')
     up = time.time()
     for n in pushers:
-        try:
-            d.until(lambda n=n: d.all_there(n), f'{n}: as many samples as were sent', 240)
-        except AssertionError:
-            t.fail(f'{n}: taken {d.last[1]} to {d.last[3]} by the agent, {d.last[2]} in the engine')
+        d.until(lambda n=n: d.compare(n, up), f'{n}: everything that waited is delivered', 240)
+        told, there = d.compare(n, up)
+        t.equal(f'{n}: samples taken, and in the engine', told, there)
         m = d.nodes[n].metrics(d.web)
         t.equal('lost, rejected', [v for k, v in m.items() if re.search('push_(lost|rejected)', k)], [0.0, 0.0])
         # Of the time without the engine.
         got = d.engine(f'count_over_time(gpuscope_agent_start_time_seconds{{instance="{n}"}}[{int(up - down) or 1}s])', at=up)
         t.true(f'{n}: samples of that time', got and got[0][1] >= 3, got)
-        t.note(f'{n}: {rate} samples before, {m[PUSHED]:.0f} in all, {up - down:.0f} s without the engine')
+        t.note(f'{n}: {told:.0f} samples in all, {got[0][1] if got else 0:.0f} turns in {up - down:.0f} s without the engine')
     # Prometheus read it all the time; the engine has as many of it, at one and the same time.
     def equal():
         mine, theirs = d.prometheus(f'count_over_time({scraped}[1h])', at=up), d.engine(f'count_over_time({scraped}[1h])', at=up)
