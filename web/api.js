@@ -42,11 +42,12 @@ export async function send(method, path, body) {
 	return reply.json()
 }
 
+export const blob = async (path, signal) => (await ask(path, { headers: headers(), signal })).blob()
+
 /* As a file: a link could not carry the token. */
 export async function download(path, name) {
-	const blob = await (await ask(path, { headers: headers() })).blob()
 	const link = document.createElement('a')
-	link.href = URL.createObjectURL(blob)
+	link.href = URL.createObjectURL(await blob(path))
 	link.download = name
 	link.click()
 	setTimeout(() => URL.revokeObjectURL(link.href), 10000)

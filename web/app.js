@@ -3,6 +3,8 @@ import { get, listen, setToken } from './api.js'
 import { h } from './dom.js'
 import { startTheme } from './theme.js'
 import { overview, gpuList, nodes, node, gpu, work } from './views.js'
+import { process } from './process.js'
+import { plots } from './plots.js'
 import { sessions } from './sessions.js'
 
 const main = document.getElementById('main'), nav = document.getElementById('nav'), live = document.getElementById('live'), banner = document.getElementById('banner')
@@ -16,7 +18,9 @@ function choose() {
 	case 'nodes': return nodes()
 	case 'node': return node(parts[2])
 	case 'gpu': return gpu(parts[2], parts[3])
+	case 'process': return process(parts[2], parts[3])
 	case 'work': return work()
+	case 'plots': return plots(parts[2])
 	case 'sessions': return sessions(() => mayControl)
 	default: return overview()
 	}
@@ -47,6 +51,10 @@ async function refresh() {
 	const began = performance.now(), shown = view
 	try {
 		await shown.refresh()
+		if (shown.failed && shown === view) { // it was only for a while
+			shown.failed = false
+			main.replaceChildren(shown.element)
+		}
 		down('')
 	} catch (error) {
 		if (error.status === 401) login(error.message)

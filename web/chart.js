@@ -3,7 +3,7 @@ import uPlot from './uplot.js'
 import { h } from './dom.js'
 import { color } from './theme.js'
 
-const hues = { utilization_ratio: '#0b9a93', memory_used_ratio: '#5a7be0', dram_active_ratio: '#b06ad8', power_watts: '#d98a1f', temperature_celsius: '#d9534f', sm_clock_hertz: '#6b9a2d' }
+const hues = { utilization_ratio: '#0b9a93', memory_used_ratio: '#5a7be0', dram_active_ratio: '#b06ad8', power_watts: '#d98a1f', temperature_celsius: '#d9534f', sm_clock_hertz: '#6b9a2d', cpu_ratio: '#5a7be0', host_memory_bytes: '#b06ad8', gpu_memory_used_bytes: '#d98a1f', sm_ratio: '#0b9a93' }
 
 /* A point between two gaps is no line; it would not be seen. */
 const lonely = (u, i) => u.data[i].map((v, at) => (v !== null && (u.data[i][at - 1] ?? null) === null && (u.data[i][at + 1] ?? null) === null ? at : -1)).filter(at => at >= 0)

@@ -3,10 +3,9 @@ import { get } from './api.js'
 import { Chart } from './chart.js'
 import { h, put, table, state, bar, percent, watts, celsius, bytes, count, time, none } from './dom.js'
 import { Heatmap, legend } from './heatmap.js'
+import { gpuLink, nodeLink, processLink } from './links.js'
 import { onTheme } from './theme.js'
 
-const gpuLink = g => h('a', { href: `#/gpu/${g.node}/${g.gpu}` }, `${g.node_name} GPU ${g.gpu}`)
-const nodeLink = n => h('a', { href: `#/node/${n.node || n.id}` }, n.node_name || n.name)
 
 const gpuColumns = [
 	['GPU', gpuLink],
@@ -103,7 +102,7 @@ export function nodes() {
 }
 
 const processColumns = [
-	['Process', p => `${p.name || '?'} (${p.pid})`], ['GPU', p => gpuLink(p)], ['User', p => p.user || none], ['Job', p => p.job || none],
+	['Process', processLink], ['GPU', p => gpuLink(p)], ['User', p => p.user || none], ['Job', p => p.job || none],
 	['GPU memory', p => bytes(p.memory_used_bytes), 'n'], ['SM', p => percent(p.sm_ratio), 'n'], ['CPU', p => percent(p.cpu_ratio), 'n'], ['Command', p => p.command || none, 'cut hide-small'],
 ]
 

@@ -23,6 +23,7 @@ struct gs_api {
 	pthread_mutex_t lock; /* what follows */
 	pthread_cond_t ended;
 	unsigned n_threads;
+	unsigned n_few; /* of them, those of api_task_start_few() */
 };
 
 /* --- json.c: a compact document into a buffer. A key is NULL in lists. Commas are its business.
@@ -97,13 +98,53 @@ struct api_task {
 	struct gs_store *store; /* of the thread */
 	void (*run)(struct api_task *task);
 	void *arg; /* freed with free() */
+	bool of_few;
 	struct gs_err err;
 };
 
 /* run on a thread of its own, with a store to read, which calls gs_http_answer(). */
 void api_task_start(struct gs_api *api, struct gs_http_reply *reply,
 		    void (*run)(struct api_task *task), void *arg);
+/* Likewise, but no more than `most` of those that are started by this. */
+void api_task_start_few(struct gs_api *api, struct gs_http_reply *reply,
+			void (*run)(struct api_task *task), void *arg, unsigned most);
 void api_tasks_wait(struct gs_api *api);
+
+#define API_READ_NS 20000000000ull  /* longest that one request reads; then it says so */
+#define API_SKEW_NS 3600000000000ll /* by which a node's clock may be off */
+
+/* api_series.c: fn for each moment of the range, until a time of the monotonic clock. 1: that was
+ * not all of it. */
+int api_read_moments(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
+		     void (*fn)(void *ctx, const struct gs_store_found *found,
+				const struct gs_node_snapshot *moment),
+		     void *ctx);
+
+/* --- stretch.c: values over time, in stretches of equal length with least, mean and most --- */
+
+struct api_stretch {
+	double sum, least, most;
+	uint32_t n;
+};
+
+struct api_stretches {
+	int64_t from_ns, to_ns; /* wall */
+	size_t n_points, n_values;
+	struct api_stretch *at; /* [value][point]; lies behind what it is part of */
+};
+
+/* from, to, points of the query. False: the reply says what is wrong. */
+bool api_stretch_parse(const struct gs_http_request *q, struct gs_http_reply *reply,
+		       size_t n_values, struct api_stretches *ret);
+
+/* A copy of what was asked (of this size, its stretches at this offset) with room for them behind
+ * it, for free(). NULL: no memory. */
+void *api_stretch_new(const void *asked, size_t bytes, size_t offset);
+
+void api_stretch_add(struct api_stretches *s, size_t value, int64_t wall_ns, double v);
+void api_stretch_put_time(struct gs_buf *b, const struct api_stretches *s);
+void api_stretch_put(struct gs_buf *b, const char *key, const struct api_stretches *s,
+		     size_t value);
 
 /* --- endpoints --- */
 
@@ -124,6 +165,8 @@ API_HANDLER(api_nodes);
 API_HANDLER(api_node);
 API_HANDLER(api_gpus);
 API_HANDLER(api_processes);
+API_HANDLER(api_process);
+API_HANDLER(api_process_series);
 API_HANDLER(api_jobs);
 API_HANDLER(api_alerts);
 API_HANDLER(api_heatmap);
@@ -135,6 +178,7 @@ API_HANDLER(api_session_stop);
 API_HANDLER(api_session_resume);
 API_HANDLER(api_session_delete);
 API_HANDLER(api_session_export);
+API_HANDLER(api_session_plot);
 API_HANDLER(api_session_marks);
 API_HANDLER(api_session_summary);
 API_HANDLER(api_mark);
@@ -147,6 +191,9 @@ API_HANDLER(api_page);
 
 /* What changed since the last time, as events. */
 void api_publish(struct gs_api *api);
+
+/* What a session is saved as: of its name, what a header may hold. */
+void api_file_name(const char *name, const char *suffix, char *out, size_t bytes);
 
 /* A session as an object. */
 void api_put_session(struct gs_buf *out, const char *key, const struct gs_store_session *s);

@@ -40,7 +40,7 @@ class Browser:
 
         wait_until(page, 60, 'a page of chromium')
         self.ws = websocket.create_connection(pages[0]['webSocketDebuggerUrl'], timeout=120)
-        self.n, self.errors = 0, []
+        self.n, self.errors, self.requests = 0, [], []
         for domain in ('Page', 'Runtime', 'Log', 'Network'):
             self.call(f'{domain}.enable')
 
@@ -61,6 +61,8 @@ class Browser:
             self.errors.append(json.dumps(p['exceptionDetails'])[:400])
         if m.get('method') == 'Runtime.consoleAPICalled' and p['type'] in ('error', 'warning'):
             self.errors.append(json.dumps(p['args'])[:400])
+        if m.get('method') == 'Network.requestWillBeSent':
+            self.requests.append(p['request']['url'])
         if m.get('method') == 'Log.entryAdded' and p['entry']['level'] == 'error':
             self.errors.append(p['entry']['text'] + ' ' + p['entry'].get('url', ''))
 
@@ -101,5 +103,7 @@ class Browser:
         self.call('Input.insertText', text=text)
 
     def key(self, key):
+        code = {'Tab': 9, 'Enter': 13, ' ': 32}.get(key, 0)
+        text = '\r' if key == 'Enter' else key if len(key) == 1 else ''
         for kind in ('keyDown', 'keyUp'):
-            self.call('Input.dispatchKeyEvent', type=kind, key=key, code=key, text=key if len(key) == 1 and kind == 'keyDown' else '')
+            self.call('Input.dispatchKeyEvent', type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text if kind == 'keyDown' else '')
