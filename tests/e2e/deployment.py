@@ -59,7 +59,8 @@ class Site:
         self.t, self.etc = t, t.path('etc')
         for name, token in TOKENS.items():
             write(t.path('etc', name), token + '\n', 0o600)
-        self.folders = {'/etc/gpuscope/': self.etc + '/', '/run/credentials/gpuscope-agent.service/': self.etc + '/'}
+        self.folders = {'/etc/gpuscope/': self.etc + '/', '/run/credentials/gpuscope-agent.service/': self.etc + '/',
+                        '/run/credentials/gpuscope-head.service/': self.etc + '/'}  # fmt: skip
 
     def file(self, name, replace=None):
         text = read_text(os.path.join(HERE, name))
@@ -239,16 +240,12 @@ class Deployment:
         wait_until(lambda: self.vmauth.alive() and self.web.answers(f'{ENGINE}/api/v1/labels', 'query-token'), 60, 'vmauth')
 
     def start_heads(self):
-        """With the very options of the unit's drop-in."""
         t, site = self.t, self.site
-        write(t.path('etc', 'tokens'), f'node {TOKENS["head-token"]}\nread {TOKENS["head-read-token"]}\ncontrol {TOKENS["control-token"]}\n', 0o600)
-        line = re.findall(r'^ExecStart=(.+?[^\\])$', site.file('systemd/head.conf').replace('\\\n', ' '), re.M)[-1]
+        write(t.path('etc', 'head-tokens'), f'node {TOKENS["head-token"]}\nread {TOKENS["head-read-token"]}\ncontrol {TOKENS["control-token"]}\n', 0o600)
         self.heads = {}
         for n in (1, 2):
-            os.makedirs(t.path(f'head{n}'))
-            words = line.replace('%S', t.path(f'head{n}')).replace('%d/', site.etc + '/').replace('*', f'127.0.2.{n}').split()
-            words = [harness.gpuscope if w == '/usr/bin/gpuscope' else w.replace(site.etc + '/key', site.etc + '/head-key') for w in words]
-            self.heads[n] = Daemon(t, f'head{n}', words)
+            conf = write(t.path('site', f'head{n}.yaml'), site.file('head.yaml', {'"*': f'"127.0.2.{n}'}))
+            self.heads[n] = Daemon(t, f'head{n}', [harness.gpuscope, 'head', '-c', conf, '--data', t.path(f'head{n}')])
         for n in (1, 2):
             self.ready(self.heads[n], f'https://head{n}.example:8091/metrics', 'head-read-token')
 
@@ -495,6 +492,8 @@ def files(t):
     for name in ('prometheus.yml', 'vmagent.yml', 'relabel.yml', 'alertmanager.yml', 'targets/agents.json', 'targets/heads.json', 'vmauth.yml'):
         site.put(name)
     site.put('agent-push.yaml')
+    site.put('head.yaml')
+    write(os.path.join(site.etc, 'head-tokens'), 'node ' + TOKENS['head-token'] + '\n', 0o600)
     site.put('agent-scrape.yaml')
     shutil.copy(os.path.join(harness.HERE, 'deployment_test.yml'), t.path('site/deployment_test.yml'))
     shutil.copy(os.path.join(site.etc, 'cert'), os.path.join(site.etc, 'agent.crt'))
@@ -502,6 +501,7 @@ def files(t):
                   ['amtool', 'check-config', 'alertmanager.yml'], ['vmalert', '-dryRun', '-rule=rules/*.yml'],
                   ['vmagent', '-promscrape.config=vmagent.yml', '-promscrape.config.dryRun', '-dryRun', '-remoteWrite.url=http://127.0.0.1:1/',
                    '-remoteWrite.relabelConfig=relabel.yml'],
+                  [harness.gpuscope, 'head', '--check-config', '-c', 'head.yaml'],
                   [harness.gpuscope, 'agent', '--check-config', '-c', 'agent-push.yaml'],
                   [harness.gpuscope, 'agent', '--check-config', '-c', 'agent-scrape.yaml']):  # fmt: skip
         done = subprocess.run(words, capture_output=True, text=True, cwd=t.path('site'), timeout=60, check=False)
