@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alert/alert.h"
 #include "alert/conf.h"
 #include "base/conf.h"
 #include "gpu/gpu.h"
@@ -139,6 +140,9 @@ void agent_schedule_adapt(struct agent_schedule *s, const struct agent_conf *con
 enum agent_group agent_group_of(enum gs_gpu_field field);
 
 /* --- agent_state.c: what was read last --- */
+
+/* Memory of this process that is in RAM, in bytes; negative: not known. */
+double agent_resident_bytes(void);
 
 #define AGENT_XIDS_MAX 1024 /* pairs of GPU and code */
 
@@ -287,6 +291,23 @@ struct agent_head_stats {
 
 /* Any thread. */
 void agent_head_stats(struct agent_head *head, struct agent_head_stats *ret_stats);
+
+/* --- agent_page.c: the page of this node --- */
+
+struct agent_page;
+
+/* From the main thread, all of it. NULL: no memory. */
+struct agent_page *agent_page_new(struct agent_state *state);
+void agent_page_free(struct agent_page **page); /* when the server has stopped */
+
+/* What was read last, lent. */
+void agent_page_take(struct agent_page *page, const struct gs_gpu_snapshot *gpu);
+
+/* The routes of the server: those of agent_routes and the page's. Lent as long as the page is. */
+const struct gs_http_route *agent_page_routes(const struct agent_page *page, size_t *ret_n);
+
+/* What fires; the main thread's. alert may be NULL. */
+void agent_alert_firing(const struct agent_alert *alert, gs_alert_sink_fn fn, void *ctx);
 
 /* --- agent_control.c: the socket by which the agent is told what to do --- */
 

@@ -17,7 +17,7 @@ static uint64_t patience_ns(const struct agent_state *s)
 	return 3 * slowest + 2 * s->conf.gpu.hang_ns;
 }
 
-static double resident_bytes(void)
+double agent_resident_bytes(void)
 {
 	GS_CLOSE int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	char text[128];
@@ -49,7 +49,7 @@ static void by(struct gs_prom *p, const char *label, const char *label_value, do
 static void own_process(struct gs_prom *p, const struct agent_state *s)
 {
 	struct gs_prom_label version = {"version", GS_VERSION};
-	double resident = resident_bytes();
+	double resident = agent_resident_bytes();
 	struct rusage u;
 
 	gs_prom_family(p, "gpuscope_agent_build", GS_PROM_INFO, "", "Version; always 1.");

@@ -3,7 +3,7 @@
  * what their reports say. Lists are read on the reader's thread, comparisons on a thread of their
  * own.
  */
-#include "api/api_int.h"
+#include "api/api_look.h"
 
 #include <errno.h>
 #include <math.h>
@@ -22,10 +22,10 @@
 #define FILTER_BYTES  130
 #define COMPARE_BYTES (64u << 20) /* of reports in one comparison */
 
-struct look {
+struct inquiry {
 	struct gs_api *api;
 	struct gs_http_later *later;
-	void (*run)(struct look *look, struct gs_store *store, struct gs_http_reply *reply);
+	void (*run)(struct inquiry *inquiry, struct gs_store *store, struct gs_http_reply *reply);
 	struct gs_store_report_query query; /* its texts: */
 	char user[FILTER_BYTES], name[FILTER_BYTES], job[FILTER_BYTES], node[FILTER_BYTES],
 		kind[FILTER_BYTES];
@@ -83,11 +83,11 @@ static bool time_of(const struct gs_http_request *q, struct gs_http_reply *reply
 	return r >= 0;
 }
 
-static struct look *look_new(struct gs_api *api, const struct gs_http_request *q,
-			     struct gs_http_reply *reply,
-			     void (*run)(struct look *, struct gs_store *, struct gs_http_reply *))
+static struct inquiry *
+inquiry_new(struct gs_api *api, const struct gs_http_request *q, struct gs_http_reply *reply,
+	    void (*run)(struct inquiry *, struct gs_store *, struct gs_http_reply *))
 {
-	struct look *l = calloc(1, sizeof(*l));
+	struct inquiry *l = calloc(1, sizeof(*l));
 
 	if (!l) {
 		gs_http_say(reply, 503, "no memory");
@@ -107,9 +107,9 @@ static struct look *look_new(struct gs_api *api, const struct gs_http_request *q
 	return NULL;
 }
 
-static void run_look(void *arg, struct gs_store *store)
+static void run_inquiry(void *arg, struct gs_store *store)
 {
-	struct look *l = arg;
+	struct inquiry *l = arg;
 	struct gs_http_reply reply = gs_http_reply_new(l->later);
 
 	if (store)
@@ -121,7 +121,7 @@ static void run_look(void *arg, struct gs_store *store)
 }
 
 /* On the reader's thread. */
-static void look_start(struct look *l, struct gs_http_reply *reply)
+static void inquiry_start(struct inquiry *l, struct gs_http_reply *reply)
 {
 	struct gs_http_reply failed;
 
@@ -129,7 +129,7 @@ static void look_start(struct look *l, struct gs_http_reply *reply)
 	if (!l->later) {
 		gs_http_say(reply, 503, "no memory");
 		free(l);
-	} else if (gs_head_read(l->api->o.head, run_look, l) < 0) {
+	} else if (gs_head_read(l->api->o.head, run_inquiry, l) < 0) {
 		failed = gs_http_reply_new(l->later);
 		gs_http_say(&failed, 503, "no memory");
 		gs_http_answer(&l->later, &failed);
@@ -164,7 +164,7 @@ static void put_row(struct gs_buf *b, const struct gs_store_report *r)
 
 static int list_one(void *ctx, const struct gs_store_report *r, const char *text, size_t bytes)
 {
-	struct look *l = ctx;
+	struct inquiry *l = ctx;
 
 	if (l->n == l->limit)
 		return 1;
@@ -176,7 +176,7 @@ static int list_one(void *ctx, const struct gs_store_report *r, const char *text
 	return 0;
 }
 
-static void list(struct look *l, struct gs_store *store, struct gs_http_reply *reply)
+static void list(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
 {
 	int r;
 
@@ -198,11 +198,11 @@ API_HANDLER(api_job_reports)
 {
 	size_t limit = api_limit(q, reply);
 	char after[GS_STORE_REPORT_AFTER_BYTES];
-	struct look *l;
+	struct inquiry *l;
 
 	if (!limit)
 		return;
-	l = look_new(ctx, q, reply, list);
+	l = inquiry_new(ctx, q, reply, list);
 	if (!l)
 		return;
 	if (gs_http_query(q, "after", after, sizeof(after)) < 0 ||
@@ -212,7 +212,7 @@ API_HANDLER(api_job_reports)
 		return;
 	}
 	l->limit = limit;
-	look_start(l, reply);
+	inquiry_start(l, reply);
 }
 
 /* --- one --- */
@@ -225,7 +225,7 @@ static bool parse_id(const char *text, size_t length, int64_t *ret)
 	return *ret > 0;
 }
 
-static void show(struct look *l, struct gs_store *store, struct gs_http_reply *reply)
+static void show(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
 {
 	struct gs_buf text = GS_BUF_INIT(GS_STORE_REPORT_MAX + 64);
 	struct gs_store_report row;
@@ -250,25 +250,25 @@ static void show(struct look *l, struct gs_store *store, struct gs_http_reply *r
 
 API_HANDLER(api_job_report)
 {
-	struct look *l;
+	struct inquiry *l;
 	int64_t id;
 
 	if (!parse_id(q->param[0], strlen(q->param[0]), &id)) {
 		gs_http_say(reply, 404, "no report has this number");
 		return;
 	}
-	l = look_new(ctx, q, reply, show);
+	l = inquiry_new(ctx, q, reply, show);
 	if (!l)
 		return;
 	l->ids[0] = id;
-	look_start(l, reply);
+	inquiry_start(l, reply);
 }
 
 /* --- several compared --- */
 
 static int compare_one(void *ctx, const struct gs_store_report *r, const char *text, size_t bytes)
 {
-	struct look *l = ctx;
+	struct inquiry *l = ctx;
 	char name[100];
 
 	if (l->n == l->limit)
@@ -284,7 +284,7 @@ static int compare_one(void *ctx, const struct gs_store_report *r, const char *t
 	return text ? gs_job_compare_text(&l->comparison, name, text, bytes, &l->err) : 0;
 }
 
-static int compare_ids(struct look *l, struct gs_store *store)
+static int compare_ids(struct inquiry *l, struct gs_store *store)
 {
 	struct gs_buf text = GS_BUF_INIT(GS_STORE_REPORT_MAX + 64);
 	struct gs_store_report row;
@@ -303,7 +303,7 @@ static int compare_ids(struct look *l, struct gs_store *store)
 	return r;
 }
 
-static int write_comparison(struct look *l, struct gs_http_reply *reply)
+static int write_comparison(struct inquiry *l, struct gs_http_reply *reply)
 {
 	const struct gs_job_style style = {.format = GS_JOB_JSON, .precision = 2};
 	GS_FREE char *text = NULL;
@@ -318,7 +318,7 @@ static int write_comparison(struct look *l, struct gs_http_reply *reply)
 
 static void compare(struct api_task *t)
 {
-	struct look *l = t->arg;
+	struct inquiry *l = t->arg;
 	struct gs_http_reply reply = gs_http_reply_new(t->later);
 	int r = l->n_ids ? compare_ids(l, t->store)
 			 : gs_store_reports(t->store, &l->query, compare_one, l);
@@ -336,7 +336,7 @@ static void compare(struct api_task *t)
 }
 
 /* "1,2,3" */
-static bool ids_of(struct look *l, const struct gs_http_request *q, struct gs_http_reply *reply)
+static bool ids_of(struct inquiry *l, const struct gs_http_request *q, struct gs_http_reply *reply)
 {
 	char text[IDS_MAX * 18];
 	int r = gs_http_query(q, "ids", text, sizeof(text));
@@ -356,11 +356,11 @@ static bool ids_of(struct look *l, const struct gs_http_request *q, struct gs_ht
 API_HANDLER(api_job_reports_compare)
 {
 	double last = COMPARED;
-	struct look *l;
+	struct inquiry *l;
 
 	if (api_number(q, reply, "last", 1, COMPARED_MAX, &last) < 0)
 		return;
-	l = look_new(ctx, q, reply, NULL);
+	l = inquiry_new(ctx, q, reply, NULL);
 	if (!l)
 		return;
 	l->limit = (size_t)last;
@@ -384,7 +384,7 @@ static int put_job(struct gs_buf *b, const struct api_job *j, struct gs_store *s
 {
 	const struct gs_store_report_query query = {.job = j->job, .kind = "slurm"};
 	struct gs_store_report newest;
-	int r = gs_store_reports(store, &query, first_of, &newest);
+	int r = store ? gs_store_reports(store, &query, first_of, &newest) : 0;
 
 	if (r < 0)
 		return r;
@@ -415,40 +415,53 @@ static int put_job(struct gs_buf *b, const struct api_job *j, struct gs_store *s
 	return 0;
 }
 
-static void list_jobs(struct look *l, struct gs_store *store, struct gs_http_reply *reply)
+/* store: NULL in a server that has none. */
+static void put_jobs(struct gs_api *a, size_t limit, struct gs_store *store,
+		     struct gs_http_reply *reply)
 {
-	struct gs_cluster *c = gs_head_cluster(l->api->o.head);
-	struct api_job *jobs;
-	size_t n;
+	struct api_look *look = api_look(a);
+	size_t n = 0;
+	GS_FREE struct api_job *jobs = look ? api_jobs_now(look, &n) : NULL;
+	struct gs_buf *b;
 	int r = 0;
 
-	gs_cluster_lock(c);
-	jobs = api_jobs_now(c, &n);
-	gs_cluster_unlock(c);
+	api_look_unref(&look);
 	if (!jobs) {
 		gs_http_say(reply, 503, "no memory");
 		return;
 	}
-	l->b = api_json(reply);
-	j_open(l->b, NULL, '{');
-	j_open(l->b, "jobs", '[');
-	for (size_t i = 0; r == 0 && i < n && i < l->limit; i++)
-		r = put_job(l->b, &jobs[i], store);
-	j_close(l->b, ']');
-	j_u64(l->b, "total", n);
-	j_close(l->b, '}');
-	free(jobs);
+	b = api_json(reply);
+	j_open(b, NULL, '{');
+	j_open(b, "jobs", '[');
+	for (size_t i = 0; r == 0 && i < n && i < limit; i++)
+		r = put_job(b, &jobs[i], store);
+	j_close(b, ']');
+	j_u64(b, "total", n);
+	j_close(b, '}');
 	if (r < 0)
 		api_fail(reply, r, NULL);
 }
 
+static void list_jobs(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
+{
+	put_jobs(l->api, l->limit, store, reply);
+}
+
 API_HANDLER(api_jobs)
 {
+	struct gs_api *a = ctx;
 	size_t limit = api_limit(q, reply);
-	struct look *l = limit ? look_new(ctx, q, reply, list_jobs) : NULL;
+	struct inquiry *l;
 
+	if (!limit)
+		return;
+	if (!a->o.head) {
+		put_jobs(a, limit, NULL, reply);
+		return;
+	}
+	l = inquiry_new(a, q, reply, list_jobs);
 	if (!l)
 		return;
 	l->limit = limit;
-	look_start(l, reply);
+	inquiry_start(l, reply);
 }
