@@ -1,6 +1,6 @@
 /* Reports of jobs: the list, one job, several compared. What a report holds was written by a node:
  * any part of it may be missing, and all of it is only ever shown as text. */
-import { get } from './api.js'
+import { get, peer } from './api.js'
 import { h, put, table, percent, bytes, count, duration, energy, time, none } from './dom.js'
 
 const EVERY = 5000 /* ms between two readings of a list or of a job that runs */
@@ -22,6 +22,7 @@ const signal = () => { let due = 0; return { soon: () => { due = 0 }, due: () =>
 /* --- the list --- */
 
 export function reports() {
+	if (peer === 'agent') return { refresh: async () => {}, element: null } // reports are with the head
 	const rows = h('div'), more = h('button', { type: 'button', onclick: () => { shown += 50; again() } }, 'Show more')
 	const user = h('input', { type: 'search', oninput: () => again(), size: 12 }), name = h('input', { type: 'search', placeholder: 'train*', oninput: () => again(), size: 12 })
 	const state = h('select', { onchange: () => again() }, [['', 'any state'], ['running', 'running'], ['finished', 'finished'], ['partial', 'partial']].map(([v, t]) => h('option', { value: v }, t)))
@@ -42,7 +43,7 @@ export function reports() {
 		if (!turn.due()) return
 		const found = await get(`/api/v1/job-reports?limit=${Math.min(shown, 2000)}&${filters()}`)
 		put(rows, table(found.reports, [
-			['Compare', pick], ['Job', jobLink], ['Name', r => r.name || none, 'cut'], ['User', r => r.user || none], ['Node', r => r.node_name], ['State', stateOf],
+			['Compare', pick], ['Job', jobLink], ['Name', r => r.name || none, 'cut hide-small'], ['User', r => r.user || none], ['Node', r => r.node_name, 'hide-small'], ['State', stateOf],
 			['Class', r => r.class || none], ['Score', r => score(r.score)], ['Measured from', r => time(r.begin)], ['For', r => long(r.duration_seconds), 'n'],
 		], filters() ? 'No report is like that.' : 'No report has come yet. Agents with a head send them; so does gpuscope job --head.'))
 		more.hidden = !found.next || shown >= 2000
