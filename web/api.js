@@ -17,6 +17,8 @@ function headers(more) {
 	return { Accept: 'application/json', ...(token ? { Authorization: `Bearer ${token}` } : {}), ...more }
 }
 
+export const hasToken = () => sessionStorage.getItem(KEY) !== null
+
 export function setToken(token) {
 	if (token) sessionStorage.setItem(KEY, token)
 	else sessionStorage.removeItem(KEY)

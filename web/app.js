@@ -1,5 +1,5 @@
 /* Which view is shown, when it is brought up to date, and what is said when the head is away. */
-import { get, listen, peer, setPeer, setToken } from './api.js'
+import { get, hasToken, listen, peer, setPeer, setToken } from './api.js'
 import { h } from './dom.js'
 import { startTheme } from './theme.js'
 import { overview, gpuList, nodes, node, gpu, work } from './views.js'
@@ -43,9 +43,9 @@ function down(text) {
 	banner.textContent = text || ''
 }
 
-function login(message) {
+function login() {
 	const token = h('input', { type: 'password', autocomplete: 'current-password', required: true })
-	const form = h('form.panel', { onsubmit: e => { e.preventDefault(); setToken(token.value); location.reload() } }, h('h1', {}, 'A token is needed'), h('p.note', {}, message),
+	const form = h('form.panel', { onsubmit: e => { e.preventDefault(); setToken(token.value); location.reload() } }, h('h1', {}, 'A token is needed'), hasToken() ? h('p.error', { role: 'alert' }, `The ${peer} does not know this token, or it is not one for pages.`) : h('p.note', {}, `This ${peer} shows nothing without one.`),
 		h('div.row', {}, h('label', {}, 'Token', token), h('button.main', { type: 'submit' }, 'Go on')))
 	if (view) view.close()
 	view = null
@@ -69,7 +69,7 @@ async function refresh() {
 		}
 		down('')
 	} catch (error) {
-		if (error.status === 401) login(error.message)
+		if (error.status === 401) login()
 		else if (error.status === 0) down(`The ${peer} does not answer. What is shown is old; trying again.`)
 		else if (shown === view && !shown.failed) {
 			shown.failed = true

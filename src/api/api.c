@@ -243,6 +243,7 @@ void gs_api_stop(struct gs_api **api)
 void gs_api_tick(struct gs_api *api)
 {
 	api_publish(api);
+	api_look_forget(api);
 }
 
 const char *gs_api_address(const struct gs_api *api)

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 
 #define ANSWERS_MAX       64
-#define ANSWERS_MAX_BYTES (32u << 20)
+#define ANSWERS_MAX_BYTES (16u << 20)
 #define WORTH_NS          100000 /* what is made faster is made anew */
 
 struct api_kept {

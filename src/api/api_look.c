@@ -212,14 +212,20 @@ uint64_t api_again_until(uint64_t began_ns, uint64_t now_ns)
 	return now_ns + (again < API_AGAIN_MAX_NS ? again : API_AGAIN_MAX_NS);
 }
 
+/* With the lock held. */
+static bool is_good(const struct gs_api *a, uint64_t now_ns)
+{
+	return a->look && (now_ns < a->look->until_ns ||
+			   gs_cluster_view_version(a->look->view) ==
+				   gs_cluster_version(a->cluster));
+}
+
 struct api_look *api_look(struct gs_api *a)
 {
 	struct api_look *l = NULL, *before;
-	uint64_t version = gs_cluster_version(a->cluster);
 
 	pthread_mutex_lock(&a->lock);
-	if (a->look && (gs_cluster_view_version(a->look->view) == version ||
-			gs_clock_mono_ns() < a->look->until_ns)) {
+	if (is_good(a, gs_clock_mono_ns())) {
 		l = a->look;
 		l->refs++;
 	}
@@ -244,4 +250,15 @@ void api_look_unref(struct api_look **look)
 
 	if (l && --l->refs == 0)
 		look_free(l);
+}
+
+void api_look_forget(struct gs_api *a)
+{
+	struct api_look *l = NULL;
+
+	pthread_mutex_lock(&a->lock);
+	if (!is_good(a, gs_clock_mono_ns()))
+		l = gs_take(a->look);
+	pthread_mutex_unlock(&a->lock);
+	api_look_unref(&l);
 }

@@ -51,6 +51,10 @@ uint64_t api_again_until(uint64_t began_ns, uint64_t now_ns);
 struct api_look *api_look(struct gs_api *a);
 void api_look_unref(struct api_look **look);
 
+/* Now and then: one that nobody will use again is given back, for it keeps old moments in memory.
+ */
+void api_look_forget(struct gs_api *a);
+
 static inline uint32_t api_look_gpus(const struct api_look *l, size_t node)
 {
 	return l->first[node + 1] - l->first[node];

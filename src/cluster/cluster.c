@@ -45,7 +45,6 @@ struct gs_cluster {
 	struct gs_map by_id; /* index + 1 */
 	size_t n_remembered; /* GPUs that have a history */
 	_Atomic uint64_t version;
-	struct gs_cluster_view *view; /* the newest that was asked for; referenced; NULL: none */
 };
 
 static void shared_unref(struct shared **ref)
@@ -81,7 +80,6 @@ void gs_cluster_free(struct gs_cluster **cluster)
 		free(c->node[i]->history);
 		free(c->node[i]);
 	}
-	gs_cluster_view_unref(&c->view);
 	free(c->node);
 	gs_map_fini(&c->by_id);
 	pthread_mutex_destroy(&c->lock);
@@ -352,7 +350,7 @@ static size_t copy_some(const struct gs_cluster *c, struct gs_cluster_view *v)
 	return v->n - before;
 }
 
-static struct gs_cluster_view *view_new(struct gs_cluster *c)
+struct gs_cluster_view *gs_cluster_view(struct gs_cluster *c)
 {
 	struct gs_cluster_view *v = calloc(1, sizeof(*v));
 	size_t n;
@@ -370,27 +368,6 @@ static struct gs_cluster_view *view_new(struct gs_cluster *c)
 		n = copy_some(c, v);
 		pthread_mutex_unlock(&c->lock);
 	} while (n == AT_ONCE);
-	return v;
-}
-
-struct gs_cluster_view *gs_cluster_view(struct gs_cluster *cluster)
-{
-	struct gs_cluster_view *v = NULL, *before;
-
-	pthread_mutex_lock(&cluster->lock);
-	if (cluster->view && cluster->view->version == cluster->version)
-		v = gs_cluster_view_ref(cluster->view);
-	pthread_mutex_unlock(&cluster->lock);
-	if (v)
-		return v;
-	v = view_new(cluster);
-	if (!v)
-		return NULL;
-	pthread_mutex_lock(&cluster->lock);
-	before = cluster->view;
-	cluster->view = gs_cluster_view_ref(v);
-	pthread_mutex_unlock(&cluster->lock);
-	gs_cluster_view_unref(&before);
 	return v;
 }
 

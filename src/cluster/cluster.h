@@ -86,8 +86,8 @@ void gs_cluster_tick(struct gs_cluster *cluster, uint64_t now_mono_ns,
 		     void (*fn)(void *ctx, const struct gs_cluster_node *node), void *ctx);
 
 /* All nodes, by rising id, each as it was at one moment between the call and its return. It stays
- * as it is, for any thread, until the last reference is gone. The same one again while nothing has
- * changed. NULL: no memory. */
+ * as it is, for any thread, until the last reference is gone, and so long it keeps the moments that
+ * it shows in memory. NULL: no memory. */
 struct gs_cluster_view;
 struct gs_cluster_view *gs_cluster_view(struct gs_cluster *cluster);
 struct gs_cluster_view *gs_cluster_view_ref(struct gs_cluster_view *view);

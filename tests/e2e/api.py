@@ -6,6 +6,7 @@ import os
 import socket
 import urllib.parse
 
+from certs import certificates
 from harness import case, main, wait_until
 from page_help import Head
 
@@ -275,11 +276,21 @@ def sessions(t):
 
 @case('tokens, roles, other sites, odd requests', timeout=120, needs=None)
 def refused(t):
+    refused_by(t, False)
+
+
+@case('the same over TLS', timeout=120, needs=None)
+def refused_tls(t):
+    certificates(t)
+    refused_by(t, True)
+
+
+def refused_by(t, tls):
     path = t.path('tokens')
     with open(path, 'w') as f:
         f.write('read look-at-it\ncontrol do-all-of-it\nnode only-deliver\n')
     os.chmod(path, 0o600)
-    h = Head(t, '--token-file', path)
+    h = Head(t, '--token-file', path, tls=tls)
     look, control, deliver = ({'Authorization': f'Bearer {x}'} for x in ('look-at-it', 'do-all-of-it', 'only-deliver'))
     t.equal('none', h.json('GET', '/api/v1/nodes')[0], 401)
     t.equal('wrong', h.json('GET', '/api/v1/nodes', headers={'Authorization': 'Bearer x'})[0], 401)
@@ -292,7 +303,8 @@ def refused(t):
     t.equal('read may not start', h.json(*start, headers=look)[1]['error']['code'], 'FORBIDDEN')
     for more, wanted in (({'Origin': 'http://evil.example'}, 403), ({'Origin': 'null'}, 403), ({'Sec-Fetch-Site': 'cross-site'}, 403),
                          ({'Content-Type': 'text/plain'}, 415), ({'Content-Type': 'application/x-www-form-urlencoded'}, 415),
-                         ({'Origin': f'http://{h.http}', 'Sec-Fetch-Site': 'same-origin'}, 200)):  # fmt: skip
+                         ({'Origin': f'http://{h.http}'}, 403 if tls else 200), ({'Origin': f'http://{h.http}', 'Sec-Fetch-Site': 'same-site'}, 403),
+                         ({'Origin': f'{h.scheme}://{h.http}', 'Sec-Fetch-Site': 'same-origin'}, 409 if not tls else 200)):  # fmt: skip
         t.equal(str(more), h.json(*start, headers={**control, **more})[0], wanted)
     t.equal('no GET changes anything', h.json('GET', '/profiling/stop', headers=control)[0], 405)
     t.equal('too large', h.json('POST', '/api/v1/sessions', '{"name": "' + 'x' * 70000 + '"}', headers=control)[0], 413)
@@ -303,7 +315,7 @@ def refused(t):
     t.equal('the file is what it is', headers['x-content-type-options'], 'nosniff')
     _, first, text = h.ask('GET', '/web/uplot.js')
     t.equal('known already', h.ask('GET', '/web/uplot.js', headers={'If-None-Match': first['etag']})[0], 304)
-    _, small, _ = (lambda c: (c.request('GET', '/web/uplot.js', headers={'Accept-Encoding': 'gzip'}), c.getresponse(), 0))(http.client.HTTPConnection(h.http))
+    _, small, _ = (lambda c: (c.request('GET', '/web/uplot.js', headers={'Accept-Encoding': 'gzip'}), c.getresponse(), 0))(h.connection())
     t.equal('small on the way', small.getheader('content-encoding'), 'gzip')
 
 
