@@ -154,6 +154,22 @@ void api_stretch_put_time(struct gs_buf *b, const struct api_stretches *s);
 void api_stretch_put(struct gs_buf *b, const char *key, const struct api_stretches *s,
 		     size_t value);
 
+/* --- api_node.c: jobs as processes on GPUs show them --- */
+
+struct api_job {
+	char job[64], user[64];
+	size_t n_gpus;
+	double least, median, most; /* of their utilization */
+	bool has_straggler;         /* the GPU that does least holds up the others: */
+	int64_t node;
+	char node_name[65];
+	uint32_t gpu;
+};
+
+/* By name, to be freed. NULL: no memory. */
+struct api_look;
+struct api_job *api_jobs_now(const struct api_look *look, size_t *ret_n);
+
 /* --- endpoints --- */
 
 #define API_HANDLER(name)                                                                          \
@@ -176,6 +192,9 @@ API_HANDLER(api_processes);
 API_HANDLER(api_process);
 API_HANDLER(api_process_series);
 API_HANDLER(api_jobs);
+API_HANDLER(api_job_reports);
+API_HANDLER(api_job_report);
+API_HANDLER(api_job_reports_compare);
 API_HANDLER(api_alerts);
 API_HANDLER(api_heatmap);
 API_HANDLER(api_series);
