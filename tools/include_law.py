@@ -23,12 +23,12 @@ ALLOWED = {
     "http": BELOW | {"http"},
     "rpc": BELOW | {"rpc"},
     "archive": BELOW | {"text", "journal", "store", "archive"},
-    "head": BELOW | {"rpc", "store", "cluster", "archive", "head"},
+    "head": BELOW | {"rpc", "store", "cluster", "archive", "prom", "push", "job", "head"},
     # The head as HTTP; a front end above it.
-    "api": BELOW | {"text", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "head", "api"},
+    "api": BELOW | {"text", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
     "plot": BELOW | {"plot"},
     "moment": BELOW | {"host", "place", "moment"},
-    "push": BELOW | {"text", "spool", "fetch", "push"},
+    "push": BELOW | {"text", "spool", "fetch", "prom", "push"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
@@ -39,7 +39,7 @@ ALLOWED = {
     "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
     "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "api", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "moment", "plot", "head", "archive", "api", "rpc", "fetch", "cmd"},
+    "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "moment", "plot", "push", "head", "archive", "api", "rpc", "fetch", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -17,6 +17,7 @@
 #include "http/http.h"
 #include "model/job_account.h"
 #include "prom/prom.h"
+#include "push/set.h"
 
 /* --- agent_conf.c: the configuration --- */
 
@@ -44,17 +45,6 @@ struct agent_jobs_conf {
 	int names; /* enum gs_prom_job_names */
 };
 
-enum { AGENT_REMOTE_WRITE, AGENT_OTLP, AGENT_PUSHES }; /* enum gs_push_protocol */
-
-struct agent_push_conf {
-	char url[512]; /* "": off */
-	char token_file[256], ca_file[256];
-	uint64_t interval_ns;
-	char job[64], instance[128];
-	char spool[256];
-	int64_t spool_max_mib;
-};
-
 struct agent_conf {
 	struct {
 		uint64_t interval_ns;
@@ -75,7 +65,7 @@ struct agent_conf {
 		int64_t max_connections;
 		uint64_t timeout_ns;
 	} http;
-	struct agent_push_conf push[AGENT_PUSHES];
+	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
 	struct {
 		int names; /* enum gs_prom_names */
 		bool processes, links, timestamps;
@@ -174,7 +164,7 @@ struct agent_state {
 	struct gs_http *http;    /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
-	struct agent_push *push;   /* lent; NULL: nothing is pushed. Changed under the lock */
+	struct gs_push_set *push;  /* lent; NULL: nothing is pushed. Changed under the lock */
 	struct agent_alert *alert; /* owned by the main thread, which alone changes the pointer */
 };
 
@@ -224,6 +214,22 @@ void agent_alert_look(struct agent_state *state, uint64_t now_ns);
 
 /* The caller holds the lock. */
 void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
+
+/* --- agent_shrink.c: memory that only a start needed --- */
+
+#define AGENT_SHRINK_TURNS 3
+
+struct agent_shrink {
+	unsigned turn; /* AGENT_SHRINK_TURNS: nothing is due */
+	uint64_t next_ns;
+};
+
+/* The agent has started, or something in it has. */
+void agent_shrink_begin(struct agent_shrink *s, uint64_t now_ns);
+uint64_t agent_shrink_next(const struct agent_shrink *s); /* monotonic; UINT64_MAX never */
+
+/* Give back what is free, if it is time. The main thread's; takes the lock of state. */
+void agent_shrink_look(struct agent_shrink *s, struct agent_state *state, uint64_t now_ns);
 
 /* --- agent_routes.c: what is served --- */
 
@@ -291,18 +297,12 @@ int agent_render(struct agent_state *state, bool openmetrics, struct gs_buf *out
 
 /* --- agent_push.c: metrics to engines of others --- */
 
-struct agent_push;
-
 /* *ret stays NULL when nothing is configured. */
 int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
-		    struct agent_push **ret, struct gs_err *err);
-void agent_push_close(struct agent_push **push);
+		    struct gs_push_set **ret, struct gs_err *err);
 
 /* Whether pushing goes on as it is. */
 bool agent_push_same(const struct agent_conf *a, const struct agent_conf *b);
-
-/* Families about it; push may be NULL. */
-void agent_push_metrics(struct gs_prom *p, struct agent_push *push);
 
 /* --- notify.c: systemd --- */
 

@@ -245,7 +245,7 @@ int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 	own_http(&p, s);
 	own_head(&p, s);
 	agent_alert_metrics(&p, s->alert);
-	agent_push_metrics(&p, s->push);
+	gs_push_set_metrics(&p, s->push, "gpuscope_agent");
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
 	if (s->jobs)
 		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);

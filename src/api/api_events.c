@@ -4,6 +4,7 @@
 
 #include "api/api_look.h"
 #include "base/clock.h"
+#include "head/head_push.h"
 #include "prom/prom.h"
 
 /* The head of one event; one line of JSON follows. */
@@ -86,59 +87,14 @@ static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, dou
 	gs_prom_line(p, "", NULL, 0, value, 0);
 }
 
-static void put_cluster(struct gs_prom *p, const struct api_look *l)
+static void put_states(struct gs_prom *p, const struct api_look *l)
 {
-	uint64_t lost = 0, missed = 0, events = 0;
-
-	for (size_t i = 0; i < l->n_nodes; i++) {
-		const struct gs_cluster_node *node = gs_cluster_view_at(l->view, i);
-
-		lost += node->lost_samples;
-		missed += node->missed_samples;
-		events += node->n_gpu_events;
-	}
-	one(p, "gpuscope_head_nodes", GS_PROM_GAUGE, (double)l->n_nodes,
-	    "Nodes that ever delivered.");
-	one(p, "gpuscope_head_nodes_healthy", GS_PROM_GAUGE, (double)l->n_healthy,
-	    "Nodes that are connected and deliver.");
 	gs_prom_family(p, "gpuscope_head_gpus", GS_PROM_GAUGE, "", "GPUs, by how they are.");
 	for (unsigned i = 0; i < API_STATES; i++) {
 		struct gs_prom_label label = {"state", api_state_name(i)};
 
 		gs_prom_line(p, "", &label, 1, (double)l->all.state[i], 0);
 	}
-	one(p, "gpuscope_head_samples_lost", GS_PROM_COUNTER, (double)lost,
-	    "Samples that nodes could not keep until they were delivered.");
-	one(p, "gpuscope_head_samples_missed", GS_PROM_COUNTER, (double)missed,
-	    "Samples that nodes did not take in time.");
-	one(p, "gpuscope_head_gpu_events", GS_PROM_COUNTER, (double)events,
-	    "Errors of GPUs (XID) that nodes told of.");
-}
-
-static void put_head(struct gs_prom *p, const struct gs_head_stats *s)
-{
-	one(p, "gpuscope_head_batches", GS_PROM_COUNTER, (double)s->batches, "Batches stored.");
-	one(p, "gpuscope_head_samples", GS_PROM_COUNTER, (double)s->samples, "Samples stored.");
-	one(p, "gpuscope_head_stored_bytes", GS_PROM_COUNTER, (double)s->bytes,
-	    "Bytes of batches stored, as packed.");
-	one(p, "gpuscope_head_batches_duplicate", GS_PROM_COUNTER, (double)s->duplicates,
-	    "Batches that came again and were dropped.");
-	one(p, "gpuscope_head_batches_refused", GS_PROM_COUNTER, (double)s->refused,
-	    "Batches that no node could have made.");
-	one(p, "gpuscope_head_batches_waiting", GS_PROM_GAUGE, (double)s->waiting_batches,
-	    "Batches that are not stored yet.");
-	one(p, "gpuscope_head_waiting_bytes", GS_PROM_GAUGE, (double)s->waiting_bytes,
-	    "Their bytes.");
-	one(p, "gpuscope_head_streams_paused", GS_PROM_GAUGE, (double)s->paused_streams,
-	    "Nodes that are not read while the queue is full.");
-	one(p, "gpuscope_head_commits", GS_PROM_COUNTER, (double)s->commits,
-	    "Transactions of the store.");
-	one(p, "gpuscope_head_commit_seconds", GS_PROM_COUNTER, (double)s->commit_ns / 1e9,
-	    "Time that they took.");
-	one(p, "gpuscope_head_latency_seconds", GS_PROM_GAUGE, (double)s->latency_ns / 1e9,
-	    "From taking a batch to its being on the disk, of the last transaction.");
-	one(p, "gpuscope_head_store_failing", GS_PROM_GAUGE, s->trouble[0] != 0,
-	    "1 while nothing can be stored.");
 }
 
 static void put_http(struct gs_prom *p, const struct gs_http_stats *h)
@@ -166,27 +122,19 @@ API_HANDLER(api_metrics)
 {
 	struct gs_api *a = ctx;
 	bool open = gs_prom_accepts_openmetrics(gs_http_header(q, "accept"));
-	struct gs_store_session *active = NULL;
 	struct api_look *l = api_look(a);
-	struct gs_head_stats head;
 	struct gs_http_stats http;
-	size_t n_active = 0;
 	struct gs_prom p;
 
 	if (!l) {
 		gs_http_say(reply, 503, "no memory");
 		return;
 	}
-	gs_head_stats(a->o.head, &head);
 	gs_http_stats(a->http, &http);
-	(void)gs_head_active(a->o.head, &active, &n_active);
-	free(active);
 	gs_prom_init(&p, &reply->body, open);
-	put_cluster(&p, l);
+	gs_head_metrics(a->o.head, &p);
+	put_states(&p, l);
 	api_look_unref(&l);
-	put_head(&p, &head);
-	one(&p, "gpuscope_head_sessions_active", GS_PROM_GAUGE, (double)n_active,
-	    "Sessions that are active.");
 	put_http(&p, &http);
 	reply->type = open ? GS_PROM_TYPE_OPENMETRICS : GS_PROM_TYPE_TEXT;
 	if (gs_prom_end(&p) < 0)

@@ -215,9 +215,8 @@ uint64_t api_again_until(uint64_t began_ns, uint64_t now_ns)
 /* With the lock held. */
 static bool is_good(const struct gs_api *a, uint64_t now_ns)
 {
-	return a->look && (now_ns < a->look->until_ns ||
-			   gs_cluster_view_version(a->look->view) ==
-				   gs_cluster_version(a->cluster));
+	return a->look && (now_ns < a->look->until_ns || gs_cluster_view_version(a->look->view) ==
+								 gs_cluster_version(a->cluster));
 }
 
 struct api_look *api_look(struct gs_api *a)

@@ -519,6 +519,11 @@ static void export_session(struct ask *a, struct gs_store *store)
 		fail(a, r, &err);
 }
 
+static void list_reports(struct ask *a, struct gs_store *store)
+{
+	head_reports_list(a->call, a->message, store);
+}
+
 /* --- the methods --- */
 
 static const struct {
@@ -535,6 +540,7 @@ static const struct {
 	{&gpuscope__v1__export_request__descriptor, export_session, false},
 	{&gpuscope__v1__head_query__descriptor, get_head, false},
 	{&gpuscope__v1__switches__descriptor, set, false},
+	{&gpuscope__v1__job_report_query__descriptor, list_reports, false},
 };
 
 static size_t row_of(const struct gs_rpc_call *call)
@@ -610,4 +616,5 @@ const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL] = {
 	 .closed = on_closed},
 	METHOD("GetHead", GS_HEAD_ROLE_READ),
 	METHOD("Set", GS_HEAD_ROLE_CONTROL),
+	METHOD("ListJobReports", GS_HEAD_ROLE_READ),
 };

@@ -100,6 +100,8 @@ enum gs_job_format {
 int gs_job_format_parse(const char *name, enum gs_job_format *ret_format);
 int gs_job_format_of_path(const char *path, enum gs_job_format *ret_format);
 
+struct gs_job_delivery;
+
 struct gs_job_style {
 	enum gs_job_format format;
 	unsigned width;  /* columns of the terminal, 0 no limit */
@@ -109,6 +111,10 @@ struct gs_job_style {
 	bool advice;     /* recommendations */
 	int precision;   /* digits behind the point; -1: as they are */
 	unsigned n_jobs; /* most jobs in a table; 0 all */
+	/* JSON of one that is sent to a head: which it is (delivery.h), and that rows were left
+	 * out of its tables. NULL: of others. */
+	const struct gs_job_delivery *delivery;
+	bool trimmed;
 };
 
 /* 0, or a negative errno of writing. */

@@ -57,7 +57,7 @@ int gs_store_node(struct gs_store *store, const struct gs_store_node *node, int6
 int gs_store_nodes(struct gs_store *store, int (*fn)(void *ctx, const struct gs_store_node *node),
 		   void *ctx);
 
-enum gs_store_kind { GS_STORE_SAMPLES = 1, GS_STORE_TRACE = 2 };
+enum gs_store_kind { GS_STORE_SAMPLES = 1, GS_STORE_TRACE = 2, GS_STORE_JOBS = 3 }; /* report.h */
 
 struct gs_store_stream {
 	int64_t id;
