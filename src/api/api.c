@@ -45,7 +45,7 @@ const struct api_endpoint api_endpoints[] = {
 	 api_jobs},
 	{"/api/v1/alerts", GET, false, false, true, "limit", "What is wrong, worst first",
 	 api_alerts},
-	{"/api/v1/heatmap", GET, false, false, true, "value,points,limit,after",
+	{"/api/v1/heatmap", GET, false, false, true, "value,points,limit,after,since",
 	 "One value of each GPU over the last minutes", api_heatmap},
 	{"/api/v1/series", GET, false, false, true, "node,gpu,values,from,to,points",
 	 "Values of a GPU over time, by stretches: least, mean, most", api_series},
