@@ -4,11 +4,11 @@
  *
  *   FOLDER/TIME-PID/   the spool of one trace, and its title
  *
- * A folder whose trace could not deliver everything stays, and the next trace with --head takes it
- * along. Records are useless without the definitions before them: when a spool is full, what comes
- * is refused, rather than what is oldest being dropped.
+ * A folder whose trace could not deliver everything stays, and the next trace with --head, or
+ * gpuscope connect, takes it along (link/left.h). Records are useless without the definitions
+ * before them: when a spool is full, what comes is refused, rather than what is oldest being
+ * dropped.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -195,32 +195,6 @@ static int write_title(const char *path, const char *title)
 	return 0;
 }
 
-static void read_title(const char *path, char out[TITLE_BYTES])
-{
-	char name[700];
-	GS_CLOSE int fd = -1;
-	ssize_t n;
-
-	snprintf(name, sizeof(name), "%s/title", path);
-	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	n = fd < 0 ? 0 : read(fd, out, TITLE_BYTES - 1);
-	out[n > 0 ? n : 0] = 0;
-}
-
-/* A spool that holds nothing any more. */
-static void remove_folder(const char *path)
-{
-	DIR *d = opendir(path);
-
-	if (!d)
-		return;
-	for (struct dirent *e; (e = readdir(d));)
-		if (e->d_name[0] != '.')
-			(void)unlinkat(dirfd(d), e->d_name, 0);
-	closedir(d);
-	(void)rmdir(path);
-}
-
 static int make_folder(struct trace_head *h, const struct trace_head_options *o, struct gs_err *err)
 {
 	char base[480];
@@ -307,48 +281,9 @@ const struct gs_sink *trace_head_sink(struct trace_head *head)
 	return &head->sink;
 }
 
-/* Traces that could not be delivered when they ended, as long as there is time. */
-static void deliver_earlier(struct trace_head *h, uint64_t until_ns)
+static void on_left(void *ctx, const char *text)
 {
-	unsigned n_sent = 0, n_left = 0;
-	DIR *d = opendir(h->folder);
-
-	for (struct dirent *e; d && (e = readdir(d));) {
-		struct gs_link_options o = h->options;
-		struct gs_link *link = NULL;
-		struct gs_err err = {{0}};
-		char path[800], title[TITLE_BYTES];
-		uint64_t now = gs_clock_mono_ns();
-
-		/* As make_folder() names them. */
-		if (strlen(e->d_name) < 18 || e->d_name[8] != 'T' || e->d_name[15] != 'Z' ||
-		    e->d_name[16] != '-')
-			continue;
-		snprintf(path, sizeof(path), "%s/%s", h->folder, e->d_name);
-		read_title(path, title);
-		o.title = title;
-		o.spool_dir = path;
-		if (now >= until_ns) {
-			n_left++;
-			continue;
-		}
-		if (gs_link_start(&o, &link, &err) < 0)
-			continue; /* of a trace that runs */
-		if (gs_link_stop(&link, until_ns - now, true) > 0) {
-			n_left++;
-			continue;
-		}
-		remove_folder(path);
-		n_sent++;
-	}
-	if (d)
-		closedir(d);
-	if (n_sent)
-		gs_say("%u earlier trace%s delivered to the head as well", n_sent,
-		       n_sent == 1 ? "" : "s");
-	if (n_left)
-		gs_say("%u earlier trace%s still wait%s in %s", n_left, n_left == 1 ? "" : "s",
-		       n_left == 1 ? "s" : "", h->folder);
+	gs_say("%s", text);
 }
 
 int trace_head_finish(struct trace_head **head)
@@ -371,14 +306,15 @@ int trace_head_finish(struct trace_head **head)
 		       "written to",
 		       (unsigned long long)st.memory_samples, h->path);
 	if (left > st.memory_samples) {
-		gs_say("the head has not taken %llu records yet%s%s; the next trace with --head "
-		       "takes them along from %s",
+		gs_say("the head has not taken %llu records yet%s%s; the next trace with --head, "
+		       "or "
+		       "gpuscope connect, takes them along from %s",
 		       (unsigned long long)(left - st.memory_samples), st.trouble[0] ? ": " : "",
 		       st.trouble, h->path);
 	} else {
 		gs_log(1, "the head has what there is");
-		remove_folder(h->path);
-		deliver_earlier(h, until);
+		gs_left_remove(h->path);
+		gs_left_deliver(&h->options, h->folder, until, false, on_left, NULL);
 	}
 	h->path[0] = 0;
 	trace_head_free(head);
@@ -393,7 +329,7 @@ void trace_head_free(struct trace_head **head)
 		return;
 	/* Of a trace that did not begin. */
 	if (gs_link_stop(&h->link, 0, true) == 0 && h->path[0])
-		remove_folder(h->path);
+		gs_left_remove(h->path);
 	explicit_bzero(h->token, sizeof(h->token));
 	gs_free_p(head);
 }
