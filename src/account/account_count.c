@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "account/account_int.h"
+#include "base/shrink.h"
 
 #define ANCESTORS_MAX 32
 #define KEYS_MAX      4096 /* processes that the kernel has room for */
@@ -45,6 +46,8 @@ static void open_probe(struct gs_account *a)
 		return;
 	}
 	r = gs_work_probe_new(&o, &a->probe, &err);
+	/* Loading reads all types of the kernel. */
+	gs_shrink_heap();
 	if (r < 0) {
 		snprintf(a->why, sizeof(a->why), "%s", gs_err_text(&err, r));
 		return;
@@ -249,6 +252,7 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	if (r < 0)
 		return r;
 	a->reading++;
+	gs_work_probe_rest(a->probe);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
 		r = gs_map_put(&row_of, s->rows[i].pid, i);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
@@ -264,6 +268,7 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	/* Giving room back walks all tables: not for each process that ends. */
 	if (r == 0 && (n_ended >= FORGET_AT || now_ns - a->forgot_ns >= FORGET_NS)) {
 		gs_work_probe_forget_ended(a->probe);
+		gs_work_probe_rest(a->probe);
 		a->forgot_ns = now_ns;
 	}
 	return r;
@@ -321,6 +326,9 @@ static void count_host(struct gs_account *a)
 int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 {
 	for (uint32_t i = 0; i < a->max_jobs; i++) {
+		/* What is not used is not touched: there is room for many. */
+		if (!a->job[i].used)
+			continue;
 		a->job[i].told.n_processes = 0;
 		if (a->probe)
 			a->job[i].any_pid = 0;
@@ -332,9 +340,11 @@ int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 		return 0;
 	}
 	for (uint32_t i = 0; i < a->max_jobs; i++)
-		a->job[i].told.known |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
-					1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
-					1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_IO |
-					1u << GS_JOB_KNOWS_NET | 1u << GS_JOB_KNOWS_FAULTS;
+		if (a->job[i].used)
+			a->job[i].told.known |=
+				1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
+				1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
+				1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_IO |
+				1u << GS_JOB_KNOWS_NET | 1u << GS_JOB_KNOWS_FAULTS;
 	return count_rows(a, now_ns, err);
 }

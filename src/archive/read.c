@@ -37,7 +37,8 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 	struct archive *a = ctx;
 	struct archive_node *more;
 
-	if (!gs_store_session_has(a->o->session, n->hostname))
+	if ((a->o->node && n->id != a->o->node) ||
+	    !gs_store_session_has(a->o->session, n->hostname))
 		return 0;
 	more = reallocarray(a->node, a->n_nodes + 1, sizeof(*more));
 	if (!more)

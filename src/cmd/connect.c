@@ -34,7 +34,7 @@ enum {
 	OPT_RESILIENT = 256,
 	OPT_SPOOL,
 	OPT_SPOOL_MAX,
-	OPT_TRACE_SPOOL,
+	OPT_LEFT,
 	OPT_MEMORY_MAX,
 	OPT_INTERVAL,
 	OPT_BANDWIDTH,
@@ -57,8 +57,8 @@ struct connect_options {
 	struct gs_link_options link;
 	bool resilient, bandwidth, nvlink, all_processes, quiet;
 	const char *token_file, *nvml;
-	uint64_t interval_ns;    /* 0: as the head says */
-	const char *trace_spool; /* NULL: the usual one */
+	uint64_t interval_ns; /* 0: as the head says */
+	const char *left;     /* NULL: the usual one */
 };
 
 struct connect {
@@ -286,18 +286,21 @@ static void on_left(void *ctx, const char *text)
 	gs_say("%s", text);
 }
 
-/* Traces of this machine that ended while the head was away. */
+/* Traces and reports of this machine that ended while the head was away. */
 static void deliver_left(struct connect *c)
 {
-	char folder[640] = "", base[512];
+	struct gs_left_options o = {
+		.size = sizeof(o), .like = &c->o->link, .link = c->link, .say = on_left};
+	char base[512] = "";
 	struct gs_err err;
 
-	if (c->o->trace_spool)
-		snprintf(folder, sizeof(folder), "%s", c->o->trace_spool);
-	else if (to_head_state_folder(base, sizeof(base), "--trace-spool", &err) == 0)
-		snprintf(folder, sizeof(folder), "%s/traces", base);
-	if (folder[0])
-		gs_left_start(&c->o->link, folder, c->link, on_left, NULL, &c->left);
+	if (c->o->left)
+		snprintf(base, sizeof(base), "%s", c->o->left);
+	else
+		(void)to_head_state_folder(base, sizeof(base), "--left", &err);
+	o.base = base;
+	if (base[0])
+		gs_left_start(&o, &c->left);
 }
 
 static void tell_end(const struct connect *c, const struct gs_link_stats *st, uint64_t left)
@@ -399,8 +402,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		    o->link.spool_max_bytes < 1 << 20)
 			argp_error(state, "--spool-max takes 1M or more, such as 256M");
 		return 0;
-	case OPT_TRACE_SPOOL:
-		o->trace_spool = arg;
+	case OPT_LEFT:
+		o->left = arg;
 		return 0;
 	case OPT_MEMORY_MAX:
 		if (gs_parse_bytes(arg, &o->link.memory_max_bytes) < 0 ||
@@ -493,10 +496,10 @@ int gs_cmd_connect(int argc, char **argv)
 		 1},
 		{"spool-max", OPT_SPOOL_MAX, "BYTES", 0,
 		 "How much; then the oldest is given up and counted (256M)", 1},
-		{"trace-spool", OPT_TRACE_SPOOL, "DIR", 0,
-		 "Where `gpuscope trace --head` left what it could not deliver: it is delivered "
-		 "too "
-		 "(as its --head-spool)",
+		{"left", OPT_LEFT, "DIR", 0,
+		 "Below it, in traces and reports, is what `trace --head` and `job --head` could "
+		 "not "
+		 "deliver: it is delivered too (/var/lib/gpuscope, or ~/.local/state/gpuscope)",
 		 1},
 		{"memory-max", OPT_MEMORY_MAX, "BYTES", 0,
 		 "How much in memory, without --resilient or when that disk is full (32M)", 1},

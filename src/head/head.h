@@ -88,6 +88,7 @@ struct gs_cluster *gs_head_cluster(struct gs_head *head);
 
 struct gs_head_stats {
 	uint64_t batches, samples, bytes; /* stored */
+	uint64_t reports;                 /* of the batches: reports of jobs */
 	uint64_t duplicates;              /* batches that were stored before */
 	uint64_t refused;                 /* batches that no node could have made */
 	uint64_t commits, commit_ns;      /* how many, and all their time */

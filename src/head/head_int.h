@@ -10,6 +10,7 @@
 #include "head/head_push.h"
 #include "head/session.h"
 #include "model/gpu_record.h"
+#include "store/report.h"
 #include "store/store.h"
 
 /* --- the queue in front of the store: head_store.c --- */
@@ -48,14 +49,15 @@ struct head_item {
 	struct head_item *next;
 	struct head_stream *stream; /* referenced */
 	enum { HEAD_HELLO, HEAD_BATCH, HEAD_END } kind;
-	uint64_t taken_ns;           /* monotonic */
-	struct gs_store_batch batch; /* data behind this struct */
+	uint64_t taken_ns;              /* monotonic */
+	struct gs_store_batch batch;    /* data behind this struct */
+	struct gs_store_report *report; /* owned; of a batch that is the report of a job */
 	uint8_t data[];
 };
 
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
-#define HEAD_N_CONTROL 9
+#define HEAD_N_CONTROL 10
 #define HEAD_N_GSWARM  10
 #define HEAD_N_METHODS (1 + HEAD_N_CONTROL + HEAD_N_GSWARM)
 
@@ -170,6 +172,13 @@ struct Gpuscope__V1__Batch;
 bool head_batch_look(const struct Gpuscope__V1__Batch *batch, unsigned kind,
 		     struct gs_node_decoder *decoder, struct gs_buf *raw,
 		     struct gs_node_snapshot **ret_newest);
+
+/* Likewise of a batch that is the report of a job: what lists choose it by. head_report.c */
+bool head_report_look(const struct Gpuscope__V1__Batch *batch, struct gs_buf *raw,
+		      struct gs_store_report *ret_report);
+
+/* The answer to ListJobReports, on the reader's thread (NULL: the head ends). */
+void head_reports_list(struct gs_rpc_call *call, const void *query, struct gs_store *store);
 
 extern const struct gs_rpc_method head_node_method;
 

@@ -29,8 +29,18 @@ void gs_head_set_keep(struct gs_head *head, const struct gs_head_keep *keep)
 static int too_old(uint64_t keep_ns, struct gs_store *store)
 {
 	int64_t before = (int64_t)(gs_clock_wall_ns() - keep_ns);
+	int r = keep_ns ? gs_store_expire(store, before, STEP) : 0;
 
-	return keep_ns ? gs_store_expire(store, before, STEP) : 0;
+	return r == 0 && keep_ns ? gs_store_report_expire(store, before, STEP) : r;
+}
+
+/* Reports of jobs go when what was measured at their time is gone. */
+static int old_reports(struct gs_store *store)
+{
+	int64_t oldest = 0;
+	int r = gs_store_oldest(store, &oldest);
+
+	return r < 0 ? r : gs_store_report_expire(store, oldest ? oldest : INT64_MAX, STEP);
 }
 
 static int too_much(struct gs_head *h, uint64_t keep_bytes, struct gs_store *store)
@@ -42,6 +52,8 @@ static int too_much(struct gs_head *h, uint64_t keep_bytes, struct gs_store *sto
 		return 0;
 	}
 	r = gs_store_expire(store, INT64_MAX, STEP);
+	if (r == 0)
+		r = old_reports(store);
 	if (r == 0 && !h->over_told) {
 		h->over_told = true;
 		head_say(h, "more is stored than --keep-bytes (store.keep_size) allows, and "

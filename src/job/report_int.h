@@ -54,6 +54,8 @@ void gs_job_advice_text(const struct gs_advice *advice, char *out, size_t bytes)
 
 void gs_job_put_doc(struct gs_pen *pen, const struct gs_job_session *s,
 		    const struct gs_job_style *style);
+/* The map "delivery" of a report that is sent: delivery.c */
+void gs_job_put_delivery(struct gs_doc *doc, const struct gs_job_delivery *delivery, bool trimmed);
 void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
 		    const struct gs_job_style *style);
 void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,

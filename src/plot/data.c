@@ -285,6 +285,11 @@ struct gs_plot *gs_plot_new(const struct gs_plot_options *options)
 	return p;
 }
 
+void gs_plot_set_title(struct gs_plot *plot, const char *title)
+{
+	snprintf(plot->title, sizeof(plot->title), "%s", title);
+}
+
 void gs_plot_free(struct gs_plot **plot)
 {
 	struct gs_plot *p = *plot;

@@ -69,6 +69,9 @@ double plot_energy_j(const struct plot_device *d); /* NAN: not known */
 
 typedef void plot_cairo_t; /* cairo_t, and cairo_surface_t */
 
+/* cairo_write_func_t */
+typedef int (*plot_write_fn)(void *ctx, const unsigned char *data, unsigned bytes);
+
 struct plot_extents { /* cairo_text_extents_t (cairo.h) */
 	double x_bearing, y_bearing, width, height, x_advance, y_advance;
 };
@@ -77,6 +80,10 @@ struct plot_cairo {
 	void *(*pdf_surface_create)(const char *, double, double);
 	void *(*svg_surface_create)(const char *, double, double);
 	void *(*image_surface_create)(int, int, int);
+	/* int: a cairo_status_t, as what is written is taken */
+	void *(*pdf_surface_create_for_stream)(plot_write_fn, void *, double, double);
+	void *(*svg_surface_create_for_stream)(plot_write_fn, void *, double, double);
+	int (*surface_write_to_png_stream)(void *, plot_write_fn, void *);
 	int (*surface_write_to_png)(void *, const char *);
 	void (*surface_finish)(void *);
 	int (*surface_status)(void *);

@@ -33,7 +33,8 @@
 struct gs_push {
 	struct gs_push_options o;
 	char url[512], token[512], ca_file[256], dir[512];
-	char label_name[GS_PUSH_LABELS_MAX][64], label_value[GS_PUSH_LABELS_MAX][256];
+	char label_name[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_NAME_BYTES];
+	char label_value[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_VALUE_BYTES];
 	pthread_t thread;
 	atomic_bool abort; /* of a request that runs */
 	/* Of the thread. */

@@ -59,6 +59,14 @@ const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS] = {
 	 .preset = "",
 	 .comment = "The label instance; empty: the machine's name.",
 	 .bytes = sizeof(((struct gs_push_conf *)0)->instance)},
+	{.name = "labels",
+	 .kind = GS_CONF_TEXT,
+	 .offset = PUSH_AT(labels),
+	 .preset = "",
+	 .comment = "More labels of every series: cluster=alpha,partition=gpu.",
+	 .bytes = sizeof(((struct gs_push_conf *)0)->labels),
+	 .valid = gs_push_labels_valid,
+	 .expects = "NAME=VALUE with commas, as \"cluster=alpha,rack=r3\" (not job, instance)"},
 	{.name = "spool",
 	 .kind = GS_CONF_TEXT,
 	 .offset = PUSH_AT(spool),
@@ -90,7 +98,8 @@ bool gs_push_conf_same(const struct gs_push_conf a[GS_PUSH_PROTOCOLS],
 	/* Texts are zero up to their ends (gs_conf_set), and there is no padding (below). */
 	return memcmp(a, b, GS_PUSH_PROTOCOLS * sizeof(*a)) == 0;
 }
-_Static_assert(sizeof(struct gs_push_conf) == 512 + 256 + 256 + 8 + 64 + 128 + 256 + 8,
+_Static_assert(sizeof(struct gs_push_conf) ==
+		       512 + 256 + 256 + 8 + 64 + 128 + GS_PUSH_LABELS_BYTES + 256 + 8,
 	       "compared byte by byte");
 
 /* --- life --- */
@@ -139,11 +148,15 @@ static int open_one(struct one *one, const struct gs_push_conf *c, const char *h
 		.say = say,
 		.ctx = one,
 	};
-	char token[512] = "", what[64];
+	char token[512] = "", what[64], labels[sizeof(c->labels)];
 	int r = 0;
 
 	if (!c->url[0])
 		return 0;
+	strcpy(labels, c->labels);
+	r = gs_push_labels_add(labels, &o);
+	if (r < 0)
+		return gs_err_set(err, r, "push.%s.labels: %s", names[one->protocol], c->labels);
 	snprintf(what, sizeof(what), "the token of push.%s", names[one->protocol]);
 	if (c->token_file[0])
 		r = gs_secret_read(c->token_file, what, token, sizeof(token), err);

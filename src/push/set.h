@@ -17,11 +17,12 @@ struct gs_push_conf {
 	char token_file[256], ca_file[256];
 	uint64_t interval_ns;
 	char job[64], instance[128];
+	char labels[GS_PUSH_LABELS_BYTES]; /* NAME=VALUE,... */
 	char spool[256];
 	int64_t spool_max_mib;
 };
 
-#define GS_PUSH_CONF_KEYS 8
+#define GS_PUSH_CONF_KEYS 9
 extern const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS];
 
 /* For tables of sections; base: of a struct gs_push_conf[GS_PUSH_PROTOCOLS] in the whole. */

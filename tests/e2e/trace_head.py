@@ -101,7 +101,7 @@ def away_connect(t):
     fresh = os.path.join(t.path('traces'), '20260101T000000Z-1')
     os.mkdir(fresh)
     head.start()
-    n = Node(t, head.address, 'tracer', '--trace-spool', t.path('traces'))
+    n = Node(t, head.address, 'tracer', '--left', t.tmp)
     n.live.wait_err('1 earlier trace delivered', 60)
     t.equal('what is fresh stays', left(t), [os.path.basename(fresh)])
     n.stop()

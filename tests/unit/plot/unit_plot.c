@@ -253,6 +253,20 @@ static void draw(struct gs_plot *p, const char *suffix, const char *magic)
 	unlink(path);
 }
 
+/* Into memory: the same figure, and no more than there is room for. */
+static void render(struct gs_plot *p, const char *suffix, const char *magic)
+{
+	struct gs_buf out = GS_BUF_INIT(16u << 20), small = GS_BUF_INIT(1000);
+	struct gs_err err = {{0}};
+
+	assert_int_equal(gs_plot_render(p, suffix, &out, &err), 0);
+	assert_true(out.bytes > 2000);
+	assert_memory_equal(out.data, magic, strlen(magic));
+	assert_int_equal(gs_plot_render(p, suffix, &small, &err), -ENOBUFS);
+	gs_buf_fini(&out);
+	gs_buf_fini(&small);
+}
+
 static void files(void **state)
 {
 	struct gs_plot *p = new_plot(0);
@@ -269,6 +283,10 @@ static void files(void **state)
 	draw(p, ".svg", "<?xml");
 	draw(p, ".pdf", "%PDF");
 	draw(p, ".png", "\x89PNG");
+	render(p, "svg", "<?xml");
+	render(p, ".pdf", "%PDF");
+	render(p, "png", "\x89PNG");
+	assert_int_equal(gs_plot_render(p, "gif", NULL, &err), -EINVAL);
 	assert_int_equal(gs_plot_write(p, "/nonexistent/x.pdf", &err), -ENOENT);
 	assert_int_equal(gs_plot_write(p, "/tmp/x.gif", &err), -EINVAL);
 	gs_plot_free(&p);
