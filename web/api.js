@@ -6,12 +6,18 @@ export class ApiError extends Error {
 	}
 }
 
+/* Who answers: a head, or an agent. */
+export let peer = 'head'
+export const setPeer = name => { peer = name }
+
 const KEY = 'gpuscope-token'
 
 function headers(more) {
 	const token = sessionStorage.getItem(KEY)
 	return { Accept: 'application/json', ...(token ? { Authorization: `Bearer ${token}` } : {}), ...more }
 }
+
+export const hasToken = () => sessionStorage.getItem(KEY) !== null
 
 export function setToken(token) {
 	if (token) sessionStorage.setItem(KEY, token)
@@ -24,7 +30,7 @@ async function ask(path, options) {
 		reply = await fetch(path, options)
 	} catch (error) {
 		if (error.name === 'AbortError') throw error
-		throw new ApiError(0, 'the head does not answer')
+		throw new ApiError(0, `the ${peer} does not answer`)
 	}
 	if (reply.ok) return reply
 	let message = reply.statusText

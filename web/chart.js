@@ -57,3 +57,31 @@ export class Chart {
 		if (this.plot) this.plot.destroy()
 	}
 }
+
+/* From one to the next as different as can be, on light and on dark. */
+const lineHues = ['#0b9a93', '#d98a1f', '#5a7be0', '#d9534f', '#6b9a2d', '#b06ad8', '#a0764a', '#c9569b']
+
+/* A reading that came late leaves a column or two empty, which is no gap. */
+const bridged = v => v.map((x, i) => (x !== null || !i ? x : [1, 2].some(n => (v[i + n] ?? null) !== null) && [1, 2].some(n => (v[i - n] ?? null) !== null) ? v[i - 1] ?? v[i - 2] : null))
+
+/* One line for each GPU, out of a heat map's rows. */
+export class Lines extends Chart {
+	options() {
+		const o = super.options(), value = o.series[1].value
+		return { ...o, bands: [], series: [{}, ...this.names.map((name, i) => ({ label: name, stroke: lineHues[i % lineHues.length], width: 1.4, dash: i < lineHues.length ? undefined : [6, 3], value, points: { show: true, size: 4, filter: lonely } }))] }
+	}
+
+	show(data) {
+		const end = new Date(data.end).getTime() / 1000, names = data.rows.map(row => `GPU ${row.gpu}`)
+		const columns = [Array.from({ length: data.points }, (_, i) => end - (data.points - 1 - i) * data.step_seconds), ...data.rows.map(row => bridged(row.v.map(v => (v < 0 ? null : v / 100 * data.full * this.scale))))]
+		const any = columns.slice(1).some(column => column.some(v => v !== null))
+		this.note.textContent = any ? (data.next ? `The first ${data.rows.length} of ${data.total} GPUs.` : '') : 'Nothing is known of this time.'
+		if (this.plot && this.names.join() !== names.join()) {
+			this.plot.destroy()
+			this.plot = null
+		}
+		this.names = names
+		if (this.plot) this.plot.setData(columns)
+		else this.plot = new uPlot(this.options(), columns, this.box)
+	}
+}

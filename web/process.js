@@ -1,6 +1,6 @@
 /* One process: who it is, what it has of its GPUs, and how that went. The last minutes are read from
  * the store once; what comes then is added as it is seen. */
-import { get } from './api.js'
+import { get, peer } from './api.js'
 import { Chart } from './chart.js'
 import { h, put, table, bar, percent, bytes, count, duration, time, none } from './dom.js'
 import { nodeLink } from './links.js'
@@ -50,14 +50,15 @@ export function process(node, pid) {
 			if (!isLive || !points) {
 				if (Date.now() < due) return
 				due = Date.now() + 30000
-				const data = await read(p)
+				/* An agent keeps nothing of processes. */
+				const data = peer === 'agent' ? null : await read(p)
 				said.textContent = ''
-				if (!isLive) {
+				if (data && !isLive) {
 					points = null
 					charts.forEach(c => c.show(data))
 					return
 				}
-				points = data.time.map((at, i) => ({ at, values: Object.fromEntries(keys.map(key => [key, data.values[key].mean[i]])) })).filter(x => keys.some(key => x.values[key] !== null))
+				points = data ? data.time.map((at, i) => ({ at, values: Object.fromEntries(keys.map(key => [key, data.values[key].mean[i]])) })).filter(x => keys.some(key => x.values[key] !== null)) : []
 			}
 			const at = seconds(p.last_seen)
 			if (!points.length || at > points[points.length - 1].at) points.push({ at, values: p })
@@ -69,9 +70,18 @@ export function process(node, pid) {
 		}
 	}
 
+	async function look() {
+		try {
+			return await get(`/api/v1/processes/${node}/${pid}`)
+		} catch (error) {
+			if (error.status !== 404 || !shown) throw error
+			return { ...shown, running: false }
+		}
+	}
+
 	async function refresh() {
 		/* What has ended stays as it is: its last sight is read from disk. */
-		const p = shown && !shown.running && Date.now() < shown.again ? shown : await get(`/api/v1/processes/${node}/${pid}`)
+		const p = shown && !shown.running && Date.now() < shown.again ? shown : await look()
 		if (p !== shown) p.again = Date.now() + 15000
 		shown = p
 		const card = (value, text) => h('div.card', {}, h('b', {}, value), h('span', {}, text))
@@ -90,7 +100,7 @@ export function process(node, pid) {
 	}
 	return {
 		title: 'Process', refresh, close: () => charts.forEach(c => c.close()),
-		element: h('div', {}, title, where, gone, cards, h('section.panel', { 'aria-label': 'GPUs of the process' }, h('h2', {}, 'Its GPUs'), gpus), h('div.row', {}, h('label', {}, 'Time', range), said), h('br'),
+		element: h('div', {}, title, where, gone, cards, h('section.panel', { 'aria-label': 'GPUs of the process' }, h('h2', {}, 'Its GPUs'), gpus), h('div.row', {}, peer === 'agent' ? null : h('label', {}, 'Time', range), said), h('br'),
 			h('div.grid', {}, charts.map(c => c.element)), h('section.panel', {}, h('h2', {}, 'Who it is'), who)),
 	}
 }

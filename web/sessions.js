@@ -95,10 +95,12 @@ export function sessions(may) {
 		], 'No session yet. A session is a stretch of time with a name: start one, run your work, stop it, export it.'))
 		if (focus) for (const e of list.querySelectorAll('[aria-label]')) if (e.getAttribute('aria-label') === focus) e.focus()
 		form.hidden = !may()
+		reader.hidden = may()
 	}
 	const form = h('form.panel', { onsubmit: start, 'aria-label': 'New session' }, h('h2', {}, 'New session'), h('div.row', {},
 		h('label', {}, 'Name', name), h('label', {}, 'Nodes', nodes), h('label', {}, 'Seconds between samples', interval),
 		h('label.check', {}, bandwidth, 'bandwidth'), h('label.check', {}, nvlink, 'NVLink'), h('button.main', { type: 'submit' }, 'Start session')))
-	return { title: 'Sessions', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Sessions'), form, said, h('section.panel', {}, h('div.row', {}, h('h2', {}, 'All sessions'), compare), list,
+	const reader = h('p.note', { hidden: true }, 'This token may only read: sessions are started and stopped with one of the role control.')
+	return { title: 'Sessions', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Sessions'), form, reader, said, h('section.panel', {}, h('div.row', {}, h('h2', {}, 'All sessions'), compare), list,
 		h('p.note', {}, 'Figures of an exported file: ', h('code', {}, 'gpuscope report FILE --plot X.pdf'))), compared) }
 }

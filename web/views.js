@@ -1,5 +1,5 @@
 /* Overview, GPUs, node, GPU, processes, jobs. A view is {element, refresh(), close()}. */
-import { get } from './api.js'
+import { get, peer } from './api.js'
 import { Chart } from './chart.js'
 import { h, put, table, state, bar, percent, watts, celsius, bytes, count, time, none } from './dom.js'
 import { Heatmap, legend } from './heatmap.js'
@@ -7,7 +7,7 @@ import { gpuLink, nodeLink, processLink } from './links.js'
 import { onTheme } from './theme.js'
 
 
-const gpuColumns = [
+export const gpuColumns = [
 	['GPU', gpuLink],
 	['State', g => [state(g.state), g.reason ? h('div.note', {}, g.reason) : null]],
 	['Utilisation', g => bar(g.utilization_ratio)],
@@ -17,10 +17,10 @@ const gpuColumns = [
 	['Model', g => g.name, 'hide-small'],
 ]
 
-function alertList(alerts, total) {
+export function alertList(alerts, total) {
 	if (!alerts.length) return h('p.empty', {}, 'Nothing is wrong.')
 	return [h('ul.alerts', {}, alerts.map(a => h('li', {}, h('span', { class: `state ${a.severity}` }, a.severity), ' ',
-		a.node === null ? 'head' : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text))),
+		a.node === null ? peer : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text))),
 	total > alerts.length ? h('p.note', {}, `and ${total - alerts.length} more`) : null]
 }
 
@@ -38,7 +38,8 @@ export function overview() {
 
 	onTheme(() => { heat.draw(); scale.draw() })
 	async function refresh() {
-		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}`)])
+		const base = heat.data
+		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}${heat.since(choice.value)}`)])
 		const s = o.states
 		put(cards, 
 			card(`${o.healthy_nodes} / ${o.nodes}`, 'nodes deliver', '#/nodes'),
@@ -53,7 +54,7 @@ export function overview() {
 		put(alerts, ...[alertList(a.alerts, a.total)].flat().filter(Boolean))
 		put(gpus, table(g.gpus, gpuColumns, o.nodes ? 'No GPUs are known.' : 'No node has delivered yet.'),
 			o.nodes ? '' : h('p.note', {}, 'On each node: ', h('code', {}, `gpuscope connect ${o.grpc_address} --resilient`)))
-		heat.show(m, heatUnits[choice.value][1])
+		heat.show(m, heatUnits[choice.value][1], base)
 		heat.element.hidden = !m.rows.length
 		more.textContent = m.next ? `The first ${m.rows.length} of ${m.total} GPUs.` : m.rows.length ? '' : 'No GPUs to show.'
 	}
@@ -101,7 +102,7 @@ export function nodes() {
 	return { title: 'Nodes', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Nodes'), h('div.panel', {}, list)) }
 }
 
-const processColumns = [
+export const processColumns = [
 	['Process', processLink], ['GPU', p => gpuLink(p)], ['User', p => p.user || none], ['Job', p => p.job || none],
 	['GPU memory', p => bytes(p.memory_used_bytes), 'n'], ['SM', p => percent(p.sm_ratio), 'n'], ['CPU', p => percent(p.cpu_ratio), 'n'], ['Command', p => p.command || none, 'cut hide-small'],
 ]
@@ -147,7 +148,7 @@ export function gpu(id, number) {
 	}
 	return {
 		title: 'GPU', refresh, close: () => charts.forEach(c => c.close()),
-		element: h('div', {}, title, where, h('div.row', {}, h('label', {}, 'Time', range)), h('br'), h('div.grid', {}, charts.map(c => c.element)),
+		element: h('div', {}, title, where, peer === 'agent' ? null : h('div.row', {}, h('label', {}, 'Time', range)), h('br'), h('div.grid', {}, charts.map(c => c.element)),
 			h('section.panel', {}, h('h2', {}, 'Processes'), processes), h('section.panel', {}, h('h2', {}, 'All values now'), details)),
 	}
 }

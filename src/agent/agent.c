@@ -50,6 +50,7 @@ struct agent {
 	struct agent_jobs *jobs;
 	struct gs_push_set *push;
 	struct agent_shrink shrink;
+	struct agent_page *page;
 	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
@@ -446,6 +447,7 @@ static int sample(struct agent *a)
 	/* Only this thread changes it. Without basic values it is no moment of its own. */
 	if (groups & GS_GPU_READ_BASIC)
 		agent_head_take(a->head, a->state.latest);
+	agent_page_take(a->page, a->state.latest);
 	return 0;
 }
 
@@ -540,6 +542,10 @@ static int start(struct agent *a, struct gs_err *err)
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
 	r = agent_alert_open(&a->state.conf, NULL, &a->state.alert, err);
+	a->page = agent_page_new(&a->state);
+	if (!a->page)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	o.routes = agent_page_routes(a->page, &o.n_routes);
 	if (r == 0)
 		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
@@ -585,13 +591,14 @@ static int run(const struct agent_options *o, struct agent_conf **conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
+	agent_page_free(&a.page);
 	pthread_mutex_lock(&a.state.lock);
 	a.state.push = NULL; /* its last text is made without its own metrics */
 	pthread_mutex_unlock(&a.state.lock);
 	gs_push_set_close(&a.push);
+	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
 	/* After the push, whose last text still tells how the head does. */
 	agent_head_stop(&a.head);
-	agent_jobs_stop(&a.jobs);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);

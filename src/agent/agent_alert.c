@@ -283,6 +283,12 @@ void agent_alert_look(struct agent_state *s, uint64_t now_ns)
 	pthread_mutex_unlock(&s->lock);
 }
 
+void agent_alert_firing(const struct agent_alert *a, gs_alert_sink_fn fn, void *ctx)
+{
+	if (a)
+		gs_alerts_firing(a->alerts, fn, ctx);
+}
+
 /* --- metrics --- */
 
 static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, double value,

@@ -1,5 +1,5 @@
 /* The table of endpoints, the server's life, and what all endpoints share. */
-#include "api/api_int.h"
+#include "api/api_look.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,61 +14,77 @@
 #define DELETE GS_HTTP_DELETE
 
 const struct api_endpoint api_endpoints[] = {
-	{"/", GET, true, false, "", "The page for browsers; name and version for others", api_root},
-	{"/status", GET, false, false, "", "What the head does now (gswarm)", api_status},
-	{"/clients", GET, false, false, "", "Nodes and their GPUs (gswarm)", api_clients},
-	{"/metrics/latest", GET, false, false, "", "Newest values (gswarm)", api_metrics_latest},
-	{"/profiling/start", POST, false, true, "", "Start a session (gswarm)",
+	{"/", GET, true, false, true, "", "The page for browsers; name and version for others",
+	 api_root},
+	{"/status", GET, false, false, false, "", "What the head does now (gswarm)", api_status},
+	{"/clients", GET, false, false, false, "", "Nodes and their GPUs (gswarm)", api_clients},
+	{"/metrics/latest", GET, false, false, false, "", "Newest values (gswarm)",
+	 api_metrics_latest},
+	{"/profiling/start", POST, false, true, false, "", "Start a session (gswarm)",
 	 api_profiling_start},
-	{"/profiling/stop", POST, false, true, "", "Stop one session or all (gswarm)",
+	{"/profiling/stop", POST, false, true, false, "", "Stop one session or all (gswarm)",
 	 api_profiling_stop},
-	{"/profiling/record", POST, false, true, "", "Times of an application's request (gswarm)",
-	 api_profiling_record},
-	{"/profiling/sessions", GET, false, false, "", "All sessions (gswarm)",
+	{"/profiling/record", POST, false, true, false, "",
+	 "Times of an application's request (gswarm)", api_profiling_record},
+	{"/profiling/sessions", GET, false, false, false, "", "All sessions (gswarm)",
 	 api_profiling_sessions},
-	{"/api/v1/overview", GET, false, false, "", "Counts and sums of the cluster", api_overview},
-	{"/api/v1/nodes", GET, false, false, "limit,after", "Nodes", api_nodes},
-	{"/api/v1/nodes/{}", GET, false, false, "id", "A node and its GPUs with all values",
+	{"/api/v1/overview", GET, false, false, true, "", "Counts and sums of the cluster",
+	 api_overview},
+	{"/api/v1/nodes", GET, false, false, true, "limit,after", "Nodes", api_nodes},
+	{"/api/v1/nodes/{}", GET, false, false, true, "id", "A node and its GPUs with all values",
 	 api_node},
-	{"/api/v1/gpus", GET, false, false, "limit,after,sort,state,q", "GPUs, also worst first",
-	 api_gpus},
-	{"/api/v1/processes", GET, false, false, "limit,after,node,job", "Processes on GPUs",
+	{"/api/v1/gpus", GET, false, false, true, "limit,after,sort,state,q",
+	 "GPUs, also worst first", api_gpus},
+	{"/api/v1/processes", GET, false, false, true, "limit,after,node,job", "Processes on GPUs",
 	 api_processes},
-	{"/api/v1/processes/{}/{}", GET, false, false, "node,pid",
+	{"/api/v1/processes/{}/{}", GET, false, false, true, "node,pid",
 	 "A process now, or as it was last seen", api_process},
-	{"/api/v1/process-series", GET, false, false, "node,pid,started,from,to,points",
+	{"/api/v1/process-series", GET, false, false, false, "node,pid,started,from,to,points",
 	 "CPU, memory and GPU share of a process over time", api_process_series},
-	{"/api/v1/jobs", GET, false, false, "limit", "Jobs, with their slowest GPU", api_jobs},
-	{"/api/v1/alerts", GET, false, false, "limit", "What is wrong, worst first", api_alerts},
-	{"/api/v1/heatmap", GET, false, false, "value,points,limit,after",
+	{"/api/v1/jobs", GET, false, false, true, "limit",
+	 "Jobs on GPUs, with their slowest GPU and what their newest report says", api_jobs},
+	{"/api/v1/job-reports", GET, false, false, false,
+	 "limit,after,user,name,job,kind,state,node,from,to", "Reports of jobs, newest first",
+	 api_job_reports},
+	{"/api/v1/job-reports/compare", GET, false, false, false,
+	 "ids,last,user,name,job,kind,state,node,from,to",
+	 "Several reports side by side: statistics, outliers, trends", api_job_reports_compare},
+	{"/api/v1/job-reports/{}", GET, false, false, false, "id", "A report of a job, whole",
+	 api_job_report},
+	{"/api/v1/alerts", GET, false, false, true, "limit", "What is wrong, worst first",
+	 api_alerts},
+	{"/api/v1/heatmap", GET, false, false, true, "value,points,limit,after",
 	 "One value of each GPU over the last minutes", api_heatmap},
-	{"/api/v1/series", GET, false, false, "node,gpu,values,from,to,points",
+	{"/api/v1/series", GET, false, false, true, "node,gpu,values,from,to,points",
 	 "Values of a GPU over time, by stretches: least, mean, most", api_series},
-	{"/api/v1/sessions", GET, false, false, "limit,after,state", "Sessions, newest first",
-	 api_sessions},
-	{"/api/v1/sessions", POST, false, true, "", "Start a session", api_session_start},
-	{"/api/v1/sessions/{}", GET, false, false, "id", "A session, by id or name", api_session},
-	{"/api/v1/sessions/{}", DELETE, false, true, "id", "Forget a session", api_session_delete},
-	{"/api/v1/sessions/{}/stop", POST, false, true, "id", "Stop it", api_session_stop},
-	{"/api/v1/sessions/{}/resume", POST, false, true, "id", "Go on with it",
+	{"/api/v1/sessions", GET, false, false, false, "limit,after,state",
+	 "Sessions, newest first", api_sessions},
+	{"/api/v1/sessions", POST, false, true, false, "", "Start a session", api_session_start},
+	{"/api/v1/sessions/{}", GET, false, false, false, "id", "A session, by id or name",
+	 api_session},
+	{"/api/v1/sessions/{}", DELETE, false, true, false, "id", "Forget a session",
+	 api_session_delete},
+	{"/api/v1/sessions/{}/stop", POST, false, true, false, "id", "Stop it", api_session_stop},
+	{"/api/v1/sessions/{}/resume", POST, false, true, false, "id", "Go on with it",
 	 api_session_resume},
-	{"/api/v1/sessions/{}/export", GET, false, false, "id,format",
+	{"/api/v1/sessions/{}/export", GET, false, false, false, "id,format",
 	 "Its samples as a file: json, gswarm, csv, gst", api_session_export},
-	{"/api/v1/sessions/{}/summary", GET, false, false, "id",
+	{"/api/v1/sessions/{}/summary", GET, false, false, false, "id",
 	 "Means and percentiles of each GPU in its time", api_session_summary},
-	{"/api/v1/sessions/{}/plot", GET, false, false, "id,format,panels,node",
+	{"/api/v1/sessions/{}/plot", GET, false, false, false, "id,format,panels,node",
 	 "Figures of it: svg, png, pdf", api_session_plot},
-	{"/api/v1/sessions/{}/marks", GET, false, false, "id", "Marks of a session",
+	{"/api/v1/sessions/{}/marks", GET, false, false, false, "id", "Marks of a session",
 	 api_session_marks},
-	{"/api/v1/sessions/{}/marks", POST, false, true, "id", "Add a mark", api_mark},
-	{"/api/v1/switches", GET, false, false, "", "What nodes measure", api_switches},
-	{"/api/v1/switches", PUT, false, true, "", "Change it", api_switches_set},
-	{"/api/v1/events", GET, false, false, "", "Changes as server-sent events", api_events},
-	{"/api/v1/metrics", GET, false, false, "", "The head's own metrics for Prometheus",
+	{"/api/v1/sessions/{}/marks", POST, false, true, false, "id", "Add a mark", api_mark},
+	{"/api/v1/switches", GET, false, false, false, "", "What nodes measure", api_switches},
+	{"/api/v1/switches", PUT, false, true, false, "", "Change it", api_switches_set},
+	{"/api/v1/events", GET, false, false, true, "", "Changes as server-sent events",
+	 api_events},
+	{"/api/v1/metrics", GET, false, false, false, "", "The head's own metrics for Prometheus",
 	 api_metrics},
-	{"/metrics", GET, false, false, "", "The same", api_metrics},
-	{"/api/v1/openapi.json", GET, true, false, "", "This description", api_openapi},
-	{"/web/{}", GET, true, false, "file", "Parts of the page", api_page},
+	{"/metrics", GET, false, false, false, "", "The same", api_metrics},
+	{"/api/v1/openapi.json", GET, true, false, false, "", "This description", api_openapi},
+	{"/web/{}", GET, true, false, true, "file", "Parts of the page", api_page},
 };
 const size_t api_n_endpoints = GS_ARRAY_LEN(api_endpoints);
 
@@ -141,10 +157,17 @@ size_t api_limit(const struct gs_http_request *q, struct gs_http_reply *reply)
 
 void api_client_id(const struct gs_cluster_node *n, char *out, size_t bytes)
 {
-	if (n->instance[0] && strcmp(n->instance, "default") != 0)
-		snprintf(out, bytes, "%s/%s", n->hostname, n->instance);
-	else
-		snprintf(out, bytes, "%s", n->hostname);
+	bool is_named = n->instance[0] && strcmp(n->instance, "default") != 0;
+	size_t host = strlen(n->hostname), instance = is_named ? strlen(n->instance) + 1 : 0;
+
+	if (host + instance >= bytes)
+		host = bytes - 1, instance = 0;
+	memcpy(out, n->hostname, host);
+	if (instance) {
+		out[host] = '/';
+		memcpy(out + host + 1, n->instance, instance - 1);
+	}
+	out[host + instance] = '\0';
 }
 
 static struct gs_http_options http_options(struct gs_api *a)
@@ -185,6 +208,7 @@ int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, 
 			.serve = api_endpoints[i].serve,
 		};
 	a->o = *options;
+	a->cluster = gs_head_cluster(options->head);
 	snprintf(a->listen, sizeof(a->listen), "%s", options->listen);
 	a->o.listen = a->listen;
 	o = http_options(a);
@@ -216,6 +240,8 @@ void gs_api_stop(struct gs_api **api)
 	/* Whoever writes an export finds that nobody reads any more. */
 	gs_http_stop(&a->http);
 	api_tasks_wait(a);
+	api_answers_free(a);
+	api_look_unref(&a->look);
 	pthread_cond_destroy(&a->ended);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
@@ -225,6 +251,7 @@ void gs_api_stop(struct gs_api **api)
 void gs_api_tick(struct gs_api *api)
 {
 	api_publish(api);
+	api_look_forget(api);
 }
 
 const char *gs_api_address(const struct gs_api *api)

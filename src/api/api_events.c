@@ -1,9 +1,8 @@
 /* What happens, told as it happens: server-sent events for pages, metrics for Prometheus. */
-#include "api/api_int.h"
-
 #include <math.h>
 #include <string.h>
 
+#include "api/api_look.h"
 #include "base/clock.h"
 #include "head/head_push.h"
 #include "prom/prom.h"
@@ -29,37 +28,26 @@ API_HANDLER(api_events)
 }
 
 /* How the cluster is: small, however large it is. Pages ask for what they show when it changed. */
-static void put_state(struct gs_api *a, struct gs_buf *b, uint64_t version)
+static void put_state(struct gs_api *a, struct gs_buf *b, const struct api_look *l)
 {
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	struct gs_store_session *active = NULL;
-	uint64_t states[API_STATES] = {0}, hash = 0;
-	size_t n_active = 0, n_healthy = 0, n_gpus = 0;
+	uint64_t hash = 0;
+	size_t n_active = 0;
 
-	(void)gs_head_active(a->o.head, &active, &n_active);
+	if (a->o.head)
+		(void)gs_head_active(a->o.head, &active, &n_active);
 	for (size_t i = 0; i < n_active; i++)
 		hash = hash * 31 + (uint64_t)active[i].number;
 	free(active);
 	(void)gs_buf_puts(b, "{"); /* behind "data: " */
 	j_time(b, "time", (int64_t)gs_clock_wall_ns());
-	j_u64(b, "version", version);
-	gs_cluster_lock(c);
-	for (size_t i = 0; i < gs_cluster_count(c); i++) {
-		const struct gs_cluster_node *n = gs_cluster_at(c, i);
-
-		n_healthy += n->healthy;
-		for (uint32_t g = 0; n->latest && g < n->latest->gpu->n_gpus; g++) {
-			states[api_state_of(n, g)]++;
-			n_gpus++;
-		}
-	}
-	j_u64(b, "nodes", gs_cluster_count(c));
-	gs_cluster_unlock(c);
-	j_u64(b, "healthy_nodes", n_healthy);
-	j_u64(b, "gpus", n_gpus);
+	j_u64(b, "version", gs_cluster_view_version(l->view));
+	j_u64(b, "nodes", l->n_nodes);
+	j_u64(b, "healthy_nodes", l->n_healthy);
+	j_u64(b, "gpus", l->all.n_gpus);
 	j_open(b, "states", '{');
 	for (unsigned i = 0; i < API_STATES; i++)
-		j_u64(b, api_state_name(i), states[i]);
+		j_u64(b, api_state_name(i), l->all.state[i]);
 	j_close(b, '}');
 	j_u64(b, "active_sessions", n_active);
 	j_u64(b, "sessions_version", hash);
@@ -68,15 +56,19 @@ static void put_state(struct gs_api *a, struct gs_buf *b, uint64_t version)
 
 void api_publish(struct gs_api *a)
 {
-	uint64_t version = gs_cluster_version(gs_head_cluster(a->o.head));
+	struct api_look *l;
 	struct gs_buf b = GS_BUF_INIT(65536);
 	struct gs_http_stats stats;
 
 	gs_http_stats(a->http, &stats);
 	if (!stats.streams)
 		return;
+	l = api_look(a);
+	if (!l)
+		return;
 	begin(&b, "state");
-	put_state(a, &b, version);
+	put_state(a, &b, l);
+	api_look_unref(&l);
 	if (gs_buf_puts(&b, "\n\n") == 0)
 		(void)gs_http_publish(a->http, API_TOPIC, (const char *)b.data, b.bytes);
 	gs_buf_fini(&b);
@@ -95,23 +87,13 @@ static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, dou
 	gs_prom_line(p, "", NULL, 0, value, 0);
 }
 
-static void put_states(struct gs_prom *p, struct gs_cluster *c)
+static void put_states(struct gs_prom *p, const struct api_look *l)
 {
-	uint64_t states[API_STATES] = {0};
-
-	gs_cluster_lock(c);
-	for (size_t i = 0; i < gs_cluster_count(c); i++) {
-		const struct gs_cluster_node *node = gs_cluster_at(c, i);
-
-		for (uint32_t g = 0; node->latest && g < node->latest->gpu->n_gpus; g++)
-			states[api_state_of(node, g)]++;
-	}
-	gs_cluster_unlock(c);
 	gs_prom_family(p, "gpuscope_head_gpus", GS_PROM_GAUGE, "", "GPUs, by how they are.");
 	for (unsigned i = 0; i < API_STATES; i++) {
-		struct gs_prom_label l = {"state", api_state_name(i)};
+		struct gs_prom_label label = {"state", api_state_name(i)};
 
-		gs_prom_line(p, "", &l, 1, (double)states[i], 0);
+		gs_prom_line(p, "", &label, 1, (double)l->all.state[i], 0);
 	}
 }
 
@@ -140,13 +122,19 @@ API_HANDLER(api_metrics)
 {
 	struct gs_api *a = ctx;
 	bool open = gs_prom_accepts_openmetrics(gs_http_header(q, "accept"));
+	struct api_look *l = api_look(a);
 	struct gs_http_stats http;
 	struct gs_prom p;
 
+	if (!l) {
+		gs_http_say(reply, 503, "no memory");
+		return;
+	}
 	gs_http_stats(a->http, &http);
 	gs_prom_init(&p, &reply->body, open);
 	gs_head_metrics(a->o.head, &p);
-	put_states(&p, gs_head_cluster(a->o.head));
+	put_states(&p, l);
+	api_look_unref(&l);
 	put_http(&p, &http);
 	reply->type = open ? GS_PROM_TYPE_OPENMETRICS : GS_PROM_TYPE_TEXT;
 	if (gs_prom_end(&p) < 0)

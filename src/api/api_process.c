@@ -2,7 +2,7 @@
  * One process: who it is, what it has of which GPU, now or when it was last seen, and over time.
  * What is now comes from the cluster; the past is read from the store.
  */
-#include "api/api_int.h"
+#include "api/api_look.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "model/gpu_record.h"
+#include "store/coarse.h"
 
 #define SAME_START_NS 2000000000ll /* a start is told by clocks of which two never quite agree */
 
@@ -20,6 +21,7 @@ struct process_request {
 	int64_t started_ns; /* wall; 0: whichever process had this number */
 	/* of the series */
 	struct api_stretches in;
+	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
 	/* of the last time it was seen */
 	int64_t seen_ns;
 	struct gs_buf document;
@@ -147,7 +149,8 @@ static void put_process(struct gs_buf *b, const struct process_request *r,
 
 /* --- when it was last seen --- */
 
-static void see(void *ctx, const struct gs_store_found *found, const struct gs_node_snapshot *m)
+static void see(void *ctx, const struct gs_store_found *found, const struct gs_node_snapshot *m,
+		const struct gs_coarse_mark *mark)
 {
 	struct process_request *r = ctx;
 	int64_t wall = m->wall_ns + found->batch.clock_offset_ns;
@@ -226,28 +229,33 @@ static int64_t node_of(const char *text)
 API_HANDLER(api_process)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	struct process_request asked = {.node = node_of(q->param[0])}, *r;
 	const struct gs_cluster_node *n;
-	bool there = false;
+	struct api_look *l;
+	bool there = false, known;
 
 	if (!pid_of(q->param[1], &asked.pid)) {
 		gs_http_say(reply, 404, "a process is known by its number");
 		return;
 	}
-	gs_cluster_lock(c);
-	n = gs_cluster_find(c, asked.node);
+	l = api_look(a);
+	n = l ? gs_cluster_view_find(l->view, asked.node) : NULL;
+	known = n != NULL;
 	if (n) {
 		api_client_id(n, asked.node_name, sizeof(asked.node_name));
 		there = n->latest && is_there(n->latest, asked.pid);
 	}
 	if (there)
 		put_process(api_json(reply), &asked, n->latest, n->clock_offset_ns, n->healthy);
-	gs_cluster_unlock(c);
+	api_look_unref(&l);
 	if (there)
 		return;
-	if (!n) {
+	if (!known) {
 		gs_http_say(reply, 404, "no node has this number");
+		return;
+	}
+	if (!a->o.head) {
+		gs_http_say(reply, 404, "this process is not there now; a head knows the past");
 		return;
 	}
 	r = malloc(sizeof(*r));
@@ -259,12 +267,18 @@ API_HANDLER(api_process)
 	api_task_start(a, reply, read_last, r);
 }
 
+static void add(struct process_request *r, unsigned value, int64_t wall_ns, double v, uint32_t n)
+{
+	api_stretch_add_mean(&r->in, value, wall_ns, v, v, n);
+}
+
 static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m)
+		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
 {
 	struct process_request *r = ctx;
 	int64_t offset = found->batch.clock_offset_ns, wall = m->wall_ns + offset;
 	const struct gs_host_process *h = gs_host_process_of(m->host, r->pid);
+	uint32_t n = mark->n_samples ? mark->n_samples : 1;
 	int64_t started = started_of(m, r->pid);
 	double memory, sm;
 
@@ -272,11 +286,12 @@ static void add_moment(void *ctx, const struct gs_store_found *found,
 	    (r->started_ns && started && llabs(started + offset - r->started_ns) > SAME_START_NS))
 		return;
 	sum_gpus(m->gpu, r->pid, &memory, &sm);
-	api_stretch_add(&r->in, CPU, wall, h && h->cpu_ratio >= 0 ? h->cpu_ratio : NAN);
-	api_stretch_add(&r->in, HOST_MEMORY, wall,
-			h && h->rss_bytes >= 0 ? (double)h->rss_bytes : NAN);
-	api_stretch_add(&r->in, GPU_MEMORY, wall, memory);
-	api_stretch_add(&r->in, SM, wall, sm);
+	add(r, CPU, wall, h && h->cpu_ratio >= 0 ? h->cpu_ratio : NAN, n);
+	add(r, HOST_MEMORY, wall, h && h->rss_bytes >= 0 ? (double)h->rss_bytes : NAN, n);
+	add(r, GPU_MEMORY, wall, memory, n);
+	add(r, SM, wall, sm, n);
+	if (wall >= r->in.from_ns && wall < r->in.to_ns && mark->interval_ns > r->coarse_ns)
+		r->coarse_ns = mark->interval_ns;
 }
 
 static void read_series(struct api_task *t)
@@ -303,6 +318,8 @@ static void read_series(struct api_task *t)
 		j_text(b, "source", "store");
 		j_bool(b, "complete", got == 0);
 		api_stretch_put_time(b, &r->in);
+		if (r->coarse_ns)
+			j_double(b, "downsampled_seconds", (double)r->coarse_ns / 1e9);
 		j_open(b, "values", '{');
 		for (size_t v = 0; v < N_VALUES; v++)
 			api_stretch_put(b, keys[v], &r->in, v);
@@ -315,7 +332,7 @@ static void read_series(struct api_task *t)
 API_HANDLER(api_process_series)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
+	struct api_look *l;
 	double node = 0, pid = 0, started = 0;
 	struct process_request asked = {0}, *r;
 	bool known;
@@ -333,9 +350,9 @@ API_HANDLER(api_process_series)
 	asked.started_ns = (int64_t)(started * 1e9);
 	if (!api_stretch_parse(q, reply, N_VALUES, &asked.in))
 		return;
-	gs_cluster_lock(c);
-	known = gs_cluster_find(c, asked.node) != NULL;
-	gs_cluster_unlock(c);
+	l = api_look(a);
+	known = l && gs_cluster_view_find(l->view, asked.node);
+	api_look_unref(&l);
 	if (!known) {
 		gs_http_say(reply, 404, "no node has this number");
 		return;

@@ -3,14 +3,14 @@
  * minutes out of what the cluster remembers, older ones out of the store. And means of all GPUs of
  * a session, for comparisons.
  */
-#include "api/api_int.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "api/api_look.h"
 #include "base/clock.h"
 #include "model/gpu_record.h"
+#include "store/coarse.h"
 
 #define VALUES_MAX 8
 #define SKEW_NS    API_SKEW_NS
@@ -21,6 +21,7 @@ struct series {
 	size_t n_values;
 	int field[VALUES_MAX]; /* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
 	struct api_stretches in;
+	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
 };
 
 static double field_of(const struct gs_gpu_sample *s, int field)
@@ -43,6 +44,9 @@ static void put_series(struct gs_buf *b, const struct series *s, const char *sou
 	j_text(b, "source", source);
 	j_bool(b, "complete", complete);
 	api_stretch_put_time(b, &s->in);
+	/* Points between two samples are empty, and yet nothing is missing there. */
+	if (s->coarse_ns)
+		j_double(b, "downsampled_seconds", (double)s->coarse_ns / 1e9);
 	j_open(b, "values", '{');
 	for (size_t v = 0; v < s->n_values; v++)
 		api_stretch_put(b, gs_gpu_field_info((unsigned)s->field[v])->key, &s->in, v);
@@ -99,11 +103,12 @@ static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply, 
 
 /* --- from memory --- */
 
-static bool is_remembered(const struct series *s)
+static bool is_remembered(const struct gs_api *a, const struct series *s)
 {
 	int64_t now = (int64_t)gs_clock_wall_ns();
 
-	if (s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
+	/* Without a head nothing but this is known. */
+	if (a->o.head && s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
 		return false;
 	for (size_t v = 0; v < s->n_values; v++) {
 		unsigned i = 0;
@@ -118,7 +123,8 @@ static bool is_remembered(const struct series *s)
 	return true;
 }
 
-static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t gpu)
+static void remember(struct series *s, struct gs_cluster *c, const struct gs_cluster_node *n,
+		     uint32_t gpu)
 {
 	int64_t wall[GS_CLUSTER_POINTS];
 	double v[GS_CLUSTER_POINTS];
@@ -131,7 +137,7 @@ static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t
 			i++;
 		if (i == GS_CLUSTER_VALUES)
 			i = GS_CLUSTER_MEMORY;
-		n_points = gs_cluster_history(n, gpu, i, wall, v);
+		n_points = gs_cluster_history(c, n->id, gpu, i, wall, v);
 		for (size_t p = 0; p < n_points; p++)
 			api_stretch_add(&s->in, k, wall[p] + n->clock_offset_ns, v[p]);
 	}
@@ -140,10 +146,9 @@ static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t
 /* --- from the store --- */
 
 static void read_records(struct gs_node_decoder *d, const struct gs_store_found *found,
-			 void (*fn)(void *ctx, const struct gs_store_found *found,
-				    const struct gs_node_snapshot *m),
-			 void *ctx)
+			 api_moment_fn fn, void *ctx)
 {
+	struct gs_coarse_mark mark = {0};
 	size_t offset = 0;
 	const struct gs_record *r;
 
@@ -151,16 +156,17 @@ static void read_records(struct gs_node_decoder *d, const struct gs_store_found 
 	while ((r = gs_record_next(&found->records, &offset))) {
 		struct gs_node_snapshot *m = NULL;
 
-		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE)
-			fn(ctx, found, m);
+		(void)gs_coarse_read(r, &mark);
+		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE) {
+			fn(ctx, found, m, &mark);
+			mark = (struct gs_coarse_mark){0};
+		}
 		gs_node_snapshot_free(&m);
 	}
 }
 
 int api_read_moments(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
-		     void (*fn)(void *ctx, const struct gs_store_found *found,
-				const struct gs_node_snapshot *m),
-		     void *ctx)
+		     api_moment_fn fn, void *ctx)
 {
 	struct gs_node_decoder *d = gs_node_decoder_new();
 	struct gs_store_cursor *cursor = NULL;
@@ -182,14 +188,21 @@ int api_read_moments(struct gs_store *store, const struct gs_store_range *range,
 }
 
 static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m)
+		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
 {
+	int64_t wall_ns = m->wall_ns + found->batch.clock_offset_ns;
 	struct series *s = ctx;
 	int gpu = find_gpu(m->gpu, s->gpu);
 
-	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++)
-		api_stretch_add(&s->in, v, m->wall_ns + found->batch.clock_offset_ns,
-				field_of(&m->gpu->sample[gpu], s->field[v]));
+	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++) {
+		double x = field_of(&m->gpu->sample[gpu], s->field[v]);
+
+		api_stretch_add_mean(&s->in, v, wall_ns, x,
+				     gs_coarse_most(mark, (uint32_t)gpu, s->field[v], x),
+				     gs_coarse_n(mark, (uint32_t)gpu, s->field[v]));
+	}
+	if (wall_ns >= s->in.from_ns && wall_ns < s->in.to_ns && mark->interval_ns > s->coarse_ns)
+		s->coarse_ns = mark->interval_ns;
 }
 
 static void read_series(struct api_task *t)
@@ -215,8 +228,8 @@ static void read_series(struct api_task *t)
 API_HANDLER(api_series)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	const struct gs_cluster_node *n;
+	struct api_look *l = NULL;
 	struct series asked = {0}, *s;
 	int gpu = -1;
 	bool known;
@@ -228,19 +241,26 @@ API_HANDLER(api_series)
 		gs_http_say(reply, 503, "no memory");
 		return;
 	}
-	gs_cluster_lock(c);
-	n = gs_cluster_find(c, s->node);
+	l = api_look(a);
+	n = l ? gs_cluster_view_find(l->view, s->node) : NULL;
 	known = n != NULL;
 	if (n && n->latest)
 		gpu = find_gpu(n->latest->gpu, s->gpu);
-	if (gpu >= 0 && is_remembered(s)) {
-		remember(s, n, (uint32_t)gpu);
-		gs_cluster_unlock(c);
+	if (gpu >= 0 && is_remembered(a, s)) {
+		remember(s, a->cluster, n, (uint32_t)gpu);
+		api_look_unref(&l);
 		put_series(api_json(reply), s, "memory", true);
 		free(s);
 		return;
 	}
-	gs_cluster_unlock(c);
+	api_look_unref(&l);
+	if (known && !a->o.head) {
+		gs_http_say(reply, 404,
+			    "of this there is no memory here: the past, and other values, are "
+			    "known by a head");
+		free(s);
+		return;
+	}
 	if (known) {
 		api_task_start(a, reply, read_series, s);
 		return;
@@ -306,16 +326,19 @@ static void most(double *at, double v)
 		*at = v;
 }
 
-static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_t wall_ns)
+static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sample *s,
+		       const struct gs_coarse_mark *mark, int64_t wall_ns)
 {
+	uint32_t n;
 	double util = field_of(s, GS_GPU_UTIL), power = field_of(s, GS_GPU_POWER);
 	double memory = field_of(s, GS_GPU_MEM_USED_RATIO);
 
-	g->n++;
+	g->n += mark->n_samples ? mark->n_samples : 1;
 	if (!isnan(util)) {
-		g->n_util++;
-		g->util_sum += util;
-		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)]++;
+		n = gs_coarse_n(mark, i, GS_GPU_UTIL);
+		g->n_util += n;
+		g->util_sum += util * n;
+		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)] += n;
 	}
 	if (!isnan(memory)) {
 		g->n_memory++;
@@ -323,19 +346,22 @@ static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_
 		most(&g->memory_most, memory);
 	}
 	if (!isnan(power)) {
-		g->n_power++;
-		g->power_sum += power;
-		most(&g->power_most, power);
+		n = gs_coarse_n(mark, i, GS_GPU_POWER);
+		g->n_power += n;
+		g->power_sum += power * n;
+		most(&g->power_most, gs_coarse_most(mark, i, GS_GPU_POWER, power));
 		/* Over a gap nobody knows what it used. */
-		if (g->last_ns && wall_ns > g->last_ns && wall_ns - g->last_ns < 10000000000ll)
+		if (g->last_ns && wall_ns > g->last_ns &&
+		    wall_ns - g->last_ns < 10000000000ll + 2 * (int64_t)mark->interval_ns)
 			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;
 	}
-	most(&g->temperature_most, field_of(s, GS_GPU_TEMP_GPU));
+	most(&g->temperature_most,
+	     gs_coarse_most(mark, i, GS_GPU_TEMP_GPU, field_of(s, GS_GPU_TEMP_GPU)));
 	g->last_ns = wall_ns;
 }
 
 static void sum_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *moment)
+		       const struct gs_node_snapshot *moment, const struct gs_coarse_mark *mark)
 {
 	struct summary *m = ctx;
 	int64_t wall = moment->wall_ns + found->batch.clock_offset_ns;
@@ -346,7 +372,7 @@ static void sum_moment(void *ctx, const struct gs_store_found *found,
 		struct gpu_sums *g = sums_of(m, found->node, &moment->gpu->info[i]);
 
 		if (g)
-			sum_sample(g, &moment->gpu->sample[i], wall);
+			sum_sample(g, i, &moment->gpu->sample[i], mark, wall);
 		else
 			m->left_out++;
 	}

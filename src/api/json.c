@@ -1,29 +1,73 @@
 /* JSON as the API writes it: compact, whatever bytes came in. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "api/api_int.h"
 #include "text/put.h"
 #include "text/text.h"
 
-static void start(struct gs_buf *out, const char *key)
+static bool is_plain(const char *text)
+{
+	while (*text >= 0x20 && *text < 0x7f && *text != '"' && *text != '\\')
+		text++;
+	return !*text;
+}
+
+/* The comma and the key, and room for more bytes behind them, of which the caller says by end() how
+ * many there are; NULL: the buffer is at its end. Keys are mostly this program's own, and there are
+ * hundreds of thousands of them in a long answer. */
+static char *begin(struct gs_buf *out, const char *key, size_t more)
 {
 	char last = out->bytes ? (char)out->data[out->bytes - 1] : '[';
+	size_t n = key ? strlen(key) : 0;
+	char *p;
 
+	if (gs_buf_reserve(out, n + more + 4) < 0)
+		return NULL;
+	p = (char *)out->data + out->bytes;
 	if (last != '{' && last != '[')
-		(void)gs_buf_put(out, ",", 1);
-	if (key) {
-		(void)gs_text_json(out, key);
-		(void)gs_buf_put(out, ":", 1);
+		*p++ = ',';
+	if (!key)
+		return p;
+	if (is_plain(key)) {
+		*p++ = '"';
+		memcpy(p, key, n);
+		p += n;
+		*p++ = '"';
+		*p++ = ':';
+		return p;
 	}
+	out->bytes = (size_t)(p - (char *)out->data);
+	if (gs_text_json(out, key) < 0 || gs_buf_reserve(out, more + 1) < 0)
+		return NULL;
+	p = (char *)out->data + out->bytes;
+	*p++ = ':';
+	return p;
+}
+
+static void end(struct gs_buf *out, char *p)
+{
+	if (p)
+		out->bytes = (size_t)(p - (char *)out->data);
+}
+
+/* A word of this program. */
+static void word(struct gs_buf *out, const char *key, const char *text)
+{
+	char *p = begin(out, key, 8);
+
+	end(out, p ? gs_put(p, text) : NULL);
 }
 
 void j_open(struct gs_buf *out, const char *key, char bracket)
 {
-	start(out, key);
-	(void)gs_buf_put(out, &bracket, 1);
+	char *p = begin(out, key, 1);
+
+	if (p)
+		*p++ = bracket;
+	end(out, p);
 }
 
 void j_close(struct gs_buf *out, char bracket)
@@ -33,52 +77,47 @@ void j_close(struct gs_buf *out, char bracket)
 
 void j_text(struct gs_buf *out, const char *key, const char *text)
 {
-	start(out, key);
-	(void)gs_text_json(out, text);
+	char *p = begin(out, key, 0);
+
+	end(out, p);
+	if (p)
+		(void)gs_text_json(out, text);
 }
 
 void j_i64(struct gs_buf *out, const char *key, int64_t v)
 {
-	char text[24];
+	char *p = begin(out, key, 24);
 
-	start(out, key);
-	(void)gs_buf_put(out, text, (size_t)(gs_put_i64(text, v) - text)); /* a heat map has many */
+	end(out, p ? gs_put_i64(p, v) : NULL);
 }
 
 void j_u64(struct gs_buf *out, const char *key, uint64_t v)
 {
-	char text[24];
+	char *p = begin(out, key, 24);
 
-	start(out, key);
-	(void)gs_buf_put(out, text, (size_t)(gs_put_u64(text, v) - text));
+	end(out, p ? gs_put_u64(p, v) : NULL);
 }
 
 void j_double(struct gs_buf *out, const char *key, double v)
 {
-	char text[40];
+	char *p;
 
 	if (!isfinite(v)) {
 		j_null(out, key);
 		return;
 	}
-	start(out, key);
-	snprintf(text, sizeof(text), "%.9g", v);
-	for (char *p = text; *p; p++)
-		if (*p == ',') /* some users' languages */
-			*p = '.';
-	(void)gs_buf_puts(out, text);
+	p = begin(out, key, GS_PUT_DOUBLE);
+	end(out, p ? gs_put_double(p, v) : NULL);
 }
 
 void j_bool(struct gs_buf *out, const char *key, bool v)
 {
-	start(out, key);
-	(void)gs_buf_puts(out, v ? "true" : "false");
+	word(out, key, v ? "true" : "false");
 }
 
 void j_null(struct gs_buf *out, const char *key)
 {
-	start(out, key);
-	(void)gs_buf_puts(out, "null");
+	word(out, key, "null");
 }
 
 void j_time(struct gs_buf *out, const char *key, int64_t wall_ns)

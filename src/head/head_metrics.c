@@ -17,19 +17,21 @@ static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, dou
 
 static void put_cluster(struct gs_prom *p, struct gs_cluster *c)
 {
-	uint64_t healthy = 0, lost = 0, missed = 0, events = 0, n;
+	struct gs_cluster_view *view = gs_cluster_view(c);
+	size_t n = gs_cluster_view_count(view);
+	uint64_t healthy = 0, lost = 0, missed = 0, events = 0;
 
-	gs_cluster_lock(c);
-	n = gs_cluster_count(c);
+	if (!view)
+		return; /* no memory: other figures are told */
 	for (size_t i = 0; i < n; i++) {
-		const struct gs_cluster_node *node = gs_cluster_at(c, i);
+		const struct gs_cluster_node *node = gs_cluster_view_at(view, i);
 
 		healthy += node->healthy;
 		lost += node->lost_samples;
 		missed += node->missed_samples;
 		events += node->n_gpu_events;
 	}
-	gs_cluster_unlock(c);
+	gs_cluster_view_unref(&view);
 	one(p, "gpuscope_head_nodes", GS_PROM_GAUGE, (double)n, "Nodes that ever delivered.");
 	one(p, "gpuscope_head_nodes_healthy", GS_PROM_GAUGE, (double)healthy,
 	    "Nodes that are connected and deliver.");

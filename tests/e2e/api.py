@@ -6,6 +6,7 @@ import os
 import socket
 import urllib.parse
 
+from certs import certificates
 from harness import case, main, wait_until
 from page_help import Head
 
@@ -85,6 +86,28 @@ def check_series(t, h, node, uuid):
     t.equal('unknown node', h.json('GET', '/api/v1/series?node=99&gpu=0')[0], 404)
 
 
+def check_heat(t, h):
+    """What a page makes of a whole heat map and of what is new is the whole one of then."""
+    path = '/api/v1/heatmap?points=60&limit=5&value=temperature_celsius'
+    whole = h.get(path)
+    t.equal('the first is whole', (whole['fresh'], [len(r['v']) for r in whole['rows']]), (None, [60] * 5))
+
+    def grow():
+        new = h.get(f'{path}&since={whole["mark"]}')
+        t.true('no names again', 'node_name' not in new['rows'][0])
+        for old, row in zip(whole['rows'], new['rows']):
+            row['v'] = old['v'][new['fresh']:60 - len(row['v']) + new['fresh']] + row['v']
+        again = h.get(path)
+        return new['fresh'] and again['mark'] == new['mark'] and [r['v'] for r in again['rows']] == [r['v'] for r in new['rows']]
+
+    wait_until(grow, 60, 'what is new fits what was there')
+    for other in ('points=50&limit=5&value=temperature_celsius', 'points=60&limit=4&value=temperature_celsius', 'points=60&limit=5',
+                  'points=60&limit=5&after=1&value=temperature_celsius'):  # fmt: skip
+        t.equal(f'others are whole: {other}', h.get(f'/api/v1/heatmap?{other}&since={whole["mark"]}')['fresh'], None)
+    for mark in ('x', '', '0-0', '-', whole['mark'].split('-')[0] + '-99999999999999', whole['mark'] + '0' * 30):
+        t.equal(f'no such mark: {mark}', h.get(f'{path}&since={mark}')['fresh'], None)
+
+
 @case('nodes, GPUs, processes, time: pages, limits, what is not there', timeout=200, needs=None)
 def now(t):
     h = Head(t, '--freq', '200')
@@ -123,6 +146,7 @@ def now(t):
     t.equal('sums', (o['nodes'], o['gpus'], sum(o['states'].values())), (3, 6, 6))
     wait_until(lambda: any(v >= 0 for v in h.get('/api/v1/heatmap')['rows'][0]['v']), 60, 'the heat map')
     check_series(t, h, 1, one['gpu_list'][0]['uuid'])
+    check_heat(t, h)
     nodes[0].terminate()
     wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 2, 60, 'a node that went')
     t.true('an alert', any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']))
@@ -252,11 +276,21 @@ def sessions(t):
 
 @case('tokens, roles, other sites, odd requests', timeout=120, needs=None)
 def refused(t):
+    refused_by(t, False)
+
+
+@case('the same over TLS', timeout=120, needs=None)
+def refused_tls(t):
+    certificates(t)
+    refused_by(t, True)
+
+
+def refused_by(t, tls):
     path = t.path('tokens')
     with open(path, 'w') as f:
         f.write('read look-at-it\ncontrol do-all-of-it\nnode only-deliver\n')
     os.chmod(path, 0o600)
-    h = Head(t, '--token-file', path)
+    h = Head(t, '--token-file', path, tls=tls)
     look, control, deliver = ({'Authorization': f'Bearer {x}'} for x in ('look-at-it', 'do-all-of-it', 'only-deliver'))
     t.equal('none', h.json('GET', '/api/v1/nodes')[0], 401)
     t.equal('wrong', h.json('GET', '/api/v1/nodes', headers={'Authorization': 'Bearer x'})[0], 401)
@@ -269,7 +303,8 @@ def refused(t):
     t.equal('read may not start', h.json(*start, headers=look)[1]['error']['code'], 'FORBIDDEN')
     for more, wanted in (({'Origin': 'http://evil.example'}, 403), ({'Origin': 'null'}, 403), ({'Sec-Fetch-Site': 'cross-site'}, 403),
                          ({'Content-Type': 'text/plain'}, 415), ({'Content-Type': 'application/x-www-form-urlencoded'}, 415),
-                         ({'Origin': f'http://{h.http}', 'Sec-Fetch-Site': 'same-origin'}, 200)):  # fmt: skip
+                         ({'Origin': f'http://{h.http}'}, 403 if tls else 200), ({'Origin': f'http://{h.http}', 'Sec-Fetch-Site': 'same-site'}, 403),
+                         ({'Origin': f'{h.scheme}://{h.http}', 'Sec-Fetch-Site': 'same-origin'}, 409 if not tls else 200)):  # fmt: skip
         t.equal(str(more), h.json(*start, headers={**control, **more})[0], wanted)
     t.equal('no GET changes anything', h.json('GET', '/profiling/stop', headers=control)[0], 405)
     t.equal('too large', h.json('POST', '/api/v1/sessions', '{"name": "' + 'x' * 70000 + '"}', headers=control)[0], 413)
@@ -280,7 +315,7 @@ def refused(t):
     t.equal('the file is what it is', headers['x-content-type-options'], 'nosniff')
     _, first, text = h.ask('GET', '/web/uplot.js')
     t.equal('known already', h.ask('GET', '/web/uplot.js', headers={'If-None-Match': first['etag']})[0], 304)
-    _, small, _ = (lambda c: (c.request('GET', '/web/uplot.js', headers={'Accept-Encoding': 'gzip'}), c.getresponse(), 0))(http.client.HTTPConnection(h.http))
+    _, small, _ = (lambda c: (c.request('GET', '/web/uplot.js', headers={'Accept-Encoding': 'gzip'}), c.getresponse(), 0))(h.connection())
     t.equal('small on the way', small.getheader('content-encoding'), 'gzip')
 
 

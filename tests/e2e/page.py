@@ -3,24 +3,13 @@
 GS_SHOTS=FOLDER keeps screenshots."""
 
 import os
-import socket
 import subprocess
 
 import harness
 from browser import Browser
 from harness import Skip, case, main, read_text, wait_until
 from page_check import check, check_focus, check_origin
-from page_help import Head
-
-
-def shot(t, b, name):
-    folder = os.environ.get('GS_SHOTS') or t.path('shots')
-    os.makedirs(folder, exist_ok=True)
-    b.shot(os.path.join(folder, name + '.png'))
-
-
-def text(b):
-    return b.run('document.getElementById("main").innerText')
+from page_help import Head, shot, text
 
 
 @case('the overview shows the GPUs, without an error of the console', timeout=300, needs=None)
@@ -229,34 +218,24 @@ def plots(t):
         n.terminate()
 
 
-def free_pair():
-    """Two ports side by side that nobody has, outside of those that the kernel hands out."""
-    for port in range(12000 + os.getpid() % 9000, 32000, 2):
-        try:
-            with socket.socket() as a, socket.socket() as b:
-                a.bind(('127.0.0.1', port))
-                b.bind(('127.0.0.1', port + 1))
-                return port
-        except OSError:
-            continue
-    raise Skip('no two free ports')
-
-
 @case('a thousand GPUs', timeout=300, needs=None)
 def thousand(t):
     bench = os.path.join(os.path.dirname(harness.fake.rstrip('/')), '..', 'bench', 'cluster')
     if not os.path.exists(bench):
         raise Skip('bench/cluster is not built')
-    port = free_pair()
+    h = Head(t)
     log = open(t.path('bench.log'), 'wb')
-    load = subprocess.Popen([bench, harness.gpuscope, t.path('data'), '125', '8', '40', '60'], stdout=log, stderr=log,
-                            env=t.envs({'GS_BENCH_PORT': str(port)}))  # fmt: skip
-    wait_until(lambda: 'page and API' in read_text(t.path('bench.log')) or load.poll() is not None, 60, 'the head listens')
+    load = subprocess.Popen([bench, h.grpc, '0', '125', '8', '40', '60', 'now'], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    wait_until(lambda: 'ready' in read_text(t.path('bench.log')) or load.poll() is not None, 60, 'the nodes are connected')
     t.true('the load runs', load.poll() is None, read_text(t.path('bench.log')))
     b = Browser(t)
     b.size(1400, 1000)
-    b.open(f'http://127.0.0.1:{port + 1}/')
+    b.open(f'http://{h.http}/')
     b.wait('document.querySelector(".heat").dataset.rows == "1000"', 'a thousand rows', 120)
+    # Later answers hold what is new, and the picture moves on.
+    b.wait('performance.getEntriesByType("resource").some(e => e.name.includes("since=") && e.responseEnd > 0 && e.decodedBodySize < 200000)', 'only what is new')
+    b.wait('(() => { const c = document.querySelector(".heat canvas"), p = c.getContext("2d").getImageData(c.width - 20, 0, 20, c.height).data; '
+           'return new Set([...p].filter((x, i) => i % 4 == 0)).size > 5 })()', 'colours of the last seconds')  # fmt: skip
     gaps = b.run('new Promise(done => { const gaps = []; let last = performance.now(); const end = last + 6000; const frame = () => { const now = '
                  'performance.now(); gaps.push(now - last); last = now; now < end ? requestAnimationFrame(frame) : done(gaps.sort((a, b) => a - b)) }; '
                  'requestAnimationFrame(frame) })')  # fmt: skip
