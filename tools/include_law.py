@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
+FIRST = {"elf", "place", "amd", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
@@ -46,9 +46,9 @@ for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["probe"] |= {"code", "elf", "watch"}
 ALLOWED["stack"] |= {"elf"}
-ALLOWED["gpu"] |= {"place"}
+ALLOWED["gpu"] |= {"amd", "place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
-LARGE = {"rpc": 5600, "model": 6600, "cmd": 12200, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
+LARGE = {"rpc": 5600, "api": 6500, "model": 6600, "cmd": 12200, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands, endpoints and programs of the kernel side, which share little
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

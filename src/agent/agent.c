@@ -49,8 +49,8 @@ struct agent {
 	struct agent_head *head;
 	struct agent_jobs *jobs;
 	struct gs_push_set *push;
-	struct agent_page *page;
 	struct agent_shrink shrink;
+	struct agent_page *page;
 	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
@@ -592,12 +592,14 @@ static int run(const struct agent_options *o, struct agent_conf **conf)
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
 	agent_page_free(&a.page);
-	agent_head_stop(&a.head);
 	pthread_mutex_lock(&a.state.lock);
 	a.state.push = NULL; /* its last text is made without its own metrics */
 	pthread_mutex_unlock(&a.state.lock);
 	gs_push_set_close(&a.push);
+	/* After the push, whose last text still tells how the head does; jobs have a last word for
+	 * it. */
 	agent_jobs_stop(&a.jobs);
+	agent_head_stop(&a.head);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);

@@ -85,6 +85,8 @@ struct agent_conf {
 		char spool[256];
 		char spool_max[32];
 		char machine_id[64], instance[64];
+		bool jobs;
+		uint64_t jobs_interval_ns;
 	} head;
 	struct gs_alert_conf alerts;
 };
@@ -249,7 +251,38 @@ void agent_head_stop(struct agent_head **head);
 /* What was read last, lent; from the thread that reads. head may be NULL. */
 void agent_head_take(struct agent_head *head, struct gs_gpu_snapshot *gpu);
 
+/* The jobs as they were read last, lent; from the thread that reads them. head may be NULL. */
+void agent_head_take_jobs(struct agent_head *head, const struct gs_job_accounts *accounts);
+
+/* They are read no more: those that run get a last report. accounts may be NULL. */
+void agent_head_end_jobs(struct agent_head *head, const struct gs_job_accounts *accounts);
+
+/* --- agent_report.c: reports of jobs, for agent_head.c --- */
+
+struct agent_report;
+struct gs_link_options;
+
+/* link: as of moments; its kind, and its spool (DIR-jobs), are set here. */
+int agent_report_start(const struct gs_link_options *link, uint64_t interval_ns,
+		       struct agent_report **ret_report, struct gs_err *err);
+
+/* How many reports are left in the spool. */
+uint64_t agent_report_stop(struct agent_report **report, uint64_t drain_ns);
+
+/* As agent_head_take_jobs(), agent_head_end_jobs(); report may be NULL. */
+void agent_report_take(struct agent_report *report, const struct gs_job_accounts *accounts);
+void agent_report_end(struct agent_report *report, const struct gs_job_accounts *accounts);
+
+struct agent_report_stats {
+	uint64_t reports, failed; /* kept for the head; those that could not be made or kept */
+	uint64_t waiting, lost;
+};
+
+void agent_report_stats(struct agent_report *report, struct agent_report_stats *ret_stats);
+
 struct agent_head_stats {
+	bool has_reports;
+	struct agent_report_stats reports;
 	bool connected, spool_failed;
 	uint64_t connects, moments, failed; /* failed: moments that could not be made or kept */
 	uint64_t acked_batches, sent_bytes, waiting_samples, waiting_bytes, lost_samples;

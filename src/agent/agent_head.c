@@ -24,6 +24,7 @@
 
 struct agent_head {
 	struct gs_link *link;
+	struct agent_report *report; /* NULL: jobs are not delivered */
 	struct gs_moment *moment;
 	struct gs_buf records;
 	bool all_processes;
@@ -107,6 +108,8 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 	}
 	if (r == 0)
 		r = gs_link_start(&o, &h->link, err);
+	if (r == 0 && c->head.jobs && c->jobs.enabled)
+		r = agent_report_start(&o, c->head.jobs_interval_ns, &h->report, err);
 	explicit_bzero(token, sizeof(token));
 	return r;
 }
@@ -145,6 +148,10 @@ void agent_head_stop(struct agent_head **head)
 	left = gs_link_stop(&h->link, DRAIN_NS, false);
 	if (left)
 		gs_log(0, "agent: %llu moments wait for the head", (unsigned long long)left);
+	left = agent_report_stop(&h->report, DRAIN_NS);
+	if (left)
+		gs_log(0, "agent: %llu reports of jobs wait for the head",
+		       (unsigned long long)left);
 	gs_moment_free(&h->moment);
 	gs_buf_fini(&h->records);
 	gs_free_p(head);
@@ -198,6 +205,18 @@ void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 	h->told_failed = true;
 }
 
+void agent_head_take_jobs(struct agent_head *h, const struct gs_job_accounts *accounts)
+{
+	if (h)
+		agent_report_take(h->report, accounts);
+}
+
+void agent_head_end_jobs(struct agent_head *h, const struct gs_job_accounts *accounts)
+{
+	if (h)
+		agent_report_end(h->report, accounts);
+}
+
 void agent_head_stats(struct agent_head *h, struct agent_head_stats *ret)
 {
 	struct gs_link_stats st;
@@ -216,4 +235,7 @@ void agent_head_stats(struct agent_head *h, struct agent_head_stats *ret)
 		.spool_failed = st.spool_error != 0,
 	};
 	memcpy(ret->trouble, st.trouble, sizeof(ret->trouble));
+	ret->has_reports = h->report;
+	if (h->report)
+		agent_report_stats(h->report, &ret->reports);
 }

@@ -220,6 +220,17 @@ static void own_head(struct gs_prom *p, const struct agent_state *s)
 	    "Their bytes, on disk and in memory.");
 	one(p, "gpuscope_agent_head_lost_moments", GS_PROM_COUNTER, "", (double)h.lost_samples,
 	    "Moments given up: no room for them, or the head refused them.");
+	if (h.has_reports) {
+		one(p, "gpuscope_agent_head_job_reports", GS_PROM_COUNTER, "",
+		    (double)h.reports.reports, "Reports of jobs kept for the head.");
+		one(p, "gpuscope_agent_head_job_reports_failed", GS_PROM_COUNTER, "",
+		    (double)h.reports.failed, "Those that could not be made or kept.");
+		one(p, "gpuscope_agent_head_waiting_job_reports", GS_PROM_GAUGE, "",
+		    (double)h.reports.waiting, "Those that the head does not have yet.");
+		one(p, "gpuscope_agent_head_lost_job_reports", GS_PROM_COUNTER, "",
+		    (double)h.reports.lost,
+		    "Those given up: no room for them, or the head refused them.");
+	}
 	one(p, "gpuscope_agent_head_spool_failed", GS_PROM_GAUGE, "", h.spool_failed,
 	    "1: the spool's disk cannot be written to, and memory is used.");
 }

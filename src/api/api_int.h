@@ -121,12 +121,14 @@ void api_tasks_wait(struct gs_api *api);
 #define API_READ_NS 20000000000ull  /* longest that one request reads; then it says so */
 #define API_SKEW_NS 3600000000000ll /* by which a node's clock may be off */
 
-/* api_series.c: fn for each moment of the range, until a time of the monotonic clock. 1: that was
- * not all of it. */
+/* api_series.c: fn for each moment of the range, until a time of the monotonic clock. mark: what it
+ * stands for when it was made coarser. 1: that was not all of it. */
+struct gs_coarse_mark;
+typedef void (*api_moment_fn)(void *ctx, const struct gs_store_found *found,
+			      const struct gs_node_snapshot *moment,
+			      const struct gs_coarse_mark *mark);
 int api_read_moments(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
-		     void (*fn)(void *ctx, const struct gs_store_found *found,
-				const struct gs_node_snapshot *moment),
-		     void *ctx);
+		     api_moment_fn fn, void *ctx);
 
 /* --- stretch.c: values over time, in stretches of equal length with least, mean and most --- */
 
@@ -150,9 +152,28 @@ bool api_stretch_parse(const struct gs_http_request *q, struct gs_http_reply *re
 void *api_stretch_new(const void *asked, size_t bytes, size_t offset);
 
 void api_stretch_add(struct api_stretches *s, size_t value, int64_t wall_ns, double v);
+/* The mean of n values, of which the highest is most. */
+void api_stretch_add_mean(struct api_stretches *s, size_t value, int64_t wall_ns, double mean,
+			  double most, uint32_t n);
 void api_stretch_put_time(struct gs_buf *b, const struct api_stretches *s);
 void api_stretch_put(struct gs_buf *b, const char *key, const struct api_stretches *s,
 		     size_t value);
+
+/* --- api_node.c: jobs as processes on GPUs show them --- */
+
+struct api_job {
+	char job[64], user[64];
+	size_t n_gpus;
+	double least, median, most; /* of their utilization */
+	bool has_straggler;         /* the GPU that does least holds up the others: */
+	int64_t node;
+	char node_name[65];
+	uint32_t gpu;
+};
+
+/* By name, to be freed. NULL: no memory. */
+struct api_look;
+struct api_job *api_jobs_now(const struct api_look *look, size_t *ret_n);
 
 /* --- endpoints --- */
 
@@ -176,6 +197,9 @@ API_HANDLER(api_processes);
 API_HANDLER(api_process);
 API_HANDLER(api_process_series);
 API_HANDLER(api_jobs);
+API_HANDLER(api_job_reports);
+API_HANDLER(api_job_report);
+API_HANDLER(api_job_reports_compare);
 API_HANDLER(api_alerts);
 API_HANDLER(api_heatmap);
 API_HANDLER(api_series);

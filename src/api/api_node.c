@@ -421,56 +421,35 @@ static bool is_straggler(const struct member *slowest, size_t n, double median)
 	return n >= 3 && median > 0.2 && slowest->util < median / 2;
 }
 
-static void put_job(struct gs_buf *b, struct member *m, size_t n)
+static void fill_job(struct api_job *j, struct member *m, size_t n)
 {
-	double median;
-
 	qsort(m, n, sizeof(*m), by_util);
-	median = m[n / 2].util;
-	j_open(b, NULL, '{');
-	j_text(b, "job", m->job);
-	j_text(b, "user", m->user);
-	j_u64(b, "gpus", n);
-	j_double(b, "utilization_least_ratio", m[0].util);
-	j_double(b, "utilization_median_ratio", median);
-	j_double(b, "utilization_most_ratio", m[n - 1].util);
-	if (is_straggler(m, n, median)) {
-		j_open(b, "straggler", '{');
-		j_i64(b, "node", m->node->id);
-		j_text(b, "node_name", m->node->hostname);
-		j_u64(b, "gpu", m->gpu);
-		j_close(b, '}');
-	} else {
-		j_null(b, "straggler");
-	}
-	j_close(b, '}');
+	*j = (struct api_job){.n_gpus = n,
+			      .least = m[0].util,
+			      .median = m[n / 2].util,
+			      .most = m[n - 1].util,
+			      .has_straggler = is_straggler(m, n, m[n / 2].util),
+			      .node = m->node->id,
+			      .gpu = m->gpu};
+	snprintf(j->job, sizeof(j->job), "%s", m->job);
+	snprintf(j->user, sizeof(j->user), "%s", m->user);
+	snprintf(j->node_name, sizeof(j->node_name), "%s", m->node->hostname);
 }
 
-API_LOOK(api_jobs)
+struct api_job *api_jobs_now(const struct api_look *l, size_t *ret_n)
 {
-	size_t limit = api_limit(q, reply), n, n_jobs = 0;
-	struct gs_buf *b = &reply->body;
-	struct member *list;
+	size_t n, n_jobs = 0;
+	struct member *list = members(l, &n);
+	struct api_job *jobs = list ? calloc(n + 1, sizeof(*jobs)) : NULL;
 
-	if (!limit)
-		return;
-	list = members(l, &n);
-	if (list) {
-		j_open(api_json(reply), NULL, '{');
-		j_open(b, "jobs", '[');
-		for (size_t i = 0, end; i < n; i = end) {
-			for (end = i + 1; end < n && strcmp(list[i].job, list[end].job) == 0;)
-				end++;
-			if (n_jobs++ < limit)
-				put_job(b, list + i, end - i);
-		}
-		j_close(b, ']');
-		j_u64(b, "total", n_jobs);
-		j_close(b, '}');
-		free(list);
-	} else {
-		gs_http_say(reply, 503, "no memory");
+	for (size_t i = 0, end; jobs && i < n; i = end) {
+		for (end = i + 1; end < n && strcmp(list[i].job, list[end].job) == 0;)
+			end++;
+		fill_job(&jobs[n_jobs++], list + i, end - i);
 	}
+	free(list);
+	*ret_n = n_jobs;
+	return jobs;
 }
 
 /* --- alerts --- */

@@ -18,8 +18,11 @@ static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, dou
 static void put_cluster(struct gs_prom *p, struct gs_cluster *c)
 {
 	struct gs_cluster_view *view = gs_cluster_view(c);
-	uint64_t healthy = 0, lost = 0, missed = 0, events = 0, n = gs_cluster_view_count(view);
+	size_t n = gs_cluster_view_count(view);
+	uint64_t healthy = 0, lost = 0, missed = 0, events = 0;
 
+	if (!view)
+		return; /* no memory: other figures are told */
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_cluster_node *node = gs_cluster_view_at(view, i);
 

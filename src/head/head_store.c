@@ -150,6 +150,9 @@ static int open_stream(struct gs_head *h, struct head_stream *s)
 	memcpy(node.instance, s->node.instance, sizeof(node.instance));
 	memcpy(node.hostname, s->node.hostname, sizeof(node.hostname));
 	supersede(h, s);
+	/* Who only sends reports of jobs is no node to be watched: most of them come once. */
+	if (s->stream.kind == GS_STORE_JOBS)
+		return 0;
 	node.last_wall_ns = s->stream.last_wall_ns;
 	return gs_cluster_put(h->cluster, &node);
 }
@@ -208,7 +211,7 @@ static void show_connected(struct gs_head *h, struct head_stream *s)
 	struct gs_node_snapshot *early;
 
 	pthread_mutex_lock(&h->lock);
-	if (s->live) {
+	if (s->live && s->stream.kind != GS_STORE_JOBS) {
 		gs_cluster_connected(h->cluster, s->node.id, s->address, s->version);
 		s->shown_connected = true;
 	}

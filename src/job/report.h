@@ -55,6 +55,7 @@ struct gs_job_report { /* one job */
 	struct gs_job_imbalance imbalance; /* gs_job_judge_ranks() */
 	struct gs_job_call *calls;         /* owned; by time, largest first */
 	size_t n_calls;
+	bool calls_partial;           /* only the longest are in it: they do not add up */
 	struct gs_work_tables tables; /* devices, file systems, peers; most bytes first */
 };
 

@@ -148,21 +148,50 @@ static int read_text(sqlite3_stmt *stmt, struct gs_buf *out)
 			       (uint32_t)sqlite3_column_int64(stmt, N_COLUMNS + 1), out);
 }
 
-static void bind_filter(sqlite3_stmt *stmt, int i, const char *text)
+/* Only what is asked for, so that an index of it can be used. The texts are parameters. */
+static int choose(struct gs_buf *sql, const struct gs_store_report_query *q)
 {
-	if (text && text[0])
-		bind_text(stmt, i, text);
+	size_t star = q->name ? strlen(q->name) : 0;
+	int r = gs_buf_puts(sql, "WHERE 1");
+
+	if (r == 0 && q->user && q->user[0])
+		r = gs_buf_puts(sql, " AND r.user = ?1");
+	if (r == 0 && q->job && q->job[0])
+		r = gs_buf_puts(sql, " AND r.job = ?2");
+	if (r == 0 && q->kind && q->kind[0])
+		r = gs_buf_puts(sql, " AND r.kind = ?3");
+	if (r == 0 && q->hostname && q->hostname[0])
+		r = gs_buf_puts(sql, " AND n.hostname = ?4");
+	if (r == 0 && star && strcmp(q->name, "*") != 0)
+		r = gs_buf_puts(sql, q->name[star - 1] == '*'
+					     ? " AND substr(r.name, 1, length(?5)) = ?5"
+					     : " AND r.name = ?5");
+	if (r == 0 && q->state)
+		r = gs_buf_printf(sql, " AND r.state = %u", q->state);
+	if (r == 0 && q->not_running)
+		r = gs_buf_puts(sql, " AND r.state <> 1");
+	if (r == 0 && q->from_wall_ns)
+		r = gs_buf_printf(sql, " AND r.end_wall_ns >= %lld", (long long)q->from_wall_ns);
+	if (r == 0 && q->to_wall_ns)
+		r = gs_buf_printf(sql, " AND r.begin_wall_ns < %lld", (long long)q->to_wall_ns);
+	if (r == 0 && q->after_id)
+		r = gs_buf_printf(sql, " AND (r.begin_wall_ns, r.id) < (%lld, %lld)",
+				  (long long)q->after_begin_wall_ns, (long long)q->after_id);
+	return r == 0 ? gs_buf_printf(sql, " ORDER BY r.begin_wall_ns DESC, r.id DESC") : r;
 }
 
-/* Exactly, or as far as the star. */
-static void bind_name(sqlite3_stmt *stmt, const char *name)
+static void bind_texts(sqlite3_stmt *stmt, const struct gs_store_report_query *q)
 {
-	size_t n = name ? strlen(name) : 0;
+	const char *texts[] = {q->user, q->job, q->kind, q->hostname, q->name};
 
-	if (n && name[n - 1] == '*')
-		sqlite3_bind_text(stmt, 5, name, (int)n - 1, SQLITE_STATIC);
-	else
-		bind_filter(stmt, 4, name);
+	for (int i = 0; i < (int)GS_ARRAY_LEN(texts); i++) {
+		size_t n = texts[i] ? strlen(texts[i]) : 0;
+
+		if (i == 4 && n && texts[i][n - 1] == '*')
+			n--;
+		if (n) /* one that is not in the text is refused, which does not matter */
+			sqlite3_bind_text(stmt, i + 1, texts[i], (int)n, SQLITE_STATIC);
+	}
 }
 
 int gs_store_reports(struct gs_store *store, const struct gs_store_report_query *q,
@@ -171,36 +200,22 @@ int gs_store_reports(struct gs_store *store, const struct gs_store_report_query 
 		     void *ctx)
 {
 	GS_CLEANUP(gs_buf_fini) struct gs_buf text = GS_BUF_INIT(GS_STORE_REPORT_MAX + 64);
+	GS_CLEANUP(gs_buf_fini) struct gs_buf sql = GS_BUF_INIT(4096);
 	STORE_STMT *stmt = NULL;
 	int rc = SQLITE_DONE, r;
-	char sql[2048];
 
 	/* A reader's file may be one of the layout before. */
 	if (store->layout < 2)
 		return 0;
-	snprintf(sql, sizeof(sql),
-		 COLUMNS "%s" FROM_TABLE "WHERE (?1 IS NULL OR r.user = ?1) AND (?2 IS NULL OR "
-			 "r.job = ?2) AND (?3 IS NULL OR n.hostname = ?3) AND (?4 IS NULL OR "
-			 "r.name = ?4) AND (?5 IS NULL OR substr(r.name, 1, length(?5)) = ?5)"
-			 " AND ?6 IN (0, r.state) AND (?7 = 0 OR r.state <> 1)"
-			 " AND (?8 = 0 OR r.end_wall_ns >= ?8)"
-			 " AND (?9 = 0 OR r.begin_wall_ns < ?9)"
-			 " AND (?11 = 0 OR (r.begin_wall_ns, r.id) < (?10, ?11))"
-			 " ORDER BY r.begin_wall_ns DESC, r.id DESC",
-		 q->whole ? ", r.codec, r.raw_bytes, r.data" : "");
-	r = store_prepare(store, sql, &stmt);
+	r = gs_buf_printf(&sql, COLUMNS "%s" FROM_TABLE,
+			  q->whole ? ", r.codec, r.raw_bytes, r.data" : "");
+	if (r == 0)
+		r = choose(&sql, q);
+	if (r == 0)
+		r = store_prepare(store, (const char *)sql.data, &stmt);
 	if (r < 0)
 		return r;
-	bind_filter(stmt, 1, q->user);
-	bind_filter(stmt, 2, q->job);
-	bind_filter(stmt, 3, q->hostname);
-	bind_name(stmt, q->name);
-	sqlite3_bind_int64(stmt, 6, q->state);
-	sqlite3_bind_int(stmt, 7, q->not_running);
-	sqlite3_bind_int64(stmt, 8, q->from_wall_ns);
-	sqlite3_bind_int64(stmt, 9, q->to_wall_ns);
-	sqlite3_bind_int64(stmt, 10, q->after_begin_wall_ns);
-	sqlite3_bind_int64(stmt, 11, q->after_id);
+	bind_texts(stmt, q);
 	while (r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
 		struct gs_store_report report;
 		bool has_text = q->whole && read_text(stmt, &text) == 0;

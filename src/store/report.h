@@ -36,9 +36,9 @@ int gs_store_report_put(struct gs_store *store, int64_t stream, const struct gs_
 			const struct gs_store_report *report);
 
 struct gs_store_report_query {
-	const char *user, *job, *hostname; /* NULL or "": any */
-	const char *name;                  /* likewise; a * at its end stands for any text */
-	unsigned state;                    /* enum gs_store_report_state; 0 any */
+	const char *user, *job, *kind, *hostname; /* NULL or "": any */
+	const char *name;                         /* likewise; a * at its end stands for any text */
+	unsigned state;                           /* enum gs_store_report_state; 0 any */
 	bool not_running;
 	int64_t from_wall_ns, to_wall_ns; /* measured behind and before; 0 any */
 	/* Behind this one, as of the list's order: that row's begin_wall_ns and id. 0 0: the

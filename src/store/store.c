@@ -310,7 +310,9 @@ int gs_store_nodes(struct gs_store *store, int (*fn)(void *ctx, const struct gs_
 	STORE_STMT *stmt = NULL;
 	int r = store_prepare(store,
 			      "SELECT id, machine_id, instance, hostname, first_wall_ns,"
-			      " last_wall_ns FROM node ORDER BY id",
+			      " last_wall_ns FROM node WHERE id NOT IN (SELECT node FROM stream"
+			      " WHERE kind = 3) OR id IN (SELECT node FROM stream WHERE kind <> 3)"
+			      " ORDER BY id",
 			      &stmt);
 	int rc = SQLITE_DONE;
 
