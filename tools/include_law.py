@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
+FIRST = {"elf", "place", "amd", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
@@ -25,7 +25,8 @@ ALLOWED = {
     "archive": BELOW | {"text", "journal", "store", "archive"},
     "head": BELOW | {"rpc", "store", "cluster", "archive", "prom", "push", "job", "head"},
     # The head as HTTP; a front end above it.
-    "api": BELOW | {"text", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
+    "describe": {"base", "text", "describe"},
+    "api": BELOW | {"text", "describe", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
     "plot": BELOW | {"plot"},
     "moment": BELOW | {"host", "place", "moment"},
     "push": BELOW | {"text", "spool", "fetch", "prom", "push"},
@@ -45,7 +46,7 @@ for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["probe"] |= {"code", "elf", "watch"}
 ALLOWED["stack"] |= {"elf"}
-ALLOWED["gpu"] |= {"place"}
+ALLOWED["gpu"] |= {"amd", "place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
 LARGE = {"rpc": 5600, "api": 6500, "model": 6600, "cmd": 12200, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands, endpoints and programs of the kernel side, which share little
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')

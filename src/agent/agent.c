@@ -597,6 +597,7 @@ static int run(const struct agent_options *o, struct agent_conf **conf)
 	pthread_mutex_unlock(&a.state.lock);
 	gs_push_set_close(&a.push);
 	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
+	/* After the push, whose last text still tells how the head does. */
 	agent_head_stop(&a.head);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);

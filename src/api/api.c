@@ -52,7 +52,7 @@ const struct api_endpoint api_endpoints[] = {
 	 api_job_report},
 	{"/api/v1/alerts", GET, false, false, "limit", "What is wrong, worst first", api_alerts,
 	 true},
-	{"/api/v1/heatmap", GET, false, false, "value,points,limit,after",
+	{"/api/v1/heatmap", GET, false, false, "value,points,limit,after,since",
 	 "One value of each GPU over the last minutes", api_heatmap, true},
 	{"/api/v1/series", GET, false, false, "node,gpu,values,from,to,points",
 	 "Values of a GPU over time, by stretches: least, mean, most", api_series, true},

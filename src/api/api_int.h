@@ -121,12 +121,14 @@ void api_tasks_wait(struct gs_api *api);
 #define API_READ_NS 20000000000ull  /* longest that one request reads; then it says so */
 #define API_SKEW_NS 3600000000000ll /* by which a node's clock may be off */
 
-/* api_series.c: fn for each moment of the range, until a time of the monotonic clock. 1: that was
- * not all of it. */
+/* api_series.c: fn for each moment of the range, until a time of the monotonic clock. mark: what it
+ * stands for when it was made coarser. 1: that was not all of it. */
+struct gs_coarse_mark;
+typedef void (*api_moment_fn)(void *ctx, const struct gs_store_found *found,
+			      const struct gs_node_snapshot *moment,
+			      const struct gs_coarse_mark *mark);
 int api_read_moments(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
-		     void (*fn)(void *ctx, const struct gs_store_found *found,
-				const struct gs_node_snapshot *moment),
-		     void *ctx);
+		     api_moment_fn fn, void *ctx);
 
 /* --- stretch.c: values over time, in stretches of equal length with least, mean and most --- */
 
@@ -150,6 +152,9 @@ bool api_stretch_parse(const struct gs_http_request *q, struct gs_http_reply *re
 void *api_stretch_new(const void *asked, size_t bytes, size_t offset);
 
 void api_stretch_add(struct api_stretches *s, size_t value, int64_t wall_ns, double v);
+/* The mean of n values, of which the highest is most. */
+void api_stretch_add_mean(struct api_stretches *s, size_t value, int64_t wall_ns, double mean,
+			  double most, uint32_t n);
 void api_stretch_put_time(struct gs_buf *b, const struct api_stretches *s);
 void api_stretch_put(struct gs_buf *b, const char *key, const struct api_stretches *s,
 		     size_t value);

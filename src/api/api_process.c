@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "model/gpu_record.h"
+#include "store/coarse.h"
 
 #define SAME_START_NS 2000000000ll /* a start is told by clocks of which two never quite agree */
 
@@ -20,6 +21,7 @@ struct process_request {
 	int64_t started_ns; /* wall; 0: whichever process had this number */
 	/* of the series */
 	struct api_stretches in;
+	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
 	/* of the last time it was seen */
 	int64_t seen_ns;
 	struct gs_buf document;
@@ -147,7 +149,8 @@ static void put_process(struct gs_buf *b, const struct process_request *r,
 
 /* --- when it was last seen --- */
 
-static void see(void *ctx, const struct gs_store_found *found, const struct gs_node_snapshot *m)
+static void see(void *ctx, const struct gs_store_found *found, const struct gs_node_snapshot *m,
+		const struct gs_coarse_mark *mark)
 {
 	struct process_request *r = ctx;
 	int64_t wall = m->wall_ns + found->batch.clock_offset_ns;
@@ -264,12 +267,18 @@ API_HANDLER(api_process)
 	api_task_start(a, reply, read_last, r);
 }
 
+static void add(struct process_request *r, unsigned value, int64_t wall_ns, double v, uint32_t n)
+{
+	api_stretch_add_mean(&r->in, value, wall_ns, v, v, n);
+}
+
 static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m)
+		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
 {
 	struct process_request *r = ctx;
 	int64_t offset = found->batch.clock_offset_ns, wall = m->wall_ns + offset;
 	const struct gs_host_process *h = gs_host_process_of(m->host, r->pid);
+	uint32_t n = mark->n_samples ? mark->n_samples : 1;
 	int64_t started = started_of(m, r->pid);
 	double memory, sm;
 
@@ -277,11 +286,12 @@ static void add_moment(void *ctx, const struct gs_store_found *found,
 	    (r->started_ns && started && llabs(started + offset - r->started_ns) > SAME_START_NS))
 		return;
 	sum_gpus(m->gpu, r->pid, &memory, &sm);
-	api_stretch_add(&r->in, CPU, wall, h && h->cpu_ratio >= 0 ? h->cpu_ratio : NAN);
-	api_stretch_add(&r->in, HOST_MEMORY, wall,
-			h && h->rss_bytes >= 0 ? (double)h->rss_bytes : NAN);
-	api_stretch_add(&r->in, GPU_MEMORY, wall, memory);
-	api_stretch_add(&r->in, SM, wall, sm);
+	add(r, CPU, wall, h && h->cpu_ratio >= 0 ? h->cpu_ratio : NAN, n);
+	add(r, HOST_MEMORY, wall, h && h->rss_bytes >= 0 ? (double)h->rss_bytes : NAN, n);
+	add(r, GPU_MEMORY, wall, memory, n);
+	add(r, SM, wall, sm, n);
+	if (wall >= r->in.from_ns && wall < r->in.to_ns && mark->interval_ns > r->coarse_ns)
+		r->coarse_ns = mark->interval_ns;
 }
 
 static void read_series(struct api_task *t)
@@ -308,6 +318,8 @@ static void read_series(struct api_task *t)
 		j_text(b, "source", "store");
 		j_bool(b, "complete", got == 0);
 		api_stretch_put_time(b, &r->in);
+		if (r->coarse_ns)
+			j_double(b, "downsampled_seconds", (double)r->coarse_ns / 1e9);
 		j_open(b, "values", '{');
 		for (size_t v = 0; v < N_VALUES; v++)
 			api_stretch_put(b, keys[v], &r->in, v);

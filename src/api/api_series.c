@@ -10,6 +10,7 @@
 #include "api/api_look.h"
 #include "base/clock.h"
 #include "model/gpu_record.h"
+#include "store/coarse.h"
 
 #define VALUES_MAX 8
 #define SKEW_NS    API_SKEW_NS
@@ -20,6 +21,7 @@ struct series {
 	size_t n_values;
 	int field[VALUES_MAX]; /* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
 	struct api_stretches in;
+	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
 };
 
 static double field_of(const struct gs_gpu_sample *s, int field)
@@ -42,6 +44,9 @@ static void put_series(struct gs_buf *b, const struct series *s, const char *sou
 	j_text(b, "source", source);
 	j_bool(b, "complete", complete);
 	api_stretch_put_time(b, &s->in);
+	/* Points between two samples are empty, and yet nothing is missing there. */
+	if (s->coarse_ns)
+		j_double(b, "downsampled_seconds", (double)s->coarse_ns / 1e9);
 	j_open(b, "values", '{');
 	for (size_t v = 0; v < s->n_values; v++)
 		api_stretch_put(b, gs_gpu_field_info((unsigned)s->field[v])->key, &s->in, v);
@@ -141,10 +146,9 @@ static void remember(struct series *s, struct gs_cluster *c, const struct gs_clu
 /* --- from the store --- */
 
 static void read_records(struct gs_node_decoder *d, const struct gs_store_found *found,
-			 void (*fn)(void *ctx, const struct gs_store_found *found,
-				    const struct gs_node_snapshot *m),
-			 void *ctx)
+			 api_moment_fn fn, void *ctx)
 {
+	struct gs_coarse_mark mark = {0};
 	size_t offset = 0;
 	const struct gs_record *r;
 
@@ -152,16 +156,17 @@ static void read_records(struct gs_node_decoder *d, const struct gs_store_found 
 	while ((r = gs_record_next(&found->records, &offset))) {
 		struct gs_node_snapshot *m = NULL;
 
-		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE)
-			fn(ctx, found, m);
+		(void)gs_coarse_read(r, &mark);
+		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE) {
+			fn(ctx, found, m, &mark);
+			mark = (struct gs_coarse_mark){0};
+		}
 		gs_node_snapshot_free(&m);
 	}
 }
 
 int api_read_moments(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
-		     void (*fn)(void *ctx, const struct gs_store_found *found,
-				const struct gs_node_snapshot *m),
-		     void *ctx)
+		     api_moment_fn fn, void *ctx)
 {
 	struct gs_node_decoder *d = gs_node_decoder_new();
 	struct gs_store_cursor *cursor = NULL;
@@ -183,14 +188,21 @@ int api_read_moments(struct gs_store *store, const struct gs_store_range *range,
 }
 
 static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m)
+		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
 {
+	int64_t wall_ns = m->wall_ns + found->batch.clock_offset_ns;
 	struct series *s = ctx;
 	int gpu = find_gpu(m->gpu, s->gpu);
 
-	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++)
-		api_stretch_add(&s->in, v, m->wall_ns + found->batch.clock_offset_ns,
-				field_of(&m->gpu->sample[gpu], s->field[v]));
+	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++) {
+		double x = field_of(&m->gpu->sample[gpu], s->field[v]);
+
+		api_stretch_add_mean(&s->in, v, wall_ns, x,
+				     gs_coarse_most(mark, (uint32_t)gpu, s->field[v], x),
+				     gs_coarse_n(mark, (uint32_t)gpu, s->field[v]));
+	}
+	if (wall_ns >= s->in.from_ns && wall_ns < s->in.to_ns && mark->interval_ns > s->coarse_ns)
+		s->coarse_ns = mark->interval_ns;
 }
 
 static void read_series(struct api_task *t)
@@ -314,16 +326,19 @@ static void most(double *at, double v)
 		*at = v;
 }
 
-static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_t wall_ns)
+static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sample *s,
+		       const struct gs_coarse_mark *mark, int64_t wall_ns)
 {
+	uint32_t n;
 	double util = field_of(s, GS_GPU_UTIL), power = field_of(s, GS_GPU_POWER);
 	double memory = field_of(s, GS_GPU_MEM_USED_RATIO);
 
-	g->n++;
+	g->n += mark->n_samples ? mark->n_samples : 1;
 	if (!isnan(util)) {
-		g->n_util++;
-		g->util_sum += util;
-		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)]++;
+		n = gs_coarse_n(mark, i, GS_GPU_UTIL);
+		g->n_util += n;
+		g->util_sum += util * n;
+		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)] += n;
 	}
 	if (!isnan(memory)) {
 		g->n_memory++;
@@ -331,19 +346,22 @@ static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_
 		most(&g->memory_most, memory);
 	}
 	if (!isnan(power)) {
-		g->n_power++;
-		g->power_sum += power;
-		most(&g->power_most, power);
+		n = gs_coarse_n(mark, i, GS_GPU_POWER);
+		g->n_power += n;
+		g->power_sum += power * n;
+		most(&g->power_most, gs_coarse_most(mark, i, GS_GPU_POWER, power));
 		/* Over a gap nobody knows what it used. */
-		if (g->last_ns && wall_ns > g->last_ns && wall_ns - g->last_ns < 10000000000ll)
+		if (g->last_ns && wall_ns > g->last_ns &&
+		    wall_ns - g->last_ns < 10000000000ll + 2 * (int64_t)mark->interval_ns)
 			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;
 	}
-	most(&g->temperature_most, field_of(s, GS_GPU_TEMP_GPU));
+	most(&g->temperature_most,
+	     gs_coarse_most(mark, i, GS_GPU_TEMP_GPU, field_of(s, GS_GPU_TEMP_GPU)));
 	g->last_ns = wall_ns;
 }
 
 static void sum_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *moment)
+		       const struct gs_node_snapshot *moment, const struct gs_coarse_mark *mark)
 {
 	struct summary *m = ctx;
 	int64_t wall = moment->wall_ns + found->batch.clock_offset_ns;
@@ -354,7 +372,7 @@ static void sum_moment(void *ctx, const struct gs_store_found *found,
 		struct gpu_sums *g = sums_of(m, found->node, &moment->gpu->info[i]);
 
 		if (g)
-			sum_sample(g, &moment->gpu->sample[i], wall);
+			sum_sample(g, i, &moment->gpu->sample[i], mark, wall);
 		else
 			m->left_out++;
 	}

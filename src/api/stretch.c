@@ -51,20 +51,26 @@ void *api_stretch_new(const void *asked, size_t bytes, size_t offset)
 	return copy;
 }
 
-void api_stretch_add(struct api_stretches *s, size_t value, int64_t wall_ns, double v)
+void api_stretch_add_mean(struct api_stretches *s, size_t value, int64_t wall_ns, double mean,
+			  double most, uint32_t n)
 {
 	struct api_stretch *t;
 	size_t at;
 
-	if (isnan(v) || wall_ns < s->from_ns || wall_ns >= s->to_ns)
+	if (isnan(mean) || wall_ns < s->from_ns || wall_ns >= s->to_ns)
 		return;
 	at = (size_t)((double)(wall_ns - s->from_ns) / (double)(s->to_ns - s->from_ns) *
 		      (double)s->n_points);
 	t = &s->at[value * s->n_points + (at < s->n_points ? at : s->n_points - 1)];
-	t->sum += v;
-	t->least = t->n && t->least < v ? t->least : v;
-	t->most = t->n && t->most > v ? t->most : v;
-	t->n++;
+	t->sum += mean * n;
+	t->least = t->n && t->least < mean ? t->least : mean;
+	t->most = t->n && t->most > most ? t->most : most;
+	t->n += n;
+}
+
+void api_stretch_add(struct api_stretches *s, size_t value, int64_t wall_ns, double v)
+{
+	api_stretch_add_mean(s, value, wall_ns, v, v, 1);
 }
 
 void api_stretch_put_time(struct gs_buf *b, const struct api_stretches *s)

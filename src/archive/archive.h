@@ -43,6 +43,9 @@ struct gs_archive_stats {
 	uint64_t n_frames;  /* JSON */
 	uint64_t n_late;    /* JSON: samples too far out of order for a frame; in CSV they are */
 	uint64_t n_damaged; /* batches that could not be read */
+	/* Of the moments, those that stand for several (downsampling), for how many, and how far
+	 * apart they are at most. */
+	uint64_t n_coarse, n_coarse_of, coarse_ns;
 	uint64_t n_nodes, n_gpus;
 };
 

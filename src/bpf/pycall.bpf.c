@@ -1,6 +1,7 @@
 /*
  * Calls of Python functions, CPython 3.8 to 3.10: probes on the evaluation function, which is
- * entered once for each of them, and on the instructions by which it is left (code/exit.h).
+ * entered once for each of them, and on the instructions by which it is left (code/exit.h). Of 3.11
+ * a static probe tells only when a function is left: its calls are counted, without a time.
  *
  *     frame (an argument) -> code object -> its number; a new one is asked for its file and name,
  *                                           which are compared with the patterns of the user and
@@ -14,8 +15,8 @@
  */
 #include "scope.bpf.h"
 
-/* Filled in before loading, by version from GS_PYCALL_FIRST on; an empty one more for the mask. */
-const volatile struct gs_py_proc gs_py_layouts[4] = {};
+/* Filled in before loading, by version from GS_PYCALL_FIRST on. */
+const volatile struct gs_py_proc gs_py_layouts[GS_PYCALL_N] = {};
 const volatile struct gs_py_glob gs_py_globs[GS_PY_GLOB_MAX] = {};
 const volatile __u32 gs_n_py_globs = 0; /* 0: all functions are wanted */
 
@@ -223,15 +224,18 @@ static __always_inline __u32 pyfunc_of(__u64 code, __u32 layout)
 {
 	struct gs_py_func_key key = {.code = code, .pid = bpf_get_current_pid_tgid() >> 32};
 	struct gs_py_func *f;
-	__u64 names[3], tag;
+	__u64 names[4], tag;
 
-	/* Its file, its name and its line table: as py_tag(). */
+	/* Its file, its name and its line table (in 3.11: behind the qualified name): as py_tag().
+	 */
 	if (bpf_probe_read_user(names, sizeof(names),
 				(void *)(code + gs_py_layouts[layout].code_filename))) {
 		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
 		return 0;
 	}
 	tag = stack_mix(stack_mix(stack_mix(0, names[0]), names[1]), names[2]);
+	if (layout == GS_PYCALL_LEFT)
+		tag = stack_mix(tag, names[3]);
 	f = bpf_map_lookup_elem(&gs_py_funcs, &key);
 	if (f && f->tag == tag && f->told)
 		return f->number;
@@ -323,12 +327,50 @@ static __always_inline void pycall_leave(const struct pt_regs *ctx, __u64 cookie
 	scope_close(ctx, t, slot, depth, now, 0);
 }
 
+/* Python 3.11: the function of the innermost frame of the thread that has the lock, which is this
+ * one, is left: _PyRuntime -> thread state -> _PyCFrame -> frame -> code. */
+static __always_inline void pycall_left(struct pt_regs *ctx, __u64 cookie)
+{
+	const volatile struct gs_py_proc *p = &gs_py_layouts[GS_PYCALL_LEFT];
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct gs_kernel_state *state = state_get();
+	__u64 ip = ctx->ip, at, code;
+	__u32 number, slot;
+	struct gs_thread *t;
+
+	if (!state || state->stopped)
+		return;
+	t = thread_same(&slot);
+	if (!t)
+		t = thread_find(state, GS_LAYER_PYTHON, &slot);
+	if (!t || turn_skips(t, cookie))
+		return;
+	at = (ip & ~(GS_PYCALL_WORD - 1)) + (cookie >> GS_COOKIE_FRAME_SHIFT) * GS_PYCALL_WORD;
+	at = py_read(at + p->runtime_current);
+	if (!at || py_read(at + p->state_thread_id) != BPF_CORE_READ(task, thread.fsbase)) {
+		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+		return;
+	}
+	at = py_read(py_read(at + p->state_frame) + p->cframe_frame);
+	code = at ? py_read(at + p->frame_code) : 0;
+	number = code ? pyfunc_of(code, GS_PYCALL_LEFT) : 0;
+	if (!number)
+		gs_scope_skip(slot, gs_config.py_func, GS_LAYER_PYTHON, true);
+	else if (gs_config.modes && mode_skips(mode_of(number)))
+		gs_scope_skip(slot, number, GS_LAYER_PYTHON, false);
+	else
+		gs_scope_untimed(slot, number, GS_LAYER_PYTHON);
+}
+
 SEC("?uprobe")
 int gs_pycall_site(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 
-	if (!(cookie & GS_COOKIE_EXIT))
+	if ((cookie >> GS_COOKIE_CC_SHIFT & LAYOUT_MASK) == GS_PYCALL_LEFT &&
+	    !(cookie & GS_COOKIE_EXIT))
+		pycall_left(ctx, cookie);
+	else if (!(cookie & GS_COOKIE_EXIT))
 		pycall_enter(ctx, cookie);
 	else if (cookie_leaves(ctx, cookie))
 		pycall_leave(ctx, cookie);

@@ -37,7 +37,6 @@ struct trace_python {
 	struct trace_output *output; /* borrowed */
 	struct waiting waiting[N_WAITING];
 	unsigned n_found;
-	bool told_free_threaded;
 	char told[256]; /* of the last interpreter that cannot be read */
 };
 
@@ -196,16 +195,10 @@ static int look(struct trace_python *p, pid_t pid, unsigned n_tries)
 			return -EAGAIN;
 		}
 		p->n_found++;
-		if (gs_python_is_free_threaded(&python) && !p->told_free_threaded) {
-			gs_say("process %d runs a free-threaded Python 3.%u: its stacks are read "
-			       "by the offsets that it tells, which has not been tried with such "
-			       "an interpreter",
-			       (int)pid, python.version & 0xffu);
-			p->told_free_threaded = true;
-		}
-		gs_log(1, "process %d: Python 3.%u at %#llx, stacks can be read%s%s", (int)pid,
-		       python.version & 0xffu, (unsigned long long)python.runtime,
-		       r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
+		gs_log(1, "process %d: Python 3.%u%s at %#llx, stacks can be read%s%s", (int)pid,
+		       python.version & 0xffu, python.is_free_threaded ? "t" : "",
+		       (unsigned long long)python.runtime, r < 0 ? ": " : "",
+		       r < 0 ? strerror(-r) : "");
 	}
 	return 0;
 }

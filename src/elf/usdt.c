@@ -251,6 +251,7 @@ static int one_note(struct gs_elf *elf, const struct sections *s, const uint8_t 
 		return -ENOEXEC;
 	if (a[2] && !gs_elf_vaddr_to_off(elf, a[2] + moved, false, &site.ref_ctr_off, &left))
 		return -ENOEXEC;
+	site.vaddr = a[0] + moved;
 	site.n_args = gs_usdt_parse_args(site.arguments, site.args, &site.bad_arg);
 	return fn(ctx, &site);
 }
@@ -299,4 +300,36 @@ int gs_elf_usdt(struct gs_elf *elf, gs_usdt_fn fn, void *ctx, struct gs_err *err
 		return gs_err_set(err, r, "cannot read the static probes of %s: %s", elf->path,
 				  strerror(-r));
 	return r;
+}
+
+struct find {
+	struct gs_usdt_places *probes;
+	unsigned n_probes;
+};
+
+static int find_site(void *ctx, const struct gs_usdt_site *site)
+{
+	const struct find *f = ctx;
+
+	for (unsigned i = 0; i < f->n_probes; i++) {
+		struct gs_usdt_places *p = &f->probes[i];
+
+		if (p->n == GS_ARRAY_LEN(p->at) || strcmp(p->name, site->name) != 0 ||
+		    strcmp(p->provider, site->provider) != 0)
+			continue;
+		p->at[p->n].file_off = site->file_off;
+		p->at[p->n].vaddr = site->vaddr;
+		p->at[p->n++].ref_ctr_off = site->ref_ctr_off;
+	}
+	return 0;
+}
+
+int gs_elf_usdt_find(struct gs_elf *elf, struct gs_usdt_places *probes, unsigned n_probes,
+		     struct gs_err *err)
+{
+	struct find f = {probes, n_probes};
+
+	for (unsigned i = 0; i < n_probes; i++)
+		probes[i].n = 0;
+	return gs_elf_usdt(elf, find_site, &f, err);
 }

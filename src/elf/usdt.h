@@ -35,6 +35,7 @@ struct gs_usdt_site {
 	const char *name;
 	const char *arguments; /* as written in the file */
 	uint64_t file_off;     /* of the instruction: what a uprobe takes */
+	uint64_t vaddr;        /* its address in the file */
 	uint64_t ref_ctr_off;  /* of the counter (semaphore) that switches it on; 0: none */
 	struct gs_usdt_arg args[GS_USDT_ARG_MAX];
 	unsigned n_args;
@@ -48,6 +49,20 @@ typedef int (*gs_usdt_fn)(void *ctx, const struct gs_usdt_site *site);
 /* 0 (also when the file has none), what fn returned, or a negative errno with a text. Notes that
  * cannot be (outside of the file's segments, texts without end) end the walk with -ENOEXEC. */
 int gs_elf_usdt(struct gs_elf *elf, gs_usdt_fn fn, void *ctx, struct gs_err *err);
+
+/* The places of one probe, by its provider and name. */
+struct gs_usdt_places {
+	const char *provider, *name; /* the caller's */
+	unsigned n; /* in the order of the file; those beyond the array are left out */
+	struct {
+		uint64_t file_off, ref_ctr_off, vaddr; /* of struct gs_usdt_site */
+		uint64_t cookie; /* 0, or what who found it has to tell the kernel side */
+	} at[8];
+};
+
+/* Fill n and at of each of n_probes; as gs_elf_usdt() returns. */
+int gs_elf_usdt_find(struct gs_elf *elf, struct gs_usdt_places *probes, unsigned n_probes,
+		     struct gs_err *err);
 
 /* The arguments of one site; how many could be read is returned, and *ret_bad tells why not more
  * (static text, NULL: they are all). */

@@ -83,6 +83,8 @@ int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_he
 	if (r == 0)
 		r = head_reader_start(h, err);
 	if (r == 0)
+		r = head_coarse_start(h, err);
+	if (r == 0)
 		r = start_rpc(h, err);
 	if (r < 0) {
 		gs_head_stop(&h);
@@ -101,6 +103,7 @@ void gs_head_stop(struct gs_head **head)
 	gs_head_push_end(h);
 	if (h->rpc)
 		gs_rpc_server_stop(&h->rpc, GRACE_NS);
+	head_coarse_stop(h); /* it waits for a job at most */
 	head_jobs_end(h);
 	head_export_stop(h);
 	head_store_stop(h);

@@ -458,6 +458,10 @@ static void get_head(struct ask *a, struct gs_store *store)
 	m.stored_bytes = gs_store_used_bytes(store);
 	m.waiting_batches = stats.waiting_batches;
 	m.trouble = stats.trouble;
+	m.downsampled_batches_before = stats.coarse_batches_before;
+	m.downsampled_batches_after = stats.coarse_batches_after;
+	m.downsampled_bytes_before = stats.coarse_bytes_before;
+	m.downsampled_bytes_after = stats.coarse_bytes_after;
 	if (r == 0)
 		r = tally_all(a, store);
 	if (r == 0)

@@ -102,6 +102,11 @@ struct gs_head {
 
 	struct gs_buf raw; /* of the rpc's thread */
 
+	pthread_t coarse_thread;
+	bool has_coarse_thread;
+	pthread_cond_t coarse_wake;       /* with the lock, as what follows */
+	bool coarse_stop, coarse_changed; /* changed: what is to be kept */
+
 	pthread_mutex_t push_lock; /* of push: whoever closes it takes it away first */
 	struct gs_push_set *push;  /* owned; NULL: none */
 	struct gs_head_pusher *pusher[GS_PUSH_PROTOCOLS]; /* each of its receiver's thread */
@@ -119,6 +124,10 @@ void head_jobs_end(struct gs_head *h);
 /* Now and then: what is too old is removed, a little at a time. head_keep.c */
 void head_keep(struct gs_head *h);
 void head_kept(struct gs_head *h, struct gs_head_keep *ret_keep); /* a copy, as it is now */
+
+/* Downsampling, on a thread of its own: head_coarse.c */
+int head_coarse_start(struct gs_head *h, struct gs_err *err);
+void head_coarse_stop(struct gs_head *h);
 
 /* --- sessions: head_session.c --- */
 

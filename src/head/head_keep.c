@@ -21,6 +21,8 @@ void gs_head_set_keep(struct gs_head *head, const struct gs_head_keep *keep)
 {
 	pthread_mutex_lock(&head->lock);
 	head->o.keep = *keep;
+	head->coarse_changed = true;
+	pthread_cond_broadcast(&head->coarse_wake);
 	pthread_mutex_unlock(&head->lock);
 }
 

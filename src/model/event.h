@@ -291,8 +291,9 @@ enum gs_loss {
 	GS_LOSS_BUDGET = 15,   /* user space: calls only counted, for --max-overhead */
 	GS_LOSS_THINNED = 16,  /* for --max-overhead: in the summary, not in the trace */
 	GS_LOSS_OFF = 17,      /* user space: functions taken off, for --max-overhead */
-	GS_LOSS_UNTIMED = 18,  /* Python calls below GS_SCOPE_MAX open functions: only counted */
-	GS_LOSS_PYFUNC = 19,   /* calls of Python functions that got no number: not seen at all */
+	GS_LOSS_UNTIMED =
+		18, /* Python calls below GS_SCOPE_MAX open functions, or of 3.11: only counted */
+	GS_LOSS_PYFUNC = 19, /* calls of Python functions that got no number: not seen at all */
 	GS_LOSS_COUNT
 };
 

@@ -77,8 +77,8 @@ const char *gs_loss_text(unsigned cause)
 				"later calls are not counted",
 		[GS_LOSS_THINNED] = "calls missing from the trace, to keep --max-overhead (they "
 				    "are in the summary)",
-		[GS_LOSS_UNTIMED] = "calls of Python functions below 128 open ones: counted, "
-				    "without their times and not in the trace",
+		[GS_LOSS_UNTIMED] = "calls of Python functions below 128 open ones, or of Python "
+				    "3.11: counted, without their times and not in the trace",
 		[GS_LOSS_PYFUNC] = "calls of Python functions not seen: too many functions at one "
 				   "time, or code that could not be read",
 	};

@@ -47,8 +47,11 @@ struct gs_py_proc {
 	__u16 text_shift;   /* of the flags: to the kind, followed by compact and ascii */
 	__u16 bytes_length; /* of a bytes object */
 	__u16 bytes_data;
+	__u16 is_free_threaded; /* a build without the lock */
+	__u16 runtime_current;  /* the state of the thread that has the lock (3.11) */
+	__u16 pad[2];
 };
-_Static_assert(sizeof(struct gs_py_proc) == 80, "gs_py_proc");
+_Static_assert(sizeof(struct gs_py_proc) == 88, "gs_py_proc");
 
 #define GS_PY_FILE_BYTES  512
 #define GS_PY_NAME_BYTES  256
@@ -89,9 +92,13 @@ _Static_assert(sizeof(struct gs_event_code) == 64 + 32 + 768, "gs_event_code");
 
 /* Versions whose evaluation function is entered for each call of a Python function: 3.8 to 3.10.
  * From 3.11 on calls from Python to Python stay inside of it (Python/ceval.c, CALL and
- * RETURN_VALUE). */
+ * RETURN_VALUE); 3.11 has a static probe where they end. */
 #define GS_PYCALL_FIRST 0x0308
-#define GS_PYCALL_N     3
+#define GS_PYCALL_N     4
+#define GS_PYCALL_LEFT  3 /* the one that only tells when a function is left */
+
+/* Its cookie says where _PyRuntime is: so many words behind the probe, in the same file. */
+#define GS_PYCALL_WORD 8ull
 
 #define GS_PY_GLOB_MAX   8
 #define GS_PY_GLOB_CHARS 128 /* a power of two */

@@ -2,6 +2,7 @@
 #ifndef GS_PLOT_PLOT_INT_H
 #define GS_PLOT_PLOT_INT_H
 
+#include "base/energy.h"
 #include "base/map.h"
 #include "plot/plot.h"
 
@@ -35,10 +36,12 @@ struct plot_device {
 	uint64_t n_util, n_idle; /* idle: below 1 % */
 	double util_sum, memory_max, power_sum;
 	uint64_t n_power;
-	double energy_j, energy_last; /* from its counter; NAN none yet */
-	double energy_from_power_j;
+	struct gs_energy energy;
 	int64_t first_ns, last_ns;
-	double step_ns; /* usual time between two samples: a running mean */
+	/* Usual time between two samples of one source: a running mean; and the longest that was
+	 * usual for a while. */
+	double step_ns, longest_step_ns;
+	double before_ns; /* that of the sample before, as it said or as it was */
 	uint64_t n_gaps;
 };
 

@@ -108,6 +108,20 @@ static int append(struct plan *plan, const struct place *place)
 	return 0;
 }
 
+int plan_add_probes(struct plan *plan, const struct gs_usdt_places *probe, enum family family,
+		    uint64_t cookie, uint16_t func)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < probe->n; i++)
+		r = append(plan, &(struct place){.file_off = probe->at[i].file_off,
+						 .ref_ctr_off = probe->at[i].ref_ctr_off,
+						 .cookie = func | cookie | probe->at[i].cookie,
+						 .func = func,
+						 .family = (uint8_t)family});
+	return r;
+}
+
 int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_elf_symbol *symbol,
 	     const char *name, enum family family, unsigned layer, uint16_t func)
 {

@@ -7,6 +7,7 @@
 #include "base/map.h"
 #include "elf/elf.h"
 #include "elf/library.h"
+#include "elf/usdt.h"
 #include "code/exit.h"
 #include "probe/probe.h"
 #include "code/site.h"
@@ -180,6 +181,10 @@ struct plan_context {
 	struct gs_elf *elf;
 	struct gs_map *callees; /* file offset of what is called -> enum gs_callee */
 };
+
+/* The places of a static probe. 0 or -ENOMEM. */
+int plan_add_probes(struct plan *plan, const struct gs_usdt_places *probe, enum family family,
+		    uint64_t cookie, uint16_t func);
 
 /* Put a probe where it is cheap into a function; name is for messages. 0 also when the function
  * must not be probed (told to options->on_attach); -ENOMEM. */

@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "elf/elf.h"
+#include "elf/python_site.h"
 #include "model/func.h"
 #include "probe/probe_int.h"
 
@@ -27,10 +28,10 @@
 
 /* --- where --- */
 
-static void tell(const struct plan_context *c, const char *reason, int status)
+static void tell(const struct plan_context *c, const char *function, const char *reason, int status)
 {
 	struct gs_attach a = {.path = c->path,
-			      .function = EVALUATE,
+			      .function = function,
 			      .reason = reason,
 			      .status = status,
 			      .layer = GS_LAYER_PYTHON};
@@ -41,6 +42,7 @@ static void tell(const struct plan_context *c, const char *reason, int status)
 int pycall_plan(struct plan *plan, const struct plan_context *c, struct gs_err *err)
 {
 	const char *names[] = {EVALUATE, CHECK};
+	struct gs_usdt_places left;
 	struct gs_elf_symbol symbols[2];
 	size_t before = plan->n;
 	unsigned version;
@@ -49,11 +51,26 @@ int pycall_plan(struct plan *plan, const struct plan_context *c, struct gs_err *
 	if (!gs_elf_defines(c->elf, EVALUATE))
 		return 0;
 	version = gs_elf_python_version(c->elf);
-	if (version < GS_PYCALL_FIRST || version >= GS_PYCALL_FIRST + GS_PYCALL_N) {
-		tell(c,
+	if (version >= GS_PYCALL_FIRST + GS_PYCALL_LEFT) {
+		r = gs_elf_python_left_probe(c->elf, &left, err);
+		if (r == 0)
+			r = plan_add_probes(plan, &left, FAMILY_PYCALL,
+					    (uint64_t)GS_PYCALL_LEFT << GS_COOKIE_CC_SHIFT,
+					    c->selection->py_func);
+		if (r == 0 && left.n)
+			tell(c, "python:function__entry",
+			     "Python 3.11 tells only when a function is left: its calls are "
+			     "counted, without a time (--python-hz 99 shows where its time goes)",
+			     -EOPNOTSUPP);
+		if (r < 0 || left.n)
+			return r;
+	}
+	if (version < GS_PYCALL_FIRST || version >= GS_PYCALL_FIRST + GS_PYCALL_LEFT) {
+		tell(c, EVALUATE,
 		     version ? "Python 3.11 and newer runs calls from Python to Python without "
 			       "calling a function of C, so that they cannot be seen from outside: "
-			       "--python-hz 99 shows where its time goes"
+			       "--python-hz 99 shows where its time goes (a 3.11 built "
+			       "--with-dtrace, as Debian's, has its calls counted)"
 			     : "a Python older than 3.8: its calls cannot be traced",
 		     -EOPNOTSUPP);
 		return 0;

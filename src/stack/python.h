@@ -40,9 +40,6 @@ int gs_python_layout(uint16_t version, struct gs_py_proc *ret_proc);
  * -ENOTSUP: of a version, or with values, that are not known. */
 int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *ret_proc);
 
-/* A build without the lock (3.13 and newer). */
-bool gs_python_is_free_threaded(const struct gs_py_proc *proc);
-
 /* --- python_line.c --- */
 
 /* The line of the instruction at_bytes from the first, by the line table of a code object. first:

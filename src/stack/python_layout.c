@@ -87,6 +87,7 @@ static const struct gs_py_proc layouts[] = {
 		.code_begin = 184,
 		.text_ascii = 48,
 		.text_compact = 72,
+		.runtime_current = 576,
 	},
 	{
 		.version = 0x030c,
@@ -202,9 +203,6 @@ static const uint8_t words_3_14[N_WORDS] = {
 	[W_TEXT_LENGTH] = 79,   [W_TEXT_ASCII] = 80,
 };
 
-/* Whether a str is interned takes a byte there. */
-#define FREE_THREADED_SHIFT 8
-
 static uint64_t number(const uint8_t *data, size_t bytes, size_t idx)
 {
 	uint64_t v = UINT64_MAX;
@@ -240,11 +238,6 @@ static bool is_plausible(const uint64_t v[N_WORDS])
 	       v[W_CODE_BEGIN] > v[W_CODE_TABLE] && v[W_BYTES_DATA] > v[W_BYTES_LENGTH] &&
 	       v[W_TEXT_SIZE] >= v[W_TEXT_ASCII] + 16 && v[W_TEXT_STATE] < v[W_TEXT_ASCII] &&
 	       v[W_TEXT_LENGTH] < v[W_TEXT_ASCII];
-}
-
-bool gs_python_is_free_threaded(const struct gs_py_proc *p)
-{
-	return p->text_shift == FREE_THREADED_SHIFT;
 }
 
 int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *ret_proc)
@@ -293,8 +286,10 @@ int gs_python_layout_debug(const void *data, size_t bytes, struct gs_py_proc *re
 		.text_ascii = (uint16_t)v[W_TEXT_ASCII],
 		/* Behind that of ASCII ones: the length and the address of its UTF-8 form. */
 		.text_compact = (uint16_t)(v[W_TEXT_ASCII] + 16),
-		/* Whether a str is interned takes two bits, without the lock a byte of its own. */
-		.text_shift = free_threaded ? FREE_THREADED_SHIFT : 2,
+		/* Whether a str is interned takes two bits; without the lock a byte of its own,
+		 * from 3.14 on (Include/cpython/unicodeobject.h). */
+		.text_shift = free_threaded && version >= 0x030e ? 8 : 2,
+		.is_free_threaded = free_threaded != 0,
 		.bytes_length = (uint16_t)v[W_BYTES_LENGTH],
 		.bytes_data = (uint16_t)v[W_BYTES_DATA],
 	};

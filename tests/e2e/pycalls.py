@@ -2,7 +2,6 @@
 """Calls of Python functions: as many as Python itself counts, of each interpreter that is here."""
 
 import collections
-import glob
 import json
 import os
 import re
@@ -11,6 +10,7 @@ import subprocess
 import sys
 
 import harness
+import pythons
 from harness import HERE, Skip, case, main
 
 TARGET = os.path.join(HERE, 'pycalls_target.py')
@@ -19,30 +19,19 @@ SCOPES_MAX = 128
 UNCOUNTED = ('<module>', 'count', 'Thing', 'Dim3')
 
 
-def interpreters(first, last):
-    """[(version, program)] of what is installed: pyenv's, the system's, conda's."""
-    found = {}
-    places = [shutil.which('python3'), *glob.glob('/usr/bin/python3.*'), *glob.glob('/opt/conda/bin/python3'),
-              *glob.glob(os.path.expanduser('~/.pyenv/versions/3.*/bin/python3')),
-              *os.environ.get('GPUSCOPE_TEST_PYTHONS', '').split(':')]  # fmt: skip
-    for program in places:
-        if not program or 'config' in program or not os.access(program, os.X_OK):
-            continue
-        done = subprocess.run([program, '-c', 'import sys; print("%d.%d" % sys.version_info[:2], sys.executable)'],
-                              capture_output=True, text=True)  # fmt: skip
-        if done.returncode == 0:
-            version, path = done.stdout.split()
-            if first <= tuple(map(int, version.split('.'))) <= last:
-                found.setdefault((version, os.path.realpath(path)), path)
-    return [(version, path) for (version, _), path in sorted(found.items(), key=lambda x: int(x[0][0][2:]))]
+def of_3_11():
+    """Those that tell when a function is left."""
+    return [p for p in pythons.interpreters((3, 11), (3, 11)) if p.has_probes]
 
 
-def each(check, n=3):
-    pythons = interpreters((3, 8), (3, 10))[-n:]
-    if not pythons:
-        raise Skip('no Python 3.8, 3.9 or 3.10')
-    for version, program in pythons:
-        check(version, program)
+def each(check, n=3, untimed=False):
+    """Of those whose calls are timed; untimed: or one whose calls are counted."""
+    found = pythons.interpreters((3, 8), (3, 10))
+    some = found[-n:] + [p for p in found[:-n] if p.named] + (of_3_11()[:1] if untimed else [])
+    if not some:
+        raise Skip('no Python 3.8, 3.9 or 3.10' + (', nor a 3.11 built --with-dtrace' if untimed else ''))
+    for p in some:
+        check('%d.%d' % p.version, p.program)
 
 
 def environment(t):
@@ -226,7 +215,7 @@ def many(t):
         t.equal(f'{version}: calls', [r['calls'] for r in rows], [300])
         t.equal(f'{version}: lost', run.lost('python_functions'), 0)
 
-    each(check)
+    each(check, untimed=True)
 
 
 @case('functions that no pattern names cost as well, and --max-overhead knows', timeout=120)
@@ -237,20 +226,44 @@ def budget_of_others(t):
         t.equal(f'{version}: shown', run.summary['python_functions'], [])
         t.equal(f'{version}: only counted', run.lost('budget'), 0)
 
-    each(check, n=1)
+    each(check, n=1, untimed=True)
 
 
-@case('3.11 and newer is told, with another way')
+@case('3.11 built with static probes: as many calls, without their times', timeout=240)
+def counted_when_left(t):
+    found = of_3_11()
+    if not found:
+        raise Skip('no Python 3.11 that was built --with-dtrace, as Debian\'s is')
+    for p in found:
+        for cases in (ALL, ['deep']):
+            run = trace(t, p.program, cases)
+            rows = of_target(run)
+            compare(t, p, rows, counted(t, p.program, *cases))
+            t.equal(f'{p}: lost of Python', set(run.summary['lost'].get('python', {})), {'untimed'})
+            t.true(f'{p}: each is told as untimed', run.lost('untimed') >= sum(r['calls'] for r in rows.values()))
+            t.equal(f'{p}: times', {r['total_ns'] for r in rows.values()}, {0})
+        run = trace(t, p.program, ALL, '-o', t.path('calls.gst'))
+        compare(t, f'{p}, with a file', of_target(run), counted(t, p.program, *ALL))
+        told = [a for a in run.summary['attach_failures'] if a['function'] == 'python:function__entry']
+        t.equal(f'{p}: told', len(told), 1)
+        t.match(f'{p}: why', 'only when a function is left', told[0]['reason'] if told else '')
+        run = trace(t, p.program, ALL, calls='--python-calls=fib,w?rk')
+        rows, counts = of_target(run), wanted_of(counted(t, p.program, *ALL))
+        t.equal(f'{p}: by pattern', {k: r['calls'] for k, r in rows.items()},
+                {k: n for k, n in counts.items() if k[1] in ('fib', 'work')})  # fmt: skip
+
+
+@case('3.11 without them and newer is told, with another way')
 def inlined(t):
-    pythons = interpreters((3, 11), (3, 14))
-    if not pythons:
-        raise Skip('no Python 3.11 or newer')
-    for version, program in pythons:
-        run = t.trace('--python-calls', command=[program, '-c', 'print(1)'])
+    found = [p for p in pythons.interpreters((3, 11), (3, 14)) if p.version > (3, 11) or not p.has_probes]
+    if not found:
+        raise Skip('no Python 3.11 without static probes, or newer')
+    for p in found:
+        run = t.trace('--python-calls', command=[p.program, '-c', 'print(1)'])
         told = [a for a in run.summary['attach_failures'] if a['function'] == '_PyEval_EvalFrameDefault']
-        t.equal(f'{version}: told', len(told), 1)
-        t.match(f'{version}: why', r'3\.11 and newer.*--python-hz', told[0]['reason'] if told else '')
-        t.equal(f'{version}: none', run.summary['python_functions'], [])
+        t.equal(f'{p}: told', len(told), 1)
+        t.match(f'{p}: why', r'3\.11 and newer.*--python-hz', told[0]['reason'] if told else '')
+        t.equal(f'{p}: none', run.summary['python_functions'], [])
 
 
 HOT = '''import os, sys
@@ -298,7 +311,109 @@ def budget(t):
             else:
                 t.equal(f'{version}, {limit}: seen and counted', got, made)
 
-    each(check, n=1)
+    each(check, n=1, untimed=True)
+
+
+NEST = """
+import ctypes, gc
+cuda = ctypes.CDLL('libcudart.so.13')
+linear = ctypes.CDLL('libtorch_cpu.so')._ZN2at4_ops6linear4callERKNS_6TensorE
+
+class Ring:
+    def __del__(self):
+        linear(1)
+
+def step():
+    linear(1)
+
+def train(n):
+    for i in range(n):
+        step()
+        cuda.cudaDeviceSynchronize()
+
+train(7)
+gc.disable()
+for i in range(3):
+    ring = Ring()
+    ring.me = ring
+del ring
+gc.collect()
+cuda.cudaDeviceSynchronize()
+"""
+
+
+def slices_of(t, path):
+    """{track: [(begin ns, names from the outermost inward, flows, ends of flows)]} of a Perfetto file, and that its slices
+    are nested."""
+    golden = os.path.join(HERE, '..', 'golden')
+    with open(path, 'rb') as f:
+        text = subprocess.run(['protoc', '-I' + golden, '--decode=perfetto.protos.Trace', 'perfetto_subset.proto'],
+                              stdin=f, capture_output=True, check=True).stdout.decode()  # fmt: skip
+    names, events = {}, collections.defaultdict(list)
+    for packet in re.split(r'(?m)^packet \{$', text):
+        for iid, name in re.findall(r'event_names \{\s+iid: (\d+)\s+name: "([^"]*)"', packet):
+            names[iid] = name
+        kind = re.search(r'type: TYPE_SLICE_(BEGIN|END)', packet)
+        if kind:
+            # Those of the event itself: arguments further in have names as well.
+            one = {k: re.search(rf'(?m)^ {{2,4}}{k}: (\d+)', packet) for k in ('timestamp', 'track_uuid', 'name_iid')}
+            events[one['track_uuid'][1]].append(
+                (int(one['timestamp'][1]), kind[1], names.get(one['name_iid'] and one['name_iid'][1]),
+                 set(re.findall(r'(?m)^ +flow_ids: (\d+)', packet)), set(re.findall(r'terminating_flow_ids: (\d+)', packet))))  # fmt: skip
+    tracks = {}
+    for track, all_of_it in events.items():
+        stack, rows = [], []
+        for time, kind, name, flows, ends in sorted(all_of_it, key=lambda e: e[0]):
+            if kind == 'BEGIN':
+                stack.append(name)
+                rows.append((time, tuple(stack), flows, ends))
+            elif stack:
+                stack.pop()
+            else:
+                t.fail(f'an end without a begin at {time}')
+        t.equal('left open', stack, [])
+        tracks[track] = rows
+    return tracks
+
+
+def plain(names):
+    """Without the file and the line of Python functions."""
+    return tuple(re.sub(r'^.*:(\w+)/\d+$', r'\1', n) for n in names)
+
+
+@case('Perfetto: Python over operator over CUDA on one track, and arrows to what waited', timeout=240)
+def nested(t):
+    if not shutil.which('protoc'):
+        raise Skip('protoc is not installed')
+    with open('nest.py', 'w') as f:
+        f.write(NEST)
+    timed = pythons.interpreters((3, 8), (3, 10))[-1:]
+    # Of others their collections are seen.
+    for p in timed + [p for p in pythons.interpreters((3, 11)) if not p.is_stripped or p.has_probes][:1]:
+        is_timed = p in timed
+        options = ['--python-calls=nest.py:step,nest.py:train'] if is_timed else []
+        t.trace('--layer=torch,cuda-runtime', '--op-set=all', '--python-gc', *options, '-o', 'nest.pftrace',
+                command=[p.program, 'nest.py'], env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
+        tracks = [rows for rows in slices_of(t, 'nest.pftrace').values() if any(r[1][-1] == 'cudaLaunchKernel' for r in rows)]
+        t.equal(f'{p}: tracks with launches', len(tracks), 1)
+        rows = [(time, plain(names), flows, ends) for time, names, flows, ends in tracks[0]]
+        operators = ('aten::linear', 'aten::addmm', 'cudaLaunchKernel')
+        ways = collections.Counter(names for _, names, _, _ in rows if names[-1] == 'cudaLaunchKernel')
+        t.equal(f'{p}: launches, by what is around them', ways,
+                {(('train', 'step') if is_timed else ()) + operators: 14, ('gc', *operators): 6})  # fmt: skip
+        waits = [names for _, names, _, _ in rows if names[-1] == 'cudaDeviceSynchronize']
+        around = ('train',) if is_timed else ()
+        t.equal(f'{p}: waits', waits, [(*around, 'cudaDeviceSynchronize')] * 7 + [('cudaDeviceSynchronize',)])
+        # An arrow leads from the last launch before a wait to it.
+        last, wanted, got, starts = None, [], [], {}
+        for time, names, flows, ends in rows:
+            if names[-1] == 'cudaLaunchKernel':
+                last = time
+            starts.update(dict.fromkeys(flows, time))
+            got += [(starts.get(e), time) for e in ends]
+            if names[-1] == 'cudaDeviceSynchronize':
+                wanted.append((last, time))
+        t.equal(f'{p}: arrows', got, wanted)
 
 
 @case('wrong patterns', needs=None)

@@ -3,7 +3,7 @@
 usage: pycalls_target.py COUNT_FILE|- CASE...
 With a file it counts its own calls by sys.setprofile, as [file, function, first line, thread of the
 first or not] -> number, and writes them there; with "-" it runs without being watched.
-Runs on Python 3.8 to 3.10 without anything installed.
+Runs on Python 3.8 and newer without anything installed.
 """
 import collections
 import ctypes

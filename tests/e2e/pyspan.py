@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Garbage collections and waits for the interpreter's lock, of each interpreter that is here."""
 
-import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import harness
+import pythons
 from harness import HERE, Skip, case, main
 
 COLLECT = '''
@@ -53,25 +54,27 @@ for t in threads: t.join()
 '''
 
 
-def interpreters():
-    """Those with a symbol table: (version, path)."""
-    found = {}
-    for path in glob.glob(os.path.expanduser('~/.pyenv/versions/3.*/bin/python3')) + ['/usr/bin/python3']:
-        done = subprocess.run([path, '-c', 'import sys; print("3.%d" % sys.version_info[1])'], capture_output=True, text=True)
-        if done.returncode == 0 and 8 <= int(done.stdout.strip()[2:]) <= 14:
-            found[path] = done.stdout.strip()
-    return sorted(found.items(), key=lambda x: int(x[1][2:]))
+WAIT = """
+import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.005)
+"""
 
 
-def spans(t, python, text, *options):
-    """(calls of the Python layer, what the script printed, standard error)"""
-    out, script = t.path('spans.gst'), t.path('script.py')
+def spans(t, python, text, *options, env=None):
+    """(calls of the Python layer, what the script printed, standard error); the script begins when the
+    interpreter has its probes, or there are none for it."""
+    out, script, flag = t.path('spans.gst'), t.path('script.py'), t.path('flag')
     with open(script, 'w') as f:
-        f.write(text)
-    done = subprocess.run([harness.gpuscope, 'trace', *options, '-o', out, '--', python, script],
-                          capture_output=True, text=True, timeout=60, env=t.env)  # fmt: skip
-    t.equal(f'{python}: exit status', done.returncode, 0)
-    words = done.stdout.split()
+        f.write(WAIT + text)
+    live = t.start_trace(*options, '-o', out, command=[python.program, script, flag], env=env)
+    live.wait_err(r'python[^/\n]*: (\d+ probes|.*(gc_collect_main|take_gil))', seconds=60)
+    with open(flag, 'w'):
+        pass
+    run = live.finish()
+    os.unlink(flag)
+    t.equal(f'{python}: exit status', run.status, 0)
+    words = run.out.split()
     said = dict(zip(words[::2], map(int, words[1::2])))
     gst = os.path.join(os.path.dirname(HERE), 'gst.py')
     text = subprocess.run([sys.executable, gst, out], capture_output=True, text=True, check=True).stdout
@@ -79,67 +82,68 @@ def spans(t, python, text, *options):
     strings = {r['id']: r['text'] for r in records if r['kind'] == 'STRING'}
     names = {r['id']: strings[r['name_str']] for r in records if r['kind'] == 'FUNCTION'}
     calls = [dict(r, name=names[r['function']]) for r in records if r['kind'] == 'CALL']
-    return calls, said, done.stderr
+    return calls, said, run
 
 
 def each(t, check):
-    n = 0
-    for python, version in interpreters():
-        n += check(python, version)
+    n = sum(check(python) for python in pythons.interpreters())
     if not n:
-        raise Skip('no interpreter that is not stripped')
+        raise Skip('no interpreter of which they can be seen')
     t.note(f'{n} interpreters')
 
 
-@case('as many collections as gc.callbacks tells', timeout=200)
+@case('as many collections as gc.callbacks tells', timeout=300)
 def collections(t):
-    def check(python, version):
-        calls, said, err = spans(t, python, COLLECT, '--python-gc')
-        if 'interpreter is stripped' in err:
+    def check(python):
+        calls, said, run = spans(t, python, COLLECT, '--python-gc')
+        if 'no static probes of its collections' in run.err:
             return 0
         seen = [c for c in calls if c['name'] == 'gc' and c['start_ns'] >= said['begin']]
-        t.equal(f'{version}: collections', len(seen), said['collections'])
-        t.true(f'{version}: they take time', all(c['dur_ns'] > 0 for c in seen))
+        t.equal(f'{python}: collections', len(seen), said['collections'])
+        t.true(f'{python}: they take time', all(c['dur_ns'] > 0 for c in seen))
+        t.equal(f'{python}: lost', run.summary['lost'].get('python'), None)
         return 1
 
     each(t, check)
 
 
-@case('each taking of the lock', timeout=200)
+@case('each taking of the lock', timeout=300)
 def taking(t):
-    def check(python, version):
-        calls, said, err = spans(t, python, GIVE_WAY, '--python-gil')
+    def check(python):
+        calls, said, run = spans(t, python, GIVE_WAY, '--python-gil')
         seen = [c for c in calls if c['name'] == 'gil wait' and said['begin'] <= c['start_ns'] <= said['end']]
-        t.equal(f'{version} {python}: taken', len(seen), SLEEPS)
+        t.equal(f'{python}: taken', len(seen), SLEEPS)
         return 1
 
     each(t, check)
 
 
-@case('threads that wait for each other', timeout=200)
+@case('threads that wait for each other', timeout=300)
 def fighting(t):
-    def check(python, version):
-        calls, _, err = spans(t, python, FIGHT, '--python-gil')
-        if 'interpreter is stripped' in err:
+    def check(python):
+        locked = {'PYTHON_GIL': '1'} if python.is_free_threaded else {}
+        calls, _, run = spans(t, python, FIGHT, '--python-gil', env=locked)
+        if 'interpreter is stripped' in run.err:
             return 0
         # The lock changes hands every 5 ms (sys.getswitchinterval) while two threads compute.
         long = [c for c in calls if c['name'] == 'gil wait' and c['dur_ns'] >= 2000000]
-        t.true(f'{version}: long waits', len(long) >= 10, len(long))
-        t.true(f'{version}: of both threads', len({c['thread'] for c in long}) >= 2)
+        t.true(f'{python}: long waits', len(long) >= 10, len(long))
+        t.true(f'{python}: of both threads', len({c['thread'] for c in long}) >= 2)
         return 1
 
     each(t, check)
 
 
-@case('an interpreter without symbols is told')
+@case('an interpreter with neither symbols nor static probes is told')
 def stripped(t):
-    python = '/usr/bin/python3'
-    text = subprocess.run(['readelf', '-S', os.path.realpath(python)], capture_output=True, text=True).stdout
-    if not text or '.symtab' in text:
-        raise Skip('/usr/bin/python3 is not stripped')
-    calls, said, err = spans(t, python, COLLECT, '--python-gc')
+    python = next((p for p in pythons.interpreters() if p.program.startswith('/usr/bin/') and p.is_stripped), None)
+    if not python or not shutil.which('objcopy'):
+        raise Skip('no stripped Python in /usr/bin, or no objcopy')
+    bare = python._replace(program=t.path('python3-bare'))
+    subprocess.run(['objcopy', '--remove-section=.note.stapsdt', os.path.realpath(python.program), bare.program], check=True)
+    calls, said, run = spans(t, bare, COLLECT, '--python-gc', env={'PYTHONHOME': '/usr'})
     t.equal('collections', [c for c in calls if c['name'] == 'gc'], [])
-    t.match('told', r'gc_collect_main.*stripped', err.replace('\n', ' '))
+    t.match('told', r'gc_collect_main.*stripped', run.err.replace('\n', ' '))
 
 
 main()

@@ -6,12 +6,12 @@ import glob
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 
 import harness
+import pythons
 from harness import Skip, case, main, wait_until
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -21,22 +21,9 @@ ALL = ['plain', 'recursion', 'generators', 'coroutines', 'callbacks', 'exception
 FRAMES_MAX = 128
 
 
-def interpreters():
-    """{version: program} of what is installed: the system's, pyenv's, conda's."""
-    found = {}
-    places = [shutil.which('python3'), *glob.glob('/usr/bin/python3.*'), *glob.glob('/opt/conda/bin/python3'),
-              *glob.glob(os.path.expanduser('~/.pyenv/versions/3.*/bin/python3')),
-              *os.environ.get('GPUSCOPE_TEST_PYTHONS', '').split(':')]  # fmt: skip
-    for program in places:
-        if not program or 'config' in program or not os.access(program, os.X_OK):
-            continue
-        done = subprocess.run([program, '-c', 'import sys, ctypes; print("%d.%d" % sys.version_info[:2], sys.executable)'],
-                              capture_output=True, text=True)  # fmt: skip
-        if done.returncode == 0:
-            version, path = done.stdout.split()
-            if (3, 8) <= tuple(map(int, version.split('.'))) <= (3, 14):
-                found.setdefault((version, os.path.realpath(path)), path)
-    return {version + ' ' + real: path for (version, real), path in sorted(found.items())}
+def interpreters(scripts=True):
+    """{name: program} of what is installed and can be read; scripts: with those that start one in another root."""
+    return {str(p): p.program for p in pythons.interpreters() if scripts or p.is_stripped is not None}
 
 
 class Trace:
@@ -163,7 +150,7 @@ def pools(t):
 
 @case('exec: one version after another in one process', timeout=120)
 def executes(t):
-    programs = list(interpreters().values())
+    programs = list(interpreters(scripts=False).values())
     for first, second in zip(programs, programs[1:] + programs[:1]):
         for path in glob.glob(t.path('told.*')):
             os.unlink(path)
@@ -217,6 +204,46 @@ def sampling(t):
             if [f[1] for f in s] != ['hot', 'warm', '<module>'] or s[1][2] != 9 or s[2][2] != 12:
                 t.fail(f'{name}: {s}')
                 break
+
+
+THREADS = """
+import threading, time
+def hot(n):
+    s = 0
+    for i in range(n):
+        s += i * i
+    return s
+def come_and_go():
+    while time.process_time() < end:
+        t = threading.Thread(target=hot, args=(500,))
+        t.start()
+        t.join()
+def work(k):
+    while time.process_time() < end:
+        hot(3000)
+end = time.process_time() + 1.0
+every = [threading.Thread(target=work, args=(k,)) for k in range(3)] + [threading.Thread(target=come_and_go)]
+for t in every: t.start()
+for t in every: t.join()
+"""
+
+
+@case('samples of threads that run at once, while others come and go', timeout=120)
+def sampled_threads(t):
+    with open('threads.py', 'w') as f:
+        f.write(THREADS)
+    lines = {'hot': range(3, 8), 'come_and_go': range(8, 13), 'work': range(13, 16), '<module>': range(0, 21)}
+    free = [p for p in pythons.interpreters() if p.is_free_threaded]
+    for p in free + [p for p in pythons.interpreters() if p not in free][-1:]:
+        run = t.trace('--python-hz', '500', '-o', 'threads.gst', command=[p.program, 'threads.py'])
+        trace = Trace('threads.gst')
+        stacks = [trace.stack(s) or [] for s in trace.samples]
+        names = collections.Counter(tuple(f[1].rsplit('.', 1)[-1] for f in s) for s in stacks)
+        busy = sum(n for s, n in names.items() if s[:3] == ('hot', 'work', 'run') and s[-1] == '_bootstrap')
+        t.true(f'{p}: samples in threads', busy > 0.3 * len(stacks), f'{busy} of {len(stacks)}: {names.most_common(5)}')
+        own = [tuple(f) for s in stacks for f in s if f[0].endswith('threads.py')]
+        t.equal(f'{p}: lines that cannot be', {f for f in own if f[2] not in lines[f[1]]}, set())
+        t.equal(f'{p}: frames without a name', run.lost('frames'), 0)
 
 
 @case('samples of a process that runs already, and of short ones', timeout=60)

@@ -75,6 +75,26 @@ static void test_walk_ends_when_told(void **state)
 	gs_elf_close(&elf);
 }
 
+static void test_find(void **state)
+{
+	struct gs_usdt_places probes[] = {{.provider = "gs_unit", .name = "guarded"},
+					  {.provider = "gs_unit", .name = "plain"},
+					  {.provider = "other", .name = "plain"}};
+	struct gs_elf *elf = NULL;
+	struct gs_err err;
+
+	assert_int_equal(gs_elf_open("/proc/self/exe", &elf, &err), 0);
+	for (unsigned twice = 0; twice < 2; twice++)
+		assert_int_equal(gs_elf_usdt_find(elf, probes, 3, &err), 0);
+	gs_elf_close(&elf);
+	assert_int_equal(probes[0].n, 1);
+	assert_int_equal(probes[1].n, 1);
+	assert_int_equal(probes[2].n, 0);
+	assert_true(probes[0].at[0].ref_ctr_off > 0);
+	assert_true(probes[0].at[0].file_off != probes[1].at[0].file_off);
+	assert_true(probes[0].at[0].vaddr > 0);
+}
+
 #define NO GS_USDT_NO_REG
 
 static const struct {
@@ -150,6 +170,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_own_notes),
 		cmocka_unit_test(test_walk_ends_when_told),
+		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_arguments),
 		cmocka_unit_test(test_arguments_that_cannot_be_read),
 	};
