@@ -48,7 +48,7 @@ bench: all
 	@bench/run.sh $(BUILD)
 
 bench-cluster: all
-	@python3 bench/cluster.py $(BUILD)/src/gpuscope $(BUILD)/bench/cluster
+	@python3 bench/cluster.py $(BUILD)/src/gpuscope $(BUILD)/bench/cluster --until-it-breaks
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -1,21 +1,25 @@
 /*
  * cluster: many nodes that deliver to one head over real connections, each with GPUs whose values
- * wander. Starts the head itself, and prints one JSON object: what was sent and stored, what the
- * head used, how long it took until a batch was durable.
+ * wander once a second. What they deliver is made before it is due, so that the load costs little
+ * more than sending it. bench/cluster.py starts heads and several of these.
  *
- *   cluster GPUSCOPE DATA NODES GPUS VALUES SECONDS [restart]
+ *   cluster HEAD:PORT FIRST NODES GPUS VALUES SECONDS [now]
  *
- * restart: in the middle the head is killed (-9) and started anew, and all nodes come back at once.
+ * FIRST: number of the first node, so that several of these are different nodes. It says one JSON
+ * object a line: {"event": "ready"} when all nodes are connected and everything is made; then it
+ * waits for a line on standard input (unless: now) and delivers; {"event": "back"} each time all
+ * nodes are connected again after a loss; at the end, when all of it is acknowledged or 30 s have
+ * passed, what was delivered and how long each batch took until it was durable.
  */
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -25,7 +29,14 @@
 #include "model/gpu_record.h"
 #include "rpc/rpc_client.h"
 
-#define KEPT_MAX 64 /* batches of a node that wait for their acknowledgement */
+#define SECOND_NS    1000000000ull
+#define LATENCIES_MS 60000
+
+struct batch {
+	uint8_t *message; /* owned until it is acknowledged */
+	size_t bytes;
+	uint64_t made_ns;
+};
 
 struct node {
 	struct gs_rpc_client *client;
@@ -34,62 +45,31 @@ struct node {
 	uint64_t retry_ns;
 	unsigned number;
 	bool welcomed;
-	uint64_t seq, acked; /* made; stored */
-	uint64_t sent;       /* on this connection */
-	struct {
-		uint8_t *message; /* owned */
-		size_t bytes;
-		uint64_t made_ns;
-	} kept[KEPT_MAX];
+	uint64_t seq, acked;   /* made; stored */
+	uint64_t sent;         /* on this connection */
+	struct batch *batches; /* of number i: at i - 1 */
 	double wander[64];
-	uint64_t due_ns;
 };
 
 static struct {
-	const char *gpuscope, *data;
-	unsigned n_nodes, n_gpus, n_values;
+	const char *head_address;
+	unsigned first, n_nodes, n_gpus, n_values;
 	uint64_t seconds;
 	struct node *node;
-	pid_t head;
 	struct gs_node_snapshot moment;
 	struct gs_buf records;
-	float *latency_ms; /* of each batch */
-	size_t n_latency, n_latency_max;
-	uint64_t bytes, raw_bytes, dropped, failures, ended_by[17];
+	uint32_t latency_ms[LATENCIES_MS + 1], lag_ms[LATENCIES_MS + 1]; /* how often */
+	uint64_t n_due; /* in turn: node n_due % n_nodes */
+	uint64_t began_ns, look_ns;
+	uint64_t bytes, raw_bytes, failures, ended_by[17];
 	unsigned n_welcomed;
+	bool were_all;
 } b;
 
 static void die(const char *what)
 {
 	fprintf(stderr, "cluster: %s: %s\n", what, strerror(errno));
-	if (b.head > 0)
-		kill(b.head, SIGKILL);
 	exit(1);
-}
-
-/* Of the head: GS_BENCH_PORT, or one of this run alone, since another run on this machine would be
- * the same nodes. Its page, to look at while this runs, is on the next. */
-static char head_address[32], http_port[8];
-
-static void choose_port(void)
-{
-	const char *text = getenv("GS_BENCH_PORT");
-	int port = text ? atoi(text) : 20000 + getpid() % 5000 * 2;
-
-	snprintf(head_address, sizeof(head_address), "127.0.0.1:%d", port);
-	snprintf(http_port, sizeof(http_port), "%d", port + 1);
-}
-
-static void start_head(void)
-{
-	b.head = fork();
-	if (b.head < 0)
-		die("fork");
-	if (b.head == 0) {
-		execl(b.gpuscope, b.gpuscope, "head", "--data", b.data, "--listen", head_address,
-		      "--http-port", http_port, (char *)NULL);
-		_exit(127);
-	}
 }
 
 /* --- what a node measures --- */
@@ -120,14 +100,14 @@ static int make_moment(void)
 	return 0;
 }
 
-static void measure(struct node *n, uint64_t wall_ns)
+static void measure(struct node *n, uint64_t seq, int64_t wall_ns)
 {
 	struct gs_gpu_snapshot *g = b.moment.gpu;
 
 	snprintf(b.moment.name, sizeof(b.moment.name), "node%05u", n->number);
-	b.moment.wall_ns = (int64_t)wall_ns;
+	b.moment.wall_ns = wall_ns;
 	b.moment.time_ns = gs_clock_boot_ns();
-	b.moment.host->sample.cpu_ratio = 0.3 + 0.001 * (double)(n->seq % 100);
+	b.moment.host->sample.cpu_ratio = 0.3 + 0.001 * (double)(seq % 100);
 	for (unsigned i = 0; i < b.n_gpus; i++) {
 		snprintf(g->info[i].uuid, sizeof(g->info[i].uuid), "GPU-%08x-0000-0000-0000-%012x",
 			 n->number, i);
@@ -143,26 +123,19 @@ static void measure(struct node *n, uint64_t wall_ns)
 	}
 }
 
-static int make_batch(struct node *n, uint64_t wall_ns)
+static int make_batch(struct node *n, uint64_t seq, int64_t wall_ns)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Batch batch = GPUSCOPE__V1__BATCH__INIT;
+	struct batch *made = &n->batches[seq - 1];
 	static uint8_t packed[1 << 20];
-	unsigned slot;
-	size_t bytes;
 
-	measure(n, wall_ns);
+	measure(n, seq, wall_ns);
 	gs_buf_reset(&b.records);
 	if (gs_node_encode(&b.records, &b.moment) < 0)
 		return -ENOMEM;
-	n->seq++;
-	slot = n->seq % KEPT_MAX;
-	if (n->seq - n->acked > KEPT_MAX) { /* a real node has its spool for this */
-		n->acked++;
-		b.dropped++;
-	}
-	batch.seq = n->seq;
-	batch.first_wall_ns = batch.last_wall_ns = (int64_t)wall_ns;
+	batch.seq = seq;
+	batch.first_wall_ns = batch.last_wall_ns = wall_ns;
 	batch.sample_count = 1;
 	batch.codec = GPUSCOPE__V1__CODEC__CODEC_ZSTD;
 	batch.raw_bytes = (uint32_t)b.records.bytes;
@@ -171,14 +144,11 @@ static int make_batch(struct node *n, uint64_t wall_ns)
 		ZSTD_compress(packed, sizeof(packed), b.records.data, b.records.bytes, 1);
 	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_BATCH;
 	m.batch = &batch;
-	bytes = gpuscope__v1__to_head__get_packed_size(&m);
-	free(n->kept[slot].message);
-	n->kept[slot].message = malloc(bytes);
-	if (!n->kept[slot].message)
+	made->message = malloc(gpuscope__v1__to_head__get_packed_size(&m));
+	if (!made->message)
 		return -ENOMEM;
-	n->kept[slot].bytes = gpuscope__v1__to_head__pack(&m, n->kept[slot].message);
-	n->kept[slot].made_ns = gs_clock_mono_ns();
-	b.bytes += bytes;
+	made->bytes = gpuscope__v1__to_head__pack(&m, made->message);
+	b.bytes += made->bytes;
 	b.raw_bytes += b.records.bytes;
 	return 0;
 }
@@ -186,16 +156,19 @@ static int make_batch(struct node *n, uint64_t wall_ns)
 static void pump(struct node *n)
 {
 	while (n->welcomed && n->sent < n->seq) {
-		unsigned slot = (unsigned)((n->sent + 1) % KEPT_MAX);
+		const struct batch *next = &n->batches[n->sent];
 
-		if (n->sent + 1 + KEPT_MAX <= n->seq) {
-			n->sent++; /* dropped */
-			continue;
-		}
-		if (gs_rpc_request_send(n->request, n->kept[slot].message, n->kept[slot].bytes) < 0)
+		if (gs_rpc_request_send(n->request, next->message, next->bytes) < 0)
 			return;
 		n->sent++;
 	}
+}
+
+static void count_ms(uint32_t *counts, uint64_t ns)
+{
+	uint64_t ms = ns / 1000000;
+
+	counts[ms < LATENCIES_MS ? ms : LATENCIES_MS]++;
 }
 
 /* --- its end of the line --- */
@@ -204,10 +177,10 @@ static void on_ack(struct node *n, uint64_t seq)
 {
 	uint64_t now = gs_clock_mono_ns();
 
-	for (; n->acked < seq && n->acked < n->seq; n->acked++)
-		if (b.n_latency < b.n_latency_max)
-			b.latency_ms[b.n_latency++] =
-				(float)(now - n->kept[(n->acked + 1) % KEPT_MAX].made_ns) / 1e6f;
+	for (; n->acked < seq && n->acked < n->seq; n->acked++) {
+		count_ms(b.latency_ms, now - n->batches[n->acked].made_ns);
+		gs_free_p(&n->batches[n->acked].message);
+	}
 }
 
 static void on_message(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
@@ -219,9 +192,9 @@ static void on_message(void *ctx, struct gs_rpc_request *request, const void *da
 		die("a message of the head");
 	if (m->body_case == GPUSCOPE__V1__TO_NODE__BODY_WELCOME) {
 		on_ack(n, m->welcome->last_seq);
-		n->sent = m->welcome->last_seq;
+		n->sent = n->acked;
+		b.n_welcomed += !n->welcomed;
 		n->welcomed = true;
-		b.n_welcomed++;
 	} else if (m->body_case == GPUSCOPE__V1__TO_NODE__BODY_ACK) {
 		on_ack(n, m->ack->seq);
 	}
@@ -229,13 +202,19 @@ static void on_message(void *ctx, struct gs_rpc_request *request, const void *da
 	pump(n);
 }
 
+static void not_welcome(struct node *n)
+{
+	n->request = NULL;
+	b.n_welcomed -= n->welcomed;
+	n->welcomed = false;
+}
+
 static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
 		     const char *text)
 {
 	struct node *n = ctx;
 
-	n->request = NULL;
-	n->welcomed = false;
+	not_welcome(n);
 	if (status < GS_ARRAY_LEN(b.ended_by))
 		b.ended_by[status]++;
 	/* As a node does: again, over another connection. */
@@ -271,8 +250,7 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 {
 	struct node *n = ctx;
 
-	n->request = NULL;
-	n->welcomed = false;
+	not_welcome(n);
 	n->retry_ns =
 		gs_clock_mono_ns() +
 		gs_rpc_backoff_next_ns(&n->backoff, (uint64_t)rand() << 33 | (uint64_t)rand());
@@ -280,7 +258,7 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 
 static void open_node(struct node *n, unsigned number, int epoll_fd)
 {
-	const char *const addresses[] = {head_address};
+	const char *const addresses[] = {b.head_address};
 	struct gs_rpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,
@@ -298,47 +276,15 @@ static void open_node(struct node *n, unsigned number, int epoll_fd)
 		fprintf(stderr, "cluster: %s\n", err.text);
 		exit(1);
 	}
+	n->batches = calloc(b.seconds, sizeof(*n->batches));
+	if (!n->batches)
+		die("memory");
 	n->retry_ns = 0;
 	if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, gs_rpc_client_fd(n->client), &e) < 0)
 		die("epoll_ctl");
 }
 
 /* --- the run --- */
-
-static double cpu_s(pid_t pid)
-{
-	char path[64], line[1024];
-	GS_FCLOSE FILE *f = NULL;
-	unsigned long user = 0, kernel = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	f = fopen(path, "re");
-	if (f && fgets(line, sizeof(line), f))
-		sscanf(strrchr(line, ')') + 2,
-		       "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
-	return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
-}
-
-static uint64_t peak_rss_bytes(pid_t pid)
-{
-	char path[64], line[256];
-	GS_FCLOSE FILE *f = NULL;
-	unsigned long long kib = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmHWM: %llu", &kib) == 1)
-			break;
-	return kib * 1024;
-}
-
-static int by_value(const void *x, const void *y)
-{
-	float a = *(const float *)x, c = *(const float *)y;
-
-	return (a > c) - (a < c);
-}
 
 static bool all_stored(void)
 {
@@ -348,134 +294,190 @@ static bool all_stored(void)
 	return true;
 }
 
-static void serve(int epoll_fd, uint64_t until_ns, bool make)
+/* Those whose time has come: one after the other, evenly over the second, as clocks of nodes are
+ * not in step. */
+static void deliver_due(uint64_t now)
 {
-	struct epoll_event events[256];
+	while (b.n_due < b.n_nodes * b.seconds) {
+		uint64_t due = b.began_ns + b.n_due * SECOND_NS / b.n_nodes;
+		struct node *n = &b.node[b.n_due % b.n_nodes];
 
-	for (;;) {
-		uint64_t now = gs_clock_mono_ns();
-		int n_events;
-
-		if (now >= until_ns || (!make && all_stored()))
+		if (due > now)
 			return;
-		for (unsigned i = 0; i < b.n_nodes; i++) {
-			struct node *n = &b.node[i];
-
-			if (n->retry_ns <= now && !gs_rpc_client_connected(n->client)) {
-				n->retry_ns = UINT64_MAX;
-				if (gs_rpc_client_connect(n->client) < 0)
-					b.failures++;
-			}
-			if (make && n->due_ns <= now) {
-				n->due_ns += 1000000000ull;
-				if (make_batch(n, gs_clock_wall_ns()) < 0)
-					die("a batch");
-				pump(n);
-			}
-			if (gs_rpc_client_next_ns(n->client) <= now)
-				gs_rpc_client_work(n->client);
-		}
-		n_events = epoll_wait(epoll_fd, events, 256, 5);
-		for (int i = 0; i < n_events; i++)
-			gs_rpc_client_work(((struct node *)events[i].data.ptr)->client);
+		count_ms(b.lag_ms, now - due);
+		n->batches[n->seq++].made_ns = now;
+		b.n_due++;
+		pump(n);
 	}
 }
 
-int main(int argc, char **argv)
+/* What has no event: connecting anew, timers of connections. */
+static void look_at_all(uint64_t now)
+{
+	for (unsigned i = 0; i < b.n_nodes; i++) {
+		struct node *n = &b.node[i];
+
+		if (n->retry_ns <= now && !gs_rpc_client_connected(n->client)) {
+			n->retry_ns = UINT64_MAX;
+			if (gs_rpc_client_connect(n->client) < 0)
+				b.failures++;
+		}
+		if (gs_rpc_client_next_ns(n->client) <= now)
+			gs_rpc_client_work(n->client);
+	}
+	b.look_ns = now + SECOND_NS / 20;
+}
+
+static void serve(int epoll_fd, uint64_t now)
+{
+	struct epoll_event events[256];
+	int n_events;
+
+	if (b.began_ns)
+		deliver_due(now);
+	if (b.look_ns <= now)
+		look_at_all(now);
+	n_events = epoll_wait(epoll_fd, events, 256, 2);
+	for (int i = 0; i < n_events; i++)
+		gs_rpc_client_work(((struct node *)events[i].data.ptr)->client);
+	if (b.began_ns && !b.were_all && b.n_welcomed == b.n_nodes) {
+		printf("{\"event\": \"back\"}\n");
+		fflush(stdout);
+	}
+	b.were_all = b.n_welcomed == b.n_nodes;
+}
+
+/* All that will be delivered, with the times that it will have then. */
+static void make_all(int epoll_fd)
+{
+	uint64_t began = gs_clock_mono_ns(), total = b.seconds * b.n_nodes, made = 0;
+	int64_t start = 0;
+
+	for (uint64_t s = 0; s < b.seconds; s++)
+		for (unsigned i = 0; i < b.n_nodes; i++, made++) {
+			uint64_t now = gs_clock_mono_ns();
+
+			/* Again when it is known how long it takes. */
+			if (made == 0 || made == 100) {
+				double left =
+					made ? (double)(now - began) * (double)total / 100 : 0;
+
+				start = (int64_t)gs_clock_wall_ns() + (int64_t)left;
+			}
+			if (make_batch(&b.node[i], s + 1,
+				       start + (int64_t)(s * SECOND_NS +
+							 i * SECOND_NS / b.n_nodes)) < 0)
+				die("a batch");
+			if (made % 64 == 0)
+				serve(epoll_fd, now);
+		}
+}
+
+static void say_counts(const char *key, const uint32_t *counts)
+{
+	const char *comma = "";
+
+	printf("\"%s\": {", key);
+	for (unsigned ms = 0; ms <= LATENCIES_MS; ms++)
+		if (counts[ms]) {
+			printf("%s\"%u\": %u", comma, ms, counts[ms]);
+			comma = ", ";
+		}
+	printf("}");
+}
+
+static double cpu_s(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void say_result(double cpu_before, uint64_t took_ns)
+{
+	uint64_t made = 0, stored = 0;
+
+	for (unsigned i = 0; i < b.n_nodes; i++) {
+		made += b.node[i].seq;
+		stored += b.node[i].acked;
+	}
+	printf("{\"event\": \"end\", \"made\": %llu, \"acknowledged\": %llu, \"raw_bytes\": %llu, "
+	       "\"bytes\": %llu, \"cpu_cores\": %.3f, \"failures\": %llu, \"ended\": {",
+	       (unsigned long long)made, (unsigned long long)stored,
+	       (unsigned long long)b.raw_bytes, (unsigned long long)b.bytes,
+	       (cpu_s() - cpu_before) / ((double)took_ns / 1e9), (unsigned long long)b.failures);
+	for (unsigned i = 0, n = 0; i < GS_ARRAY_LEN(b.ended_by); i++)
+		if (b.ended_by[i])
+			printf("%s\"%s\": %llu", n++ ? ", " : "",
+			       gs_rpc_status_name((enum gs_rpc_status)i),
+			       (unsigned long long)b.ended_by[i]);
+	printf("}, ");
+	say_counts("durable_ms", b.latency_ms);
+	printf(", ");
+	say_counts("lag_ms", b.lag_ms);
+	printf("}\n");
+	fflush(stdout);
+}
+
+static void start(int argc, char **argv)
 {
 	struct rlimit files;
-	uint64_t began, now, made = 0, stored = 0, back_ns = 0;
-	double cpu_before, cpu = 0;
-	uint64_t rss = 0;
-	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 
-	if (argc < 7) {
-		fprintf(stderr,
-			"usage: cluster GPUSCOPE DATA NODES GPUS VALUES SECONDS [restart]\n");
-		return 2;
-	}
 	signal(SIGPIPE, SIG_IGN);
-	choose_port();
-	b.gpuscope = argv[1];
-	b.data = argv[2];
+	b.head_address = argv[1];
+	b.first = (unsigned)atoi(argv[2]);
 	b.n_nodes = (unsigned)atoi(argv[3]);
 	b.n_gpus = (unsigned)atoi(argv[4]);
 	b.n_values = (unsigned)atoi(argv[5]);
 	b.seconds = (uint64_t)atoi(argv[6]);
-	if (!b.n_nodes || b.n_values > GS_GPU_FIELD_COUNT || epoll_fd < 0)
-		return 2;
+	if (!b.n_nodes || !b.seconds || b.n_values > GS_GPU_FIELD_COUNT) {
+		fprintf(stderr, "cluster: NODES and SECONDS are at least 1, VALUES at most %u\n",
+			GS_GPU_FIELD_COUNT);
+		exit(2);
+	}
 	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
 		die("getrlimit");
 	files.rlim_cur = files.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
 		die("setrlimit");
+	srand(b.first + 1);
 	b.records = GS_BUF_INIT(4 << 20);
 	b.node = calloc(b.n_nodes, sizeof(*b.node));
-	b.n_latency_max = b.n_nodes * (b.seconds + 10);
-	b.latency_ms = malloc(b.n_latency_max * sizeof(*b.latency_ms));
-	if (!b.node || !b.latency_ms || make_moment() < 0)
+	if (!b.node || make_moment() < 0)
 		die("memory");
-	start_head();
-	usleep(500000);
-	if (waitpid(b.head, NULL, WNOHANG) > 0) {
-		fprintf(stderr, "cluster: the head does not run\n");
-		return 1;
+}
+
+int main(int argc, char **argv)
+{
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	struct pollfd in = {STDIN_FILENO, POLLIN, 0};
+	uint64_t now, end_ns = UINT64_MAX;
+	double cpu_before;
+
+	if (argc < 7 || epoll_fd < 0) {
+		fprintf(stderr, "usage: cluster HEAD:PORT FIRST NODES GPUS VALUES SECONDS [now]\n");
+		return 2;
 	}
-	began = gs_clock_mono_ns();
-	for (unsigned i = 0; i < b.n_nodes; i++) {
-		open_node(&b.node[i], i, epoll_fd);
-		b.node[i].due_ns = UINT64_MAX;
-	}
-	while (b.n_welcomed < b.n_nodes && gs_clock_mono_ns() < began + 60000000000ull)
-		serve(epoll_fd, gs_clock_mono_ns() + 50000000ull, true);
-	cpu_before = cpu_s(b.head);
-	began = gs_clock_mono_ns();
-	for (unsigned i = 0; i < b.n_nodes; i++) /* clocks of nodes are not in step */
-		b.node[i].due_ns = began + i * 1000000000ull / b.n_nodes;
-	if (argc > 7) {
-		serve(epoll_fd, began + b.seconds * 500000000ull, true);
-		kill(b.head, SIGKILL);
-		waitpid(b.head, NULL, 0);
-		serve(epoll_fd, gs_clock_mono_ns() + 2000000000ull, true);
-		b.n_welcomed = 0;
-		start_head();
-		now = gs_clock_mono_ns();
-		while (b.n_welcomed < b.n_nodes && gs_clock_mono_ns() < now + 120000000000ull)
-			serve(epoll_fd, gs_clock_mono_ns() + 50000000ull, true);
-		back_ns = gs_clock_mono_ns() - now;
-		cpu_before = 0;
-		serve(epoll_fd, gs_clock_mono_ns() + b.seconds * 500000000ull, true);
-	} else {
-		serve(epoll_fd, began + b.seconds * 1000000000ull, true);
-	}
-	now = gs_clock_mono_ns();
-	cpu = (cpu_s(b.head) - cpu_before) / ((double)(now - began) / 1e9);
-	serve(epoll_fd, now + 30000000000ull, false); /* what is on its way */
-	rss = peak_rss_bytes(b.head);
-	for (unsigned i = 0; i < b.n_nodes; i++) {
-		made += b.node[i].seq;
-		stored += b.node[i].acked;
-	}
-	qsort(b.latency_ms, b.n_latency, sizeof(*b.latency_ms), by_value);
-	printf("{\"nodes\": %u, \"gpus\": %u, \"values\": %u, \"seconds\": %llu, \"made\": %llu, "
-	       "\"acknowledged\": %llu, \"dropped\": %llu, \"raw_bytes_each\": %.0f, "
-	       "\"bytes_each\": %.0f, \"head_cpu_cores\": %.3f, \"head_rss_bytes\": %llu, "
-	       "\"durable_p50_ms\": %.0f, \"durable_p99_ms\": %.0f, \"all_back_s\": %.1f}\n",
-	       b.n_nodes, b.n_nodes * b.n_gpus, b.n_values, (unsigned long long)b.seconds,
-	       (unsigned long long)made, (unsigned long long)(stored - b.dropped),
-	       (unsigned long long)b.dropped, (double)b.raw_bytes / (double)made,
-	       (double)b.bytes / (double)made, cpu, (unsigned long long)rss,
-	       b.n_latency ? (double)b.latency_ms[b.n_latency / 2] : NAN,
-	       b.n_latency ? (double)b.latency_ms[b.n_latency * 99 / 100] : NAN,
-	       (double)back_ns / 1e9);
-	for (unsigned i = 0; i < GS_ARRAY_LEN(b.ended_by); i++)
-		if (b.ended_by[i])
-			fprintf(stderr, "%llu streams ended: %s\n",
-				(unsigned long long)b.ended_by[i],
-				gs_rpc_status_name((enum gs_rpc_status)i));
+	start(argc, argv);
 	for (unsigned i = 0; i < b.n_nodes; i++)
-		gs_rpc_client_free(&b.node[i].client);
-	kill(b.head, SIGTERM);
-	waitpid(b.head, NULL, 0);
-	return stored - b.dropped == made - b.dropped ? 0 : 1;
+		open_node(&b.node[i], b.first + i, epoll_fd);
+	make_all(epoll_fd);
+	while (b.n_welcomed < b.n_nodes)
+		serve(epoll_fd, gs_clock_mono_ns());
+	printf("{\"event\": \"ready\"}\n");
+	fflush(stdout);
+	while (argc < 8 && poll(&in, 1, 0) == 0)
+		serve(epoll_fd, gs_clock_mono_ns());
+	cpu_before = cpu_s();
+	b.began_ns = now = gs_clock_mono_ns();
+	while (now < end_ns && !(b.n_due == b.n_nodes * b.seconds && all_stored())) {
+		serve(epoll_fd, now);
+		if (end_ns == UINT64_MAX && b.n_due == b.n_nodes * b.seconds)
+			end_ns = now + 30 * SECOND_NS; /* for what is on its way */
+		now = gs_clock_mono_ns();
+	}
+	say_result(cpu_before, now - b.began_ns);
+	return all_stored() ? 0 : 1;
 }

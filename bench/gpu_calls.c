@@ -5,8 +5,15 @@
  * FieldValues ask for one field each, and once for all; "within" is the time that the library
  * itself says the field took (latencyUsec). What a GPU does not support is told with its error
  * number and its price, for it is paid too.
+ *
+ * gpu_calls --floor [NVML LIBRARY] instead makes each call once on every GPU and tells what memory
+ * this program, which has nothing else, then has: no program that reads these values by this
+ * library can have less. It then waits until its input ends, so that others can look at its
+ * mappings.
  */
 #include <dlfcn.h>
+#include <malloc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +25,7 @@
 static struct nvml_api api;
 static nvml_dev dev;
 static unsigned times = 30;
+static bool quiet;
 
 static const struct {
 	const char *names[4];
@@ -69,6 +77,8 @@ static void tell(const char *what, struct timing *t, nvml_return r, double withi
 {
 	char text[32] = "";
 
+	if (quiet)
+		return;
 	/* The first is told by itself. */
 	qsort(t->wall + 1, times, sizeof(*t->wall), by_value);
 	if (r != NVML_OK)
@@ -271,18 +281,55 @@ static void gpm(double *wall_room)
 	api.gpm_free(s[1]);
 }
 
+static void tell_memory(const char *when)
+{
+	unsigned long kib, rss = 0, pss = 0, anonymous = 0;
+	GS_FCLOSE FILE *f = fopen("/proc/self/smaps_rollup", "re");
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "Rss: %lu", &kib) == 1)
+			rss = kib;
+		else if (sscanf(line, "Pss: %lu", &kib) == 1)
+			pss = kib;
+		else if (sscanf(line, "Anonymous: %lu", &kib) == 1)
+			anonymous = kib;
+	}
+	printf("%-34s RSS %6.2f  PSS %6.2f  anonymous %6.2f  files %6.2f MiB\n", when,
+	       (double)rss / 1024, (double)pss / 1024, (double)anonymous / 1024,
+	       (double)(rss - anonymous) / 1024);
+	fflush(stdout);
+}
+
+static void read_once_on_all(double *wall_room)
+{
+	quiet = true;
+	times = 1;
+	for (unsigned i = 0; api.by_index(i, &dev) == NVML_OK; i++) {
+		moving(wall_room);
+		processes(wall_room);
+		gpm(wall_room);
+		all_fields(wall_room);
+		slow(wall_room);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	bool only_floor = argc > 1 && strcmp(argv[1], "--floor") == 0;
 	const char *path = argc > 2 ? argv[2] : "libnvidia-ml.so.1";
-	void *handle = dlopen(path, RTLD_NOW);
 	double begin_us = now_us(CLOCK_MONOTONIC), *wall_room;
+	void *handle;
 	char name[96] = "", driver[96] = "";
 
+	if (only_floor)
+		tell_memory("before the library is opened");
+	handle = dlopen(path, RTLD_NOW);
 	if (!handle) {
 		fprintf(stderr, "gpu_calls: %s\n", dlerror());
 		return 3;
 	}
-	if (argc > 1)
+	if (argc > 1 && !only_floor)
 		times = (unsigned)strtoul(argv[1], NULL, 10);
 	times = times ? times : 1;
 	wall_room = calloc(times + 2, sizeof(*wall_room));
@@ -296,6 +343,18 @@ int main(int argc, char **argv)
 	if (!wall_room || !api.init || api.init() != NVML_OK || api.by_index(0, &dev) != NVML_OK) {
 		fprintf(stderr, "gpu_calls: no GPU answers\n");
 		return 3;
+	}
+	if (only_floor) {
+		tell_memory("after nvmlInit");
+		read_once_on_all(wall_room);
+		tell_memory("after each call once, on all GPUs");
+		malloc_trim(0);
+		tell_memory("after malloc_trim");
+		while (getchar() != EOF)
+			;
+		api.shutdown();
+		free(wall_room);
+		return 0;
 	}
 	api.name(dev, name, sizeof(name));
 	if (api.driver_version)

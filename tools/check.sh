@@ -35,7 +35,7 @@ formatted() {
 }
 
 shell_scripts() {
-	git ls-files 'tools/*.sh' 'bench/*.sh' '.ci/*' 'packaging/slurm/*.sh' packaging/slurm/slurm-record | xargs -r shellcheck -x
+	git ls-files 'tools/*.sh' 'bench/*.sh' '.ci/*' 'packaging/slurm/*.sh' 'packaging/deployment/*.sh' packaging/slurm/slurm-record | xargs -r shellcheck -x
 }
 
 glibc_only() {

@@ -16,7 +16,7 @@ wanted=()
 print=
 for word in "$@"; do
 	case $word in
-	--check) wanted=(python3-torch strace python3-grpcio python3-protobuf python3-websocket victoria-metrics musl-tools) ;;
+	--check) wanted=(systemd-container python3-torch strace python3-grpcio python3-protobuf python3-websocket python3-jsonschema libnss3-tools victoria-metrics musl-tools) ;;
 	--print) print=1 ;;
 	*)
 		echo "usage: tools/deps.sh [--check] [--print]" >&2

@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
+FIRST = {"elf", "place", "amd", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
@@ -23,12 +23,13 @@ ALLOWED = {
     "http": BELOW | {"http"},
     "rpc": BELOW | {"rpc"},
     "archive": BELOW | {"text", "journal", "store", "archive"},
-    "head": BELOW | {"rpc", "store", "cluster", "archive", "head"},
+    "head": BELOW | {"rpc", "store", "cluster", "archive", "prom", "push", "job", "head"},
     # The head as HTTP; a front end above it.
-    "api": BELOW | {"text", "http", "prom", "store", "cluster", "archive", "rpc", "head", "api"},
+    "describe": {"base", "text", "describe"},
+    "api": BELOW | {"text", "describe", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
     "plot": BELOW | {"plot"},
     "moment": BELOW | {"host", "place", "moment"},
-    "push": BELOW | {"text", "spool", "fetch", "push"},
+    "push": BELOW | {"text", "spool", "fetch", "prom", "push"},
     "link": BELOW | {"rpc", "spool", "link"},
     "verdict": BELOW | {"verdict"},
     "prom": BELOW | {"text", "prom"},
@@ -38,16 +39,16 @@ ALLOWED = {
     "job": BELOW | {"text", "verdict", "job"},
     "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "agent", "cmd/cmd.h"},
-    "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "moment", "plot", "head", "archive", "api", "rpc", "fetch", "cmd"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "api", "agent", "cmd/cmd.h"},
+    "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "link", "moment", "plot", "push", "head", "archive", "api", "rpc", "fetch", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["probe"] |= {"code", "elf", "watch"}
 ALLOWED["stack"] |= {"elf"}
-ALLOWED["gpu"] |= {"place"}
+ALLOWED["gpu"] |= {"amd", "place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
-LARGE = {"rpc": 5600, "model": 6600, "cmd": 12200, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands and programs of the kernel side, which share little
+LARGE = {"rpc": 5600, "api": 6500, "model": 6600, "cmd": 12200, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands, endpoints and programs of the kernel side, which share little
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

@@ -6,12 +6,18 @@ export class ApiError extends Error {
 	}
 }
 
+/* Who answers: a head, or an agent. */
+export let peer = 'head'
+export const setPeer = name => { peer = name }
+
 const KEY = 'gpuscope-token'
 
 function headers(more) {
 	const token = sessionStorage.getItem(KEY)
 	return { Accept: 'application/json', ...(token ? { Authorization: `Bearer ${token}` } : {}), ...more }
 }
+
+export const hasToken = () => sessionStorage.getItem(KEY) !== null
 
 export function setToken(token) {
 	if (token) sessionStorage.setItem(KEY, token)
@@ -24,7 +30,7 @@ async function ask(path, options) {
 		reply = await fetch(path, options)
 	} catch (error) {
 		if (error.name === 'AbortError') throw error
-		throw new ApiError(0, 'the head does not answer')
+		throw new ApiError(0, `the ${peer} does not answer`)
 	}
 	if (reply.ok) return reply
 	let message = reply.statusText
@@ -42,11 +48,12 @@ export async function send(method, path, body) {
 	return reply.json()
 }
 
+export const blob = async (path, signal) => (await ask(path, { headers: headers(), signal })).blob()
+
 /* As a file: a link could not carry the token. */
 export async function download(path, name) {
-	const blob = await (await ask(path, { headers: headers() })).blob()
 	const link = document.createElement('a')
-	link.href = URL.createObjectURL(blob)
+	link.href = URL.createObjectURL(await blob(path))
 	link.download = name
 	link.click()
 	setTimeout(() => URL.revokeObjectURL(link.href), 10000)

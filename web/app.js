@@ -1,22 +1,41 @@
 /* Which view is shown, when it is brought up to date, and what is said when the head is away. */
-import { get, listen, setToken } from './api.js'
+import { get, hasToken, listen, peer, setPeer, setToken } from './api.js'
 import { h } from './dom.js'
 import { startTheme } from './theme.js'
 import { overview, gpuList, nodes, node, gpu, work } from './views.js'
+import { process } from './process.js'
+import { local } from './local.js'
+import { plots } from './plots.js'
 import { sessions } from './sessions.js'
+import { job, compareJobs } from './jobs.js'
 
 const main = document.getElementById('main'), nav = document.getElementById('nav'), live = document.getElementById('live'), banner = document.getElementById('banner')
-const pages = [['#/', 'Overview'], ['#/gpus', 'GPUs'], ['#/nodes', 'Nodes'], ['#/work', 'Jobs'], ['#/sessions', 'Sessions']]
-let view = null, mayControl = true, running = false, again = false, slow = 0
+const headPages = [['#/', 'Overview'], ['#/gpus', 'GPUs'], ['#/nodes', 'Nodes'], ['#/work', 'Jobs'], ['#/sessions', 'Sessions']], agentPages = [['#/', 'Node'], ['#/work', 'Jobs']]
+let pages = headPages, view = null, mayControl = true, running = false, again = false, slow = 0
+
+/* Of an agent: what needs a head leads to its node. */
+function chooseLocal(parts) {
+	switch (parts[1]) {
+	case 'gpu': return gpu(parts[2], parts[3])
+	case 'process': return process(parts[2], parts[3])
+	case 'work': return work()
+	default: return local()
+	}
+}
 
 function choose() {
 	const [path, query] = location.hash.slice(1).split('?'), parts = (path || '/').split('/')
+	if (pages === agentPages) return chooseLocal(parts)
 	switch (parts[1]) {
 	case 'gpus': return gpuList(new URLSearchParams(query))
 	case 'nodes': return nodes()
 	case 'node': return node(parts[2])
 	case 'gpu': return gpu(parts[2], parts[3])
+	case 'process': return process(parts[2], parts[3])
 	case 'work': return work()
+	case 'job': return job(parts[2])
+	case 'job-compare': return compareJobs(new URLSearchParams(query))
+	case 'plots': return plots(parts[2])
 	case 'sessions': return sessions(() => mayControl)
 	default: return overview()
 	}
@@ -27,9 +46,9 @@ function down(text) {
 	banner.textContent = text || ''
 }
 
-function login(message) {
+function login() {
 	const token = h('input', { type: 'password', autocomplete: 'current-password', required: true })
-	const form = h('form.panel', { onsubmit: e => { e.preventDefault(); setToken(token.value); location.reload() } }, h('h1', {}, 'A token is needed'), h('p.note', {}, message),
+	const form = h('form.panel', { onsubmit: e => { e.preventDefault(); setToken(token.value); location.reload() } }, h('h1', {}, 'A token is needed'), hasToken() ? h('p.error', { role: 'alert' }, `The ${peer} does not know this token, or it is not one for pages.`) : h('p.note', {}, `This ${peer} shows nothing without one.`),
 		h('div.row', {}, h('label', {}, 'Token', token), h('button.main', { type: 'submit' }, 'Go on')))
 	if (view) view.close()
 	view = null
@@ -47,10 +66,14 @@ async function refresh() {
 	const began = performance.now(), shown = view
 	try {
 		await shown.refresh()
+		if (shown.failed && shown === view) { // it was only for a while
+			shown.failed = false
+			main.replaceChildren(shown.element)
+		}
 		down('')
 	} catch (error) {
-		if (error.status === 401) login(error.message)
-		else if (error.status === 0) down('The head does not answer. What is shown is old; trying again.')
+		if (error.status === 401) login()
+		else if (error.status === 0) down(`The ${peer} does not answer. What is shown is old; trying again.`)
 		else if (shown === view && !shown.failed) {
 			shown.failed = true
 			main.replaceChildren(h('p.empty', { role: 'alert' }, error.message), h('p.empty', {}, h('a', { href: '#/' }, 'To the overview')))
@@ -77,7 +100,11 @@ async function whoAmI() {
 	try {
 		const o = await get('/api/v1/overview')
 		mayControl = o.may_control
-		document.getElementById('footer').textContent = `gpuscope ${o.version} · nodes connect to ${o.grpc_address}`
+		if (o.role === 'agent') {
+			setPeer('agent')
+			pages = agentPages
+		}
+		document.getElementById('footer').textContent = `gpuscope ${o.version} · ${o.role === 'agent' ? 'an agent: the last minutes of this node' : `nodes connect to ${o.grpc_address}`}`
 	} catch { /* the view says so */ }
 }
 
@@ -88,7 +115,7 @@ let last = 0
 const keys = { o: '#/', g: '#/gpus', n: '#/nodes', j: '#/work', s: '#/sessions' }
 addEventListener('keydown', e => {
 	if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) return
-	if (keys[e.key]) location.hash = keys[e.key]
+	if (keys[e.key] && pages.some(([href]) => href === keys[e.key])) location.hash = keys[e.key]
 })
 whoAmI().then(show)
 listen((event, data) => {
@@ -101,5 +128,5 @@ listen((event, data) => {
 	live.className = up ? 'on' : ''
 	if (up) return
 	live.textContent = `not connected, trying again in ${seconds} s`
-	if (!error || error.status === 0) down('The head does not answer. What is shown is old; trying again.')
+	if (!error || error.status === 0) down(`The ${peer} does not answer. What is shown is old; trying again.`)
 })

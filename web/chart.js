@@ -3,7 +3,7 @@ import uPlot from './uplot.js'
 import { h } from './dom.js'
 import { color } from './theme.js'
 
-const hues = { utilization_ratio: '#0b9a93', memory_used_ratio: '#5a7be0', dram_active_ratio: '#b06ad8', power_watts: '#d98a1f', temperature_celsius: '#d9534f', sm_clock_hertz: '#6b9a2d' }
+const hues = { utilization_ratio: '#0b9a93', memory_used_ratio: '#5a7be0', dram_active_ratio: '#b06ad8', power_watts: '#d98a1f', temperature_celsius: '#d9534f', sm_clock_hertz: '#6b9a2d', cpu_ratio: '#5a7be0', host_memory_bytes: '#b06ad8', gpu_memory_used_bytes: '#d98a1f', sm_ratio: '#0b9a93' }
 
 /* A point between two gaps is no line; it would not be seen. */
 const lonely = (u, i) => u.data[i].map((v, at) => (v !== null && (u.data[i][at - 1] ?? null) === null && (u.data[i][at + 1] ?? null) === null ? at : -1)).filter(at => at >= 0)
@@ -55,5 +55,33 @@ export class Chart {
 	close() {
 		this.watcher.disconnect()
 		if (this.plot) this.plot.destroy()
+	}
+}
+
+/* From one to the next as different as can be, on light and on dark. */
+const lineHues = ['#0b9a93', '#d98a1f', '#5a7be0', '#d9534f', '#6b9a2d', '#b06ad8', '#a0764a', '#c9569b']
+
+/* A reading that came late leaves a column or two empty, which is no gap. */
+const bridged = v => v.map((x, i) => (x !== null || !i ? x : [1, 2].some(n => (v[i + n] ?? null) !== null) && [1, 2].some(n => (v[i - n] ?? null) !== null) ? v[i - 1] ?? v[i - 2] : null))
+
+/* One line for each GPU, out of a heat map's rows. */
+export class Lines extends Chart {
+	options() {
+		const o = super.options(), value = o.series[1].value
+		return { ...o, bands: [], series: [{}, ...this.names.map((name, i) => ({ label: name, stroke: lineHues[i % lineHues.length], width: 1.4, dash: i < lineHues.length ? undefined : [6, 3], value, points: { show: true, size: 4, filter: lonely } }))] }
+	}
+
+	show(data) {
+		const end = new Date(data.end).getTime() / 1000, names = data.rows.map(row => `GPU ${row.gpu}`)
+		const columns = [Array.from({ length: data.points }, (_, i) => end - (data.points - 1 - i) * data.step_seconds), ...data.rows.map(row => bridged(row.v.map(v => (v < 0 ? null : v / 100 * data.full * this.scale))))]
+		const any = columns.slice(1).some(column => column.some(v => v !== null))
+		this.note.textContent = any ? (data.next ? `The first ${data.rows.length} of ${data.total} GPUs.` : '') : 'Nothing is known of this time.'
+		if (this.plot && this.names.join() !== names.join()) {
+			this.plot.destroy()
+			this.plot = null
+		}
+		this.names = names
+		if (this.plot) this.plot.setData(columns)
+		else this.plot = new uPlot(this.options(), columns, this.box)
 	}
 }

@@ -28,7 +28,19 @@ export class Heatmap {
 		this.at = { row: 0, column: 0 }
 	}
 
-	show(data, unit) {
+	/* What makes the head send only what is new; once a minute everything, for what reached it late. */
+	since(value) {
+		const fits = this.data && this.data.value === value && performance.now() - this.whole < 60000
+		return fits ? `&since=${this.data.mark}` : ''
+	}
+
+	/* All columns, or the last ones, of which `fresh` are not in base yet. */
+	show(data, unit, base) {
+		if (data.fresh === null) this.whole = performance.now()
+		else data.rows.forEach((row, i) => {
+			const old = base.rows[i], kept = old.v.slice(data.fresh, data.points - row.v.length + data.fresh)
+			data.rows[i] = { ...old, state: row.state, v: kept.concat(row.v) }
+		})
 		this.data = data
 		this.unit = unit
 		this.draw()

@@ -50,6 +50,16 @@ export function sessions(may) {
 		compare.disabled = chosen.size !== 2
 	} })
 
+	/* GPU by GPU, where both sessions have it. */
+	function devices(a, b) {
+		const of = new Map(b.gpus.map(g => [g.uuid, g])), both = a.gpus.filter(g => of.has(g.uuid)), pair = (key, unit) => g => `${unit(g[key])} → ${unit(of.get(g.uuid)[key])}`
+		if (!both.length) return null
+		return [h('h2', {}, 'GPU by GPU'), table(both.slice(0, 200), [
+			['GPU', g => `${g.node_name || g.node} GPU ${g.index}`], ['Utilisation, mean', pair('utilization_mean_ratio', percent), 'n'], ['median', pair('utilization_p50_ratio', percent), 'n'], ['95th percentile', pair('utilization_p95_ratio', percent), 'n'],
+			['Memory, most', pair('memory_most_ratio', percent), 'n'], ['Power, mean', pair('power_mean_watts', watts), 'n'], ['Energy', pair('energy_joules', energy), 'n'],
+		], ''), both.length > 200 ? h('p.note', {}, `The first 200 of ${both.length}.`) : null]
+	}
+
 	async function showComparison() {
 		compared.hidden = false
 		compared.replaceChildren(h('p.empty', {}, 'Reading both sessions…'))
@@ -63,10 +73,10 @@ export function sessions(may) {
 				['Memory, mean', s => mean(s, 'memory_mean_ratio'), percent], ['Power, mean of a GPU', s => mean(s, 'power_mean_watts'), watts],
 				['Hottest', s => Math.max(...s.gpus.map(g => g.temperature_most_celsius || 0)) || null, celsius], ['Energy', s => sum(s, 'energy_joules'), energy],
 			].map(([text, value, unit]) => ({ text, a: value(a), b: value(b), unit }))
-			compared.replaceChildren(h('h2', {}, 'Comparison'), table(rows, [
+			compared.replaceChildren(...[h('h2', {}, 'Comparison'), table(rows, [
 				['', r => r.text], [a.session.name, r => r.unit(r.a), 'n'], [b.session.name, r => r.unit(r.b), 'n'],
 				['Difference', r => (r.a === null || r.b === null || !r.a ? none : `${r.b >= r.a ? '+' : '−'}${Math.abs((r.b / r.a - 1) * 100).toFixed(1)} %`), 'n'],
-			], ''), a.complete && b.complete ? '' : h('p.note', {}, 'Only a part of the samples: there are more than can be read in a request.'))
+			], ''), devices(a, b), a.complete && b.complete ? '' : h('p.note', {}, 'Only a part of the samples: there are more than can be read in a request.')].flat().filter(Boolean))
 		} catch (error) {
 			compared.replaceChildren(h('p.error', {}, error.message))
 		}
@@ -81,14 +91,16 @@ export function sessions(may) {
 			['Lasted', x => duration(((x.end ? new Date(x.end) : new Date()) - new Date(x.start)) / 1000), 'n'],
 			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Marks', x => x.marks, 'n'],
 			['', x => h('div.row', {}, may() && x.state === 'active' ? change(x, 'stop', 'Stopped') : null, may() && x.state !== 'active' ? change(x, 'resume', 'Resumed') : null,
-				exports(x), may() && x.state !== 'active' ? forget(x) : null)],
+				h('a.button', { href: `#/plots/${x.id}`, 'aria-label': `Plots of ${x.name}` }, 'Plots'), exports(x), may() && x.state !== 'active' ? forget(x) : null)],
 		], 'No session yet. A session is a stretch of time with a name: start one, run your work, stop it, export it.'))
 		if (focus) for (const e of list.querySelectorAll('[aria-label]')) if (e.getAttribute('aria-label') === focus) e.focus()
 		form.hidden = !may()
+		reader.hidden = may()
 	}
 	const form = h('form.panel', { onsubmit: start, 'aria-label': 'New session' }, h('h2', {}, 'New session'), h('div.row', {},
 		h('label', {}, 'Name', name), h('label', {}, 'Nodes', nodes), h('label', {}, 'Seconds between samples', interval),
 		h('label.check', {}, bandwidth, 'bandwidth'), h('label.check', {}, nvlink, 'NVLink'), h('button.main', { type: 'submit' }, 'Start session')))
-	return { title: 'Sessions', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Sessions'), form, said, h('section.panel', {}, h('div.row', {}, h('h2', {}, 'All sessions'), compare), list,
-		h('p.note', {}, 'Plots of an export: ', h('code', {}, 'gpuscope report FILE --plot X.pdf'))), compared) }
+	const reader = h('p.note', { hidden: true }, 'This token may only read: sessions are started and stopped with one of the role control.')
+	return { title: 'Sessions', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Sessions'), form, reader, said, h('section.panel', {}, h('div.row', {}, h('h2', {}, 'All sessions'), compare), list,
+		h('p.note', {}, 'Figures of an exported file: ', h('code', {}, 'gpuscope report FILE --plot X.pdf'))), compared) }
 }

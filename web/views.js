@@ -1,14 +1,14 @@
 /* Overview, GPUs, node, GPU, processes, jobs. A view is {element, refresh(), close()}. */
-import { get } from './api.js'
+import { get, peer } from './api.js'
 import { Chart } from './chart.js'
 import { h, put, table, state, bar, percent, watts, celsius, bytes, count, time, none } from './dom.js'
 import { Heatmap, legend } from './heatmap.js'
+import { jobLink, reports, score } from './jobs.js'
+import { gpuLink, nodeLink, processLink } from './links.js'
 import { onTheme } from './theme.js'
 
-const gpuLink = g => h('a', { href: `#/gpu/${g.node}/${g.gpu}` }, `${g.node_name} GPU ${g.gpu}`)
-const nodeLink = n => h('a', { href: `#/node/${n.node || n.id}` }, n.node_name || n.name)
 
-const gpuColumns = [
+export const gpuColumns = [
 	['GPU', gpuLink],
 	['State', g => [state(g.state), g.reason ? h('div.note', {}, g.reason) : null]],
 	['Utilisation', g => bar(g.utilization_ratio)],
@@ -18,10 +18,10 @@ const gpuColumns = [
 	['Model', g => g.name, 'hide-small'],
 ]
 
-function alertList(alerts, total) {
+export function alertList(alerts, total) {
 	if (!alerts.length) return h('p.empty', {}, 'Nothing is wrong.')
 	return [h('ul.alerts', {}, alerts.map(a => h('li', {}, h('span', { class: `state ${a.severity}` }, a.severity), ' ',
-		a.node === null ? 'head' : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text))),
+		a.node === null ? peer : a.gpu === null ? nodeLink(a) : gpuLink(a), ': ', a.text))),
 	total > alerts.length ? h('p.note', {}, `and ${total - alerts.length} more`) : null]
 }
 
@@ -39,7 +39,8 @@ export function overview() {
 
 	onTheme(() => { heat.draw(); scale.draw() })
 	async function refresh() {
-		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}`)])
+		const base = heat.data
+		const [o, a, g, m] = await Promise.all([get('/api/v1/overview'), get('/api/v1/alerts?limit=12'), get('/api/v1/gpus?sort=worst&limit=20'), get(`/api/v1/heatmap?limit=2000&value=${choice.value}${heat.since(choice.value)}`)])
 		const s = o.states
 		put(cards, 
 			card(`${o.healthy_nodes} / ${o.nodes}`, 'nodes deliver', '#/nodes'),
@@ -54,7 +55,7 @@ export function overview() {
 		put(alerts, ...[alertList(a.alerts, a.total)].flat().filter(Boolean))
 		put(gpus, table(g.gpus, gpuColumns, o.nodes ? 'No GPUs are known.' : 'No node has delivered yet.'),
 			o.nodes ? '' : h('p.note', {}, 'On each node: ', h('code', {}, `gpuscope connect ${o.grpc_address} --resilient`)))
-		heat.show(m, heatUnits[choice.value][1])
+		heat.show(m, heatUnits[choice.value][1], base)
 		heat.element.hidden = !m.rows.length
 		more.textContent = m.next ? `The first ${m.rows.length} of ${m.total} GPUs.` : m.rows.length ? '' : 'No GPUs to show.'
 	}
@@ -102,8 +103,8 @@ export function nodes() {
 	return { title: 'Nodes', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Nodes'), h('div.panel', {}, list)) }
 }
 
-const processColumns = [
-	['Process', p => `${p.name || '?'} (${p.pid})`], ['GPU', p => gpuLink(p)], ['User', p => p.user || none], ['Job', p => p.job || none],
+export const processColumns = [
+	['Process', processLink], ['GPU', p => gpuLink(p)], ['User', p => p.user || none], ['Job', p => p.job || none],
 	['GPU memory', p => bytes(p.memory_used_bytes), 'n'], ['SM', p => percent(p.sm_ratio), 'n'], ['CPU', p => percent(p.cpu_ratio), 'n'], ['Command', p => p.command || none, 'cut hide-small'],
 ]
 
@@ -148,21 +149,21 @@ export function gpu(id, number) {
 	}
 	return {
 		title: 'GPU', refresh, close: () => charts.forEach(c => c.close()),
-		element: h('div', {}, title, where, h('div.row', {}, h('label', {}, 'Time', range)), h('br'), h('div.grid', {}, charts.map(c => c.element)),
+		element: h('div', {}, title, where, peer === 'agent' ? null : h('div.row', {}, h('label', {}, 'Time', range)), h('br'), h('div.grid', {}, charts.map(c => c.element)),
 			h('section.panel', {}, h('h2', {}, 'Processes'), processes), h('section.panel', {}, h('h2', {}, 'All values now'), details)),
 	}
 }
 
 export function work() {
-	const jobs = h('div'), processes = h('div')
+	const jobs = h('div'), processes = h('div'), told = reports()
 	async function refresh() {
-		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300')])
+		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), told.refresh()])
 		put(jobs, table(j.jobs, [
-			['Job', x => x.job], ['User', x => x.user || none], ['GPUs', x => x.gpus, 'n'], ['Median utilisation', x => bar(x.utilization_median_ratio)],
+			['Job', x => (x.report ? jobLink(x.report) : x.job)], ['User', x => x.user || none], ['GPUs', x => x.gpus, 'n'], ['Class', x => (x.report ? x.report.class : none)], ['Score', x => (x.report ? score(x.report.score) : none)], ['Median utilisation', x => bar(x.utilization_median_ratio)],
 			['Least', x => percent(x.utilization_least_ratio), 'n'], ['Most', x => percent(x.utilization_most_ratio), 'n'], ['Straggler', x => (x.straggler ? gpuLink(x.straggler) : none)],
 		], 'No process on a GPU belongs to a job that nodes know.'))
 		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 	}
-	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'Jobs'), jobs), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), told.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
 

@@ -314,6 +314,9 @@ static void finish_job(struct gs_account *a, struct account_job *j, uint64_t now
 	t->work = j->total.work;
 	t->gpu_ns = j->total.gpu_ns;
 	t->gpu_busy_ns = j->total.gpu_busy_ns;
+	t->sm_ratio = mean(j->total.sm_ns, 0, j->total.sm_known_ns, 0);
+	t->tensor_ratio = mean(j->total.tensor_ns, 0, j->total.tensor_known_ns, 0);
+	t->dram_ratio = mean(j->total.dram_ns, 0, j->total.dram_known_ns, 0);
 	j->before = j->total;
 	/* One that has ended keeps what was said of it last. */
 	if (!t->n_processes)

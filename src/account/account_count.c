@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "account/account_int.h"
+#include "base/shrink.h"
 
 #define ANCESTORS_MAX 32
 #define KEYS_MAX      4096 /* processes that the kernel has room for */
@@ -45,6 +46,8 @@ static void open_probe(struct gs_account *a)
 		return;
 	}
 	r = gs_work_probe_new(&o, &a->probe, &err);
+	/* Loading reads all types of the kernel. */
+	gs_shrink_heap();
 	if (r < 0) {
 		snprintf(a->why, sizeof(a->why), "%s", gs_err_text(&err, r));
 		return;
@@ -249,6 +252,7 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	if (r < 0)
 		return r;
 	a->reading++;
+	gs_work_probe_rest(a->probe);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
 		r = gs_map_put(&row_of, s->rows[i].pid, i);
 	for (size_t i = 0; r == 0 && i < s->n_rows; i++)
@@ -264,33 +268,13 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	/* Giving room back walks all tables: not for each process that ends. */
 	if (r == 0 && (n_ended >= FORGET_AT || now_ns - a->forgot_ns >= FORGET_NS)) {
 		gs_work_probe_forget_ended(a->probe);
+		gs_work_probe_rest(a->probe);
 		a->forgot_ns = now_ns;
 	}
 	return r;
 }
 
 /* --- without probes --- */
-
-static uint32_t known_of(uint32_t host)
-{
-	static const struct {
-		uint32_t host;
-		enum gs_job_family family;
-	} same[] = {
-		{GS_WORK_KNOWS_TIME, GS_JOB_KNOWS_TIME},
-		{GS_WORK_KNOWS_RUNQUEUE, GS_JOB_KNOWS_RUNQUEUE},
-		{GS_WORK_KNOWS_CAUSES, GS_JOB_KNOWS_CAUSES},
-		{GS_WORK_KNOWS_SWITCHES, GS_JOB_KNOWS_SWITCHES},
-		{GS_WORK_KNOWS_IO, GS_JOB_KNOWS_IO},
-		{GS_WORK_KNOWS_FAULTS, GS_JOB_KNOWS_FAULTS},
-	};
-	uint32_t known = 0;
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(same); i++)
-		if (host & same[i].host)
-			known |= 1u << same[i].family;
-	return known;
-}
 
 static void count_host(struct gs_account *a)
 {
@@ -306,7 +290,7 @@ static void count_host(struct gs_account *a)
 		gs_host_work_total(a->host, i, &t);
 		account_add_growth(&j->total.work, &j->host_last, &t.work);
 		/* What was known once stays known: a series does not come and go. */
-		j->told.known |= known_of(t.known);
+		j->told.known |= gs_host_work_families(t.known);
 		j->told.n_processes = t.n_processes;
 		j->rss_bytes = t.n_processes ? t.rss_bytes : -1;
 		failed += t.failed_reads;
@@ -321,6 +305,9 @@ static void count_host(struct gs_account *a)
 int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 {
 	for (uint32_t i = 0; i < a->max_jobs; i++) {
+		/* What is not used is not touched: there is room for many. */
+		if (!a->job[i].used)
+			continue;
 		a->job[i].told.n_processes = 0;
 		if (a->probe)
 			a->job[i].any_pid = 0;
@@ -332,9 +319,11 @@ int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 		return 0;
 	}
 	for (uint32_t i = 0; i < a->max_jobs; i++)
-		a->job[i].told.known |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
-					1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
-					1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_IO |
-					1u << GS_JOB_KNOWS_NET | 1u << GS_JOB_KNOWS_FAULTS;
+		if (a->job[i].used)
+			a->job[i].told.known |=
+				1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
+				1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
+				1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_IO |
+				1u << GS_JOB_KNOWS_NET | 1u << GS_JOB_KNOWS_FAULTS;
 	return count_rows(a, now_ns, err);
 }

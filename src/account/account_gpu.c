@@ -87,7 +87,9 @@ void account_gpus(struct gs_account *a, const struct gs_gpu_snapshot *g, uint64_
 	for (uint32_t i = 0; i < a->max_jobs; i++) {
 		struct account_job *j = &a->job[i];
 
-		j->told.gpu_mask = j->used ? j->told.job.gpu_mask : 0;
+		if (!j->used)
+			continue;
+		j->told.gpu_mask = j->told.job.gpu_mask;
 		j->told.gpu_memory_bytes = -1;
 	}
 	if (g)

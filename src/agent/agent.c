@@ -48,7 +48,9 @@ struct agent {
 	struct gs_http *http;
 	struct agent_head *head;
 	struct agent_jobs *jobs;
-	struct agent_push *push;
+	struct gs_push_set *push;
+	struct agent_shrink shrink;
+	struct agent_page *page;
 	int signal_fd, control_fd;
 	bool ending, released;
 	bool told_start;
@@ -189,13 +191,13 @@ static int restart_jobs(struct agent *a, const struct agent_jobs_conf *conf, str
 /* Likewise of pushing: two at once would want the same spool. */
 static int restart_push(struct agent *a, const struct agent_conf *conf, struct gs_err *err)
 {
-	struct agent_push *push = NULL;
+	struct gs_push_set *push = NULL;
 	int r;
 
 	pthread_mutex_lock(&a->state.lock);
 	a->state.push = NULL;
 	pthread_mutex_unlock(&a->state.lock);
-	agent_push_close(&a->push);
+	gs_push_set_close(&a->push);
 	r = agent_push_open(conf, &a->state, &push, err);
 	pthread_mutex_lock(&a->state.lock);
 	a->push = a->state.push = push;
@@ -322,6 +324,7 @@ static int handle_reload(struct agent *a, struct gs_err *err)
 		gs_say("agent: the old configuration stays in use: %s", gs_err_text(err, r));
 	else
 		gs_say("agent: configuration read again; served at %s", where);
+	agent_shrink_begin(&a->shrink, gs_clock_mono_ns());
 	notify_send("READY=1");
 	return r;
 }
@@ -342,6 +345,7 @@ static void resume(struct agent *a)
 {
 	gs_gpu_resume(a->gpu);
 	a->released = false;
+	agent_shrink_begin(&a->shrink, gs_clock_mono_ns());
 	gs_say("agent: the driver is taken up again");
 }
 
@@ -443,6 +447,7 @@ static int sample(struct agent *a)
 	/* Only this thread changes it. Without basic values it is no moment of its own. */
 	if (groups & GS_GPU_READ_BASIC)
 		agent_head_take(a->head, a->state.latest);
+	agent_page_take(a->page, a->state.latest);
 	return 0;
 }
 
@@ -466,10 +471,13 @@ static int loop(struct agent *a)
 		uint64_t now = gs_clock_mono_ns();
 		uint64_t next = agent_schedule_next(&a->state.schedule, &a->state.conf);
 		uint64_t next_alert = agent_alert_next(a->state.alert);
+		uint64_t next_shrink = ready ? agent_shrink_next(&a->shrink) : UINT64_MAX;
 		struct timespec wait;
 
 		if (next_alert < next)
 			next = next_alert;
+		if (next_shrink < next)
+			next = next_shrink;
 		if (a->watchdog_ns && a->watchdog_next_ns < next)
 			next = a->watchdog_next_ns;
 		if (next > now + 3600000000000ULL)
@@ -487,12 +495,10 @@ static int loop(struct agent *a)
 		if (r < 0)
 			gs_say("agent: cannot read the GPUs: %s", strerror(-r));
 		agent_alert_look(&a->state, gs_clock_mono_ns());
-		if (!ready && r == 0) {
-			/* What the driver's library needed to start, and the configuration. */
-			malloc_trim(0);
+		if (!ready && r == 0)
 			notify_send("READY=1");
-		}
 		ready = true;
+		agent_shrink_look(&a->shrink, &a->state, gs_clock_mono_ns());
 		feed_watchdog(a, gs_clock_mono_ns());
 	}
 	return r;
@@ -536,6 +542,10 @@ static int start(struct agent *a, struct gs_err *err)
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
 	r = agent_alert_open(&a->state.conf, NULL, &a->state.alert, err);
+	a->page = agent_page_new(&a->state);
+	if (!a->page)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	o.routes = agent_page_routes(a->page, &o.n_routes);
 	if (r == 0)
 		r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
@@ -562,16 +572,14 @@ static int start(struct agent *a, struct gs_err *err)
 	return 0;
 }
 
-static int run(const struct agent_options *o, const struct agent_conf *conf)
+/* Frees conf as soon as it has a copy. */
+static int run(const struct agent_options *o, struct agent_conf **conf)
 {
 	struct agent a = {.options = o, .signal_fd = -1, .control_fd = -1};
 	struct gs_err err = {{0}};
-	int r;
+	int r = agent_state_init(&a.state, *conf);
 
-	/* A thread's own pool of memory, as glibc makes them, is never used up here. */
-	mallopt(M_ARENA_MAX, 1);
-	r = agent_state_init(&a.state, conf);
-
+	gs_free_p(conf);
 	if (r < 0) {
 		gs_say("agent: %s", strerror(-r));
 		return GS_EXIT_FAILED;
@@ -583,12 +591,14 @@ static int run(const struct agent_options *o, const struct agent_conf *conf)
 		r = loop(&a);
 	notify_send("STOPPING=1");
 	gs_http_stop(&a.http);
-	agent_head_stop(&a.head);
+	agent_page_free(&a.page);
 	pthread_mutex_lock(&a.state.lock);
 	a.state.push = NULL; /* its last text is made without its own metrics */
 	pthread_mutex_unlock(&a.state.lock);
-	agent_push_close(&a.push);
-	agent_jobs_stop(&a.jobs);
+	gs_push_set_close(&a.push);
+	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
+	/* After the push, whose last text still tells how the head does. */
+	agent_head_stop(&a.head);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
 	gs_close_p(&a.signal_fd);
@@ -742,7 +752,7 @@ int gs_cmd_agent(int argc, char **argv)
 		.parser = parse,
 		.help_filter = gs_cmd_help_filter,
 		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
-		       "Prometheus.\v"
+		       "Prometheus, and to browsers as a page.\v"
 		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "
 		       "reset a "
 		       "GPU), SIGUSR2 takes it up again; `gpuscope agent ctl` does the same and "
@@ -752,7 +762,7 @@ int gs_cmd_agent(int argc, char **argv)
 	};
 	struct agent_options o = {0};
 	struct gs_err err = {{0}};
-	struct agent_conf conf;
+	GS_FREE struct agent_conf *conf = NULL;
 	int r;
 
 	argp_err_exit_status = GS_EXIT_USAGE;
@@ -762,13 +772,19 @@ int gs_cmd_agent(int argc, char **argv)
 		return GS_EXIT_USAGE;
 	if (o.print)
 		return print_defaults();
-	r = read_conf(&o, &conf, &err);
+	/* A thread's own pool of memory, as glibc makes them, is never used up here; and a large
+	 * block that is freed once shall not make the next large ones part of the heap. */
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	mallopt(M_TRIM_THRESHOLD, 256 << 10);
+	conf = calloc(1, sizeof(*conf));
+	r = conf ? read_conf(&o, conf, &err) : -ENOMEM;
 	if (r < 0) {
 		gs_say("agent: %s", gs_err_text(&err, r));
 		return r == -EINVAL ? GS_EXIT_USAGE : gs_exit_status_of(r);
 	}
 	if (o.check) {
-		struct gs_http_options ho = http_options(&conf, NULL);
+		struct gs_http_options ho = http_options(conf, NULL);
 
 		r = gs_http_check(&ho, &err);
 		if (r < 0) {

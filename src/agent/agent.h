@@ -10,12 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "alert/alert.h"
 #include "alert/conf.h"
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
 #include "model/job_account.h"
 #include "prom/prom.h"
+#include "push/set.h"
 
 /* --- agent_conf.c: the configuration --- */
 
@@ -43,17 +45,6 @@ struct agent_jobs_conf {
 	int names; /* enum gs_prom_job_names */
 };
 
-enum { AGENT_REMOTE_WRITE, AGENT_OTLP, AGENT_PUSHES }; /* enum gs_push_protocol */
-
-struct agent_push_conf {
-	char url[512]; /* "": off */
-	char token_file[256], ca_file[256];
-	uint64_t interval_ns;
-	char job[64], instance[128];
-	char spool[256];
-	int64_t spool_max_mib;
-};
-
 struct agent_conf {
 	struct {
 		uint64_t interval_ns;
@@ -74,7 +65,7 @@ struct agent_conf {
 		int64_t max_connections;
 		uint64_t timeout_ns;
 	} http;
-	struct agent_push_conf push[AGENT_PUSHES];
+	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
 	struct {
 		int names; /* enum gs_prom_names */
 		bool processes, links, timestamps;
@@ -94,6 +85,8 @@ struct agent_conf {
 		char spool[256];
 		char spool_max[32];
 		char machine_id[64], instance[64];
+		bool jobs;
+		uint64_t jobs_interval_ns;
 	} head;
 	struct gs_alert_conf alerts;
 };
@@ -148,6 +141,9 @@ enum agent_group agent_group_of(enum gs_gpu_field field);
 
 /* --- agent_state.c: what was read last --- */
 
+/* Memory of this process that is in RAM, in bytes; negative: not known. */
+double agent_resident_bytes(void);
+
 #define AGENT_XIDS_MAX 1024 /* pairs of GPU and code */
 
 struct agent_state {
@@ -170,7 +166,7 @@ struct agent_state {
 	struct gs_http *http;    /* lent */
 	struct gs_gpu_cost call_cost[GS_GPU_COSTS_MAX], part_cost[GS_GPU_COSTS_MAX];
 	size_t n_call_costs, n_part_costs;
-	struct agent_push *push;   /* lent; NULL: nothing is pushed. Changed under the lock */
+	struct gs_push_set *push;  /* lent; NULL: nothing is pushed. Changed under the lock */
 	struct agent_alert *alert; /* owned by the main thread, which alone changes the pointer */
 };
 
@@ -221,6 +217,22 @@ void agent_alert_look(struct agent_state *state, uint64_t now_ns);
 /* The caller holds the lock. */
 void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *alert);
 
+/* --- agent_shrink.c: memory that only a start needed --- */
+
+#define AGENT_SHRINK_TURNS 3
+
+struct agent_shrink {
+	unsigned turn; /* AGENT_SHRINK_TURNS: nothing is due */
+	uint64_t next_ns;
+};
+
+/* The agent has started, or something in it has. */
+void agent_shrink_begin(struct agent_shrink *s, uint64_t now_ns);
+uint64_t agent_shrink_next(const struct agent_shrink *s); /* monotonic; UINT64_MAX never */
+
+/* Give back what is free, if it is time. The main thread's; takes the lock of state. */
+void agent_shrink_look(struct agent_shrink *s, struct agent_state *state, uint64_t now_ns);
+
 /* --- agent_routes.c: what is served --- */
 
 extern const struct gs_http_route agent_routes[];
@@ -239,7 +251,38 @@ void agent_head_stop(struct agent_head **head);
 /* What was read last, lent; from the thread that reads. head may be NULL. */
 void agent_head_take(struct agent_head *head, struct gs_gpu_snapshot *gpu);
 
+/* The jobs as they were read last, lent; from the thread that reads them. head may be NULL. */
+void agent_head_take_jobs(struct agent_head *head, const struct gs_job_accounts *accounts);
+
+/* They are read no more: those that run get a last report. accounts may be NULL. */
+void agent_head_end_jobs(struct agent_head *head, const struct gs_job_accounts *accounts);
+
+/* --- agent_report.c: reports of jobs, for agent_head.c --- */
+
+struct agent_report;
+struct gs_link_options;
+
+/* link: as of moments; its kind, and its spool (DIR-jobs), are set here. */
+int agent_report_start(const struct gs_link_options *link, uint64_t interval_ns,
+		       struct agent_report **ret_report, struct gs_err *err);
+
+/* How many reports are left in the spool. */
+uint64_t agent_report_stop(struct agent_report **report, uint64_t drain_ns);
+
+/* As agent_head_take_jobs(), agent_head_end_jobs(); report may be NULL. */
+void agent_report_take(struct agent_report *report, const struct gs_job_accounts *accounts);
+void agent_report_end(struct agent_report *report, const struct gs_job_accounts *accounts);
+
+struct agent_report_stats {
+	uint64_t reports, failed; /* kept for the head; those that could not be made or kept */
+	uint64_t waiting, lost;
+};
+
+void agent_report_stats(struct agent_report *report, struct agent_report_stats *ret_stats);
+
 struct agent_head_stats {
+	bool has_reports;
+	struct agent_report_stats reports;
 	bool connected, spool_failed;
 	uint64_t connects, moments, failed; /* failed: moments that could not be made or kept */
 	uint64_t acked_batches, sent_bytes, waiting_samples, waiting_bytes, lost_samples;
@@ -248,6 +291,23 @@ struct agent_head_stats {
 
 /* Any thread. */
 void agent_head_stats(struct agent_head *head, struct agent_head_stats *ret_stats);
+
+/* --- agent_page.c: the page of this node --- */
+
+struct agent_page;
+
+/* From the main thread, all of it. NULL: no memory. */
+struct agent_page *agent_page_new(struct agent_state *state);
+void agent_page_free(struct agent_page **page); /* when the server has stopped */
+
+/* What was read last, lent. */
+void agent_page_take(struct agent_page *page, const struct gs_gpu_snapshot *gpu);
+
+/* The routes of the server: those of agent_routes and the page's. Lent as long as the page is. */
+const struct gs_http_route *agent_page_routes(const struct agent_page *page, size_t *ret_n);
+
+/* What fires; the main thread's. alert may be NULL. */
+void agent_alert_firing(const struct agent_alert *alert, gs_alert_sink_fn fn, void *ctx);
 
 /* --- agent_control.c: the socket by which the agent is told what to do --- */
 
@@ -270,18 +330,12 @@ int agent_render(struct agent_state *state, bool openmetrics, struct gs_buf *out
 
 /* --- agent_push.c: metrics to engines of others --- */
 
-struct agent_push;
-
 /* *ret stays NULL when nothing is configured. */
 int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
-		    struct agent_push **ret, struct gs_err *err);
-void agent_push_close(struct agent_push **push);
+		    struct gs_push_set **ret, struct gs_err *err);
 
 /* Whether pushing goes on as it is. */
 bool agent_push_same(const struct agent_conf *a, const struct agent_conf *b);
-
-/* Families about it; push may be NULL. */
-void agent_push_metrics(struct gs_prom *p, struct agent_push *push);
 
 /* --- notify.c: systemd --- */
 

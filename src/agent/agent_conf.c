@@ -5,7 +5,6 @@
 
 #include "agent/agent.h"
 #include "base/fmt.h"
-#include "push/push.h"
 
 #define MS 1000000LL
 #define S  (1000 * MS)
@@ -411,6 +410,19 @@ static const struct gs_conf_key head_keys[] = {
 	 .preset = "",
 	 .comment = "Instead of that in /etc/machine-id.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.machine_id)},
+	{.name = "jobs",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(head, jobs),
+	 .preset = "true",
+	 .comment = "Deliver a report of each job of the section jobs, too: now and then while it "
+		    "runs, and when\nit has ended."},
+	{.name = "jobs_interval",
+	 .kind = GS_CONF_DURATION,
+	 .offset = AT(head, jobs_interval_ns),
+	 .preset = "30s",
+	 .comment = "How often while it runs.",
+	 .min = S,
+	 .max = H},
 	{.name = "instance",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, instance),
@@ -424,66 +436,6 @@ static const struct gs_conf_key head_keys[] = {
 		.name = name_, .comment = comment_, .offset = offsetof(struct agent_conf, field),  \
 		.keys = table, .n_keys = GS_ARRAY_LEN(table)                                       \
 	}
-
-#define PUSH_AT(field) offsetof(struct agent_push_conf, field)
-
-static const struct gs_conf_key push_keys[] = {
-	{.name = "url",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(url),
-	 .preset = "",
-	 .comment = "Where to: http://HOST:8428/api/v1/write (remote write; Prometheus: :9090),\n"
-		    "http://HOST:4318/v1/metrics (OTLP). Empty: nothing is pushed.",
-	 .bytes = sizeof(((struct agent_push_conf *)0)->url),
-	 .valid = gs_push_url_valid,
-	 .expects = "an http:// or https:// URL"},
-	{.name = "token_file",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(token_file),
-	 .preset = "",
-	 .comment = "A file whose first line is sent as bearer token.",
-	 .bytes = sizeof(((struct agent_push_conf *)0)->token_file)},
-	{.name = "ca_file",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(ca_file),
-	 .preset = "",
-	 .comment =
-		 "The authority that signed the receiver's certificate (PEM); empty: the system's.",
-	 .bytes = sizeof(((struct agent_push_conf *)0)->ca_file)},
-	{.name = "interval",
-	 .kind = GS_CONF_DURATION,
-	 .offset = PUSH_AT(interval_ns),
-	 .preset = "15s",
-	 .comment = "How often.",
-	 .min = S,
-	 .max = H},
-	{.name = "job",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(job),
-	 .preset = "gpuscope",
-	 .comment = "The label job of every series.",
-	 .bytes = sizeof(((struct agent_push_conf *)0)->job)},
-	{.name = "instance",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(instance),
-	 .preset = "",
-	 .comment = "The label instance; empty: the machine's name.",
-	 .bytes = sizeof(((struct agent_push_conf *)0)->instance)},
-	{.name = "spool",
-	 .kind = GS_CONF_TEXT,
-	 .offset = PUSH_AT(spool),
-	 .preset = "",
-	 .comment = "A folder (one for each protocol) for what the receiver has not taken yet;\n"
-		    "empty: it is kept in memory, and lost with this program.",
-	 .bytes = sizeof(((struct agent_push_conf *)0)->spool)},
-	{.name = "spool_max_mib",
-	 .kind = GS_CONF_NUMBER,
-	 .offset = PUSH_AT(spool_max_mib),
-	 .preset = "64",
-	 .comment = "How much of it, in MiB; then the oldest is given up and counted.",
-	 .min = 1,
-	 .max = 1 << 20},
-};
 
 static const struct gs_conf_section sections[] = {
 	SECTION("sampling", "When values are read.", sampling, sampling_keys),
@@ -500,11 +452,7 @@ static const struct gs_conf_section sections[] = {
 	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
 	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
-	SECTION("push.remote_write",
-		"Metrics to a Prometheus, VictoriaMetrics, Mimir, Thanos: remote write 1.0.",
-		push[AGENT_REMOTE_WRITE], push_keys),
-	SECTION("push.otlp", "Metrics to an OpenTelemetry collector: OTLP over HTTP.",
-		push[AGENT_OTLP], push_keys),
+	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),
 	SECTION("control", "How the agent is told what to do.", control, control_keys),
 	SECTION("head", "Where moments are delivered to. Not changed by a reload.", head,
 		head_keys),
@@ -515,6 +463,7 @@ static int check(const void *whole, const struct gs_conf_where *where, struct gs
 {
 	const struct agent_conf *c = whole;
 	char key[64];
+	int r;
 
 	for (int i = 0; i < AGENT_GROUPS; i++) {
 		const struct agent_group_conf *g = &c->group[i];
@@ -546,9 +495,9 @@ static int check(const void *whole, const struct gs_conf_where *where, struct gs
 		return gs_conf_refuse(
 			where, "http.tls_client_ca", err,
 			"tls_client_ca without tls_cert and tls_key: there is no TLS");
-	if (c->push[0].spool[0] && strcmp(c->push[0].spool, c->push[1].spool) == 0)
-		return gs_conf_refuse(where, "push.otlp.spool", err,
-				      "push.remote_write has this folder: give this one another");
+	r = gs_push_conf_check(c->push, where, err);
+	if (r < 0)
+		return r;
 	return gs_alert_conf_check(&c->alerts, where, err);
 }
 

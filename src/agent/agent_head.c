@@ -13,6 +13,7 @@
 #include "base/fmt.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "cmd/cmd.h"
 #include "link/link.h"
 #include "model/gpu_record.h"
@@ -24,6 +25,7 @@
 
 struct agent_head {
 	struct gs_link *link;
+	struct agent_report *report; /* NULL: jobs are not delivered */
 	struct gs_moment *moment;
 	struct gs_buf records;
 	bool all_processes;
@@ -46,25 +48,6 @@ static void on_say(void *ctx, const char *text)
 }
 
 /* --- life --- */
-
-static int read_token(const char *path, char *out, size_t bytes, struct gs_err *err)
-{
-	GS_FCLOSE FILE *f = fopen(path, "re");
-	char line[512];
-
-	if (!f)
-		return gs_err_set(err, -errno, "cannot read head.token_file %s: %s", path,
-				  strerror(errno));
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\r\n")] = 0;
-		if (!line[0] || line[0] == '#')
-			continue;
-		snprintf(out, bytes, "%s", line);
-		explicit_bzero(line, sizeof(line));
-		return 0;
-	}
-	return gs_err_set(err, -EINVAL, "head.token_file %s holds no token", path);
-}
 
 static int start_link(struct agent_head *h, const struct agent_conf *c, struct gs_err *err)
 {
@@ -96,7 +79,7 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 	     w = strtok_r(NULL, ", ", &save))
 		address[o.n_addresses++] = w;
 	if (c->head.token_file[0])
-		r = read_token(c->head.token_file, token, sizeof(token), err);
+		r = gs_token_read(c->head.token_file, "head.token_file", token, sizeof(token), err);
 	o.token = token[0] ? token : NULL;
 	/* The spool makes its folder, but not the one around it. */
 	strcpy(parent, c->head.spool);
@@ -107,6 +90,8 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 	}
 	if (r == 0)
 		r = gs_link_start(&o, &h->link, err);
+	if (r == 0 && c->head.jobs && c->jobs.enabled)
+		r = agent_report_start(&o, c->head.jobs_interval_ns, &h->report, err);
 	explicit_bzero(token, sizeof(token));
 	return r;
 }
@@ -145,6 +130,10 @@ void agent_head_stop(struct agent_head **head)
 	left = gs_link_stop(&h->link, DRAIN_NS, false);
 	if (left)
 		gs_log(0, "agent: %llu moments wait for the head", (unsigned long long)left);
+	left = agent_report_stop(&h->report, DRAIN_NS);
+	if (left)
+		gs_log(0, "agent: %llu reports of jobs wait for the head",
+		       (unsigned long long)left);
 	gs_moment_free(&h->moment);
 	gs_buf_fini(&h->records);
 	gs_free_p(head);
@@ -198,6 +187,18 @@ void agent_head_take(struct agent_head *h, struct gs_gpu_snapshot *gpu)
 	h->told_failed = true;
 }
 
+void agent_head_take_jobs(struct agent_head *h, const struct gs_job_accounts *accounts)
+{
+	if (h)
+		agent_report_take(h->report, accounts);
+}
+
+void agent_head_end_jobs(struct agent_head *h, const struct gs_job_accounts *accounts)
+{
+	if (h)
+		agent_report_end(h->report, accounts);
+}
+
 void agent_head_stats(struct agent_head *h, struct agent_head_stats *ret)
 {
 	struct gs_link_stats st;
@@ -216,4 +217,7 @@ void agent_head_stats(struct agent_head *h, struct agent_head_stats *ret)
 		.spool_failed = st.spool_error != 0,
 	};
 	memcpy(ret->trouble, st.trouble, sizeof(ret->trouble));
+	ret->has_reports = h->report;
+	if (h->report)
+		agent_report_stats(h->report, &ret->reports);
 }

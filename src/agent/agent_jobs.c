@@ -53,6 +53,17 @@ static struct gs_gpu_snapshot *gpus_now(struct agent_jobs *j)
 	return copy;
 }
 
+/* It outlives the jobs. */
+static struct agent_head *head_of(struct agent_jobs *j)
+{
+	struct agent_head *head;
+
+	pthread_mutex_lock(&j->state->lock);
+	head = j->state->head;
+	pthread_mutex_unlock(&j->state->lock);
+	return head;
+}
+
 static void read_once(struct agent_jobs *j, struct gs_account *account)
 {
 	struct gs_gpu_snapshot *gpus = gpus_now(j);
@@ -61,6 +72,8 @@ static void read_once(struct agent_jobs *j, struct gs_account *account)
 	int r = gs_account_read(account, gpus, &fresh, &err);
 
 	gs_gpu_snapshot_free(&gpus);
+	if (r == 0)
+		agent_head_take_jobs(head_of(j), fresh);
 	pthread_mutex_lock(&j->lock);
 	j->reads++;
 	j->read_cpu_ns = thread_cpu_ns();
@@ -128,6 +141,7 @@ static void *read_on(void *arg)
 			;
 	}
 	pthread_mutex_unlock(&j->lock);
+	agent_head_end_jobs(head_of(j), j->latest);
 	gs_account_free(&account);
 	return NULL;
 }

@@ -17,7 +17,7 @@ static uint64_t patience_ns(const struct agent_state *s)
 	return 3 * slowest + 2 * s->conf.gpu.hang_ns;
 }
 
-static double resident_bytes(void)
+double agent_resident_bytes(void)
 {
 	GS_CLOSE int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
 	char text[128];
@@ -49,7 +49,7 @@ static void by(struct gs_prom *p, const char *label, const char *label_value, do
 static void own_process(struct gs_prom *p, const struct agent_state *s)
 {
 	struct gs_prom_label version = {"version", GS_VERSION};
-	double resident = resident_bytes();
+	double resident = agent_resident_bytes();
 	struct rusage u;
 
 	gs_prom_family(p, "gpuscope_agent_build", GS_PROM_INFO, "", "Version; always 1.");
@@ -220,6 +220,17 @@ static void own_head(struct gs_prom *p, const struct agent_state *s)
 	    "Their bytes, on disk and in memory.");
 	one(p, "gpuscope_agent_head_lost_moments", GS_PROM_COUNTER, "", (double)h.lost_samples,
 	    "Moments given up: no room for them, or the head refused them.");
+	if (h.has_reports) {
+		one(p, "gpuscope_agent_head_job_reports", GS_PROM_COUNTER, "",
+		    (double)h.reports.reports, "Reports of jobs kept for the head.");
+		one(p, "gpuscope_agent_head_job_reports_failed", GS_PROM_COUNTER, "",
+		    (double)h.reports.failed, "Those that could not be made or kept.");
+		one(p, "gpuscope_agent_head_waiting_job_reports", GS_PROM_GAUGE, "",
+		    (double)h.reports.waiting, "Those that the head does not have yet.");
+		one(p, "gpuscope_agent_head_lost_job_reports", GS_PROM_COUNTER, "",
+		    (double)h.reports.lost,
+		    "Those given up: no room for them, or the head refused them.");
+	}
 	one(p, "gpuscope_agent_head_spool_failed", GS_PROM_GAUGE, "", h.spool_failed,
 	    "1: the spool's disk cannot be written to, and memory is used.");
 }
@@ -245,7 +256,7 @@ int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 	own_http(&p, s);
 	own_head(&p, s);
 	agent_alert_metrics(&p, s->alert);
-	agent_push_metrics(&p, s->push);
+	gs_push_set_metrics(&p, s->push, "gpuscope_agent");
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);
 	if (s->jobs)
 		agent_jobs_render(s->jobs, &p, s->latest, s->conf.jobs.names);

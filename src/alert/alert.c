@@ -323,6 +323,31 @@ void gs_alerts_stats(const struct gs_alerts *a, struct gs_alerts_stats *ret)
 	}
 }
 
+void gs_alerts_firing(const struct gs_alerts *a, gs_alert_sink_fn fn, void *ctx)
+{
+	for (size_t i = 0; i < a->n_entries; i++) {
+		const struct entry *e = &a->entry[i];
+		struct gs_alert_message m;
+
+		if (e->state != ENTRY_FIRING)
+			continue;
+		if (e->last) {
+			fn(ctx, e->last);
+			continue;
+		}
+		/* From before a restart: its values are not known any more. */
+		m = (struct gs_alert_message){.event = GS_ALERT_STILL,
+					      .severity = a->rule[e->rule]->severity,
+					      .kind = a->rule[e->rule]->kind,
+					      .start_wall_ns = e->start_wall_ns};
+		snprintf(m.rule, sizeof(m.rule), "%s", a->rule[e->rule]->name);
+		snprintf(m.id, sizeof(m.id), "%s", e->id);
+		snprintf(m.text, sizeof(m.text), "%s of %s goes on since before a restart", m.rule,
+			 m.id);
+		fn(ctx, &m);
+	}
+}
+
 uint64_t gs_alerts_generation(const struct gs_alerts *a)
 {
 	return a->generation;

@@ -125,6 +125,9 @@ void gs_alerts_push(struct gs_alerts *alerts, const struct gs_alert_subject *sub
 void gs_alerts_sweep(struct gs_alerts *alerts, enum gs_alert_kind kind, uint64_t since_ns,
 		     uint64_t now_ns, int64_t wall_ns);
 
+/* What fires as of now: what was told of each last. */
+void gs_alerts_firing(const struct gs_alerts *alerts, gs_alert_sink_fn fn, void *ctx);
+
 void gs_alerts_stats(const struct gs_alerts *alerts, struct gs_alerts_stats *ret_stats);
 
 /* Changes with every change of what gs_alerts_keep() would write. */

@@ -1,5 +1,5 @@
 /* The table of endpoints, the server's life, and what all endpoints share. */
-#include "api/api_int.h"
+#include "api/api_look.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,7 +14,8 @@
 #define DELETE GS_HTTP_DELETE
 
 const struct api_endpoint api_endpoints[] = {
-	{"/", GET, true, false, "", "The page for browsers; name and version for others", api_root},
+	{"/", GET, true, false, "", "The page for browsers; name and version for others", api_root,
+	 true},
 	{"/status", GET, false, false, "", "What the head does now (gswarm)", api_status},
 	{"/clients", GET, false, false, "", "Nodes and their GPUs (gswarm)", api_clients},
 	{"/metrics/latest", GET, false, false, "", "Newest values (gswarm)", api_metrics_latest},
@@ -26,20 +27,35 @@ const struct api_endpoint api_endpoints[] = {
 	 api_profiling_record},
 	{"/profiling/sessions", GET, false, false, "", "All sessions (gswarm)",
 	 api_profiling_sessions},
-	{"/api/v1/overview", GET, false, false, "", "Counts and sums of the cluster", api_overview},
-	{"/api/v1/nodes", GET, false, false, "limit,after", "Nodes", api_nodes},
+	{"/api/v1/overview", GET, false, false, "", "Counts and sums of the cluster", api_overview,
+	 true},
+	{"/api/v1/nodes", GET, false, false, "limit,after", "Nodes", api_nodes, true},
 	{"/api/v1/nodes/{}", GET, false, false, "id", "A node and its GPUs with all values",
-	 api_node},
+	 api_node, true},
 	{"/api/v1/gpus", GET, false, false, "limit,after,sort,state,q", "GPUs, also worst first",
-	 api_gpus},
+	 api_gpus, true},
 	{"/api/v1/processes", GET, false, false, "limit,after,node,job", "Processes on GPUs",
-	 api_processes},
-	{"/api/v1/jobs", GET, false, false, "limit", "Jobs, with their slowest GPU", api_jobs},
-	{"/api/v1/alerts", GET, false, false, "limit", "What is wrong, worst first", api_alerts},
-	{"/api/v1/heatmap", GET, false, false, "value,points,limit,after",
-	 "One value of each GPU over the last minutes", api_heatmap},
+	 api_processes, true},
+	{"/api/v1/processes/{}/{}", GET, false, false, "node,pid",
+	 "A process now, or as it was last seen", api_process, true},
+	{"/api/v1/process-series", GET, false, false, "node,pid,started,from,to,points",
+	 "CPU, memory and GPU share of a process over time", api_process_series},
+	{"/api/v1/jobs", GET, false, false, "limit",
+	 "Jobs on GPUs, with their slowest GPU and what their newest report says", api_jobs, true},
+	{"/api/v1/job-reports", GET, false, false,
+	 "limit,after,user,name,job,kind,state,node,from,to", "Reports of jobs, newest first",
+	 api_job_reports},
+	{"/api/v1/job-reports/compare", GET, false, false,
+	 "ids,last,user,name,job,kind,state,node,from,to",
+	 "Several reports side by side: statistics, outliers, trends", api_job_reports_compare},
+	{"/api/v1/job-reports/{}", GET, false, false, "id", "A report of a job, whole",
+	 api_job_report},
+	{"/api/v1/alerts", GET, false, false, "limit", "What is wrong, worst first", api_alerts,
+	 true},
+	{"/api/v1/heatmap", GET, false, false, "value,points,limit,after,since",
+	 "One value of each GPU over the last minutes", api_heatmap, true},
 	{"/api/v1/series", GET, false, false, "node,gpu,values,from,to,points",
-	 "Values of a GPU over time, by stretches: least, mean, most", api_series},
+	 "Values of a GPU over time, by stretches: least, mean, most", api_series, true},
 	{"/api/v1/sessions", GET, false, false, "limit,after,state", "Sessions, newest first",
 	 api_sessions},
 	{"/api/v1/sessions", POST, false, true, "", "Start a session", api_session_start},
@@ -52,17 +68,20 @@ const struct api_endpoint api_endpoints[] = {
 	 "Its samples as a file: json, gswarm, csv, gst", api_session_export},
 	{"/api/v1/sessions/{}/summary", GET, false, false, "id",
 	 "Means and percentiles of each GPU in its time", api_session_summary},
+	{"/api/v1/sessions/{}/plot", GET, false, false, "id,format,panels,node",
+	 "Figures of it: svg, png, pdf", api_session_plot},
 	{"/api/v1/sessions/{}/marks", GET, false, false, "id", "Marks of a session",
 	 api_session_marks},
 	{"/api/v1/sessions/{}/marks", POST, false, true, "id", "Add a mark", api_mark},
 	{"/api/v1/switches", GET, false, false, "", "What nodes measure", api_switches},
 	{"/api/v1/switches", PUT, false, true, "", "Change it", api_switches_set},
-	{"/api/v1/events", GET, false, false, "", "Changes as server-sent events", api_events},
+	{"/api/v1/events", GET, false, false, "", "Changes as server-sent events", api_events,
+	 true},
 	{"/api/v1/metrics", GET, false, false, "", "The head's own metrics for Prometheus",
 	 api_metrics},
 	{"/metrics", GET, false, false, "", "The same", api_metrics},
 	{"/api/v1/openapi.json", GET, true, false, "", "This description", api_openapi},
-	{"/web/{}", GET, true, false, "file", "Parts of the page", api_page},
+	{"/web/{}", GET, true, false, "file", "Parts of the page", api_page, true},
 };
 const size_t api_n_endpoints = GS_ARRAY_LEN(api_endpoints);
 
@@ -135,10 +154,17 @@ size_t api_limit(const struct gs_http_request *q, struct gs_http_reply *reply)
 
 void api_client_id(const struct gs_cluster_node *n, char *out, size_t bytes)
 {
-	if (n->instance[0] && strcmp(n->instance, "default") != 0)
-		snprintf(out, bytes, "%s/%s", n->hostname, n->instance);
-	else
-		snprintf(out, bytes, "%s", n->hostname);
+	bool is_named = n->instance[0] && strcmp(n->instance, "default") != 0;
+	size_t host = strlen(n->hostname), instance = is_named ? strlen(n->instance) + 1 : 0;
+
+	if (host + instance >= bytes)
+		host = bytes - 1, instance = 0;
+	memcpy(out, n->hostname, host);
+	if (instance) {
+		out[host] = '/';
+		memcpy(out + host + 1, n->instance, instance - 1);
+	}
+	out[host + instance] = '\0';
 }
 
 static struct gs_http_options http_options(struct gs_api *a)
@@ -179,6 +205,7 @@ int gs_api_start(const struct gs_api_options *options, struct gs_api **ret_api, 
 			.serve = api_endpoints[i].serve,
 		};
 	a->o = *options;
+	a->cluster = gs_head_cluster(options->head);
 	snprintf(a->listen, sizeof(a->listen), "%s", options->listen);
 	a->o.listen = a->listen;
 	o = http_options(a);
@@ -210,6 +237,8 @@ void gs_api_stop(struct gs_api **api)
 	/* Whoever writes an export finds that nobody reads any more. */
 	gs_http_stop(&a->http);
 	api_tasks_wait(a);
+	api_answers_free(a);
+	api_look_unref(&a->look);
 	pthread_cond_destroy(&a->ended);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
@@ -219,6 +248,7 @@ void gs_api_stop(struct gs_api **api)
 void gs_api_tick(struct gs_api *api)
 {
 	api_publish(api);
+	api_look_forget(api);
 }
 
 const char *gs_api_address(const struct gs_api *api)

@@ -1,10 +1,10 @@
 /* What happens, told as it happens: server-sent events for pages, metrics for Prometheus. */
-#include "api/api_int.h"
-
 #include <math.h>
 #include <string.h>
 
+#include "api/api_look.h"
 #include "base/clock.h"
+#include "head/head_push.h"
 #include "prom/prom.h"
 
 /* The head of one event; one line of JSON follows. */
@@ -28,37 +28,26 @@ API_HANDLER(api_events)
 }
 
 /* How the cluster is: small, however large it is. Pages ask for what they show when it changed. */
-static void put_state(struct gs_api *a, struct gs_buf *b, uint64_t version)
+static void put_state(struct gs_api *a, struct gs_buf *b, const struct api_look *l)
 {
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	struct gs_store_session *active = NULL;
-	uint64_t states[API_STATES] = {0}, hash = 0;
-	size_t n_active = 0, n_healthy = 0, n_gpus = 0;
+	uint64_t hash = 0;
+	size_t n_active = 0;
 
-	(void)gs_head_active(a->o.head, &active, &n_active);
+	if (a->o.head)
+		(void)gs_head_active(a->o.head, &active, &n_active);
 	for (size_t i = 0; i < n_active; i++)
 		hash = hash * 31 + (uint64_t)active[i].number;
 	free(active);
 	(void)gs_buf_puts(b, "{"); /* behind "data: " */
 	j_time(b, "time", (int64_t)gs_clock_wall_ns());
-	j_u64(b, "version", version);
-	gs_cluster_lock(c);
-	for (size_t i = 0; i < gs_cluster_count(c); i++) {
-		const struct gs_cluster_node *n = gs_cluster_at(c, i);
-
-		n_healthy += n->healthy;
-		for (uint32_t g = 0; n->latest && g < n->latest->gpu->n_gpus; g++) {
-			states[api_state_of(n, g)]++;
-			n_gpus++;
-		}
-	}
-	j_u64(b, "nodes", gs_cluster_count(c));
-	gs_cluster_unlock(c);
-	j_u64(b, "healthy_nodes", n_healthy);
-	j_u64(b, "gpus", n_gpus);
+	j_u64(b, "version", gs_cluster_view_version(l->view));
+	j_u64(b, "nodes", l->n_nodes);
+	j_u64(b, "healthy_nodes", l->n_healthy);
+	j_u64(b, "gpus", l->all.n_gpus);
 	j_open(b, "states", '{');
 	for (unsigned i = 0; i < API_STATES; i++)
-		j_u64(b, api_state_name(i), states[i]);
+		j_u64(b, api_state_name(i), l->all.state[i]);
 	j_close(b, '}');
 	j_u64(b, "active_sessions", n_active);
 	j_u64(b, "sessions_version", hash);
@@ -67,15 +56,19 @@ static void put_state(struct gs_api *a, struct gs_buf *b, uint64_t version)
 
 void api_publish(struct gs_api *a)
 {
-	uint64_t version = gs_cluster_version(gs_head_cluster(a->o.head));
+	struct api_look *l;
 	struct gs_buf b = GS_BUF_INIT(65536);
 	struct gs_http_stats stats;
 
 	gs_http_stats(a->http, &stats);
 	if (!stats.streams)
 		return;
+	l = api_look(a);
+	if (!l)
+		return;
 	begin(&b, "state");
-	put_state(a, &b, version);
+	put_state(a, &b, l);
+	api_look_unref(&l);
 	if (gs_buf_puts(&b, "\n\n") == 0)
 		(void)gs_http_publish(a->http, API_TOPIC, (const char *)b.data, b.bytes);
 	gs_buf_fini(&b);
@@ -94,64 +87,14 @@ static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, dou
 	gs_prom_line(p, "", NULL, 0, value, 0);
 }
 
-static void put_cluster(struct gs_prom *p, struct gs_cluster *c)
+static void put_states(struct gs_prom *p, const struct api_look *l)
 {
-	uint64_t states[API_STATES] = {0}, healthy = 0, lost = 0, missed = 0, events = 0, n;
-
-	gs_cluster_lock(c);
-	n = gs_cluster_count(c);
-	for (size_t i = 0; i < n; i++) {
-		const struct gs_cluster_node *node = gs_cluster_at(c, i);
-
-		healthy += node->healthy;
-		lost += node->lost_samples;
-		missed += node->missed_samples;
-		events += node->n_gpu_events;
-		for (uint32_t g = 0; node->latest && g < node->latest->gpu->n_gpus; g++)
-			states[api_state_of(node, g)]++;
-	}
-	gs_cluster_unlock(c);
-	one(p, "gpuscope_head_nodes", GS_PROM_GAUGE, (double)n, "Nodes that ever delivered.");
-	one(p, "gpuscope_head_nodes_healthy", GS_PROM_GAUGE, (double)healthy,
-	    "Nodes that are connected and deliver.");
 	gs_prom_family(p, "gpuscope_head_gpus", GS_PROM_GAUGE, "", "GPUs, by how they are.");
 	for (unsigned i = 0; i < API_STATES; i++) {
-		struct gs_prom_label l = {"state", api_state_name(i)};
+		struct gs_prom_label label = {"state", api_state_name(i)};
 
-		gs_prom_line(p, "", &l, 1, (double)states[i], 0);
+		gs_prom_line(p, "", &label, 1, (double)l->all.state[i], 0);
 	}
-	one(p, "gpuscope_head_samples_lost", GS_PROM_COUNTER, (double)lost,
-	    "Samples that nodes could not keep until they were delivered.");
-	one(p, "gpuscope_head_samples_missed", GS_PROM_COUNTER, (double)missed,
-	    "Samples that nodes did not take in time.");
-	one(p, "gpuscope_head_gpu_events", GS_PROM_COUNTER, (double)events,
-	    "Errors of GPUs (XID) that nodes told of.");
-}
-
-static void put_head(struct gs_prom *p, const struct gs_head_stats *s)
-{
-	one(p, "gpuscope_head_batches", GS_PROM_COUNTER, (double)s->batches, "Batches stored.");
-	one(p, "gpuscope_head_samples", GS_PROM_COUNTER, (double)s->samples, "Samples stored.");
-	one(p, "gpuscope_head_stored_bytes", GS_PROM_COUNTER, (double)s->bytes,
-	    "Bytes of batches stored, as packed.");
-	one(p, "gpuscope_head_batches_duplicate", GS_PROM_COUNTER, (double)s->duplicates,
-	    "Batches that came again and were dropped.");
-	one(p, "gpuscope_head_batches_refused", GS_PROM_COUNTER, (double)s->refused,
-	    "Batches that no node could have made.");
-	one(p, "gpuscope_head_batches_waiting", GS_PROM_GAUGE, (double)s->waiting_batches,
-	    "Batches that are not stored yet.");
-	one(p, "gpuscope_head_waiting_bytes", GS_PROM_GAUGE, (double)s->waiting_bytes,
-	    "Their bytes.");
-	one(p, "gpuscope_head_streams_paused", GS_PROM_GAUGE, (double)s->paused_streams,
-	    "Nodes that are not read while the queue is full.");
-	one(p, "gpuscope_head_commits", GS_PROM_COUNTER, (double)s->commits,
-	    "Transactions of the store.");
-	one(p, "gpuscope_head_commit_seconds", GS_PROM_COUNTER, (double)s->commit_ns / 1e9,
-	    "Time that they took.");
-	one(p, "gpuscope_head_latency_seconds", GS_PROM_GAUGE, (double)s->latency_ns / 1e9,
-	    "From taking a batch to its being on the disk, of the last transaction.");
-	one(p, "gpuscope_head_store_failing", GS_PROM_GAUGE, s->trouble[0] != 0,
-	    "1 while nothing can be stored.");
 }
 
 static void put_http(struct gs_prom *p, const struct gs_http_stats *h)
@@ -179,21 +122,19 @@ API_HANDLER(api_metrics)
 {
 	struct gs_api *a = ctx;
 	bool open = gs_prom_accepts_openmetrics(gs_http_header(q, "accept"));
-	struct gs_store_session *active = NULL;
-	struct gs_head_stats head;
+	struct api_look *l = api_look(a);
 	struct gs_http_stats http;
-	size_t n_active = 0;
 	struct gs_prom p;
 
-	gs_head_stats(a->o.head, &head);
+	if (!l) {
+		gs_http_say(reply, 503, "no memory");
+		return;
+	}
 	gs_http_stats(a->http, &http);
-	(void)gs_head_active(a->o.head, &active, &n_active);
-	free(active);
 	gs_prom_init(&p, &reply->body, open);
-	put_cluster(&p, gs_head_cluster(a->o.head));
-	put_head(&p, &head);
-	one(&p, "gpuscope_head_sessions_active", GS_PROM_GAUGE, (double)n_active,
-	    "Sessions that are active.");
+	gs_head_metrics(a->o.head, &p);
+	put_states(&p, l);
+	api_look_unref(&l);
 	put_http(&p, &http);
 	reply->type = open ? GS_PROM_TYPE_OPENMETRICS : GS_PROM_TYPE_TEXT;
 	if (gs_prom_end(&p) < 0)

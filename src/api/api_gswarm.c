@@ -1,11 +1,10 @@
 /* The endpoints of gswarm-profiler, with its keys. Where it answered 200 for what it did not do,
  * the status says so here, and the keys are the same. */
-#include "api/api_int.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "api/api_look.h"
 #include "base/clock.h"
 
 #define OTHERS_MAX 64
@@ -36,6 +35,7 @@ static void answer_started(struct gs_http_reply *reply, int r, const struct gs_e
 
 API_HANDLER(api_root)
 {
+	const struct gs_api *a = ctx;
 	const char *accept = gs_http_header(q, "accept");
 
 	if (accept && strstr(accept, "text/html")) {
@@ -43,7 +43,7 @@ API_HANDLER(api_root)
 		return;
 	}
 	j_open(api_json(reply), NULL, '{');
-	j_text(&reply->body, "message", "gpuscope head");
+	j_text(&reply->body, "message", a->o.head ? "gpuscope head" : "gpuscope agent");
 	j_text(&reply->body, "version", GS_VERSION);
 	j_close(&reply->body, '}');
 }
@@ -83,14 +83,14 @@ static void put_gpus(struct gs_buf *b, const char *key, const struct gs_cluster_
 	j_close(b, ']');
 }
 
-static void put_clients(struct gs_buf *b, struct gs_cluster *c)
+static void put_clients(struct gs_buf *b, const struct api_look *l)
 {
 	char id[160];
 	size_t n_gpus = 0;
 
 	j_open(b, "connected_clients", '[');
-	for (size_t i = 0; i < gs_cluster_count(c); i++) {
-		const struct gs_cluster_node *n = gs_cluster_at(c, i);
+	for (size_t i = 0; i < l->n_nodes; i++) {
+		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
 
 		if (!n->n_connections)
 			continue;
@@ -101,8 +101,8 @@ static void put_clients(struct gs_buf *b, struct gs_cluster *c)
 	j_close(b, ']');
 	j_u64(b, "total_gpus", n_gpus);
 	j_open(b, "gpu_info", '{');
-	for (size_t i = 0; i < gs_cluster_count(c); i++) {
-		const struct gs_cluster_node *n = gs_cluster_at(c, i);
+	for (size_t i = 0; i < l->n_nodes; i++) {
+		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
 
 		if (!n->n_connections)
 			continue;
@@ -127,10 +127,8 @@ static void file_of(const struct gs_store_session *s, char *out, size_t bytes)
 	snprintf(out, bytes, "%s.json", s->name);
 }
 
-API_HANDLER(api_status)
+API_LOOK(api_status)
 {
-	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	struct gs_buf *b = api_json(reply);
 	struct gs_store_session *active = NULL;
 	struct gs_head_switches s;
@@ -153,26 +151,21 @@ API_HANDLER(api_status)
 	j_u64(b, "frame_id_counter",
 	      n_active ? frames_of(&active[n_active - 1], s.interval_ns) : 0);
 	j_u64(b, "active_sessions", n_active);
-	gs_cluster_lock(c);
-	put_clients(b, c);
-	gs_cluster_unlock(c);
+	put_clients(b, l);
 	j_close(b, '}');
 	free(active);
 }
 
-API_HANDLER(api_clients)
+API_LOOK(api_clients)
 {
-	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	struct gs_buf *b = api_json(reply);
 	char id[160];
 
-	gs_cluster_lock(c);
 	j_open(b, NULL, '{');
-	j_u64(b, "total_clients", gs_cluster_count(c));
+	j_u64(b, "total_clients", l->n_nodes);
 	j_open(b, "clients", '[');
-	for (size_t i = 0; i < gs_cluster_count(c); i++) {
-		const struct gs_cluster_node *n = gs_cluster_at(c, i);
+	for (size_t i = 0; i < l->n_nodes; i++) {
+		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
 
 		api_client_id(n, id, sizeof(id));
 		j_open(b, NULL, '{');
@@ -189,7 +182,6 @@ API_HANDLER(api_clients)
 	}
 	j_close(b, ']');
 	j_close(b, '}');
-	gs_cluster_unlock(c);
 }
 
 static double value_of(const struct gs_gpu_sample *s, enum gs_gpu_field f, double scale)
@@ -252,19 +244,16 @@ static void put_latest(struct gs_buf *b, const struct gs_node_snapshot *m)
 	j_close(b, '}');
 }
 
-API_HANDLER(api_metrics_latest)
+API_LOOK(api_metrics_latest)
 {
-	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	struct gs_buf *b = api_json(reply);
 	char id[160];
 
 	j_open(b, NULL, '{');
 	j_time(b, "timestamp", (int64_t)gs_clock_wall_ns());
 	j_open(b, "client_data", '{');
-	gs_cluster_lock(c);
-	for (size_t i = 0; i < gs_cluster_count(c); i++) {
-		const struct gs_cluster_node *n = gs_cluster_at(c, i);
+	for (size_t i = 0; i < l->n_nodes; i++) {
+		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
 
 		if (!n->latest || !n->n_connections)
 			continue;
@@ -275,7 +264,6 @@ API_HANDLER(api_metrics_latest)
 		j_bool(b, "healthy", n->healthy);
 		j_close(b, '}');
 	}
-	gs_cluster_unlock(c);
 	j_close(b, '}');
 	j_close(b, '}');
 }

@@ -3,33 +3,25 @@
  * minutes out of what the cluster remembers, older ones out of the store. And means of all GPUs of
  * a session, for comparisons.
  */
-#include "api/api_int.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
+#include "api/api_look.h"
 #include "base/clock.h"
 #include "model/gpu_record.h"
+#include "store/coarse.h"
 
-#define VALUES_MAX     8
-#define POINTS_MAX     2000
-#define POINTS_DEFAULT 300
-#define READ_NS        20000000000ull /* longest that one request reads; then it says so */
-#define SKEW_NS        3600000000000ll
-
-struct stretch {
-	double sum, least, most;
-	uint32_t n;
-};
+#define VALUES_MAX 8
+#define SKEW_NS    API_SKEW_NS
 
 struct series {
 	int64_t node;
 	char gpu[80]; /* number in the snapshot, or UUID */
-	int64_t from_ns, to_ns;
-	size_t n_points, n_values;
-	int field[VALUES_MAX];   /* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
-	struct stretch *stretch; /* [value][point]; owned */
+	size_t n_values;
+	int field[VALUES_MAX]; /* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
+	struct api_stretches in;
+	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
 };
 
 static double field_of(const struct gs_gpu_sample *s, int field)
@@ -44,63 +36,20 @@ static double field_of(const struct gs_gpu_sample *s, int field)
 	return NAN;
 }
 
-static void add(struct series *s, size_t value, int64_t wall_ns, double v)
-{
-	struct stretch *t;
-	size_t at;
-
-	if (isnan(v) || wall_ns < s->from_ns || wall_ns >= s->to_ns)
-		return;
-	at = (size_t)((double)(wall_ns - s->from_ns) / (double)(s->to_ns - s->from_ns) *
-		      (double)s->n_points);
-	t = &s->stretch[value * s->n_points + (at < s->n_points ? at : s->n_points - 1)];
-	t->sum += v;
-	t->least = t->n && t->least < v ? t->least : v;
-	t->most = t->n && t->most > v ? t->most : v;
-	t->n++;
-}
-
-static void put_column(struct gs_buf *b, const char *key, const struct stretch *t, size_t n,
-		       unsigned which)
-{
-	j_open(b, key, '[');
-	for (size_t i = 0; i < n; i++)
-		j_double(b, NULL,
-			 !t[i].n      ? NAN
-			 : which == 0 ? t[i].least
-			 : which == 1 ? t[i].sum / t[i].n
-				      : t[i].most);
-	j_close(b, ']');
-}
-
 static void put_series(struct gs_buf *b, const struct series *s, const char *source, bool complete)
 {
-	double step = (double)(s->to_ns - s->from_ns) / (double)s->n_points / 1e9;
-
 	j_open(b, NULL, '{');
 	j_i64(b, "node", s->node);
 	j_text(b, "gpu", s->gpu);
 	j_text(b, "source", source);
 	j_bool(b, "complete", complete);
-	j_double(b, "step_seconds", step);
-	j_open(b, "time", '['); /* the middle of each stretch */
-	for (size_t i = 0; i < s->n_points; i++) {
-		double at = (double)s->from_ns / 1e9 + ((double)i + 0.5) * step;
-
-		(void)gs_buf_printf(b, "%s%lld.%03d", i ? "," : "", (long long)at,
-				    (int)((at - floor(at)) * 1000));
-	}
-	j_close(b, ']');
+	api_stretch_put_time(b, &s->in);
+	/* Points between two samples are empty, and yet nothing is missing there. */
+	if (s->coarse_ns)
+		j_double(b, "downsampled_seconds", (double)s->coarse_ns / 1e9);
 	j_open(b, "values", '{');
-	for (size_t v = 0; v < s->n_values; v++) {
-		const struct stretch *t = s->stretch + v * s->n_points;
-
-		j_open(b, gs_gpu_field_info((unsigned)s->field[v])->key, '{');
-		put_column(b, "min", t, s->n_points, 0);
-		put_column(b, "mean", t, s->n_points, 1);
-		put_column(b, "max", t, s->n_points, 2);
-		j_close(b, '}');
-	}
+	for (size_t v = 0; v < s->n_values; v++)
+		api_stretch_put(b, gs_gpu_field_info((unsigned)s->field[v])->key, &s->in, v);
 	j_close(b, '}');
 	j_close(b, '}');
 }
@@ -135,42 +84,31 @@ static bool parse_values(struct series *s, char *keys)
 	return true;
 }
 
-/* Times are seconds since 1970; negative: before now. */
 static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply, struct series *s)
 {
-	double node = 0, points = POINTS_DEFAULT, from = -300, to = 0;
-	double now = (double)gs_clock_wall_ns() / 1e9;
+	double node = 0;
 	char keys[512];
 
-	if (api_number(q, reply, "node", 1, 9e15, &node) < 0 ||
-	    api_number(q, reply, "points", 1, POINTS_MAX, &points) < 0 ||
-	    api_number(q, reply, "from", -4e9, 9e9, &from) < 0 ||
-	    api_number(q, reply, "to", -4e9, 9e9, &to) < 0)
+	if (api_number(q, reply, "node", 1, 9e15, &node) < 0)
 		return false;
-	from += from <= 0 ? now : 0;
-	to += to <= 0 ? now : 0;
 	if (node < 1 || gs_http_query(q, "gpu", s->gpu, sizeof(s->gpu)) != 1 ||
-	    gs_http_query(q, "values", keys, sizeof(keys)) < 0 || !parse_values(s, keys) ||
-	    !(from >= 0) || from >= to) {
+	    gs_http_query(q, "values", keys, sizeof(keys)) < 0 || !parse_values(s, keys)) {
 		gs_http_say(reply, 400,
-			    "node and gpu say which; values are at most 8 keys of GPU values; from "
-			    "is before to, in seconds since 1970, or negative: before now");
+			    "node and gpu say which; values are at most 8 keys of GPU values");
 		return false;
 	}
 	s->node = (int64_t)node;
-	s->n_points = (size_t)points;
-	s->from_ns = (int64_t)(from * 1e9);
-	s->to_ns = (int64_t)(to * 1e9);
-	return true;
+	return api_stretch_parse(q, reply, s->n_values, &s->in);
 }
 
 /* --- from memory --- */
 
-static bool is_remembered(const struct series *s)
+static bool is_remembered(const struct gs_api *a, const struct series *s)
 {
 	int64_t now = (int64_t)gs_clock_wall_ns();
 
-	if (s->from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
+	/* Without a head nothing but this is known. */
+	if (a->o.head && s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
 		return false;
 	for (size_t v = 0; v < s->n_values; v++) {
 		unsigned i = 0;
@@ -185,7 +123,8 @@ static bool is_remembered(const struct series *s)
 	return true;
 }
 
-static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t gpu)
+static void remember(struct series *s, struct gs_cluster *c, const struct gs_cluster_node *n,
+		     uint32_t gpu)
 {
 	int64_t wall[GS_CLUSTER_POINTS];
 	double v[GS_CLUSTER_POINTS];
@@ -198,19 +137,18 @@ static void remember(struct series *s, const struct gs_cluster_node *n, uint32_t
 			i++;
 		if (i == GS_CLUSTER_VALUES)
 			i = GS_CLUSTER_MEMORY;
-		n_points = gs_cluster_history(n, gpu, i, wall, v);
+		n_points = gs_cluster_history(c, n->id, gpu, i, wall, v);
 		for (size_t p = 0; p < n_points; p++)
-			add(s, k, wall[p] + n->clock_offset_ns, v[p]);
+			api_stretch_add(&s->in, k, wall[p] + n->clock_offset_ns, v[p]);
 	}
 }
 
 /* --- from the store --- */
 
 static void read_records(struct gs_node_decoder *d, const struct gs_store_found *found,
-			 void (*fn)(void *ctx, const struct gs_store_found *found,
-				    const struct gs_node_snapshot *m),
-			 void *ctx)
+			 api_moment_fn fn, void *ctx)
 {
+	struct gs_coarse_mark mark = {0};
 	size_t offset = 0;
 	const struct gs_record *r;
 
@@ -218,21 +156,20 @@ static void read_records(struct gs_node_decoder *d, const struct gs_store_found 
 	while ((r = gs_record_next(&found->records, &offset))) {
 		struct gs_node_snapshot *m = NULL;
 
-		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE)
-			fn(ctx, found, m);
+		(void)gs_coarse_read(r, &mark);
+		if (gs_node_decode(d, r, &m) == GS_NODE_WHOLE) {
+			fn(ctx, found, m, &mark);
+			mark = (struct gs_coarse_mark){0};
+		}
 		gs_node_snapshot_free(&m);
 	}
 }
 
-/* Calls fn with each moment of the range. 1: not all of it, for the time was up. */
-static int read_moments(struct gs_store *store, const struct gs_store_range *range,
-			void (*fn)(void *ctx, const struct gs_store_found *found,
-				   const struct gs_node_snapshot *m),
-			void *ctx)
+int api_read_moments(struct gs_store *store, const struct gs_store_range *range, uint64_t until_ns,
+		     api_moment_fn fn, void *ctx)
 {
 	struct gs_node_decoder *d = gs_node_decoder_new();
 	struct gs_store_cursor *cursor = NULL;
-	uint64_t until = gs_clock_mono_ns() + READ_NS;
 	struct gs_store_found found;
 	int r = d ? gs_store_cursor_open(store, range, &cursor) : -ENOMEM;
 
@@ -242,7 +179,7 @@ static int read_moments(struct gs_store *store, const struct gs_store_range *ran
 			read_records(d, &found, fn, ctx);
 		else if (r == -EBADMSG)
 			r = 0;
-		if (r == 0 && gs_clock_mono_ns() > until)
+		if (r == 0 && gs_clock_mono_ns() > until_ns)
 			break;
 	}
 	gs_store_cursor_close(&cursor);
@@ -251,14 +188,21 @@ static int read_moments(struct gs_store *store, const struct gs_store_range *ran
 }
 
 static void add_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *m)
+		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
 {
+	int64_t wall_ns = m->wall_ns + found->batch.clock_offset_ns;
 	struct series *s = ctx;
 	int gpu = find_gpu(m->gpu, s->gpu);
 
-	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++)
-		add(s, v, m->wall_ns + found->batch.clock_offset_ns,
-		    field_of(&m->gpu->sample[gpu], s->field[v]));
+	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++) {
+		double x = field_of(&m->gpu->sample[gpu], s->field[v]);
+
+		api_stretch_add_mean(&s->in, v, wall_ns, x,
+				     gs_coarse_most(mark, (uint32_t)gpu, s->field[v], x),
+				     gs_coarse_n(mark, (uint32_t)gpu, s->field[v]));
+	}
+	if (wall_ns >= s->in.from_ns && wall_ns < s->in.to_ns && mark->interval_ns > s->coarse_ns)
+		s->coarse_ns = mark->interval_ns;
 }
 
 static void read_series(struct api_task *t)
@@ -266,13 +210,13 @@ static void read_series(struct api_task *t)
 	struct series *s = t->arg;
 	struct gs_http_reply reply = gs_http_reply_new(t->later);
 	struct gs_store_range range = {
-		.from_wall_ns = s->from_ns > SKEW_NS ? s->from_ns - SKEW_NS : 0,
-		.to_wall_ns = s->to_ns + SKEW_NS,
+		.from_wall_ns = s->in.from_ns > SKEW_NS ? s->in.from_ns - SKEW_NS : 0,
+		.to_wall_ns = s->in.to_ns + SKEW_NS,
 		.kind = GS_STORE_SAMPLES,
 		.nodes = &s->node,
 		.n_nodes = 1,
 	};
-	int r = read_moments(t->store, &range, add_moment, s);
+	int r = api_read_moments(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_moment, s);
 
 	if (r < 0)
 		api_fail(&reply, r, NULL);
@@ -284,35 +228,39 @@ static void read_series(struct api_task *t)
 API_HANDLER(api_series)
 {
 	struct gs_api *a = ctx;
-	struct gs_cluster *c = gs_head_cluster(a->o.head);
 	const struct gs_cluster_node *n;
+	struct api_look *l = NULL;
 	struct series asked = {0}, *s;
 	int gpu = -1;
 	bool known;
 
 	if (!parse(q, reply, &asked))
 		return;
-	/* The stretches lie behind it. */
-	s = calloc(1, sizeof(*s) + asked.n_values * asked.n_points * sizeof(struct stretch));
+	s = api_stretch_new(&asked, sizeof(asked), offsetof(struct series, in));
 	if (!s) {
 		gs_http_say(reply, 503, "no memory");
 		return;
 	}
-	*s = asked;
-	s->stretch = (struct stretch *)(s + 1);
-	gs_cluster_lock(c);
-	n = gs_cluster_find(c, s->node);
+	l = api_look(a);
+	n = l ? gs_cluster_view_find(l->view, s->node) : NULL;
 	known = n != NULL;
 	if (n && n->latest)
 		gpu = find_gpu(n->latest->gpu, s->gpu);
-	if (gpu >= 0 && is_remembered(s)) {
-		remember(s, n, (uint32_t)gpu);
-		gs_cluster_unlock(c);
+	if (gpu >= 0 && is_remembered(a, s)) {
+		remember(s, a->cluster, n, (uint32_t)gpu);
+		api_look_unref(&l);
 		put_series(api_json(reply), s, "memory", true);
 		free(s);
 		return;
 	}
-	gs_cluster_unlock(c);
+	api_look_unref(&l);
+	if (known && !a->o.head) {
+		gs_http_say(reply, 404,
+			    "of this there is no memory here: the past, and other values, are "
+			    "known by a head");
+		free(s);
+		return;
+	}
 	if (known) {
 		api_task_start(a, reply, read_series, s);
 		return;
@@ -378,16 +326,19 @@ static void most(double *at, double v)
 		*at = v;
 }
 
-static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_t wall_ns)
+static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sample *s,
+		       const struct gs_coarse_mark *mark, int64_t wall_ns)
 {
+	uint32_t n;
 	double util = field_of(s, GS_GPU_UTIL), power = field_of(s, GS_GPU_POWER);
 	double memory = field_of(s, GS_GPU_MEM_USED_RATIO);
 
-	g->n++;
+	g->n += mark->n_samples ? mark->n_samples : 1;
 	if (!isnan(util)) {
-		g->n_util++;
-		g->util_sum += util;
-		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)]++;
+		n = gs_coarse_n(mark, i, GS_GPU_UTIL);
+		g->n_util += n;
+		g->util_sum += util * n;
+		g->util[(int)lround(fmax(0, fmin(util, 1)) * 100)] += n;
 	}
 	if (!isnan(memory)) {
 		g->n_memory++;
@@ -395,19 +346,22 @@ static void sum_sample(struct gpu_sums *g, const struct gs_gpu_sample *s, int64_
 		most(&g->memory_most, memory);
 	}
 	if (!isnan(power)) {
-		g->n_power++;
-		g->power_sum += power;
-		most(&g->power_most, power);
+		n = gs_coarse_n(mark, i, GS_GPU_POWER);
+		g->n_power += n;
+		g->power_sum += power * n;
+		most(&g->power_most, gs_coarse_most(mark, i, GS_GPU_POWER, power));
 		/* Over a gap nobody knows what it used. */
-		if (g->last_ns && wall_ns > g->last_ns && wall_ns - g->last_ns < 10000000000ll)
+		if (g->last_ns && wall_ns > g->last_ns &&
+		    wall_ns - g->last_ns < 10000000000ll + 2 * (int64_t)mark->interval_ns)
 			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;
 	}
-	most(&g->temperature_most, field_of(s, GS_GPU_TEMP_GPU));
+	most(&g->temperature_most,
+	     gs_coarse_most(mark, i, GS_GPU_TEMP_GPU, field_of(s, GS_GPU_TEMP_GPU)));
 	g->last_ns = wall_ns;
 }
 
 static void sum_moment(void *ctx, const struct gs_store_found *found,
-		       const struct gs_node_snapshot *moment)
+		       const struct gs_node_snapshot *moment, const struct gs_coarse_mark *mark)
 {
 	struct summary *m = ctx;
 	int64_t wall = moment->wall_ns + found->batch.clock_offset_ns;
@@ -418,7 +372,7 @@ static void sum_moment(void *ctx, const struct gs_store_found *found,
 		struct gpu_sums *g = sums_of(m, found->node, &moment->gpu->info[i]);
 
 		if (g)
-			sum_sample(g, &moment->gpu->sample[i], wall);
+			sum_sample(g, i, &moment->gpu->sample[i], mark, wall);
 		else
 			m->left_out++;
 	}
@@ -493,7 +447,8 @@ static void read_summary(struct api_task *t)
 	range.to_wall_ns = m->end_ns + SKEW_NS;
 	range.n_nodes = m->n_nodes;
 	if (r == 0 && m->n_nodes)
-		r = read_moments(t->store, &range, sum_moment, m);
+		r = api_read_moments(t->store, &range, gs_clock_mono_ns() + API_READ_NS, sum_moment,
+				     m);
 	if (r == -ENOENT)
 		gs_http_say(&reply, 404, "no session has this name or id");
 	else if (r < 0)

@@ -568,17 +568,16 @@ static bool export_whole(void *ctx)
 }
 
 /* A name may hold what a header may not. */
-static void file_name(const struct gs_store_session *s, enum gs_archive_format format, char *out,
-		      size_t bytes)
+void api_file_name(const char *name, const char *suffix, char *out, size_t bytes)
 {
 	size_t n = 0;
 
-	for (const char *p = s->name; *p && n + 16 < bytes; p++)
+	for (const char *p = name; *p && n + 16 < bytes; p++)
 		out[n++] = (unsigned char)*p > ' ' && (unsigned char)*p < 0x7f && *p != '"' &&
 					   *p != '\\' && *p != '/'
 				   ? *p
 				   : '_';
-	snprintf(out + n, bytes - n, "%s", gs_archive_suffix(format));
+	snprintf(out + n, bytes - n, "%s", suffix);
 }
 
 static const char *type_of(enum gs_archive_format format)
@@ -614,7 +613,8 @@ static void make_export(struct api_task *t)
 	}
 	e->refs = 2;
 	reply.type = type_of(request->format);
-	file_name(&session, request->format, reply.file_name, sizeof(reply.file_name));
+	api_file_name(session.name, gs_archive_suffix(request->format), reply.file_name,
+		      sizeof(reply.file_name));
 	reply.has_source = true;
 	reply.source = (struct gs_http_source){fds[0], export_whole, export_unref, e};
 	gs_http_answer(&t->later, &reply);

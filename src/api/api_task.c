@@ -10,6 +10,7 @@ static void *run(void *arg)
 {
 	struct api_task *t = arg;
 	struct gs_api *a = t->api;
+	bool of_few;
 	int r = gs_head_reader(a->o.head, &t->store, &t->err);
 
 	if (r < 0) {
@@ -21,22 +22,26 @@ static void *run(void *arg)
 		t->run(t);
 	}
 	gs_store_close(&t->store);
+	of_few = t->of_few;
 	free(t->arg);
 	free(t);
 	pthread_mutex_lock(&a->lock);
 	a->n_threads--;
+	a->n_few -= of_few;
 	pthread_cond_broadcast(&a->ended);
 	pthread_mutex_unlock(&a->lock);
 	return NULL;
 }
 
-static bool take_place(struct gs_api *a)
+/* few: how many of those may be, 0: it is none of them. */
+static bool take_place(struct gs_api *a, unsigned few)
 {
 	bool there;
 
 	pthread_mutex_lock(&a->lock);
-	there = a->n_threads < API_THREADS_MAX;
+	there = a->n_threads < API_THREADS_MAX && (!few || a->n_few < few);
 	a->n_threads += there;
+	a->n_few += there && few;
 	pthread_mutex_unlock(&a->lock);
 	return there;
 }
@@ -61,11 +66,17 @@ static int start_thread(struct api_task *t)
 void api_task_start(struct gs_api *api, struct gs_http_reply *reply,
 		    void (*fn)(struct api_task *task), void *arg)
 {
+	api_task_start_few(api, reply, fn, arg, 0);
+}
+
+void api_task_start_few(struct gs_api *api, struct gs_http_reply *reply,
+			void (*fn)(struct api_task *task), void *arg, unsigned most)
+{
 	struct api_task *t;
 	struct gs_http_later *later;
 	int r;
 
-	if (!take_place(api)) {
+	if (!take_place(api, most)) {
 		free(arg);
 		gs_http_say(reply, 503, "too many long requests run already; ask again later");
 		return;
@@ -73,7 +84,8 @@ void api_task_start(struct gs_api *api, struct gs_http_reply *reply,
 	t = calloc(1, sizeof(*t));
 	later = t ? gs_http_later(reply) : NULL;
 	if (later) {
-		*t = (struct api_task){.api = api, .later = later, .run = fn, .arg = arg};
+		*t = (struct api_task){
+			.api = api, .later = later, .run = fn, .arg = arg, .of_few = most > 0};
 		r = start_thread(t);
 		if (r == 0)
 			return;
@@ -88,6 +100,7 @@ void api_task_start(struct gs_api *api, struct gs_http_reply *reply,
 	free(arg);
 	pthread_mutex_lock(&api->lock);
 	api->n_threads--;
+	api->n_few -= most > 0;
 	pthread_mutex_unlock(&api->lock);
 }
 

@@ -121,3 +121,36 @@ int gs_archive_write(const struct gs_archive_options *options, int fd,
 				 strerror(-r));
 	return r;
 }
+
+struct reader {
+	int (*fn)(void *ctx, const struct gs_node_snapshot *moment);
+	void *ctx;
+};
+
+static int hand_on(void *ctx, const struct archive_moment *m)
+{
+	const struct reader *r = ctx;
+
+	m->snapshot->wall_ns = m->wall_ns;
+	return r->fn(r->ctx, m->snapshot);
+}
+
+int gs_archive_moments(const struct gs_archive_options *options,
+		       int (*fn)(void *ctx, const struct gs_node_snapshot *moment), void *ctx,
+		       struct gs_archive_stats *ret_stats, struct gs_err *err)
+{
+	struct reader reader = {fn, ctx};
+	struct archive_sink sink = {.moment = hand_on, .ctx = &reader};
+	struct archive a;
+	int r = archive_open(&a, options);
+
+	if (r == 0)
+		r = archive_read(&a, &sink);
+	if (ret_stats)
+		*ret_stats = a.stats;
+	archive_close(&a);
+	if (r < 0 && err && !err->text[0])
+		(void)gs_err_set(err, r, "cannot read the session %s: %s", options->session->name,
+				 strerror(-r));
+	return r;
+}

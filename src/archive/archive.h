@@ -12,6 +12,7 @@
 #define GS_ARCHIVE_ARCHIVE_H
 
 #include "base/err.h"
+#include "model/host.h"
 #include "store/store.h"
 
 enum gs_archive_format {
@@ -34,6 +35,7 @@ struct gs_archive_options {
 	const struct gs_store_session *session;
 	enum gs_archive_format format;
 	int64_t now_wall_ns; /* where a session that has no end yet ends; 0: now */
+	int64_t node;        /* only what this one measured, by its number; 0: all of them */
 };
 
 struct gs_archive_stats {
@@ -41,6 +43,9 @@ struct gs_archive_stats {
 	uint64_t n_frames;  /* JSON */
 	uint64_t n_late;    /* JSON: samples too far out of order for a frame; in CSV they are */
 	uint64_t n_damaged; /* batches that could not be read */
+	/* Of the moments, those that stand for several (downsampling), for how many, and how far
+	 * apart they are at most. */
+	uint64_t n_coarse, n_coarse_of, coarse_ns;
 	uint64_t n_nodes, n_gpus;
 };
 
@@ -48,6 +53,12 @@ struct gs_archive_stats {
  * tells. */
 int gs_archive_write(const struct gs_archive_options *options, int fd,
 		     struct gs_archive_stats *ret_stats, struct gs_err *err);
+
+/* Each moment of the session, nearly by time, with the head's clock as its time of day; format does
+ * not matter. fn: 0, or a negative errno, which ends it and is handed on. */
+int gs_archive_moments(const struct gs_archive_options *options,
+		       int (*fn)(void *ctx, const struct gs_node_snapshot *moment), void *ctx,
+		       struct gs_archive_stats *ret_stats, struct gs_err *err);
 
 /* The traces that nodes of the session delivered and that reach into its time; each is a .gst file
  * of its own, called name. */

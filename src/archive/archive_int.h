@@ -3,8 +3,10 @@
 #define GS_ARCHIVE_ARCHIVE_INT_H
 
 #include "archive/archive.h"
+#include "base/energy.h"
 #include "base/map.h"
 #include "model/host.h"
+#include "store/coarse.h"
 #include "text/pen.h"
 
 struct archive_node {
@@ -28,6 +30,7 @@ struct archive_moment {
 	uint32_t node; /* index */
 	int64_t wall_ns;
 	struct gs_node_snapshot *snapshot; /* lent, may be changed */
+	struct gs_coarse_mark mark;        /* of a moment that stands for several; lent */
 };
 
 struct archive_sink {
@@ -90,8 +93,9 @@ struct archive_gpu {     /* a column */
 	uint32_t node;
 	uint64_t n_samples, n_frames;
 	struct archive_mean util, memory, power, dram, temperature;
-	double util_max, memory_max, power_max, temperature_max, energy_joules, energy_before;
-	bool has_energy;
+	double util_max, memory_max, power_max, temperature_max;
+	struct gs_energy energy;
+	int64_t before_ns;  /* how long its last sample stood for */
 	uint64_t hist[101]; /* of the utilisation, in percent */
 };
 
@@ -126,6 +130,9 @@ struct archive_frames {
 	struct archive_frame **open;   /* a ring: of frames first ... */
 	int64_t first;
 	bool gap_told; /* nothing for the frame before */
+	/* The frame written last with samples; how many frames a sample stands for of late, where
+	 * what was stored is coarser than the frames: those between two are no gap. */
+	int64_t last_filled, spread;
 	int (*write)(void *ctx, const struct archive_frame *frame);
 	void *ctx;
 };
@@ -140,6 +147,13 @@ static inline void archive_add(struct archive_mean *m, double v)
 {
 	m->sum += v;
 	m->n++;
+}
+
+/* The mean of n of them. */
+static inline void archive_add_mean(struct archive_mean *m, double v, uint32_t n)
+{
+	m->sum += v * n;
+	m->n += n;
 }
 
 #endif

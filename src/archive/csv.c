@@ -44,6 +44,9 @@ static int moment(void *ctx, const struct archive_moment *m)
 			if (gs_gpu_has(s, c->field[f]) && isfinite(s->value[c->field[f]]))
 				gs_pen_double(c->pen, s->value[c->field[f]]);
 		}
+		gs_pen_puts(c->pen, ",");
+		if (m->mark.n_samples)
+			gs_pen_double(c->pen, (double)m->mark.interval_ns / 1e9);
 		gs_pen_puts(c->pen, GS_TEXT_CSV_EOL);
 		gs_pen_yield(c->pen);
 	}
@@ -59,6 +62,7 @@ int archive_csv(struct archive *a, struct gs_pen *pen)
 	gs_pen_puts(pen, "time,node,gpu,uuid,name,available");
 	for (size_t f = 0; f < c.n_fields; f++)
 		put_text(pen, gs_gpu_field_info(c.field[f])->key);
+	put_text(pen, "downsampled_seconds");
 	gs_pen_puts(pen, GS_TEXT_CSV_EOL);
 	return archive_read(a, &sink);
 }

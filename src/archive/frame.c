@@ -99,12 +99,14 @@ static int write_first(struct archive_frames *f)
 	const struct archive_frame *frame = *slot ? *slot : &none;
 	int r = 0;
 
-	/* Of a time without any sample the first frame alone is written: it ends the curves. */
-	if (*slot || (!f->gap_told && f->n_gpus)) {
+	/* Of a time without any sample the first frame alone is written: it ends the curves. Where
+	 * what is stored is coarser than frames are, it is none until twice as long. */
+	if (*slot || (!f->gap_told && f->n_gpus && f->first - f->last_filled > 2 * f->spread)) {
 		r = f->write(f->ctx, frame);
 		f->a->stats.n_frames++;
+		f->gap_told = !*slot;
 	}
-	f->gap_told = !*slot;
+	f->last_filled = *slot ? f->first : f->last_filled;
 	frame_free(*slot);
 	*slot = NULL;
 	f->first++;
@@ -248,38 +250,78 @@ static int column(struct archive_frames *f, uint32_t node, const struct gs_gpu_i
 	return 0;
 }
 
-static void add_peak(struct archive_mean *mean, double *peak, double v)
+struct told { /* a value, and what it stands for */
+	double mean, most;
+	uint32_t n;
+};
+
+static struct told told_of(const struct gs_coarse_mark *mark, uint32_t gpu, unsigned field,
+			   double v)
 {
-	if (!mean->n || v > *peak)
-		*peak = v;
-	archive_add(mean, v);
+	return (struct told){v, gs_coarse_most(mark, gpu, field, v), gs_coarse_n(mark, gpu, field)};
 }
 
-static void summarize(struct archive_gpu *g, const struct gs_gpu_sample *s)
+static void add_peak(struct archive_mean *mean, double *peak, struct told t)
 {
+	if (!mean->n || t.most > *peak)
+		*peak = t.most;
+	archive_add_mean(mean, t.mean, t.n);
+}
+
+/* Of used memory the highest is kept as bytes, or as a share. */
+static void add_memory(struct archive_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
+		       const struct gs_coarse_mark *mark)
+{
+	unsigned field = gs_gpu_has(s, GS_GPU_MEM_USED) ? GS_GPU_MEM_USED : GS_GPU_MEM_USED_RATIO;
+	struct told t;
 	double v;
 
-	g->n_samples++;
+	if (!archive_memory(s, &v))
+		return;
+	t = told_of(mark, gpu, field, gs_gpu_has(s, field) ? s->value[field] : v);
+	t.most = t.mean > 0 ? v * t.most / t.mean : v;
+	t.mean = v;
+	add_peak(&g->memory, &g->memory_max, t);
+}
+
+/* The power holds for as long as samples are usually apart, and not through a gap. */
+static void add_energy(struct archive_gpu *g, const struct gs_gpu_sample *s, int64_t wall_ns)
+{
+	int64_t own = (int64_t)(s->elapsed_ns ? s->elapsed_ns : 1000000000ull), stands = own;
+
+	if (g->before_ns && stands > 3 * g->before_ns)
+		stands = g->before_ns;
+	gs_energy_add(
+		&g->energy, wall_ns, gs_gpu_has(s, GS_GPU_ENERGY) ? s->value[GS_GPU_ENERGY] : NAN,
+		gs_gpu_has(s, GS_GPU_POWER) ? s->value[GS_GPU_POWER] : NAN,
+		gs_gpu_has(s, GS_GPU_POWER_LIMIT) ? s->value[GS_GPU_POWER_LIMIT] : NAN, 3 * stands);
+	g->before_ns = own;
+}
+
+static void summarize(struct archive_gpu *g, uint32_t gpu, const struct gs_gpu_sample *s,
+		      const struct gs_coarse_mark *mark, int64_t wall_ns)
+{
+	struct told t;
+	double v;
+
+	g->n_samples += mark->n_samples ? mark->n_samples : 1;
 	if (gs_gpu_has(s, GS_GPU_UTIL)) {
 		v = s->value[GS_GPU_UTIL];
-		add_peak(&g->util, &g->util_max, v);
-		g->hist[v <= 0 ? 0 : v >= 1 ? 100 : (size_t)(v * 100 + 0.5)]++;
+		t = told_of(mark, gpu, GS_GPU_UTIL, v);
+		add_peak(&g->util, &g->util_max, t);
+		g->hist[v <= 0 ? 0 : v >= 1 ? 100 : (size_t)(v * 100 + 0.5)] += t.n;
 	}
-	if (archive_memory(s, &v))
-		add_peak(&g->memory, &g->memory_max, v);
+	add_memory(g, gpu, s, mark);
 	if (gs_gpu_has(s, GS_GPU_POWER))
-		add_peak(&g->power, &g->power_max, s->value[GS_GPU_POWER]);
+		add_peak(&g->power, &g->power_max,
+			 told_of(mark, gpu, GS_GPU_POWER, s->value[GS_GPU_POWER]));
 	if (gs_gpu_has(s, GS_GPU_TEMP_GPU))
-		add_peak(&g->temperature, &g->temperature_max, s->value[GS_GPU_TEMP_GPU]);
+		add_peak(&g->temperature, &g->temperature_max,
+			 told_of(mark, gpu, GS_GPU_TEMP_GPU, s->value[GS_GPU_TEMP_GPU]));
 	if (gs_gpu_has(s, GS_GPU_DRAM_ACTIVE))
-		archive_add(&g->dram, s->value[GS_GPU_DRAM_ACTIVE]);
-	if (gs_gpu_has(s, GS_GPU_ENERGY)) {
-		v = s->value[GS_GPU_ENERGY];
-		if (g->has_energy && v > g->energy_before) /* it begins anew with the driver */
-			g->energy_joules += v - g->energy_before;
-		g->energy_before = v;
-		g->has_energy = true;
-	}
+		archive_add_mean(&g->dram, s->value[GS_GPU_DRAM_ACTIVE],
+				 gs_coarse_n(mark, gpu, GS_GPU_DRAM_ACTIVE));
+	add_energy(g, s, wall_ns);
 }
 
 static void fill(const struct archive_frames *f, struct archive_mean *out,
@@ -412,6 +454,7 @@ int archive_frames_moment(void *ctx, const struct archive_moment *m)
 
 	if (r < 0 || !frame)
 		return r;
+	f->spread = (int64_t)(m->mark.interval_ns / f->interval_ns);
 	add_client(&f->client[m->node], &m->snapshot->host->sample);
 	add_client(&frame->client[m->node], &m->snapshot->host->sample);
 	for (uint32_t i = 0; i < g->n_gpus && r == 0; i++) {
@@ -424,7 +467,7 @@ int archive_frames_moment(void *ctx, const struct archive_moment *m)
 			break;
 		if (g->sample[i].lost)
 			continue; /* its values are old ones */
-		summarize(&f->gpu[at], &g->sample[i]);
+		summarize(&f->gpu[at], i, &g->sample[i], &m->mark, m->wall_ns);
 		f->gpu[at].n_frames += frame->n_samples[at]++ == 0;
 		fill(f, &frame->value[at * f->n_values], &g->sample[i]);
 		r = add_links(f, frame, m->node, g, i, at);

@@ -47,7 +47,9 @@ static int moment(void *ctx, const struct archive_moment *m)
 	s->gpu->wall_ns += m->wall_ns - s->wall_ns;
 	s->wall_ns = m->wall_ns;
 	gs_buf_reset(&g->records);
-	r = gs_node_encode(&g->records, s);
+	r = m->mark.record ? gs_buf_put(&g->records, m->mark.record, m->mark.record->bytes) : 0;
+	if (r == 0)
+		r = gs_node_encode(&g->records, s);
 	if (r < 0)
 		return r;
 	batch = (struct gs_batch){g->records.data, g->records.bytes};

@@ -295,7 +295,7 @@ static void device(struct json *j, const struct archive_gpu *g)
 	put(pen, "avg_power_watts", mean_of(&g->power));
 	put(pen, "max_power_watts", known(&g->power, g->power_max));
 	put(pen, "max_temperature_celsius", known(&g->temperature, g->temperature_max));
-	put(pen, "energy_joules", g->has_energy ? g->energy_joules : NAN);
+	put(pen, "energy_joules", gs_energy_joules(&g->energy));
 	gs_pen_printf(pen, ", \"samples\": %llu, \"frames\": %llu, \"uuid\": ",
 		      (unsigned long long)g->n_samples, (unsigned long long)g->n_frames);
 	text(pen, g->uuid);
@@ -496,6 +496,20 @@ static void head(struct json *j)
 	}
 }
 
+static void put_account(struct gs_pen *pen, const struct archive *a)
+{
+	gs_pen_printf(pen,
+		      ",\n  \"account\": {\"samples\": %llu, \"frames\": %llu, "
+		      "\"late_samples\": %llu, \"damaged_batches\": %llu, ",
+		      (unsigned long long)a->stats.n_samples, (unsigned long long)a->stats.n_frames,
+		      (unsigned long long)a->stats.n_late, (unsigned long long)a->stats.n_damaged);
+	gs_pen_printf(pen,
+		      "\"downsampled_samples\": %llu, \"downsampled_from\": %llu, "
+		      "\"downsampled_interval_seconds\": %.9g}",
+		      (unsigned long long)a->stats.n_coarse,
+		      (unsigned long long)a->stats.n_coarse_of, (double)a->stats.coarse_ns / 1e9);
+}
+
 int archive_json(struct archive *a, struct gs_pen *pen)
 {
 	struct json j = {.a = a, .pen = pen, .gswarm = a->o->format == GS_ARCHIVE_GSWARM};
@@ -525,13 +539,7 @@ int archive_json(struct archive *a, struct gs_pen *pen)
 		gs_pen_puts(pen, j.any ? "\n  ]" : "]");
 	}
 	if (r == 0 && !j.gswarm)
-		gs_pen_printf(pen,
-			      ",\n  \"account\": {\"samples\": %llu, \"frames\": %llu, "
-			      "\"late_samples\": %llu, \"damaged_batches\": %llu}",
-			      (unsigned long long)a->stats.n_samples,
-			      (unsigned long long)a->stats.n_frames,
-			      (unsigned long long)a->stats.n_late,
-			      (unsigned long long)a->stats.n_damaged);
+		put_account(pen, a);
 	gs_pen_puts(pen, "\n}\n");
 	archive_frames_close(&j.f);
 	return r;

@@ -37,7 +37,8 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 	struct archive *a = ctx;
 	struct archive_node *more;
 
-	if (!gs_store_session_has(a->o->session, n->hostname))
+	if ((a->o->node && n->id != a->o->node) ||
+	    !gs_store_session_has(a->o->session, n->hostname))
 		return 0;
 	more = reallocarray(a->node, a->n_nodes + 1, sizeof(*more));
 	if (!more)
@@ -230,7 +231,7 @@ static int64_t offset_of(const struct streams *l, const struct gs_store_found *f
 static int read_batch(struct archive *a, const struct streams *l, struct gs_node_decoder *decoder,
 		      const struct gs_store_found *found, const struct archive_sink *sink)
 {
-	struct archive_moment m;
+	struct archive_moment m = {0};
 	uint64_t node;
 	int r = 0;
 
@@ -240,6 +241,7 @@ static int read_batch(struct archive *a, const struct streams *l, struct gs_node
 	gs_records_for_each (&found->records, record) {
 		struct gs_node_snapshot *snapshot = NULL;
 
+		(void)gs_coarse_read(record, &m.mark);
 		r = gs_node_decode(decoder, record, &snapshot);
 		if (r < 0)
 			break;
@@ -251,9 +253,14 @@ static int read_batch(struct archive *a, const struct streams *l, struct gs_node
 		if (m.wall_ns >= a->from_wall_ns && m.wall_ns < a->to_wall_ns) {
 			a->stats.n_samples++;
 			a->stats.n_nodes += a->node[node].n_samples++ == 0;
+			a->stats.n_coarse += m.mark.n_samples > 0;
+			a->stats.n_coarse_of += m.mark.n_samples;
+			if (m.mark.interval_ns > a->stats.coarse_ns)
+				a->stats.coarse_ns = m.mark.interval_ns;
 			r = sink->moment(sink->ctx, &m);
 		}
 		gs_node_snapshot_free(&snapshot);
+		m.mark = (struct gs_coarse_mark){0};
 		if (r < 0)
 			break;
 	}

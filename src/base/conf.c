@@ -547,6 +547,22 @@ void gs_conf_defaults(const struct gs_conf_schema *schema, void *ret_conf)
 	}
 }
 
+int gs_conf_put(const struct gs_conf_schema *schema, const char *key, const char *text, void *conf,
+		struct gs_err *err)
+{
+	const char *dot = strrchr(key, '.');
+	const struct gs_conf_section *section;
+	char path[PATH_MAX_BYTES];
+
+	snprintf(path, sizeof(path), "%.*s", dot ? (int)(dot - key) : 0, key);
+	section = find_section(schema, path);
+	for (size_t k = 0; section && k < section->n_keys; k++)
+		if (strcmp(section->keys[k].name, dot ? dot + 1 : key) == 0)
+			return gs_conf_set(&section->keys[k], text, strlen(text),
+					   (char *)conf + section->offset, err);
+	return gs_err_set(err, -ENOENT, "no key %s", key);
+}
+
 static int print_comment(struct gs_buf *out, unsigned indent, const char *comment)
 {
 	int r = 0;

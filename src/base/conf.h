@@ -95,6 +95,11 @@ int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const v
 int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *ret_conf,
 		 struct gs_err *err);
 
+/* One key ("http.listen") from elsewhere than a file, as an option: -EINVAL and in err what it
+ * takes. schema->check is not asked. The key is one of the schema's and no ROWS. */
+int gs_conf_put(const struct gs_conf_schema *schema, const char *key, const char *text, void *conf,
+		struct gs_err *err);
+
 /* For schema->check: the key ("http.tls_key") is refused where it stands (or where its section
  * stands when it is not given). Returns -EINVAL. */
 int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs_err *err,

@@ -1,7 +1,12 @@
-/* A growing array of nodes, by number, and a lock around it. */
+/*
+ * A growing array of nodes, by number, and a lock around it. A snapshot that a view shows is shared
+ * with it, not copied; the rest of a node is some hundred bytes, which are copied for a view, some
+ * nodes at a time, so that who delivers never waits for long.
+ */
 #include "cluster/cluster_int.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -12,14 +17,46 @@
 
 #define NODES_MAX 1000000
 
+#define AT_ONCE 64 /* nodes copied with the lock held: some microseconds */
+
+struct shared { /* a snapshot that a node or views show */
+	atomic_uint refs;
+	struct gs_node_snapshot *snapshot; /* owned */
+};
+
+struct node {
+	struct gs_cluster_node now;
+	struct shared *latest;              /* referenced; NULL: none; now.latest is its snapshot */
+	struct gs_cluster_history *history; /* owned; NULL: none */
+};
+
+struct gs_cluster_view {
+	atomic_uint refs;
+	uint64_t version;
+	size_t n, n_max;
+	struct gs_cluster_node *node; /* owned; rising by id */
+	struct shared **latest;       /* owned, each referenced or NULL */
+};
+
 struct gs_cluster {
 	pthread_mutex_t lock;
-	struct gs_cluster_node **node; /* owned; rising by id */
+	struct node **node; /* owned; rising by id */
 	size_t n, n_max;
 	struct gs_map by_id; /* index + 1 */
 	size_t n_remembered; /* GPUs that have a history */
 	_Atomic uint64_t version;
 };
+
+static void shared_unref(struct shared **ref)
+{
+	struct shared *s = *ref;
+
+	if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
+		gs_node_snapshot_free(&s->snapshot);
+		free(s);
+	}
+	*ref = NULL;
+}
 
 struct gs_cluster *gs_cluster_new(void)
 {
@@ -39,7 +76,7 @@ void gs_cluster_free(struct gs_cluster **cluster)
 	if (!c)
 		return;
 	for (size_t i = 0; i < c->n; i++) {
-		gs_node_snapshot_free(&c->node[i]->latest);
+		shared_unref(&c->node[i]->latest);
 		free(c->node[i]->history);
 		free(c->node[i]);
 	}
@@ -50,21 +87,21 @@ void gs_cluster_free(struct gs_cluster **cluster)
 }
 
 /* With the lock held. */
-static struct gs_cluster_node *find(const struct gs_cluster *c, int64_t id)
+static struct node *find(const struct gs_cluster *c, int64_t id)
 {
 	uint64_t i;
 
 	return gs_map_get(&c->by_id, (uint64_t)id, &i) ? c->node[i] : NULL;
 }
 
-static int add(struct gs_cluster *c, int64_t id, struct gs_cluster_node **ret_node)
+static int add(struct gs_cluster *c, int64_t id, struct node **ret_node)
 {
-	struct gs_cluster_node *n;
+	struct node *n;
 	size_t at = c->n;
 
 	if (c->n == c->n_max) {
 		size_t n_max = c->n_max ? c->n_max * 2 : 64;
-		struct gs_cluster_node **more = reallocarray(c->node, n_max, sizeof(*more));
+		struct node **more = reallocarray(c->node, n_max, sizeof(*more));
 
 		if (!more)
 			return -ENOMEM;
@@ -74,15 +111,15 @@ static int add(struct gs_cluster *c, int64_t id, struct gs_cluster_node **ret_no
 	n = calloc(1, sizeof(*n));
 	if (!n)
 		return -ENOMEM;
-	n->id = id;
+	n->now.id = id;
 	/* Numbers rise, so that as a rule nothing moves. */
-	while (at > 0 && c->node[at - 1]->id > id)
+	while (at > 0 && c->node[at - 1]->now.id > id)
 		at--;
 	memmove(&c->node[at + 1], &c->node[at], (c->n - at) * sizeof(*c->node));
 	c->node[at] = n;
 	c->n++;
 	for (size_t i = at; i < c->n; i++)
-		if (gs_map_put(&c->by_id, (uint64_t)c->node[i]->id, i) < 0) {
+		if (gs_map_put(&c->by_id, (uint64_t)c->node[i]->now.id, i) < 0) {
 			memmove(&c->node[at], &c->node[at + 1], (c->n - at - 1) * sizeof(*c->node));
 			c->n--;
 			free(n);
@@ -94,7 +131,7 @@ static int add(struct gs_cluster *c, int64_t id, struct gs_cluster_node **ret_no
 
 int gs_cluster_put(struct gs_cluster *cluster, const struct gs_cluster_node *node)
 {
-	struct gs_cluster_node *n;
+	struct node *n;
 	int r = 0;
 
 	pthread_mutex_lock(&cluster->lock);
@@ -102,47 +139,62 @@ int gs_cluster_put(struct gs_cluster *cluster, const struct gs_cluster_node *nod
 	if (!n)
 		r = add(cluster, node->id, &n);
 	if (r == 0) {
-		memcpy(n->machine_id, node->machine_id, sizeof(n->machine_id));
-		memcpy(n->instance, node->instance, sizeof(n->instance));
-		memcpy(n->hostname, node->hostname, sizeof(n->hostname));
-		if (node->last_wall_ns > n->last_wall_ns)
-			n->last_wall_ns = node->last_wall_ns;
+		memcpy(n->now.machine_id, node->machine_id, sizeof(n->now.machine_id));
+		memcpy(n->now.instance, node->instance, sizeof(n->now.instance));
+		memcpy(n->now.hostname, node->hostname, sizeof(n->now.hostname));
+		if (node->last_wall_ns > n->now.last_wall_ns)
+			n->now.last_wall_ns = node->last_wall_ns;
 		cluster->version++;
 	}
 	pthread_mutex_unlock(&cluster->lock);
 	return r;
 }
 
-void gs_cluster_connected(struct gs_cluster *cluster, int64_t id, const char *address,
-			  const char *version)
+/* The node with the lock held, to be changed; NULL, and nothing is held: there is none. */
+static struct gs_cluster_node *change(struct gs_cluster *cluster, int64_t id)
 {
-	struct gs_cluster_node *n;
+	struct node *n;
 
 	pthread_mutex_lock(&cluster->lock);
 	n = find(cluster, id);
-	if (n) {
-		n->n_connections++;
-		n->healthy = true;
-		n->heard_ns = gs_clock_mono_ns();
-		snprintf(n->address, sizeof(n->address), "%s", address);
-		snprintf(n->version, sizeof(n->version), "%s", version);
-		cluster->version++;
-	}
+	if (n)
+		return &n->now;
 	pthread_mutex_unlock(&cluster->lock);
+	return NULL;
+}
+
+static void changed(struct gs_cluster *cluster)
+{
+	cluster->version++;
+	pthread_mutex_unlock(&cluster->lock);
+}
+
+void gs_cluster_connected(struct gs_cluster *cluster, int64_t id, const char *address,
+			  const char *version)
+{
+	struct gs_cluster_node *n = change(cluster, id);
+
+	if (!n)
+		return;
+	n->n_connections++;
+	n->healthy = true;
+	n->heard_ns = gs_clock_mono_ns();
+	snprintf(n->address, sizeof(n->address), "%s", address);
+	snprintf(n->version, sizeof(n->version), "%s", version);
+	changed(cluster);
 }
 
 void gs_cluster_gone(struct gs_cluster *cluster, int64_t id)
 {
-	struct gs_cluster_node *n;
+	struct gs_cluster_node *n = change(cluster, id);
 
-	pthread_mutex_lock(&cluster->lock);
-	n = find(cluster, id);
-	if (n && n->n_connections) {
+	if (!n)
+		return;
+	if (n->n_connections) {
 		n->n_connections--;
 		n->healthy &= n->n_connections > 0;
-		cluster->version++;
 	}
-	pthread_mutex_unlock(&cluster->lock);
+	changed(cluster);
 }
 
 static void note_events(struct gs_cluster_node *n, const struct gs_node_snapshot *moment)
@@ -156,56 +208,62 @@ static void note_events(struct gs_cluster_node *n, const struct gs_node_snapshot
 
 void gs_cluster_apply(struct gs_cluster *cluster, int64_t id, struct gs_node_snapshot **moment)
 {
-	struct gs_cluster_node *n;
+	struct shared *s = malloc(sizeof(*s));
+	struct node *n;
 
 	pthread_mutex_lock(&cluster->lock);
 	n = find(cluster, id);
 	if (n) {
-		n->heard_ns = gs_clock_mono_ns();
-		n->healthy = n->n_connections > 0;
-		note_events(n, *moment);
-		if (!n->latest || (*moment)->wall_ns >= n->latest->wall_ns) {
-			struct gs_node_snapshot *before = n->latest;
+		n->now.heard_ns = gs_clock_mono_ns();
+		n->now.healthy = n->now.n_connections > 0;
+		note_events(&n->now, *moment);
+		/* Without memory the one before is shown on. */
+		if (s && (!n->now.latest || (*moment)->wall_ns >= n->now.latest->wall_ns)) {
+			struct shared *before = n->latest;
 
-			n->latest = gs_take(*moment);
-			n->last_wall_ns = n->latest->wall_ns;
-			*moment = before;
-			cluster_history_add(&n->history, n->latest, &cluster->n_remembered);
+			s->refs = 1;
+			s->snapshot = gs_take(*moment);
+			n->latest = s;
+			n->now.latest = s->snapshot;
+			n->now.last_wall_ns = s->snapshot->wall_ns;
+			s = before;
+			cluster_history_add(&n->history, n->now.latest, &cluster->n_remembered);
+		} else {
+			gs_free_p(&s);
 		}
 		cluster->version++;
+	} else {
+		gs_free_p(&s);
 	}
 	pthread_mutex_unlock(&cluster->lock);
+	shared_unref(&s); /* much memory: not with the lock held */
 	gs_node_snapshot_free(moment);
 }
 
 void gs_cluster_counts(struct gs_cluster *cluster, int64_t id, uint64_t n_samples,
 		       uint64_t lost_samples, uint64_t missed_samples)
 {
-	struct gs_cluster_node *n;
+	struct gs_cluster_node *n = change(cluster, id);
 
-	pthread_mutex_lock(&cluster->lock);
-	n = find(cluster, id);
-	if (n) {
-		n->n_samples += n_samples;
-		n->lost_samples = lost_samples > n->lost_samples ? lost_samples : n->lost_samples;
-		n->missed_samples += missed_samples;
-	}
-	pthread_mutex_unlock(&cluster->lock);
+	if (!n)
+		return;
+	n->n_samples += n_samples;
+	n->lost_samples = lost_samples > n->lost_samples ? lost_samples : n->lost_samples;
+	n->missed_samples += missed_samples;
+	changed(cluster);
 }
 
 void gs_cluster_clock(struct gs_cluster *cluster, int64_t id, int64_t offset_ns,
 		      uint64_t uncertain_ns)
 {
-	struct gs_cluster_node *n;
+	struct gs_cluster_node *n = change(cluster, id);
 
-	pthread_mutex_lock(&cluster->lock);
-	n = find(cluster, id);
-	if (n) {
-		n->clock_known = true;
-		n->clock_offset_ns = offset_ns;
-		n->clock_uncertain_ns = uncertain_ns;
-	}
-	pthread_mutex_unlock(&cluster->lock);
+	if (!n)
+		return;
+	n->clock_known = true;
+	n->clock_offset_ns = offset_ns;
+	n->clock_uncertain_ns = uncertain_ns;
+	changed(cluster);
 }
 
 void gs_cluster_tick(struct gs_cluster *cluster, uint64_t now_mono_ns,
@@ -213,7 +271,7 @@ void gs_cluster_tick(struct gs_cluster *cluster, uint64_t now_mono_ns,
 {
 	pthread_mutex_lock(&cluster->lock);
 	for (size_t i = 0; i < cluster->n; i++) {
-		struct gs_cluster_node *n = cluster->node[i];
+		struct gs_cluster_node *n = &cluster->node[i]->now;
 		bool healthy = n->n_connections && now_mono_ns < n->heard_ns + GS_CLUSTER_SILENT_NS;
 
 		if (healthy == n->healthy)
@@ -226,32 +284,155 @@ void gs_cluster_tick(struct gs_cluster *cluster, uint64_t now_mono_ns,
 	pthread_mutex_unlock(&cluster->lock);
 }
 
-void gs_cluster_lock(struct gs_cluster *cluster)
-{
-	pthread_mutex_lock(&cluster->lock);
-}
-
-void gs_cluster_unlock(struct gs_cluster *cluster)
-{
-	pthread_mutex_unlock(&cluster->lock);
-}
-
-size_t gs_cluster_count(const struct gs_cluster *cluster)
-{
-	return cluster->n;
-}
-
-const struct gs_cluster_node *gs_cluster_at(const struct gs_cluster *cluster, size_t i)
-{
-	return i < cluster->n ? cluster->node[i] : NULL;
-}
-
-const struct gs_cluster_node *gs_cluster_find(const struct gs_cluster *cluster, int64_t id)
-{
-	return find(cluster, id);
-}
-
 uint64_t gs_cluster_version(const struct gs_cluster *cluster)
 {
 	return cluster->version;
+}
+
+/* --- views --- */
+
+struct gs_cluster_view *gs_cluster_view_ref(struct gs_cluster_view *view)
+{
+	atomic_fetch_add_explicit(&view->refs, 1, memory_order_relaxed);
+	return view;
+}
+
+void gs_cluster_view_unref(struct gs_cluster_view **view)
+{
+	struct gs_cluster_view *v = gs_take(*view);
+
+	if (!v || atomic_fetch_sub_explicit(&v->refs, 1, memory_order_acq_rel) > 1)
+		return;
+	for (size_t i = 0; i < v->n; i++)
+		shared_unref(&v->latest[i]);
+	free(v->node);
+	free(v->latest);
+	free(v);
+}
+
+static int make_room(struct gs_cluster_view *v)
+{
+	size_t n_max = v->n_max + (v->n_max > AT_ONCE ? v->n_max : AT_ONCE);
+	struct gs_cluster_node *node = reallocarray(v->node, n_max, sizeof(*node));
+	struct shared **latest;
+
+	if (!node)
+		return -ENOMEM;
+	v->node = node;
+	latest = reallocarray(v->latest, n_max, sizeof(struct shared *));
+	if (!latest)
+		return -ENOMEM;
+	v->latest = latest;
+	v->n_max = n_max;
+	return 0;
+}
+
+/* The next ones behind the last that the view has, as many as there is room for; with the lock
+ * held. Returns how many. */
+static size_t copy_some(const struct gs_cluster *c, struct gs_cluster_view *v)
+{
+	int64_t last = v->n ? v->node[v->n - 1].id : INT64_MIN;
+	size_t at = v->n < c->n ? v->n : c->n, before = v->n;
+
+	/* Numbers rise, so that as a rule nothing has come in between. */
+	while (at > 0 && c->node[at - 1]->now.id > last)
+		at--;
+	while (at < c->n && c->node[at]->now.id <= last)
+		at++;
+	for (; at < c->n && v->n < v->n_max && v->n - before < AT_ONCE; at++, v->n++) {
+		struct node *n = c->node[at];
+
+		v->node[v->n] = n->now;
+		v->latest[v->n] = n->latest;
+		if (n->latest)
+			atomic_fetch_add_explicit(&n->latest->refs, 1, memory_order_relaxed);
+	}
+	return v->n - before;
+}
+
+struct gs_cluster_view *gs_cluster_view(struct gs_cluster *c)
+{
+	struct gs_cluster_view *v = calloc(1, sizeof(*v));
+	size_t n;
+
+	if (!v)
+		return NULL;
+	v->refs = 1;
+	v->version = c->version; /* what changes while it is made makes it old */
+	do {
+		if (v->n_max - v->n < AT_ONCE && make_room(v) < 0) {
+			gs_cluster_view_unref(&v);
+			return NULL;
+		}
+		pthread_mutex_lock(&c->lock);
+		n = copy_some(c, v);
+		pthread_mutex_unlock(&c->lock);
+	} while (n == AT_ONCE);
+	return v;
+}
+
+size_t gs_cluster_view_count(const struct gs_cluster_view *view)
+{
+	return view ? view->n : 0;
+}
+
+const struct gs_cluster_node *gs_cluster_view_at(const struct gs_cluster_view *view, size_t i)
+{
+	return view && i < view->n ? &view->node[i] : NULL;
+}
+
+const struct gs_cluster_node *gs_cluster_view_find(const struct gs_cluster_view *view, int64_t id)
+{
+	size_t n = gs_cluster_view_count(view), least = 0, most = n;
+
+	while (least < most) {
+		size_t middle = least + (most - least) / 2;
+
+		if (view->node[middle].id < id)
+			least = middle + 1;
+		else
+			most = middle;
+	}
+	return least < n && view->node[least].id == id ? &view->node[least] : NULL;
+}
+
+uint64_t gs_cluster_view_version(const struct gs_cluster_view *view)
+{
+	return view->version;
+}
+
+/* --- the last minutes --- */
+
+static size_t points(struct gs_cluster *c, int64_t id, enum gs_cluster_value value,
+		     uint32_t first_gpu, uint32_t n_gpus, size_t n_points, int64_t *ret_wall_ns,
+		     uint16_t *ret_steps)
+{
+	const struct node *n;
+	size_t found;
+
+	pthread_mutex_lock(&c->lock);
+	n = find(c, id);
+	found = cluster_history_points(n ? n->history : NULL, value, first_gpu, n_gpus, n_points,
+				       ret_wall_ns, ret_steps);
+	pthread_mutex_unlock(&c->lock);
+	return found;
+}
+
+size_t gs_cluster_points(struct gs_cluster *cluster, int64_t id, enum gs_cluster_value value,
+			 uint32_t n_gpus, size_t n_points, int64_t *ret_wall_ns,
+			 uint16_t *ret_steps)
+{
+	return points(cluster, id, value, 0, n_gpus, n_points, ret_wall_ns, ret_steps);
+}
+
+size_t gs_cluster_history(struct gs_cluster *cluster, int64_t id, uint32_t gpu,
+			  enum gs_cluster_value value, int64_t *ret_wall_ns, double *ret_values)
+{
+	uint16_t steps[GS_CLUSTER_POINTS];
+	size_t n = points(cluster, id, value, gpu, 1, GS_CLUSTER_POINTS, ret_wall_ns, steps);
+
+	for (size_t i = 0; i < n; i++)
+		ret_values[i] =
+			steps[i] == GS_CLUSTER_UNKNOWN ? NAN : steps[i] / gs_cluster_steps(value);
+	return n;
 }

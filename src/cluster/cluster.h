@@ -1,7 +1,9 @@
 /*
  * The nodes of a cluster as they are now: who is connected, who is silent, the newest moment of
- * each. Written by the services of a head, read by everything that shows it; one lock inside, held
- * by gs_cluster_lock() for readers that look at several nodes.
+ * each. Written by the services of a head, read by everything that shows it. Writers and readers
+ * share one lock inside, which is never held for longer than some nodes take to copy: who reads
+ * several nodes takes a view, which does not change any more, and makes of it what it wants
+ * without holding anybody up.
  *
  * Nodes are known by their number in the store. A node that was seen once stays, so that its
  * absence is shown.
@@ -34,8 +36,6 @@ enum gs_cluster_value {
 /* The row of model/gpu_field.h; share of memory: memory_used_bytes. -1: no such value. */
 int gs_cluster_value_field(unsigned value);
 
-struct gs_cluster_history;
-
 struct gs_cluster_node {
 	int64_t id; /* of the store */
 	char machine_id[64], instance[64], hostname[65];
@@ -48,12 +48,11 @@ struct gs_cluster_node {
 	uint64_t n_samples;     /* stored so far */
 	uint64_t lost_samples, missed_samples;
 	bool clock_known;
-	int64_t clock_offset_ns;            /* to add to its times to get ours */
-	uint64_t clock_uncertain_ns;        /* at most so wrong: half of the best round trip */
-	struct gs_node_snapshot *latest;    /* owned; NULL: nothing in this head's life */
-	struct gs_cluster_history *history; /* owned; NULL: none */
-	uint64_t n_gpu_events;              /* errors of GPUs (XID) in this head's life */
-	struct gs_gpu_event last_gpu_event; /* when there was one */
+	int64_t clock_offset_ns;               /* to add to its times to get ours */
+	uint64_t clock_uncertain_ns;           /* at most so wrong: half of the best round trip */
+	const struct gs_node_snapshot *latest; /* lent; NULL: nothing in this head's life */
+	uint64_t n_gpu_events;                 /* errors of GPUs (XID) in this head's life */
+	struct gs_gpu_event last_gpu_event;    /* when there was one */
 	int64_t last_gpu_event_wall_ns;
 };
 
@@ -86,19 +85,35 @@ void gs_cluster_clock(struct gs_cluster *cluster, int64_t id, int64_t offset_ns,
 void gs_cluster_tick(struct gs_cluster *cluster, uint64_t now_mono_ns,
 		     void (*fn)(void *ctx, const struct gs_cluster_node *node), void *ctx);
 
-/* Between these two, what the functions below hand out stays as it is. */
-void gs_cluster_lock(struct gs_cluster *cluster);
-void gs_cluster_unlock(struct gs_cluster *cluster);
+/* All nodes, by rising id, each as it was at one moment between the call and its return. It stays
+ * as it is, for any thread, until the last reference is gone, and so long it keeps the moments that
+ * it shows in memory. NULL: no memory. */
+struct gs_cluster_view;
+struct gs_cluster_view *gs_cluster_view(struct gs_cluster *cluster);
+struct gs_cluster_view *gs_cluster_view_ref(struct gs_cluster_view *view);
+void gs_cluster_view_unref(struct gs_cluster_view **view);
 
-size_t gs_cluster_count(const struct gs_cluster *cluster);
-const struct gs_cluster_node *gs_cluster_at(const struct gs_cluster *cluster, size_t i); /* by id */
-const struct gs_cluster_node *gs_cluster_find(const struct gs_cluster *cluster, int64_t id);
+/* Of NULL there are none. */
+size_t gs_cluster_view_count(const struct gs_cluster_view *view);
+const struct gs_cluster_node *gs_cluster_view_at(const struct gs_cluster_view *view, size_t i);
+const struct gs_cluster_node *gs_cluster_view_find(const struct gs_cluster_view *view, int64_t id);
+uint64_t gs_cluster_view_version(const struct gs_cluster_view *view);
 
 /* The points of a GPU (its number in the latest snapshot) from the oldest on, at most
- * GS_CLUSTER_POINTS: when, by the node's clock, and what (NAN: not known then). How many. With the
- * lock held. */
-size_t gs_cluster_history(const struct gs_cluster_node *node, uint32_t gpu,
+ * GS_CLUSTER_POINTS: when, by the node's clock, and what (NAN: not known then). How many. */
+size_t gs_cluster_history(struct gs_cluster *cluster, int64_t id, uint32_t gpu,
 			  enum gs_cluster_value value, int64_t *ret_wall_ns, double *ret_values);
+
+/* The same of several GPUs of a node as it is kept: the last n_points at most, of each GPU
+ * GS_CLUSTER_POINTS places in ret_steps, whole steps of gs_cluster_steps() or GS_CLUSTER_UNKNOWN.
+ * How many points; 0 also when the node has not these GPUs any more. */
+#define GS_CLUSTER_UNKNOWN UINT16_MAX
+size_t gs_cluster_points(struct gs_cluster *cluster, int64_t id, enum gs_cluster_value value,
+			 uint32_t n_gpus, size_t n_points, int64_t *ret_wall_ns,
+			 uint16_t *ret_steps);
+
+/* In one unit of the value (in a share of 1). */
+double gs_cluster_steps(enum gs_cluster_value value);
 
 /* Grows with every change of any node: who shows them need not look again while it stays. */
 uint64_t gs_cluster_version(const struct gs_cluster *cluster);

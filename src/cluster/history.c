@@ -11,7 +11,6 @@
 #include "cluster/cluster_int.h"
 
 #define SPACING_NS 990000000ll /* of points; a little less than a second, for clocks tremble */
-#define UNKNOWN    UINT16_MAX
 
 struct gs_cluster_history {
 	uint32_t n_gpus, next, n_points;
@@ -55,7 +54,8 @@ static double value_of(const struct gs_gpu_sample *s, unsigned value)
 static uint16_t pack(double v, double scale)
 {
 	v *= scale;
-	return isfinite(v) && v >= 0 ? (uint16_t)fmin(v + 0.5, UNKNOWN - 1) : UNKNOWN;
+	return isfinite(v) && v >= 0 ? (uint16_t)fmin(v + 0.5, GS_CLUSTER_UNKNOWN - 1)
+				     : GS_CLUSTER_UNKNOWN;
 }
 
 static uint64_t hash_gpus(const struct gs_gpu_snapshot *g)
@@ -114,19 +114,32 @@ void cluster_history_add(struct gs_cluster_history **history, const struct gs_no
 	h->n_points += h->n_points < GS_CLUSTER_POINTS;
 }
 
-size_t gs_cluster_history(const struct gs_cluster_node *node, uint32_t gpu,
-			  enum gs_cluster_value value, int64_t *ret_wall_ns, double *ret_values)
+double gs_cluster_steps(enum gs_cluster_value value)
 {
-	const struct gs_cluster_history *h = node->history;
+	return values[value].scale;
+}
 
-	if (!h || gpu >= h->n_gpus)
+size_t cluster_history_points(const struct gs_cluster_history *h, enum gs_cluster_value value,
+			      uint32_t first_gpu, uint32_t n_gpus, size_t n_points,
+			      int64_t *ret_wall_ns, uint16_t *ret_steps)
+{
+	size_t n, first, until_end;
+
+	if (!h || first_gpu >= h->n_gpus || n_gpus > h->n_gpus - first_gpu)
 		return 0;
-	for (uint32_t i = 0; i < h->n_points; i++) {
-		uint32_t at = (h->next + GS_CLUSTER_POINTS - h->n_points + i) % GS_CLUSTER_POINTS;
-		uint16_t v = h->value[(gpu * GS_CLUSTER_VALUES + value) * GS_CLUSTER_POINTS + at];
+	n = n_points < h->n_points ? n_points : h->n_points;
+	/* A ring: up to its end, and what follows at its beginning. */
+	first = (h->next + GS_CLUSTER_POINTS - n) % GS_CLUSTER_POINTS;
+	until_end = n < GS_CLUSTER_POINTS - first ? n : GS_CLUSTER_POINTS - first;
+	memcpy(ret_wall_ns, h->wall_ns + first, until_end * sizeof(*ret_wall_ns));
+	memcpy(ret_wall_ns + until_end, h->wall_ns, (n - until_end) * sizeof(*ret_wall_ns));
+	for (uint32_t i = 0; i < n_gpus; i++) {
+		const uint16_t *from = &h->value[((first_gpu + i) * GS_CLUSTER_VALUES + value) *
+						 GS_CLUSTER_POINTS];
+		uint16_t *to = ret_steps + (size_t)i * GS_CLUSTER_POINTS;
 
-		ret_wall_ns[i] = h->wall_ns[at];
-		ret_values[i] = v == UNKNOWN ? NAN : v / values[value].scale;
+		memcpy(to, from + first, until_end * sizeof(*to));
+		memcpy(to + until_end, from, (n - until_end) * sizeof(*to));
 	}
-	return h->n_points;
+	return n;
 }

@@ -36,9 +36,6 @@ int gs_cmd_head(int argc, char **argv);
 int gs_cmd_session(int argc, char **argv);
 int gs_cmd_probes(int argc, char **argv);
 
-/* Compare reports of jobs; NULL: stdout, by the suffix of output. An exit status. */
-int gs_cmd_compare(char **paths, size_t n, const char *output, const char *format);
-
 /* Recorded samples (.gst, or JSON of gswarm-profiler) as a figure; panels: enum gs_plot_panel, 0
  * all. An exit status. */
 int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);

@@ -11,14 +11,19 @@
 #include <sys/wait.h>
 
 #include "base/fmt.h"
+#include "base/mem.h"
 #include "cmd/cmd.h"
 #include "cmd/head_token.h"
 #include "api/api.h"
-#include "head/head.h"
+#include "head/head_conf.h"
+#include "head/head_push.h"
+#include "head/session.h"
 
-#define LISTEN_MAX 16
-#define TICK_MS    1000
-#define HTTP_PORT  8091
+#define CONF_PATH     "/etc/gpuscope/head.yaml"
+#define LISTEN_MAX    16
+#define OVERRIDES_MAX 32
+#define TICK_MS       1000
+#define HTTP_PORT     "8091"
 
 enum {
 	OPT_LISTEN = 256,
@@ -38,20 +43,48 @@ enum {
 	OPT_BACKGROUND,
 	OPT_HTTP_PORT,
 	OPT_HTTP_LISTEN,
+	OPT_PRINT,
+	OPT_CHECK,
 };
 
-#define KEEP_NS (7 * 86400000000000ull)
+/* Options are keys of the configuration: what they say wins over the file, also when it is read
+ * again. */
+static const struct {
+	int option;
+	const char *name, *key, *value; /* value NULL: the argument */
+} keys[] = {
+	{OPT_LISTEN, "listen", "nodes.listen", NULL},
+	{OPT_DATA, "data", "store.path", NULL},
+	{OPT_FREQ, "freq", "sampling.interval", NULL},
+	{OPT_BANDWIDTH, "enable-bandwidth", "sampling.bandwidth", "true"},
+	{OPT_NO_BANDWIDTH, "disable-bandwidth", "sampling.bandwidth", "false"},
+	{OPT_NVLINK, "enable-nvlink", "sampling.nvlink", "true"},
+	{OPT_NO_NVLINK, "disable-nvlink", "sampling.nvlink", "false"},
+	{OPT_KEEP, "keep", "store.keep", NULL},
+	{OPT_KEEP_BYTES, "keep-bytes", "store.keep_size", NULL},
+	{OPT_TOKENS, "token-file", "nodes.token_file", NULL},
+	{OPT_ALLOW_EXIT, "allow-exit", "nodes.allow_exit", "true"},
+	{OPT_HTTP_PORT, "http-port", "http.port", NULL},
+	{OPT_HTTP_LISTEN, "http-listen", "http.host", NULL},
+	{OPT_CERT, "tls-cert", "nodes.tls_cert", NULL},
+	{OPT_KEY, "tls-key", "nodes.tls_key", NULL},
+	{OPT_CLIENT_CA, "tls-client-ca", "nodes.tls_client_ca", NULL},
+};
 
 struct head_command {
+	const char *path; /* of the configuration; NULL: the usual one, if it is there */
+	struct gs_head_override override[OVERRIDES_MAX];
+	size_t n_overrides;
+	char listen_text[1024]; /* of options */
+	bool background, print, check;
+
+	struct gs_head_conf conf; /* in use */
 	struct gs_head_options head;
-	const char *listen[LISTEN_MAX];
-	const char *token_file;
+	const char *listen[LISTEN_MAX]; /* into listen_split */
+	char listen_split[1024];
 	struct head_tokens *tokens;
-	bool allow_exit, background;
-	long http_port; /* -1: the usual one, if it can be had; 0: none */
-	const char *http_listen;
 	struct gs_api *api;
-	char data[4096];
+	char data[4096], hostname[65];
 	int ready_fd; /* of --background: told that it listens */
 };
 
@@ -60,99 +93,132 @@ static void say(void *ctx, const char *text)
 	gs_say("%s", text);
 }
 
-/* "7d", or what gs_parse_ns() takes, "h" for hours. */
-static int parse_days(const char *text, uint64_t *ret_ns)
-{
-	char *end;
-	double v = strtod(text, &end);
-	double unit = strcmp(end, "d") == 0 ? 86400e9 : strcmp(end, "h") == 0 ? 3600e9 : 0;
+/* --- configuration --- */
 
-	if (unit == 0)
-		return gs_parse_ns(text, 1000000000ull, ret_ns) == 0 && *ret_ns ? 0 : -EINVAL;
-	if (!(v > 0 && v * unit < 1e18))
-		return -EINVAL;
-	*ret_ns = (uint64_t)(v * unit);
-	return 0;
+static int read_conf(const struct head_command *c, struct gs_head_conf *ret_conf,
+		     struct gs_err *err)
+{
+	/* Without --config the usual one, if it is there. */
+	const char *path = c->path || access(CONF_PATH, F_OK) < 0 ? c->path : CONF_PATH;
+
+	return gs_head_conf_read(path, c->override, c->n_overrides, ret_conf, err);
+}
+
+static void override(struct head_command *c, struct argp_state *state, size_t key, const char *arg)
+{
+	size_t i = 0;
+
+	while (i < c->n_overrides && c->override[i].key != keys[key].key)
+		i++;
+	if (i == OVERRIDES_MAX)
+		argp_error(state, "more than %d options", OVERRIDES_MAX);
+	c->override[i] = (struct gs_head_override){keys[key].name, keys[key].key,
+						   keys[key].value ? keys[key].value : arg};
+	c->n_overrides += i == c->n_overrides;
+}
+
+/* May come again: as a list. */
+static const char *another_address(struct head_command *c, struct argp_state *state,
+				   const char *arg)
+{
+	size_t n = strlen(c->listen_text);
+
+	if (n + strlen(arg) + 2 > sizeof(c->listen_text))
+		argp_error(state, "more addresses than there is room for");
+	snprintf(c->listen_text + n, sizeof(c->listen_text) - n, "%s%s", n ? "," : "", arg);
+	return c->listen_text;
+}
+
+/* Without a unit: milliseconds, as gswarm's. */
+static const char *with_unit(struct argp_state *state, const char *arg)
+{
+	static char text[64];
+	uint64_t ns;
+
+	if (gs_parse_ns(arg, 1000000ull, &ns) < 0)
+		argp_error(state, "--freq takes 50 (ms) to 1h, such as 500 or 2s");
+	snprintf(text, sizeof(text), "%lluns", (unsigned long long)ns);
+	return text;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct head_command *c = state->input;
-	struct gs_head_options *o = &c->head;
-	char *end;
+	const char *value = arg;
 
+	for (size_t i = 0; i < GS_ARRAY_LEN(keys); i++) {
+		if (keys[i].option != key)
+			continue;
+		if (key == OPT_LISTEN)
+			value = another_address(c, state, arg);
+		else if (key == OPT_FREQ)
+			value = with_unit(state, arg);
+		override(c, state, i, value);
+		return 0;
+	}
 	switch (key) {
-	case OPT_LISTEN:
-		if (o->n_listen == LISTEN_MAX)
-			argp_error(state, "more than %d addresses", LISTEN_MAX);
-		c->listen[o->n_listen++] = arg;
+	case 'c':
+		c->path = arg;
 		return 0;
-	case OPT_DATA:
-		o->data = arg;
+	case OPT_PRINT:
+		c->print = true;
 		return 0;
-	case OPT_FREQ:
-		if (gs_parse_ns(arg, 1000000ull, &o->interval_ns) < 0 ||
-		    o->interval_ns < 50000000ull || o->interval_ns > 3600000000000ull)
-			argp_error(state, "--freq takes 50 (ms) to 1h, such as 500 or 2s");
-		return 0;
-	case OPT_BANDWIDTH:
-		o->bandwidth = true;
-		return 0;
-	case OPT_NVLINK:
-		o->nvlink = true;
-		return 0;
-	case OPT_NO_BANDWIDTH:
-		o->bandwidth = false;
-		return 0;
-	case OPT_NO_NVLINK:
-		o->nvlink = false;
-		return 0;
-	case OPT_KEEP:
-		if (strcmp(arg, "forever") == 0)
-			o->keep_ns = 0;
-		else if (parse_days(arg, &o->keep_ns) < 0)
-			argp_error(state, "--keep takes a time such as 12h or 7d, or forever");
-		return 0;
-	case OPT_KEEP_BYTES:
-		if (gs_parse_bytes(arg, &o->keep_bytes) < 0 || o->keep_bytes < 16 << 20)
-			argp_error(state, "--keep-bytes takes 16M or more, such as 100G");
-		return 0;
-	case OPT_TOKENS:
-		c->token_file = arg;
-		return 0;
-	case OPT_ALLOW_EXIT:
-		c->allow_exit = true;
-		return 0;
-	case OPT_HTTP_PORT:
-		c->http_port = strtol(arg, &end, 10);
-		if (!*arg || *end || c->http_port < 0 || c->http_port > 65535)
-			argp_error(state, "--http-port takes 0 (no HTTP) to 65535");
-		return 0;
-	case OPT_HTTP_LISTEN:
-		c->http_listen = arg;
+	case OPT_CHECK:
+		c->check = true;
 		return 0;
 	case OPT_BACKGROUND:
 		c->background = true;
 		return 0;
-	case OPT_CERT:
-		o->tls_cert = arg;
-		return 0;
-	case OPT_KEY:
-		o->tls_key = arg;
-		return 0;
-	case OPT_CLIENT_CA:
-		o->tls_client_ca = arg;
-		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "what is \"%s\"? head takes options only", arg);
-		return 0;
-	case ARGP_KEY_END:
-		if (!o->n_listen)
-			c->listen[o->n_listen++] = "127.0.0.1:8090";
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
+}
+
+static int print_defaults(void)
+{
+	struct gs_buf out = GS_BUF_INIT(1 << 20);
+	int r = gs_conf_print(&gs_head_conf_schema, &out);
+
+	if (r == 0 && (fwrite(out.data, 1, out.bytes, stdout) != out.bytes || fflush(stdout) != 0))
+		r = -errno;
+	gs_buf_fini(&out);
+	if (r < 0)
+		gs_say("cannot print: %s", strerror(-r));
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
+/* What the configuration says, as the head takes it. Texts are lent by c. */
+static int set_options(struct head_command *c, struct gs_err *err)
+{
+	const struct gs_head_conf *conf = &c->conf;
+	struct gs_head_options *o = &c->head;
+	char *next;
+
+	*o = (struct gs_head_options){
+		.size = sizeof(*o),
+		.data = conf->store.path[0] ? conf->store.path : NULL,
+		.listen = c->listen,
+		.tls_cert = conf->nodes.tls_cert[0] ? conf->nodes.tls_cert : NULL,
+		.tls_key = conf->nodes.tls_key[0] ? conf->nodes.tls_key : NULL,
+		.tls_client_ca = conf->nodes.tls_client_ca[0] ? conf->nodes.tls_client_ca : NULL,
+		.interval_ns = conf->sampling.interval_ns,
+		.bandwidth = conf->sampling.bandwidth,
+		.nvlink = conf->sampling.nvlink,
+		.say = say,
+	};
+	gs_head_conf_keep(conf, &o->keep);
+	memcpy(c->listen_split, conf->nodes.listen, sizeof(c->listen_split));
+	for (char *at = strtok_r(c->listen_split, ",", &next); at;
+	     at = strtok_r(NULL, ",", &next)) {
+		if (o->n_listen == LISTEN_MAX)
+			return gs_err_set(err, -EINVAL, "nodes.listen: more than %d addresses",
+					  LISTEN_MAX);
+		c->listen[o->n_listen++] = at;
+	}
+	return 0;
 }
 
 /* Of the system, or of the user. */
@@ -258,7 +324,52 @@ static void told_to_exit(void *ctx)
 	kill(getpid(), SIGTERM);
 }
 
-/* Tokens and certificates may have changed. */
+/* What nodes measure, where the file says something new: what was set meanwhile holds otherwise. */
+static int apply_switches(const struct gs_head_conf *old, const struct gs_head_conf *now,
+			  struct gs_head *head, struct gs_err *err)
+{
+	struct gs_head_switches w;
+
+	if (memcmp(&old->sampling, &now->sampling, sizeof(now->sampling)) == 0)
+		return 0;
+	gs_head_switches(head, &w);
+	w.interval_ns = now->sampling.interval_ns;
+	w.bandwidth = now->sampling.bandwidth;
+	w.nvlink = now->sampling.nvlink;
+	return gs_head_set(head, &w, err);
+}
+
+static void apply_conf(struct head_command *c, struct gs_head *head)
+{
+	GS_FREE struct gs_head_conf *now = calloc(1, sizeof(*now));
+	struct gs_err err = {{0}};
+	struct gs_head_keep keep;
+	char fixed[512];
+	int r = now ? read_conf(c, now, &err) : -ENOMEM;
+
+	if (r < 0) {
+		gs_say("the old configuration stays: %s", gs_err_text(&err, r));
+		return;
+	}
+	gs_head_conf_fixed(&c->conf, now, fixed, sizeof(fixed));
+	if (fixed[0])
+		gs_say("changed, but not before this head is started anew: %s", fixed);
+	gs_head_conf_keep(now, &keep);
+	gs_head_set_keep(head, &keep);
+	r = apply_switches(&c->conf, now, head, &err);
+	if (r < 0)
+		gs_say("%s", gs_err_text(&err, r));
+	if (!gs_push_conf_same(c->conf.push, now->push)) {
+		err.text[0] = 0;
+		r = gs_head_push(head, now->push, c->hostname, &err);
+		if (r < 0)
+			gs_say("nothing is pushed: %s", gs_err_text(&err, r));
+	}
+	memcpy(&c->conf, now, sizeof(*now));
+	gs_say("read the configuration again");
+}
+
+/* Configuration, tokens and certificates may have changed. */
 static void reload(struct head_command *c, struct gs_head *head)
 {
 	struct gs_err err = {{0}};
@@ -274,6 +385,7 @@ static void reload(struct head_command *c, struct gs_head *head)
 		gs_say("the old certificate stays: %s", gs_err_text(&err, r));
 	else
 		gs_say("read tokens and certificates again");
+	apply_conf(c, head);
 }
 
 static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
@@ -298,14 +410,12 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 {
 	int r = c->head.data ? 0 : default_data(c, err);
 
-	if (r == 0 && c->token_file) {
-		r = head_tokens_read(c->token_file, &c->tokens, err);
+	if (r == 0 && c->conf.nodes.token_file[0]) {
+		r = head_tokens_read(c->conf.nodes.token_file, &c->tokens, err);
 		c->head.authorize = head_tokens_authorize;
 		c->head.authorize_ctx = c->tokens;
 	}
-	c->head.listen = c->listen;
-	c->head.say = say;
-	c->head.exit = c->allow_exit ? told_to_exit : NULL;
+	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
 	if (r == 0)
 		warn(c);
 	return r < 0 ? r : gs_head_start(&c->head, ret_head, err);
@@ -328,7 +438,7 @@ static unsigned http_role(void *ctx, const char *token)
 /* The usual port may be taken by another head: that is told, and this one goes on without. */
 static int start_http(struct head_command *c, struct gs_head *head, struct gs_err *err)
 {
-	const char *host = c->http_listen ? c->http_listen : "127.0.0.1";
+	const char *host = c->conf.http.host, *port = c->conf.http.port;
 	bool six = strchr(host, ':') && host[0] != '[';
 	struct gs_api_options o = {
 		.size = sizeof(o),
@@ -342,13 +452,13 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 	char listen[280];
 	int r;
 
-	if (c->http_port == 0)
+	if (port[0] && atoi(port) == 0)
 		return 0;
-	snprintf(listen, sizeof(listen), "%s%.200s%s:%ld", six ? "[" : "", host, six ? "]" : "",
-		 c->http_port < 0 ? HTTP_PORT : c->http_port);
+	snprintf(listen, sizeof(listen), "%s%.200s%s:%s", six ? "[" : "", host, six ? "]" : "",
+		 port[0] ? port : HTTP_PORT);
 	o.listen = listen;
 	r = gs_api_start(&o, &c->api, err);
-	if (r == -EADDRINUSE && c->http_port < 0 && !c->http_listen) {
+	if (r == -EADDRINUSE && !port[0] && strcmp(host, "127.0.0.1") == 0) {
 		gs_say("no HTTP: %s (--http-port takes another one)", gs_err_text(err, r));
 		return 0;
 	}
@@ -388,7 +498,10 @@ static int run(struct head_command *c)
 	r = start(c, &head, &err);
 	if (r == 0)
 		r = start_http(c, head, &err);
+	if (r == 0)
+		r = gs_head_push(head, c->conf.push, c->hostname, &err);
 	if (r < 0) {
+		gs_api_stop(&c->api);
 		gs_head_stop(&head);
 		gs_say("%s", gs_err_text(&err, r));
 		head_tokens_free(&c->tokens);
@@ -398,6 +511,7 @@ static int run(struct head_command *c)
 	if (c->background)
 		listening(c);
 	loop(c, head, signal_fd);
+	gs_head_push_end(head);
 	gs_api_stop(&c->api);
 	gs_head_stop(&head);
 	head_tokens_free(&c->tokens);
@@ -407,6 +521,11 @@ static int run(struct head_command *c)
 int gs_cmd_head(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
+		{"config", 'c', "FILE", 0,
+		 "Configuration (" CONF_PATH ", if it is there); options win over it", 0},
+		{"check-config", OPT_CHECK, NULL, 0, "Only check the configuration", 0},
+		{"print-config", OPT_PRINT, NULL, 0, "Print the default configuration, commented",
+		 0},
 		{"listen", OPT_LISTEN, "HOST:PORT", 0,
 		 "Where nodes connect to; may come again (127.0.0.1:8090)", 1},
 		{"data", OPT_DATA, "DIR", 0,
@@ -444,12 +563,26 @@ int gs_cmd_head(int argc, char **argv)
 		       "it keeps it.",
 		.help_filter = gs_cmd_help_filter,
 	};
-	struct head_command c = {.http_port = -1,
-				 .head = {.size = sizeof(c.head), .keep_ns = KEEP_NS},
-				 .ready_fd = -1};
+	static struct head_command c = {.ready_fd = -1};
+	struct gs_err err = {{0}};
+	int r;
 
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &c))
 		return GS_EXIT_USAGE;
+	if (c.print)
+		return print_defaults();
+	(void)gethostname(c.hostname, sizeof(c.hostname) - 1);
+	r = read_conf(&c, &c.conf, &err);
+	if (r == 0)
+		r = set_options(&c, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		return r == -EINVAL ? GS_EXIT_USAGE : gs_exit_status_of(r);
+	}
+	if (c.check) {
+		printf("%s: ok\n", c.path ? c.path : CONF_PATH);
+		return GS_EXIT_DONE;
+	}
 	return run(&c);
 }

@@ -158,6 +158,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	struct job_options *o = state->input;
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->head;
+		return 0;
 	case 'j':
 		parse_ids(o, arg, state);
 		return 0;
@@ -195,8 +198,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--launcher is of one job: -j ID");
 		return 0;
 	case OPT_FORMAT:
-		if (gs_job_format_parse(arg, &o->format) < 0 || o->format == GS_JOB_HTML)
-			argp_error(state, "--format takes table, json, csv or yaml");
+		if (gs_job_format_parse(arg, &o->format) < 0)
+			argp_error(state, "--format takes table, json, csv, yaml or html");
 		o->format_given = true;
 		return 0;
 	case 'c':
@@ -343,8 +346,8 @@ static int write_report(const struct job_options *o, const struct gs_job_session
 {
 	int status = GS_EXIT_DONE;
 
-	if (!o->n_outputs)
-		return write_one(o, session, NULL, o->format);
+	if (!o->n_outputs) /* of who has no terminal the head alone has it */
+		return o->detach ? GS_EXIT_DONE : write_one(o, session, NULL, o->format);
 	for (size_t i = 0; i < o->n_outputs; i++)
 		if (write_one(o, session, o->output[i], o->output_format[i]) != GS_EXIT_DONE)
 			status = GS_EXIT_FAILED;
@@ -376,11 +379,17 @@ static void say_nothing_found(const struct job_options *o)
 static int measure(const struct job_options *o, const struct gs_rules *rules,
 		   struct job_alert *alert)
 {
+	GS_CLEANUP(to_head_abandon) struct to_head *head = NULL;
 	struct job_measure *m = NULL;
 	struct gs_job_session session;
 	struct gs_err err = {{0}};
-	int r = job_measure_open(o, &m, &err), status;
+	int r = o->head.n_addresses
+			? to_head_open(&o->head, GS_LINK_JOBS, "gpuscope job", &head, &err)
+			: 0;
+	int status;
 
+	if (r == 0)
+		r = job_measure_open(o, &m, &err);
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));
 		return gs_exit_status_of(r);
@@ -408,6 +417,8 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 		return GS_EXIT_FAILED;
 	}
 	status = write_report(o, &session);
+	if (head && (job_head_push(head, &session) < 0 || to_head_finish(&head) < 0))
+		status = GS_EXIT_FAILED;
 	gs_job_session_fini(&session);
 	job_measure_close(&m);
 	return status;
@@ -455,16 +466,11 @@ static int format_of(const struct job_options *o, const char *path, enum gs_job_
 	*ret = o->format;
 	if (o->format_given)
 		return 0;
-	if (gs_job_format_of_path(path, ret) == 0) {
-		if (*ret != GS_JOB_HTML)
-			return 0;
-		gs_say("%s: HTML is for comparisons (`gpuscope report --compare`); .json, .csv, "
-		       ".yaml or .txt here",
-		       path);
-		return GS_EXIT_USAGE;
-	}
+	if (gs_job_format_of_path(path, ret) == 0)
+		return 0;
 	if (strchr(path, '.') && !o->config) {
-		gs_say("%s: the suffix tells no format: .json, .csv, .yaml or .txt, or --format",
+		gs_say("%s: the suffix tells no format: .json, .csv, .yaml, .html or .txt, or "
+		       "--format",
 		       path);
 		return GS_EXIT_USAGE;
 	}
@@ -485,9 +491,10 @@ static int choose_formats(struct job_options *o)
 			status = GS_EXIT_USAGE;
 		}
 	}
-	if (o->detach && (o->detach[0] != '/' || !o->n_outputs || o->live)) {
-		gs_say("--detach takes an absolute path and -o, and no --real-time: it has no "
-		       "terminal");
+	if (o->detach &&
+	    (o->detach[0] != '/' || o->live || (!o->n_outputs && !o->head.n_addresses))) {
+		gs_say("--detach takes an absolute path and -o or --head, and no --real-time: it "
+		       "has no terminal");
 		status = GS_EXIT_USAGE;
 	}
 	return status;
@@ -506,8 +513,9 @@ static const struct argp_option option_table[] = {
 	{"real-time", 'r', NULL, 0, "a live table meanwhile, a line a job", 2},
 	{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 2},
 	{NULL, 0, NULL, 0, "The report:", 3},
-	{"output", 'o', "FILE", 0, "write it there; .json, .csv, .yaml, .txt tell the format", 3},
-	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml", 3},
+	{"output", 'o', "FILE", 0,
+	 "write it there; .json, .csv, .yaml, .html, .txt tell the format", 3},
+	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml, html", 3},
 	{"verbose", 'v', NULL, 0, "tables show every figure and every system call", 3},
 	{"detach", OPT_DETACH, "PIDFILE", 0,
 	 "record in the background, also before the job begins and between its steps, until "
@@ -530,9 +538,12 @@ static const struct argp_option option_table[] = {
 
 int gs_cmd_job(int argc, char **argv)
 {
+	static const struct argp_child children[] = {{&to_head_argp, 0, "Delivery to a head:", 5},
+						     {0}};
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
+		.children = children,
 		.help_filter = gs_cmd_help_filter,
 		.doc = "What jobs do with this machine: time on the processors and off them, and "
 		       "what for, I/O, memory, GPUs; class, efficiency and advice.\v"

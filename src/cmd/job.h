@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "cmd/to_head.h"
 #include "job/conf.h"
 #include "job/report.h"
 
@@ -26,6 +27,7 @@ struct job_options {
 	const char *output[JOB_OUTPUTS_MAX]; /* of -o; none: standard output */
 	enum gs_job_format output_format[JOB_OUTPUTS_MAX];
 	size_t n_outputs;
+	struct to_head_options head;
 	const char *config, *alerts, *nvml;
 	const char *detach, *stop; /* files of recorders in the background */
 	uint32_t launcher;         /* 0 none */

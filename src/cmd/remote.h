@@ -25,9 +25,6 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 		struct gs_err *err);
 void remote_close(struct remote **remote);
 
-/* The first line that is no comment; to be wiped by the caller. */
-int remote_token(const char *path, char *out, size_t bytes, struct gs_err *err);
-
 /* One unary call; the answer is freed with protobuf_c_message_free_unpacked(). */
 int remote_call(struct remote *remote, const char *path, const ProtobufCMessage *in,
 		const ProtobufCMessageDescriptor *out, void *ret_message, struct gs_err *err);

@@ -5,6 +5,7 @@
 
 #include "base/fmt.h"
 #include "cmd/cmd.h"
+#include "cmd/job_compare.h"
 #include "cmd/trace.h"
 #include "text/text.h"
 #include "model/gpu_record.h"
@@ -18,6 +19,10 @@ enum {
 	OPT_TOP,
 	OPT_FLAME,
 	OPT_COMPARE,
+	OPT_USER,
+	OPT_NAME,
+	OPT_JOB,
+	OPT_LAST,
 	OPT_PLOT,
 	OPT_PANELS,
 	OPT_UNDER,
@@ -30,7 +35,8 @@ struct report_options {
 	const char *path;
 	const char *output; /* NULL: only the summary */
 	bool compare;
-	const char *plot; /* NULL: no figure */
+	struct compare_from from; /* of --compare: a head */
+	const char *plot;         /* NULL: no figure */
 	unsigned panels;
 	char *reports[COMPARE_MAX]; /* of --compare; borrowed from argv */
 	size_t n_reports;
@@ -47,6 +53,11 @@ struct report_options {
 /* What goes with one file of calls and with reports of jobs differs. */
 static void check_together(struct report_options *o, struct argp_state *state)
 {
+	if (!o->compare &&
+	    (o->from.remote.head || o->from.user || o->from.name || o->from.job || o->from.last))
+		argp_error(state, "--head and what goes with it are for --compare");
+	if (!o->from.remote.head && (o->from.user || o->from.name || o->from.job || o->from.last))
+		argp_error(state, "--user, --name, --job and --last choose reports of --head");
 	if (o->compare && o->plot)
 		argp_error(state, "--compare and --plot exclude each other");
 	if (o->panels && !o->plot)
@@ -135,8 +146,26 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_PYTHON_FILTER:
 		take_filters(o, arg, state);
 		return 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->from.remote;
+		return 0;
 	case OPT_COMPARE:
 		o->compare = true;
+		return 0;
+	case OPT_USER:
+		o->from.user = arg;
+		return 0;
+	case OPT_NAME:
+		o->from.name = arg;
+		return 0;
+	case OPT_JOB:
+		o->from.job = arg;
+		return 0;
+	case OPT_LAST:
+		n = strtol(arg, &end, 10);
+		if (!*arg || *end || n < 1 || n > 100000)
+			argp_error(state, "--last takes a number of reports, 1 to 100000");
+		o->from.last = (uint32_t)n;
 		return 0;
 	case OPT_PLOT:
 		if (!gs_plot_knows(arg))
@@ -161,7 +190,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->reports[o->n_reports++] = arg;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_error(state, o->compare ? "which reports?" : "which .gst file?");
+		if (!o->compare || !o->from.remote.head)
+			argp_error(state, o->compare ? "which reports? give files or --head"
+						     : "which .gst file?");
 		return 0;
 	case ARGP_KEY_END:
 		check_together(o, state);
@@ -357,13 +388,21 @@ int gs_cmd_report(int argc, char **argv)
 		{"panels", OPT_PANELS, "LIST", 0,
 		 "of --plot: utilization, memory, pcie, nvlink, dram, power, bubble, devices (all)",
 		 0},
+		{"user", OPT_USER, "USER", 0, "with --head: only jobs of this user", 9},
+		{"name", OPT_NAME, "NAME", 0, "of this name; a * at its end: that begin so", 9},
+		{"job", OPT_JOB, "ID", 0, "of this number", 9},
+		{"last", OPT_LAST, "N", 0, "the newest so many (100)", 9},
 		{0},
 	};
+	static const struct argp_child children[] = {
+		{&remote_argp, 0, "Reports of jobs from a head:", 8}, {0}};
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
+		.children = children,
 		.help_filter = gs_cmd_help_filter,
-		.args_doc = "FILE.gst\n--compare REPORT.json...\n--plot FIGURE FILE...",
+		.args_doc = "FILE.gst\n--compare REPORT.json...\n--compare --head "
+			    "HOST:PORT\n--plot FIGURE FILE...",
 		.doc = "Prints the summary of a recorded file, as `gpuscope trace` printed it.\v"
 		       "Exit status: 0 done (also when a torn or damaged file could be read in "
 		       "part, "
@@ -380,7 +419,7 @@ int gs_cmd_report(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return GS_EXIT_USAGE;
 	if (o.compare)
-		return gs_cmd_compare(o.reports, o.n_reports, o.output, o.format_name);
+		return gs_cmd_compare(o.reports, o.n_reports, &o.from, o.output, o.format_name);
 	if (o.plot)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
 	r = gs_journal_open(o.path, &reader, &err);

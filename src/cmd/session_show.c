@@ -191,6 +191,10 @@ int session_show_head(const Gpuscope__V1__HeadStatus *h, bool json)
 		gs_doc_put_u64(&d, "stored_bytes", h->stored_bytes);
 		gs_doc_put_u64(&d, "waiting_batches", h->waiting_batches);
 		gs_doc_put_text(&d, "trouble", h->trouble);
+		gs_doc_put_u64(&d, "downsampled_batches_before", h->downsampled_batches_before);
+		gs_doc_put_u64(&d, "downsampled_batches_after", h->downsampled_batches_after);
+		gs_doc_put_u64(&d, "downsampled_bytes_before", h->downsampled_bytes_before);
+		gs_doc_put_u64(&d, "downsampled_bytes_after", h->downsampled_bytes_after);
 		doc_nodes(&d, h);
 		doc_sessions(&d, "active", h->active, h->n_active);
 		gs_doc_end(&d);
@@ -200,6 +204,16 @@ int session_show_head(const Gpuscope__V1__HeadStatus *h, bool json)
 	gs_pen_printf(&pen, "head %s: a sample every %s, bandwidth %s, NVLink %s, %s stored\n",
 		      h->version, gs_fmt_ns(every, h->interval_ns), h->bandwidth ? "on" : "off",
 		      h->nvlink ? "on" : "off", gs_fmt_bytes(stored, h->stored_bytes));
+	if (h->downsampled_batches_before)
+		gs_pen_printf(&pen,
+			      "made coarser since the start: %llu batches to %llu, %s saved\n",
+			      (unsigned long long)h->downsampled_batches_before,
+			      (unsigned long long)h->downsampled_batches_after,
+			      gs_fmt_bytes(stored,
+					   h->downsampled_bytes_before > h->downsampled_bytes_after
+						   ? h->downsampled_bytes_before -
+							     h->downsampled_bytes_after
+						   : 0));
 	if (h->trouble[0])
 		gs_pen_printf(&pen, "TROUBLE: %s\n", h->trouble);
 	gs_pen_puts(&pen, "\n");

@@ -5,6 +5,7 @@
 #include <argp.h>
 
 #include "base/err.h"
+#include "link/left.h"
 #include "link/link.h"
 #include "model/record.h"
 
@@ -12,12 +13,12 @@
  * Made when it is not there. option: the one that names another place, for the message. */
 int to_head_state_folder(char *out, size_t bytes, const char *option, struct gs_err *err);
 
-/* --- a trace that also goes to a head: trace_head.c --- */
+/* --- what ends and also goes to a head --- */
 
-#define TRACE_HEADS_MAX 8
+#define TO_HEADS_MAX 8
 
-struct trace_head_options {
-	const char *addresses[TRACE_HEADS_MAX];
+struct to_head_options {
+	const char *addresses[TO_HEADS_MAX];
 	size_t n_addresses; /* 0: to none */
 	bool tls;
 	const char *ca, *cert, *key, *server_name, *token_file, *machine_id;
@@ -25,21 +26,39 @@ struct trace_head_options {
 	uint64_t spool_max_bytes; /* 0: 256 MiB */
 };
 
-/* --head and those that begin with it; the input is a struct trace_head_options. */
-extern const struct argp trace_head_argp;
+/* --head and those that begin with it; the input is a struct to_head_options. */
+extern const struct argp to_head_argp;
+
+struct to_head;
+
+/* A stream of its own (GS_LINK_TRACE, GS_LINK_JOBS) with that title. What earlier ones of its kind
+ * could not deliver is taken along. */
+int to_head_open(const struct to_head_options *options, enum gs_link_kind kind, const char *title,
+		 struct to_head **ret_head, struct gs_err *err);
+struct gs_link *to_head_link(struct to_head *head);
+
+/* Waits for delivery, some seconds at most, and says what is left. 0, or a negative errno when
+ * something is lost for good. */
+int to_head_finish(struct to_head **head);
+
+/* Without waiting or a word. */
+void to_head_abandon(struct to_head **head);
+
+/* --- a trace: trace_head.c --- */
 
 struct trace_head;
 
-/* title: what is traced. What earlier traces could not deliver is taken along. */
-int trace_head_new(const struct trace_head_options *options, const char *title,
+int trace_head_new(const struct to_head_options *options, const char *title,
 		   struct trace_head **ret_head, struct gs_err *err);
 const struct gs_sink *trace_head_sink(struct trace_head *head);
-
-/* Waits for delivery, some seconds at most, and says what is left. 0, or a negative errno when
- * records are lost for good. */
-int trace_head_finish(struct trace_head **head);
-
-/* Without waiting or a word. */
+int trace_head_finish(struct trace_head **head); /* as to_head_finish() */
 void trace_head_free(struct trace_head **head);
+
+/* --- reports of jobs: job_head.c --- */
+
+struct gs_job_session;
+
+/* The report of each job. 0, or a negative errno after having said why. */
+int job_head_push(struct to_head *head, const struct gs_job_session *session);
 
 #endif

@@ -66,7 +66,7 @@ struct trace_options {
 	bool quiet;      /* no live line */
 	const char *probe_files[TRACE_MAX_OUTPUTS];
 	size_t n_probe_files;
-	struct trace_head_options head;
+	struct to_head_options head;
 	struct gs_user_set *users; /* what they describe; owned, freed by trace_options_free() */
 };
 

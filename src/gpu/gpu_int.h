@@ -2,7 +2,7 @@
  * Among the files of this room.
  *
  *   gpu.c          the caller's side: asks, waits, merges events, names processes
- *   worker.c       the thread that reads: NVML's session and AMD's sysfs, one snapshot at a time
+ *   worker.c       the thread that reads: NVML's session and the room amd, one snapshot at a time
  *   nvml.c         the library: found, opened, started, ended; every call is made through NVML()
  *   nvml_device.c  which GPUs there are, and what stays as it is
  *   nvml_part.c    which values are read when, and what they cost
@@ -11,7 +11,6 @@
  *   nvml_gpm.c     performance metrics      nvml_process.c  processes, their shares, accounting
  *   nvml_event.c   the thread that waits for XIDs
  *   kmsg.c         XIDs in the kernel's log   xid.c  merged
- *   amd.c          AMD's GPUs in sysfs
  *
  * Only the worker touches struct gs_nvml; the event thread has a reference to the session's
  * library.
@@ -25,6 +24,7 @@
 
 #include "base/err.h"
 #include "base/map.h"
+#include "base/pci.h"
 #include "gpu/gpu.h"
 #include "gpu/nvml_calls.h"
 
@@ -77,9 +77,6 @@ void gs_kmsg_read(struct gs_kmsg *kmsg, struct gs_gpu_events *events);
  * terminated; false: it is none. ret_mono_ns: the record's time. Pure. */
 bool gs_kmsg_parse(const char *text, size_t bytes, struct gs_gpu_event *ret_event,
 		   uint64_t *ret_mono_ns);
-
-/* "0000:3b:00", "0000:3B:00.0" or "00000000:3B:00.0" in the last of these forms; false: neither. */
-bool gs_gpu_bus_id(const char *text, char ret_bus_id[32]);
 
 /* ---- NVML ---- */
 
@@ -310,19 +307,5 @@ uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *worker);
 size_t gs_gpu_worker_costs(struct gs_gpu_worker *worker, enum gs_gpu_cost_by by,
 			   struct gs_gpu_cost *ret_costs, size_t room);
 const char *gs_gpu_worker_topology(struct gs_gpu_worker *worker, uint32_t a, uint32_t b);
-
-/* ---- AMD ---- */
-
-struct gs_amd;
-struct gs_amd *gs_amd_new(const char *sysfs_root); /* NULL: no memory */
-void gs_amd_free(struct gs_amd **amd);
-unsigned gs_amd_count(const struct gs_amd *amd);
-/* Read all; looks for new ones when slow. */
-int gs_amd_read(struct gs_amd *amd, unsigned groups, bool slow, uint32_t first,
-		struct gs_gpu_info *info, struct gs_gpu_sample *sample, struct gs_gpu_rows *rows);
-/* A level file (pp_dpm_sclk): Hz of the level marked "*", and of the highest. Pure. */
-bool gs_amd_parse_levels(const char *text, uint64_t *ret_now_hz, uint64_t *ret_max_hz);
-/* A number of a sysfs file, "123\n" or "0x1b\n"; false: it is none. Pure. */
-bool gs_amd_parse_number(const char *text, uint64_t *ret_value);
 
 #endif

@@ -94,7 +94,7 @@ bool gs_kmsg_parse(const char *text, size_t bytes, struct gs_gpu_event *ret_even
 	p = close;
 	memset(ret_event, 0, sizeof(*ret_event));
 	if (!skip(&p, end, "): ") || !number(&p, end, &xid) || !xid || xid > UINT32_MAX ||
-	    !gs_gpu_bus_id(bus, ret_event->pci_bus_id))
+	    !gs_pci_bus_id(bus, ret_event->pci_bus_id))
 		return false;
 	ret_event->xid = (uint32_t)xid;
 	ret_event->source = GS_GPU_EVENT_KMSG;

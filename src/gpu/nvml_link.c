@@ -41,7 +41,7 @@ static void read_end(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned i)
 	    number == NVML_LINK_TO_GPU &&
 	    NVML_OF(nv, dev, link_pci, dev->handle, i, &pci) == NVML_OK) {
 		pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
-		gs_gpu_bus_id(pci.bus_id, link->remote_bus_id);
+		gs_pci_bus_id(pci.bus_id, link->remote_bus_id);
 	}
 }
 

@@ -34,7 +34,7 @@ static unsigned links_to(struct gs_nvml *nv, struct gs_nvml_device *dev, const c
 		if (type != NVML_LINK_TO_SWITCH &&
 		    NVML(nv, link_pci, dev->handle, i, &pci) == NVML_OK) {
 			pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
-			n += gs_gpu_bus_id(pci.bus_id, remote) && strcmp(remote, bus_id) == 0;
+			n += gs_pci_bus_id(pci.bus_id, remote) && strcmp(remote, bus_id) == 0;
 		}
 	}
 	return n;

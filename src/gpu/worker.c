@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "amd/amd.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -166,6 +167,23 @@ static void keep_costs(struct gs_gpu_worker *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
+struct amd_rows {
+	struct gs_gpu_rows *rows;
+	uint32_t first; /* the number of the first of AMD's GPUs */
+};
+
+static int add_amd_process(void *ctx, unsigned gpu, uint32_t pid, uint64_t bytes)
+{
+	struct amd_rows *to = ctx;
+	struct gs_gpu_process *p = gs_gpu_rows_add(to->rows, to->first + gpu, pid);
+
+	if (!p)
+		return -ENOMEM;
+	p->kind = GS_GPU_PROCESS_COMPUTE;
+	p->used_bytes = (int64_t)bytes;
+	return 0;
+}
+
 static int fill(struct gs_gpu_worker *w, unsigned groups, bool released, struct gs_gpu_snapshot *s,
 		struct gs_gpu_rows *rows)
 {
@@ -186,8 +204,14 @@ static int fill(struct gs_gpu_worker *w, unsigned groups, bool released, struct 
 		if (!nv->device[i].handle && !released)
 			s->sample[i].lost = 1;
 	}
-	if (n_amd)
-		r = gs_amd_read(w->amd, groups, false, n, s->info + n, s->sample + n, rows);
+	if (n_amd) {
+		struct amd_rows to = {rows, n};
+
+		gs_amd_read(w->amd, groups & GS_GPU_READ_BASIC, groups & GS_GPU_READ_HEALTH,
+			    s->info + n, s->sample + n);
+		if (groups & GS_GPU_READ_PROCESSES)
+			r = gs_amd_processes(w->amd, add_amd_process, &to);
+	}
 	s->state = released ? GS_GPU_STATE_RELEASED : nv->session_state;
 	memcpy(s->state_text, nv->text, sizeof(s->state_text));
 	if (released)
@@ -224,7 +248,7 @@ static int read_all(struct gs_gpu_worker *w, unsigned groups, bool released,
 	if (!released)
 		sample_nvidia(w, groups, &rows);
 	if (w->amd && start_ns >= w->next_amd_ns) {
-		gs_amd_read(w->amd, 0, true, 0, NULL, NULL, NULL);
+		gs_amd_look(w->amd);
 		w->next_amd_ns = start_ns + w->options.slow_ns;
 	}
 	r = fill(w, groups, released, s, &rows);

@@ -27,19 +27,18 @@ static char *sessions_json(const struct gs_store_session *s, size_t n)
 
 static size_t connected(struct gs_head *h, char ***ret_names)
 {
-	size_t n = 0, all;
+	struct gs_cluster_view *view = gs_cluster_view(h->cluster);
+	size_t n = 0, all = gs_cluster_view_count(view);
 	char **names;
 
-	gs_cluster_lock(h->cluster);
-	all = gs_cluster_count(h->cluster);
 	names = calloc(all + 1, sizeof(*names));
 	for (size_t i = 0; names && i < all; i++) {
-		const struct gs_cluster_node *c = gs_cluster_at(h->cluster, i);
+		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
 
 		if (c->n_connections && (names[n] = strdup(c->hostname)))
 			n++;
 	}
-	gs_cluster_unlock(h->cluster);
+	gs_cluster_view_unref(&view);
 	*ret_names = names;
 	return n;
 }
@@ -114,7 +113,7 @@ static void fill_gpu(GswarmProfiler__GPUStatus *m, const struct gs_gpu_info *inf
 	m->power = value(s, GS_GPU_POWER, 1);
 }
 
-/* A copy, to be freed by node_free(); NULL: no memory. With the cluster's lock held. */
+/* A copy, to be freed by node_free(); NULL: no memory. */
 static GswarmProfiler__NodeStatus *node_new(const struct gs_cluster_node *c)
 {
 	const struct gs_gpu_snapshot *g = c->latest ? c->latest->gpu : NULL;
@@ -158,18 +157,17 @@ static void node_free(GswarmProfiler__NodeStatus *m)
 void head_gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call)
 {
 	GswarmProfiler__ClusterStatusResponse m = GSWARM_PROFILER__CLUSTER_STATUS_RESPONSE__INIT;
-	size_t all;
+	struct gs_cluster_view *view = gs_cluster_view(h->cluster);
+	size_t all = gs_cluster_view_count(view);
 
-	gs_cluster_lock(h->cluster);
-	all = gs_cluster_count(h->cluster);
 	m.nodes = calloc(all + 1, sizeof(*m.nodes));
 	for (size_t i = 0; m.nodes && i < all; i++) {
-		const struct gs_cluster_node *c = gs_cluster_at(h->cluster, i);
+		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
 
 		if (c->n_connections && (m.nodes[m.n_nodes] = node_new(c)))
 			m.n_nodes++;
 	}
-	gs_cluster_unlock(h->cluster);
+	gs_cluster_view_unref(&view);
 	m.success = true;
 	m.message = "ok";
 	m.cluster_id = (char *)gs_head_address(h, 0);
@@ -182,15 +180,15 @@ void head_gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call)
 void head_gswarm_node(struct gs_head *h, struct gs_rpc_call *call, const char *node_id)
 {
 	GswarmProfiler__NodeStatusResponse m = GSWARM_PROFILER__NODE_STATUS_RESPONSE__INIT;
+	struct gs_cluster_view *view = gs_cluster_view(h->cluster);
 
-	gs_cluster_lock(h->cluster);
-	for (size_t i = 0; !m.node_status && i < gs_cluster_count(h->cluster); i++) {
-		const struct gs_cluster_node *c = gs_cluster_at(h->cluster, i);
+	for (size_t i = 0; !m.node_status && i < gs_cluster_view_count(view); i++) {
+		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
 
 		if (strcmp(c->hostname, node_id) == 0 || strcmp(c->machine_id, node_id) == 0)
 			m.node_status = node_new(c);
 	}
-	gs_cluster_unlock(h->cluster);
+	gs_cluster_view_unref(&view);
 	m.success = m.node_status != NULL;
 	m.message = m.success ? "ok" : "there is no such node";
 	head_reply(call, &m.base);

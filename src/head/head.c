@@ -72,6 +72,7 @@ int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_he
 	if (!h)
 		return gs_err_set(err, -ENOMEM, "no memory");
 	pthread_mutex_init(&h->lock, NULL);
+	pthread_mutex_init(&h->push_lock, NULL);
 	pthread_cond_init(&h->more_reads, NULL);
 	h->wish_version = 1;
 	h->o = *options;
@@ -81,6 +82,8 @@ int gs_head_start(const struct gs_head_options *options, struct gs_head **ret_he
 	r = h->cluster ? head_store_start(h, err) : gs_err_set(err, -ENOMEM, "no memory");
 	if (r == 0)
 		r = head_reader_start(h, err);
+	if (r == 0)
+		r = head_coarse_start(h, err);
 	if (r == 0)
 		r = start_rpc(h, err);
 	if (r < 0) {
@@ -97,8 +100,10 @@ void gs_head_stop(struct gs_head **head)
 
 	if (!h)
 		return;
+	gs_head_push_end(h);
 	if (h->rpc)
 		gs_rpc_server_stop(&h->rpc, GRACE_NS);
+	head_coarse_stop(h); /* it waits for a job at most */
 	head_jobs_end(h);
 	head_export_stop(h);
 	head_store_stop(h);
@@ -106,6 +111,7 @@ void gs_head_stop(struct gs_head **head)
 	gs_cluster_free(&h->cluster);
 	gs_buf_fini(&h->raw);
 	pthread_mutex_destroy(&h->lock);
+	pthread_mutex_destroy(&h->push_lock);
 	gs_free_p(head);
 }
 

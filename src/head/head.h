@@ -31,6 +31,23 @@ enum gs_head_role {
 	GS_HEAD_ROLE_CONTROL = 3,
 };
 
+#define GS_HEAD_LEVELS_MAX      8
+#define GS_HEAD_COARSE_LEAST_NS 1000000000ull
+#define GS_HEAD_COARSE_MOST_NS  600000000000ull
+
+struct gs_head_level { /* of downsampling */
+	uint64_t after_ns, interval_ns;
+};
+
+/* What is kept of what is stored, and how fine. */
+struct gs_head_keep {
+	/* What no session covers is removed when it is older, or when more is stored; 0: never. */
+	uint64_t keep_ns, keep_bytes;
+	struct gs_head_level level[GS_HEAD_LEVELS_MAX]; /* n_levels; both rise */
+	size_t n_levels;
+	bool coarse_sessions; /* also what sessions cover becomes coarser */
+};
+
 struct gs_head_options {
 	size_t size;      /* of this struct */
 	const char *data; /* folder of the store */
@@ -41,8 +58,7 @@ struct gs_head_options {
 	void *authorize_ctx;
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
-	/* What no session covers is removed when it is older, or when more is stored; 0: never. */
-	uint64_t keep_ns, keep_bytes;
+	struct gs_head_keep keep;
 	/* gswarm's call Exit came; any thread. NULL: it is refused. */
 	void (*exit)(void *ctx);
 	void *exit_ctx;
@@ -61,6 +77,9 @@ void gs_head_stop(struct gs_head **head);
 /* Now and then, from the thread that started it: health, clocks. */
 void gs_head_tick(struct gs_head *head);
 
+/* From now on. The thread that started it. */
+void gs_head_set_keep(struct gs_head *head, const struct gs_head_keep *keep);
+
 /* Certificate and key are read again. */
 int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);
 
@@ -69,6 +88,7 @@ struct gs_cluster *gs_head_cluster(struct gs_head *head);
 
 struct gs_head_stats {
 	uint64_t batches, samples, bytes; /* stored */
+	uint64_t reports;                 /* of the batches: reports of jobs */
 	uint64_t duplicates;              /* batches that were stored before */
 	uint64_t refused;                 /* batches that no node could have made */
 	uint64_t commits, commit_ns;      /* how many, and all their time */
@@ -76,7 +96,12 @@ struct gs_head_stats {
 	uint64_t paused_streams; /* not read while the queue is full */
 	uint64_t latency_ns;     /* of the last commit's oldest batch: taken to durable */
 	uint64_t expired_batches;
-	char trouble[256]; /* what keeps it from storing; "" nothing */
+	/* Downsampling, in this head's life: what was there before, and what took its place. */
+	uint64_t coarse_batches_before, coarse_batches_after;
+	uint64_t coarse_samples_before, coarse_samples_after;
+	uint64_t coarse_bytes_before, coarse_bytes_after;
+	uint64_t coarse_damaged; /* batches that could not be read and stay as they are */
+	char trouble[256];       /* what keeps it from storing; "" nothing */
 };
 
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats);

@@ -392,14 +392,13 @@ static int copy_nodes(struct gs_cluster *cluster, Gpuscope__V1__NodeInfo ***ret_
 		      size_t *ret_n)
 {
 	Gpuscope__V1__NodeInfo **node, *info;
-	size_t n;
+	struct gs_cluster_view *view = gs_cluster_view(cluster);
+	size_t n = gs_cluster_view_count(view);
 
-	gs_cluster_lock(cluster);
-	n = gs_cluster_count(cluster);
 	node = calloc(n + 1, sizeof(*node));
 	info = calloc(n + 1, sizeof(*info));
 	for (size_t i = 0; node && info && i < n; i++) {
-		const struct gs_cluster_node *c = gs_cluster_at(cluster, i);
+		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
 		Gpuscope__V1__NodeInfo *m = node[i] = &info[i];
 		char id[160];
 
@@ -418,7 +417,7 @@ static int copy_nodes(struct gs_cluster *cluster, Gpuscope__V1__NodeInfo ***ret_
 		m->lost_samples = c->lost_samples + c->missed_samples;
 		m->clock_offset_s = c->clock_known ? (double)c->clock_offset_ns / 1e9 : 0;
 	}
-	gs_cluster_unlock(cluster);
+	gs_cluster_view_unref(&view);
 	if (!node || !info) {
 		free(node);
 		free(info);
@@ -459,6 +458,10 @@ static void get_head(struct ask *a, struct gs_store *store)
 	m.stored_bytes = gs_store_used_bytes(store);
 	m.waiting_batches = stats.waiting_batches;
 	m.trouble = stats.trouble;
+	m.downsampled_batches_before = stats.coarse_batches_before;
+	m.downsampled_batches_after = stats.coarse_batches_after;
+	m.downsampled_bytes_before = stats.coarse_bytes_before;
+	m.downsampled_bytes_after = stats.coarse_bytes_after;
 	if (r == 0)
 		r = tally_all(a, store);
 	if (r == 0)
@@ -520,6 +523,11 @@ static void export_session(struct ask *a, struct gs_store *store)
 		fail(a, r, &err);
 }
 
+static void list_reports(struct ask *a, struct gs_store *store)
+{
+	head_reports_list(a->call, a->message, store);
+}
+
 /* --- the methods --- */
 
 static const struct {
@@ -536,6 +544,7 @@ static const struct {
 	{&gpuscope__v1__export_request__descriptor, export_session, false},
 	{&gpuscope__v1__head_query__descriptor, get_head, false},
 	{&gpuscope__v1__switches__descriptor, set, false},
+	{&gpuscope__v1__job_report_query__descriptor, list_reports, false},
 };
 
 static size_t row_of(const struct gs_rpc_call *call)
@@ -611,4 +620,5 @@ const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL] = {
 	 .closed = on_closed},
 	METHOD("GetHead", GS_HEAD_ROLE_READ),
 	METHOD("Set", GS_HEAD_ROLE_CONTROL),
+	METHOD("ListJobReports", GS_HEAD_ROLE_READ),
 };

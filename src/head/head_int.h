@@ -7,8 +7,10 @@
 
 #include "base/buf.h"
 #include "head/head.h"
+#include "head/head_push.h"
 #include "head/session.h"
 #include "model/gpu_record.h"
+#include "store/report.h"
 #include "store/store.h"
 
 /* --- the queue in front of the store: head_store.c --- */
@@ -47,14 +49,15 @@ struct head_item {
 	struct head_item *next;
 	struct head_stream *stream; /* referenced */
 	enum { HEAD_HELLO, HEAD_BATCH, HEAD_END } kind;
-	uint64_t taken_ns;           /* monotonic */
-	struct gs_store_batch batch; /* data behind this struct */
+	uint64_t taken_ns;              /* monotonic */
+	struct gs_store_batch batch;    /* data behind this struct */
+	struct gs_store_report *report; /* owned; of a batch that is the report of a job */
 	uint8_t data[];
 };
 
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
-#define HEAD_N_CONTROL 9
+#define HEAD_N_CONTROL 10
 #define HEAD_N_GSWARM  10
 #define HEAD_N_METHODS (1 + HEAD_N_CONTROL + HEAD_N_GSWARM)
 
@@ -65,7 +68,7 @@ struct head_jobs { /* under the head's lock */
 };
 
 struct gs_head {
-	struct gs_head_options o;
+	struct gs_head_options o; /* keep: under the lock */
 	struct gs_rpc_server *rpc;
 	struct gs_rpc_method methods[HEAD_N_METHODS];
 	struct gs_cluster *cluster;
@@ -98,6 +101,15 @@ struct gs_head {
 	bool has_read_thread;
 
 	struct gs_buf raw; /* of the rpc's thread */
+
+	pthread_t coarse_thread;
+	bool has_coarse_thread;
+	pthread_cond_t coarse_wake;       /* with the lock, as what follows */
+	bool coarse_stop, coarse_changed; /* changed: what is to be kept */
+
+	pthread_mutex_t push_lock; /* of push: whoever closes it takes it away first */
+	struct gs_push_set *push;  /* owned; NULL: none */
+	struct gs_head_pusher *pusher[GS_PUSH_PROTOCOLS]; /* each of its receiver's thread */
 };
 
 /* --- jobs: head_job.c --- */
@@ -111,6 +123,11 @@ void head_jobs_end(struct gs_head *h);
 
 /* Now and then: what is too old is removed, a little at a time. head_keep.c */
 void head_keep(struct gs_head *h);
+void head_kept(struct gs_head *h, struct gs_head_keep *ret_keep); /* a copy, as it is now */
+
+/* Downsampling, on a thread of its own: head_coarse.c */
+int head_coarse_start(struct gs_head *h, struct gs_err *err);
+void head_coarse_stop(struct gs_head *h);
 
 /* --- sessions: head_session.c --- */
 
@@ -155,6 +172,13 @@ struct Gpuscope__V1__Batch;
 bool head_batch_look(const struct Gpuscope__V1__Batch *batch, unsigned kind,
 		     struct gs_node_decoder *decoder, struct gs_buf *raw,
 		     struct gs_node_snapshot **ret_newest);
+
+/* Likewise of a batch that is the report of a job: what lists choose it by. head_report.c */
+bool head_report_look(const struct Gpuscope__V1__Batch *batch, struct gs_buf *raw,
+		      struct gs_store_report *ret_report);
+
+/* The answer to ListJobReports, on the reader's thread (NULL: the head ends). */
+void head_reports_list(struct gs_rpc_call *call, const void *query, struct gs_store *store);
 
 extern const struct gs_rpc_method head_node_method;
 

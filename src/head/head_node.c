@@ -180,7 +180,8 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	}
 	if (m->protocol != 1 || !m->stream ||
 	    (m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_SAMPLES &&
-	     m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_TRACE)) {
+	     m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_TRACE &&
+	     m->kind != GPUSCOPE__V1__STREAM_KIND__STREAM_KIND_JOBS)) {
 		refuse(call,
 		       "not a Hello that this head understands: is the node's gpuscope newer?");
 		return;
@@ -257,11 +258,18 @@ bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 }
 
 /* The newest moment is shown. False: it is not what a node makes. */
-static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b)
+static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b,
+		    struct gs_store_report **ret_report)
 {
 	struct gs_node_snapshot *newest;
-	bool ok = head_batch_look(b, s->stream.kind, s->decoder, &s->head->raw, &newest);
+	bool ok;
 
+	*ret_report = NULL;
+	if (s->stream.kind == GS_STORE_JOBS) {
+		*ret_report = malloc(sizeof(**ret_report));
+		return *ret_report && head_report_look(b, &s->head->raw, *ret_report);
+	}
+	ok = head_batch_look(b, s->stream.kind, s->decoder, &s->head->raw, &newest);
 	if (ok && newest)
 		gs_cluster_apply(s->head->cluster, s->node_id, &newest);
 	gs_node_snapshot_free(&newest);
@@ -270,6 +278,7 @@ static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b)
 
 static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpuscope__V1__Batch *b)
 {
+	GS_FREE struct gs_store_report *report = NULL;
 	struct head_item *item;
 
 	if (!s->node_id) {
@@ -280,7 +289,7 @@ static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpus
 		refuse(call, "a batch without a number");
 		return;
 	}
-	if (!look_at(s, b)) {
+	if (!look_at(s, b, &report)) {
 		pthread_mutex_lock(&s->head->lock);
 		s->head->stats.refused++;
 		pthread_mutex_unlock(&s->head->lock);
@@ -303,6 +312,7 @@ static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpus
 	item->batch.lost_batches = b->lost_batches;
 	item->batch.lost_samples = b->lost_samples;
 	item->batch.missed_samples = b->missed_samples;
+	item->report = gs_take(report);
 	head_store_put(s->head, item);
 	(void)head_store_full(s);
 }

@@ -54,6 +54,7 @@ void head_stream_unref(struct head_stream **stream)
 static void free_item(struct head_item *i)
 {
 	head_stream_unref(&i->stream);
+	free(i->report);
 	free(i);
 }
 
@@ -149,6 +150,9 @@ static int open_stream(struct gs_head *h, struct head_stream *s)
 	memcpy(node.instance, s->node.instance, sizeof(node.instance));
 	memcpy(node.hostname, s->node.hostname, sizeof(node.hostname));
 	supersede(h, s);
+	/* Who only sends reports of jobs is no node to be watched: most of them come once. */
+	if (s->stream.kind == GS_STORE_JOBS)
+		return 0;
 	node.last_wall_ns = s->stream.last_wall_ns;
 	return gs_cluster_put(h->cluster, &node);
 }
@@ -165,7 +169,14 @@ static int store_one(struct gs_head *h, struct head_item *i)
 	case HEAD_BATCH:
 		if (s->superseded)
 			return -ESTALE;
-		return s->stream.id ? gs_store_append(h->store, s->stream.id, &i->batch) : -EINVAL;
+		if (!s->stream.id)
+			return -EINVAL;
+		/* The kind that the stream has in the store, whatever its Hello says now. */
+		if (s->stream.kind != GS_STORE_JOBS)
+			return i->report ? -EINVAL
+					 : gs_store_append(h->store, s->stream.id, &i->batch);
+		return i->report ? gs_store_report_put(h->store, s->stream.id, &i->batch, i->report)
+				 : -EINVAL;
 	}
 	return -EINVAL;
 }
@@ -200,7 +211,7 @@ static void show_connected(struct gs_head *h, struct head_stream *s)
 	struct gs_node_snapshot *early;
 
 	pthread_mutex_lock(&h->lock);
-	if (s->live) {
+	if (s->live && s->stream.kind != GS_STORE_JOBS) {
 		gs_cluster_connected(h->cluster, s->node.id, s->address, s->version);
 		s->shown_connected = true;
 	}
@@ -232,8 +243,9 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 			head_node_welcome(s, 0);
 		} else if (i->kind == HEAD_BATCH) {
 			if (results[n] == 0)
-				gs_cluster_counts(h->cluster, s->node.id, b->n_samples,
-						  b->lost_samples, b->missed_samples);
+				gs_cluster_counts(h->cluster, s->node.id,
+						  i->report ? 0 : b->n_samples, b->lost_samples,
+						  b->missed_samples);
 			if (b->seq > s->acked)
 				s->acked = b->seq;
 		}
@@ -260,7 +272,8 @@ static void count(struct gs_head *h, struct head_item *list, const int *results,
 		h->stats.refused += results[n] == -EINVAL;
 		if (results[n] == 0) {
 			h->stats.batches++;
-			h->stats.samples += i->batch.n_samples;
+			h->stats.reports += i->report != NULL;
+			h->stats.samples += i->report ? 0 : i->batch.n_samples;
 			h->stats.bytes += i->batch.bytes;
 		}
 	}

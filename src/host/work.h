@@ -26,6 +26,9 @@ enum gs_host_work_known {                             /* ored */
 			  GS_WORK_KNOWS_FAULTS = 32,
 };
 
+/* The same as families of a job's figures: bits of enum gs_job_family. */
+uint32_t gs_host_work_families(uint32_t known);
+
 struct gs_host_work_total { /* of one group, since it was first looked at */
 	struct gs_work work;
 	uint32_t known;            /* enum gs_host_work_known */

@@ -186,14 +186,17 @@ static bool take_request(struct gs_http *h, struct conn *c)
 	if (c->in.bytes < (size_t)head + q.content_bytes)
 		return false;
 	q.body = c->in.data + head;
+	q.gzip = gs_http_accepts_gzip(gs_http_header(&q, "accept-encoding"));
+	q.local = c->local;
 	c->shape = (struct gs_http_shape){
 		.head = q.head,
-		.gzip = gs_http_accepts_gzip(gs_http_header(&q, "accept-encoding")),
+		.gzip = q.gzip,
 		.http_1_0 = q.http_1_0,
 		.keep_alive = q.keep_alive && !h->stopping,
 	};
-	gs_http_serve(&(struct gs_http_site){h->routes, h->n_routes, h->ctx, &s->auth}, &q, &reply,
-		      more, sizeof(more));
+	gs_http_serve(
+		&(struct gs_http_site){h->routes, h->n_routes, h->ctx, &s->auth, c->tls != NULL},
+		&q, &reply, more, sizeof(more));
 	reply_made(h, c, &q, &reply, more);
 	if (c->state != CLOSED) {
 		size_t used = (size_t)head + q.content_bytes;

@@ -47,6 +47,8 @@ struct gs_http_request {
 	const char *param[GS_HTTP_PARAMS_MAX];
 	char params[GS_HTTP_PATH_MAX];
 	bool may_control; /* who asks may call routes of control */
+	bool gzip;        /* Accept-Encoding takes it */
+	bool local;       /* from this machine: making a body smaller costs more than it saves */
 };
 
 /* The value of a header, in whatever case its name is; NULL when it is not there. */
@@ -55,6 +57,9 @@ const char *gs_http_header(const struct gs_http_request *request, const char *na
 /* The value of a parameter of the query, decoded. 1, or 0: it is not there (out is ""), or -EINVAL:
  * too long, or no text. */
 int gs_http_query(const struct gs_http_request *request, const char *name, char *out, size_t bytes);
+
+/* As gzip, into an empty buffer. False: it is too small to gain anything, or there is no memory. */
+bool gs_http_gzip(const struct gs_buf *body, struct gs_buf *out);
 
 struct gs_http_later;
 
@@ -73,6 +78,7 @@ struct gs_http_reply {
 	const char *type;    /* "text/plain; charset=utf-8" unless changed; lent for ever */
 	struct gs_buf body;  /* filled by the handler, owned by the server */
 	bool no_compression; /* of bodies that are compressed already */
+	bool is_gzip;        /* the body is gzip, because the request takes it: gs_http_gzip() */
 	bool json_errors;    /* what gs_http_say() writes */
 	const char *etag; /* "\"...\"": may be kept and asked for again; lent for ever; NULL none */
 	const char *policy;  /* Content-Security-Policy; lent for ever; NULL: nothing is allowed */
@@ -106,6 +112,7 @@ struct gs_http_route {
 	bool control;
 	void (*serve)(void *ctx, const struct gs_http_request *request,
 		      struct gs_http_reply *reply);
+	void *ctx; /* of serve; NULL: that of the server */
 };
 
 struct gs_http_options {

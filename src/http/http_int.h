@@ -48,6 +48,7 @@ struct gs_http_site { /* lent */
 	size_t n_routes;
 	void *ctx;
 	const struct gs_http_auth *auth;
+	bool tls; /* so pages of ours have that as well */
 };
 
 /* Fill the reply: by the route's handler, or with why there is none. more: room for headers. */

@@ -55,8 +55,7 @@ const char *gs_http_status_text(int status)
 	}
 }
 
-/* The body as gzip in out; false: it stays as it is. */
-static bool compress_body(const struct gs_buf *body, struct gs_buf *out)
+bool gs_http_gzip(const struct gs_buf *body, struct gs_buf *out)
 {
 	z_stream z = {0};
 	bool done = false;
@@ -141,9 +140,10 @@ int gs_http_reply_write(struct gs_buf *out, const struct gs_http_shape *shape,
 {
 	struct gs_buf small = GS_BUF_INIT(0);
 	bool small_used = framing == GS_HTTP_WHOLE && shape->gzip && !reply->no_compression &&
-			  compress_body(&reply->body, &small);
+			  !reply->is_gzip && gs_http_gzip(&reply->body, &small);
 	const struct gs_buf *body = small_used ? &small : &reply->body;
-	int r = write_head(out, shape, reply, more_headers, framing, body->bytes, small_used);
+	int r = write_head(out, shape, reply, more_headers, framing, body->bytes,
+			   small_used || reply->is_gzip);
 
 	if (r == 0 && framing == GS_HTTP_WHOLE && !shape->head)
 		r = gs_buf_put(out, body->data, body->bytes);

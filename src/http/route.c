@@ -102,7 +102,7 @@ static bool host_is_ours(const char *host)
 
 /* Why a request that changes something is refused: another site's page may be behind it. NULL: it
  * is not. Browsers always tell, other clients need not. */
-static const char *cross_site(const struct gs_http_request *q, bool secrets)
+static const char *cross_site(const struct gs_http_request *q, bool secrets, bool tls)
 {
 	const char *site = gs_http_header(q, "sec-fetch-site");
 	const char *origin = gs_http_header(q, "origin"), *host = gs_http_header(q, "host");
@@ -112,7 +112,8 @@ static const char *cross_site(const struct gs_http_request *q, bool secrets)
 	if (origin) {
 		const char *name = strstr(origin, "://");
 
-		if (!name || !host || strcasecmp(name + 3, host) != 0)
+		if (!name || !host || strcasecmp(name + 3, host) != 0 ||
+		    (tls && strncasecmp(origin, "https:", 6) != 0))
 			return "this was sent by a page of another site";
 	}
 	if (!secrets && host && !host_is_ours(host))
@@ -131,7 +132,7 @@ static bool may_control(const struct gs_http_site *site, const struct gs_http_re
 			struct gs_http_reply *reply)
 {
 	const struct gs_http_auth *auth = site->auth;
-	const char *why = cross_site(q, auth->tokens || auth->basic);
+	const char *why = cross_site(q, auth->tokens || auth->basic, site->tls);
 
 	if (!why && !q->may_control)
 		why = "this token may only read";
@@ -177,7 +178,7 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 		return;
 	}
 	if (!route->control || may_control(site, q, reply))
-		route->serve(site->ctx, q, reply);
+		route->serve(route->ctx ? route->ctx : site->ctx, q, reply);
 }
 
 const char *gs_http_why_refused(int status)

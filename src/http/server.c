@@ -6,6 +6,7 @@
  * and handed over whole; the server's thread owns it from then on.
  */
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -53,6 +54,24 @@ static bool make_room(struct gs_http *h)
 	return true;
 }
 
+/* Both ends have the same address. */
+static bool is_local(int fd)
+{
+	struct sockaddr_storage own = {0}, peer = {0};
+	socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);
+
+	if (getsockname(fd, (struct sockaddr *)&own, &own_bytes) < 0 ||
+	    getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) < 0 ||
+	    own.ss_family != peer.ss_family)
+		return false;
+	if (peer.ss_family == AF_INET)
+		return ((struct sockaddr_in *)&peer)->sin_addr.s_addr ==
+		       ((struct sockaddr_in *)&own)->sin_addr.s_addr;
+	return peer.ss_family == AF_INET6 &&
+	       memcmp(&((struct sockaddr_in6 *)&peer)->sin6_addr,
+		      &((struct sockaddr_in6 *)&own)->sin6_addr, sizeof(struct in6_addr)) == 0;
+}
+
 static struct conn *conn_new(struct gs_http *h, int fd)
 {
 	struct conn *c = calloc(1, sizeof(*c));
@@ -74,6 +93,7 @@ static struct conn *conn_new(struct gs_http *h, int fd)
 		return NULL;
 	}
 	c->fd = fd;
+	c->local = is_local(fd);
 	c->state = c->tls ? HANDSHAKE : READ;
 	c->deadline_ns = gs_clock_mono_ns() + h->settings->timeout_ns;
 	c->in = GS_BUF_INIT(h->settings->max_head_bytes + h->settings->max_body_bytes);

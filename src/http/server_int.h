@@ -34,6 +34,7 @@ struct conn {
 	short events;         /* what poll waits for */
 	uint64_t deadline_ns; /* monotonic */
 	bool served;
+	bool local; /* its other end is this machine */
 	size_t drained_bytes;
 	struct gs_buf in, out;
 	size_t sent_bytes;

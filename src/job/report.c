@@ -79,7 +79,7 @@ static int64_t calls_among(const struct gs_job_report *job, const char *const *n
 {
 	int64_t sum = 0;
 
-	if (!gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS))
+	if (!gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS) || job->calls_partial)
 		return -1;
 	for (size_t i = 0; i < job->n_calls; i++)
 		for (size_t k = 0; k < n; k++)
@@ -134,6 +134,9 @@ int gs_job_report_write(FILE *out, const struct gs_job_session *session,
 		break;
 	case GS_JOB_CSV:
 		gs_job_put_csv(&pen, session, style);
+		break;
+	case GS_JOB_HTML:
+		gs_job_put_html_report(&pen, session, style);
 		break;
 	default:
 		gs_job_put_table(&pen, session, style);

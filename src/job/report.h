@@ -55,6 +55,7 @@ struct gs_job_report { /* one job */
 	struct gs_job_imbalance imbalance; /* gs_job_judge_ranks() */
 	struct gs_job_call *calls;         /* owned; by time, largest first */
 	size_t n_calls;
+	bool calls_partial;           /* only the longest are in it: they do not add up */
 	struct gs_work_tables tables; /* devices, file systems, peers; most bytes first */
 };
 
@@ -93,12 +94,14 @@ enum gs_job_format {
 	GS_JOB_JSON = 1,
 	GS_JOB_CSV = 2,
 	GS_JOB_YAML = 3,
-	GS_JOB_HTML = 4, /* comparisons only */
+	GS_JOB_HTML = 4,
 };
 
 /* "table", "json", "csv", "yaml", "html"; by name or as the suffix of a path. -EINVAL. */
 int gs_job_format_parse(const char *name, enum gs_job_format *ret_format);
 int gs_job_format_of_path(const char *path, enum gs_job_format *ret_format);
+
+struct gs_job_delivery;
 
 struct gs_job_style {
 	enum gs_job_format format;
@@ -109,6 +112,10 @@ struct gs_job_style {
 	bool advice;     /* recommendations */
 	int precision;   /* digits behind the point; -1: as they are */
 	unsigned n_jobs; /* most jobs in a table; 0 all */
+	/* JSON of one that is sent to a head: which it is (delivery.h), and that rows were left
+	 * out of its tables. NULL: of others. */
+	const struct gs_job_delivery *delivery;
+	bool trimmed;
 };
 
 /* 0, or a negative errno of writing. */

@@ -493,6 +493,8 @@ void gs_job_put_doc(struct gs_pen *pen, const struct gs_job_session *s,
 			     .pen = pen};
 
 	gs_doc_begin_map(&doc, NULL);
+	if (style->delivery)
+		gs_job_put_delivery(&doc, style->delivery, style->trimmed);
 	put_session(&doc, s, style);
 	put_system(&doc, s, style);
 	gs_doc_begin_list(&doc, "jobs", s->n_jobs);

@@ -19,7 +19,11 @@
 
 struct gs_link;
 
-enum gs_link_kind { GS_LINK_SAMPLES = 1, GS_LINK_TRACE = 2 }; /* as in proto/gpuscope.proto */
+enum gs_link_kind { /* as in proto/gpuscope.proto */
+		    GS_LINK_SAMPLES = 1,
+		    GS_LINK_TRACE = 2,
+		    GS_LINK_JOBS = 3, /* a run is the report of a job, not records */
+};
 
 /* What the head wants measured. */
 struct gs_link_wish {

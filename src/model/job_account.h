@@ -37,6 +37,7 @@ struct gs_job_account {
 	int64_t pressure_ns[GS_PRESSURE_COUNT][2]; /* some of its tasks, all of them stood still */
 	uint64_t gpu_ns, gpu_busy_ns, gpu_idle_ns; /* of all its GPUs: held, at work, never used */
 	double energy_joules;                      /* of its GPUs */
+	double sm_ratio, tensor_ratio, dram_ratio; /* likewise their means; NAN */
 	struct gs_job_call_count *calls;           /* owned; by time, longest first */
 	uint32_t n_calls;
 

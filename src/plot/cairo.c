@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 
 static const struct {
@@ -16,6 +17,9 @@ static const struct {
 	F(pdf_surface_create),
 	F(svg_surface_create),
 	F(image_surface_create),
+	F(pdf_surface_create_for_stream),
+	F(svg_surface_create_for_stream),
+	F(surface_write_to_png_stream),
 	F(surface_write_to_png),
 	F(surface_finish),
 	F(surface_status),
@@ -47,27 +51,40 @@ static const struct {
 #undef F
 };
 
-int plot_cairo_open(const struct plot_cairo **ret_cairo, struct gs_err *err)
-{
-	static struct plot_cairo cairo;
-	static void *library;
+static struct plot_cairo cairo;
+static void *library;
 
-	if (!library) {
-		library = dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
-		if (!library)
-			return gs_err_set(
-				err, -ENOPKG,
-				"plots are drawn by cairo, which is not installed here: install "
-				"libcairo2 (Debian, Ubuntu) or cairo (Fedora, RHEL)");
-	}
+static int open_locked(struct gs_err *err)
+{
+	void *opened;
+
+	if (library)
+		return 0;
+	opened = dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
+	if (!opened)
+		return gs_err_set(err, -ENOPKG,
+				  "plots are drawn by cairo, which is not installed here: install "
+				  "libcairo2 (Debian, Ubuntu) or cairo (Fedora, RHEL)");
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *f = dlsym(library, functions[i].name);
+		void *f = dlsym(opened, functions[i].name);
 
 		if (!f)
 			return gs_err_set(err, -ENOPKG, "the cairo of this machine lacks %s",
 					  functions[i].name);
 		*(void **)((char *)&cairo + functions[i].off) = f;
 	}
-	*ret_cairo = &cairo;
+	library = opened;
 	return 0;
+}
+
+int plot_cairo_open(const struct plot_cairo **ret_cairo, struct gs_err *err)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a head draws on threads */
+	int r;
+
+	pthread_mutex_lock(&lock);
+	r = open_locked(err);
+	pthread_mutex_unlock(&lock);
+	*ret_cairo = &cairo;
+	return r;
 }

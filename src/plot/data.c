@@ -35,9 +35,7 @@ double plot_util_percentile(const struct plot_device *d, double share)
 
 double plot_energy_j(const struct plot_device *d)
 {
-	return !isnan(d->energy_last)       ? d->energy_j
-	       : d->energy_from_power_j > 0 ? d->energy_from_power_j
-					    : NAN;
+	return gs_energy_joules(&d->energy);
 }
 
 /* Two bins become one. */
@@ -119,7 +117,6 @@ static int find_device(struct gs_plot *p, const char *key, struct plot_device **
 		free(d);
 		return -ENOMEM;
 	}
-	d->energy_last = NAN;
 	p->device[p->n++] = d;
 	*ret_device = d;
 	return 0;
@@ -152,37 +149,52 @@ static void add_util(struct plot_device *d, double util)
 	d->util_sum += util;
 }
 
-/* A counter that became smaller began anew (the driver was loaded). */
-static void add_energy(struct plot_device *d, double joules, double watts, int64_t wall_ns)
+/* How long the time before a sample may be that is no gap. Two clients may measure the same GPU, so
+ * that the time between two samples is that of neither: a sample says how long ago its own source
+ * took the one before (elapsed_ns). A single sample that says much is a source that was held up;
+ * two in a row are a longer interval, or what was made coarser later. */
+static double reach_ns(const struct plot_device *d, double own_ns)
 {
-	if (!isnan(joules)) {
-		if (!isnan(d->energy_last) && joules >= d->energy_last)
-			d->energy_j += joules - d->energy_last;
-		d->energy_last = joules;
+	return GAP_STEPS * fmax(d->step_ns, fmin(own_ns, d->before_ns));
+}
+
+/* elapsed_ns: 0 the sample does not say it (of other programs). True: a gap is before it. */
+static bool add_time(struct plot_device *d, int64_t wall_ns, uint64_t elapsed_ns)
+{
+	double step = d->first_ns ? (double)(wall_ns - d->last_ns) : 0;
+	double own = elapsed_ns ? (double)elapsed_ns : step;
+	bool gap = false;
+
+	if (!d->first_ns)
+		d->first_ns = wall_ns;
+	/* Of the same moment, from another source that says nothing: not an interval. */
+	if (own <= 0 || (!elapsed_ns && step < d->step_ns / 4))
+		own = 0;
+	if (own > 0) {
+		gap = d->step_ns > 0 && step > reach_ns(d, own);
+		d->n_gaps += gap;
+		if (d->step_ns <= 0)
+			d->step_ns = own;
+		else if (own <= reach_ns(d, own))
+			d->step_ns = 0.9 * d->step_ns + 0.1 * own;
+		d->longest_step_ns =
+			fmax(d->longest_step_ns, fmax(d->step_ns, fmin(own, d->before_ns)));
+		d->before_ns = own;
 	}
+	if (wall_ns > d->last_ns)
+		d->last_ns = wall_ns;
+	return gap;
+}
+
+static void add_energy(struct plot_device *d, const struct gs_gpu_sample *s, double watts,
+		       int64_t wall_ns, bool gap)
+{
+	gs_energy_add(&d->energy, wall_ns, value_of(s, GS_GPU_ENERGY), watts,
+		      value_of(s, GS_GPU_POWER_LIMIT), gap ? 0 : INT64_MAX);
 	if (isnan(watts))
 		return;
 	d->power_sum += watts;
 	d->n_power++;
-	if (d->last_ns && wall_ns > d->last_ns &&
-	    (double)(wall_ns - d->last_ns) < GAP_STEPS * d->step_ns)
-		d->energy_from_power_j += watts * (double)(wall_ns - d->last_ns) / 1e9;
-}
-
-static void add_time(struct plot_device *d, int64_t wall_ns)
-{
-	if (!d->first_ns) {
-		d->first_ns = wall_ns;
-	} else if (wall_ns > d->last_ns) {
-		double step = (double)(wall_ns - d->last_ns);
-
-		if (d->step_ns > 0 && step > GAP_STEPS * d->step_ns)
-			d->n_gaps++;
-		else
-			d->step_ns = d->step_ns > 0 ? 0.9 * d->step_ns + 0.1 * step : step;
-	}
-	if (wall_ns > d->last_ns)
-		d->last_ns = wall_ns;
 }
 
 static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t i)
@@ -212,8 +224,7 @@ static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t
 	if (s->lost)
 		return 0; /* what it shows was true some time ago */
 	d->n_samples++;
-	add_energy(d, value_of(s, GS_GPU_ENERGY), watts, m->wall_ns);
-	add_time(d, m->wall_ns);
+	add_energy(d, s, watts, m->wall_ns, add_time(d, m->wall_ns, s->elapsed_ns));
 	add_util(d, value_of(s, GS_GPU_UTIL));
 	put(d, PLOT_UTIL, bin, value_of(s, GS_GPU_UTIL));
 	put(d, PLOT_MEMORY, bin, total > 0 ? used / total : NAN);
@@ -272,6 +283,11 @@ struct gs_plot *gs_plot_new(const struct gs_plot_options *options)
 	p->by_key = GS_MAP_INIT(DEVICES_MAX);
 	snprintf(p->title, sizeof(p->title), "%s", options->title ? options->title : "");
 	return p;
+}
+
+void gs_plot_set_title(struct gs_plot *plot, const char *title)
+{
+	snprintf(plot->title, sizeof(plot->title), "%s", title);
 }
 
 void gs_plot_free(struct gs_plot **plot)

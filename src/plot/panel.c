@@ -93,7 +93,7 @@ static double y_of(const struct frame *f, double value)
 /* A gap is where a device was silent for longer than it takes to fill three bins or three steps. */
 static int gap_bins(const struct gs_plot *plot, const struct plot_device *d)
 {
-	return (int)fmax(1, ceil(3 * d->step_ns / (double)plot->bin_ns));
+	return (int)fmax(1, ceil(3 * d->longest_step_ns / (double)plot->bin_ns));
 }
 
 static double bin_x(const struct gs_plot *plot, const struct plot_pen *p, int b)

@@ -10,12 +10,13 @@
 
 #include "base/mem.h"
 
-#define WIDTH     1000.0
-#define MARGIN    24.0
-#define LABELS    110.0 /* left of the axis of time */
-#define HEAD      64.0
-#define PNG_SCALE 2.0 /* pixels a point */
-#define PNG_MAX   30000
+#define WIDTH          1000.0
+#define MARGIN         24.0
+#define LABELS         110.0 /* left of the axis of time */
+#define HEAD           64.0
+#define PNG_SCALE      2.0 /* pixels a point */
+#define PNG_MAX        30000
+#define PNG_PIXELS_MAX 16e6 /* of one that is made in memory: 64 MB */
 
 static const unsigned order[] = {GS_PLOT_UTIL, GS_PLOT_BUBBLE, GS_PLOT_MEMORY, GS_PLOT_DRAM,
 				 GS_PLOT_PCIE, GS_PLOT_NVLINK, GS_PLOT_POWER};
@@ -169,6 +170,27 @@ static int try_path(const char *path, struct gs_err *err)
 	return fd < 0 ? gs_err_set(err, -errno, "cannot write %s: %s", path, strerror(errno)) : 0;
 }
 
+static bool is_suffix(const char *suffix, const char *name)
+{
+	return strcmp(suffix + (suffix[0] == '.'), name) == 0;
+}
+
+/* Devices in their order, and how high the page is; what keeps it from being drawn. */
+static int begin(struct gs_plot *plot, const struct plot_cairo **ret_cairo, double *ret_height,
+		 struct gs_err *err)
+{
+	int r;
+
+	if (!plot->n)
+		return gs_err_set(err, -ENODATA, "nothing to plot: there is no sample of a GPU");
+	r = plot_cairo_open(ret_cairo, err);
+	if (r < 0)
+		return r;
+	qsort(plot->device, plot->n, sizeof(*plot->device), by_host);
+	*ret_height = page_height(plot);
+	return 0;
+}
+
 int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err)
 {
 	const struct plot_cairo *c;
@@ -180,21 +202,16 @@ int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err)
 	if (!gs_plot_knows(path))
 		return gs_err_set(err, -EINVAL,
 				  "a plot is a file ending in one of " GS_PLOT_SUFFIXES);
-	if (!plot->n)
-		return gs_err_set(err, -ENODATA, "nothing to plot: there is no sample of a GPU");
-	r = plot_cairo_open(&c, err);
+	r = begin(plot, &c, &height, err);
+	if (r == 0)
+		r = try_path(path, err);
 	if (r < 0)
 		return r;
-	r = try_path(path, err);
-	if (r < 0)
-		return r;
-	qsort(plot->device, plot->n, sizeof(*plot->device), by_host);
-	height = page_height(plot);
-	if (strcmp(suffix, ".png") == 0) {
+	if (is_suffix(suffix, "png")) {
 		scale = fmin(PNG_SCALE, PNG_MAX / height);
 		surface = c->image_surface_create(1, (int)(WIDTH * scale),
 						  (int)(height * scale)); /* RGB24 */
-	} else if (strcmp(suffix, ".pdf") == 0) {
+	} else if (is_suffix(suffix, "pdf")) {
 		surface = c->pdf_surface_create(path, WIDTH, height);
 	} else {
 		surface = c->svg_surface_create(path, WIDTH, height);
@@ -202,7 +219,7 @@ int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err)
 	status = c->surface_status(surface);
 	if (status == 0)
 		status = draw_to(plot, c, surface, scale);
-	if (status == 0 && strcmp(suffix, ".png") == 0)
+	if (status == 0 && is_suffix(suffix, "png"))
 		status = c->surface_write_to_png(surface, path);
 	c->surface_finish(surface);
 	if (status == 0)
@@ -216,4 +233,45 @@ int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err)
 				  c->status_to_string(status));
 	return gs_err_set(err, -EIO, "cannot write %s: %s; it was removed", path,
 			  c->status_to_string(status));
+}
+
+static int take(void *ctx, const unsigned char *data, unsigned bytes)
+{
+	return gs_buf_put(ctx, data, bytes) < 0 ? 11 : 0; /* CAIRO_STATUS_WRITE_ERROR */
+}
+
+int gs_plot_render(struct gs_plot *plot, const char *suffix, struct gs_buf *out, struct gs_err *err)
+{
+	const bool png = is_suffix(suffix, "png");
+	const struct plot_cairo *c;
+	double height, scale = 1;
+	void *surface;
+	int status, r;
+
+	if (!png && !is_suffix(suffix, "pdf") && !is_suffix(suffix, "svg"))
+		return gs_err_set(err, -EINVAL, "a plot is one of pdf, svg, png");
+	r = begin(plot, &c, &height, err);
+	if (r < 0)
+		return r;
+	if (png) {
+		scale = fmin(fmin(PNG_SCALE, PNG_MAX / height),
+			     sqrt(PNG_PIXELS_MAX / (WIDTH * height)));
+		surface = c->image_surface_create(1, (int)(WIDTH * scale), (int)(height * scale));
+	} else {
+		surface = (is_suffix(suffix, "pdf")
+				   ? c->pdf_surface_create_for_stream
+				   : c->svg_surface_create_for_stream)(take, out, WIDTH, height);
+	}
+	status = c->surface_status(surface);
+	if (status == 0)
+		status = draw_to(plot, c, surface, scale);
+	if (status == 0 && png)
+		status = c->surface_write_to_png_stream(surface, take, out);
+	c->surface_finish(surface);
+	if (status == 0)
+		status = c->surface_status(surface);
+	c->surface_destroy(surface);
+	if (status == 11)
+		return gs_err_set(err, -ENOBUFS, "the figure is too large");
+	return status ? gs_err_set(err, -EIO, "cannot draw: %s", c->status_to_string(status)) : 0;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "model/host.h"
 
@@ -49,6 +50,9 @@ bool gs_plot_knows(const char *path);
 struct gs_plot *gs_plot_new(const struct gs_plot_options *options); /* NULL: no memory */
 void gs_plot_free(struct gs_plot **plot);
 
+/* Another title than that of the start. */
+void gs_plot_set_title(struct gs_plot *plot, const char *title);
+
 /* A moment of a node, in any order of nodes; of one node they should rise. 0 or -ENOMEM. */
 int gs_plot_add(struct gs_plot *plot, const struct gs_node_snapshot *moment);
 
@@ -59,6 +63,11 @@ int gs_plot_add_gswarm(struct gs_plot *plot, FILE *file, struct gs_err *err);
 /* Draw. -ENODATA: nothing was added; -ENOPKG: cairo is not here; -EINVAL: another suffix; else what
  * the system says about the file. A file that could not be written whole is removed. */
 int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err);
+
+/* Likewise into memory: suffix is "pdf", "svg" or "png"; a PNG has at most 16 million pixels. Any
+ * thread, as long as each has a plot of its own. Also -ENOBUFS, when out has no more room. */
+int gs_plot_render(struct gs_plot *plot, const char *suffix, struct gs_buf *out,
+		   struct gs_err *err);
 
 struct gs_plot_stats {
 	uint64_t n_moments, n_samples, n_devices; /* a sample: one GPU at one moment */

@@ -2,6 +2,7 @@
 #ifndef GS_PLOT_PLOT_INT_H
 #define GS_PLOT_PLOT_INT_H
 
+#include "base/energy.h"
 #include "base/map.h"
 #include "plot/plot.h"
 
@@ -35,10 +36,12 @@ struct plot_device {
 	uint64_t n_util, n_idle; /* idle: below 1 % */
 	double util_sum, memory_max, power_sum;
 	uint64_t n_power;
-	double energy_j, energy_last; /* from its counter; NAN none yet */
-	double energy_from_power_j;
+	struct gs_energy energy;
 	int64_t first_ns, last_ns;
-	double step_ns; /* usual time between two samples: a running mean */
+	/* Usual time between two samples of one source: a running mean; and the longest that was
+	 * usual for a while. */
+	double step_ns, longest_step_ns;
+	double before_ns; /* that of the sample before, as it said or as it was */
 	uint64_t n_gaps;
 };
 
@@ -66,6 +69,9 @@ double plot_energy_j(const struct plot_device *d); /* NAN: not known */
 
 typedef void plot_cairo_t; /* cairo_t, and cairo_surface_t */
 
+/* cairo_write_func_t */
+typedef int (*plot_write_fn)(void *ctx, const unsigned char *data, unsigned bytes);
+
 struct plot_extents { /* cairo_text_extents_t (cairo.h) */
 	double x_bearing, y_bearing, width, height, x_advance, y_advance;
 };
@@ -74,6 +80,10 @@ struct plot_cairo {
 	void *(*pdf_surface_create)(const char *, double, double);
 	void *(*svg_surface_create)(const char *, double, double);
 	void *(*image_surface_create)(int, int, int);
+	/* int: a cairo_status_t, as what is written is taken */
+	void *(*pdf_surface_create_for_stream)(plot_write_fn, void *, double, double);
+	void *(*svg_surface_create_for_stream)(plot_write_fn, void *, double, double);
+	int (*surface_write_to_png_stream)(void *, plot_write_fn, void *);
 	int (*surface_write_to_png)(void *, const char *);
 	void (*surface_finish)(void *);
 	int (*surface_status)(void *);

@@ -11,6 +11,10 @@ int gs_prom_gpus_add(struct gs_prom_gpus *g, uint32_t gpu, const struct gs_prom_
 	struct gs_buf one = GS_BUF_INIT(64 << 10);
 	int r = 0;
 
+	for (size_t i = 0;
+	     r == 0 && g->options->names == GS_PROM_NATIVE && i < g->options->n_labels; i++)
+		r = gs_prom_put_label(&one, g->options->labels[i].name,
+				      g->options->labels[i].value);
 	for (size_t i = 0; r == 0 && i < n_labels; i++)
 		r = gs_prom_put_label(&one, labels[i].name, labels[i].value);
 	g->label_offset[gpu] = g->labels.bytes;
@@ -369,15 +373,27 @@ static void native(struct gs_prom *p, const struct gs_prom_gpus *g, unsigned *re
 	processes(p, g, ret_dropped);
 }
 
-static void driver_state(struct gs_prom *p, const struct gs_gpu_snapshot *s)
+static void driver_state(struct gs_prom *p, const struct gs_gpu_snapshot *s,
+			 const struct gs_prom_gpu_options *o)
 {
+	struct gs_buf lead = GS_BUF_INIT(64 << 10);
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && o->names == GS_PROM_NATIVE && i < o->n_labels; i++)
+		r = gs_prom_put_label(&lead, o->labels[i].name, o->labels[i].value);
+	if (r == 0)
+		r = gs_buf_put(&lead, "", 1);
+	if (r < 0)
+		p->error = r;
 	gs_prom_family(p, "gpuscope_driver_state", GS_PROM_GAUGE, "",
 		       "1 for the state that the GPU driver is in, 0 for the others.");
 	for (unsigned i = 0; i <= GS_GPU_STATE_FAILED; i++) {
 		struct gs_prom_label label = {"state", gs_gpu_state_name(i)};
 
-		gs_prom_line(p, "", &label, 1, s->state == i, 0);
+		if (r == 0)
+			gs_prom_line(p, (const char *)lead.data, &label, 1, s->state == i, 0);
 	}
+	gs_buf_fini(&lead);
 }
 
 void gs_prom_gpu(struct gs_prom *p, const struct gs_gpu_snapshot *gpus,
@@ -407,7 +423,7 @@ void gs_prom_gpu(struct gs_prom *p, const struct gs_gpu_snapshot *gpus,
 	if (r < 0)
 		p->error = r;
 	if (r == 0 && gpus) {
-		driver_state(p, gpus);
+		driver_state(p, gpus, options);
 		if (options->names == GS_PROM_NATIVE)
 			native(p, &g, ret_dropped);
 		else

@@ -83,6 +83,8 @@ struct gs_prom_gpu_options {
 	bool processes;         /* families of single processes */
 	unsigned max_processes; /* the largest by memory */
 	bool timestamps;        /* each line carries the time at which its GPU was read */
+	const struct gs_prom_label *labels; /* n_labels: on each line of the native names, first */
+	size_t n_labels;
 };
 
 /* All of a snapshot (may be NULL: nothing was read yet) and the XIDs so far. *ret_dropped:

@@ -33,7 +33,8 @@
 struct gs_push {
 	struct gs_push_options o;
 	char url[512], token[512], ca_file[256], dir[512];
-	char label_name[GS_PUSH_LABELS_MAX][64], label_value[GS_PUSH_LABELS_MAX][256];
+	char label_name[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_NAME_BYTES];
+	char label_value[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_VALUE_BYTES];
 	pthread_t thread;
 	atomic_bool abort; /* of a request that runs */
 	/* Of the thread. */
@@ -120,17 +121,20 @@ static int keep(struct gs_push *p)
 
 static void make(struct gs_push *p)
 {
-	uint64_t bad = 0;
-	int r;
+	uint64_t bad = 0, errors = 0;
+	unsigned part = 0;
+	int r, encoded;
 
-	gs_buf_reset(&p->text);
-	r = p->o.render(p->o.ctx, &p->text);
-	if (r == 0)
-		r = encode(p, &bad);
-	if (r == 0 && p->message.n_samples)
-		(void)keep(p); /* what has no room is counted by the spool */
+	do {
+		gs_buf_reset(&p->text);
+		r = p->o.render(p->o.ctx, part++, &p->text);
+		encoded = r < 0 ? r : encode(p, &bad);
+		if (encoded == 0 && p->message.n_samples)
+			(void)keep(p); /* what has no room is counted by the spool */
+		errors += encoded < 0;
+	} while (r == GS_PUSH_MORE && !p->abort);
 	pthread_mutex_lock(&p->lock);
-	p->stats.render_errors += r < 0;
+	p->stats.render_errors += errors;
 	p->stats.bad_lines += bad;
 	pthread_mutex_unlock(&p->lock);
 }

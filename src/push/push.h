@@ -23,7 +23,11 @@ enum gs_push_protocol {
 	GS_PUSH_OTLP = 1,
 };
 
-#define GS_PUSH_LABELS_MAX 16
+#define GS_PUSH_LABELS_MAX        16
+#define GS_PUSH_LABEL_NAME_BYTES  64 /* with the terminating 0, as the next two */
+#define GS_PUSH_LABEL_VALUE_BYTES 256
+#define GS_PUSH_LABELS_BYTES      512 /* of a text of them */
+#define GS_PUSH_MORE              1   /* outcome of render */
 
 struct gs_push_options {
 	size_t size; /* of this struct */
@@ -38,9 +42,10 @@ struct gs_push_options {
 	size_t n_labels;
 	const char *spool_dir;    /* NULL or "": in memory alone */
 	uint64_t spool_max_bytes; /* 0: 64 MiB */
-	/* The text of a scrape (OpenMetrics or Prometheus's), on the thread. 0 or a negative errno.
-	 */
-	int (*render)(void *ctx, struct gs_buf *out);
+	/* The text of a scrape (OpenMetrics or Prometheus's), on the thread. What is much comes in
+	 * parts, each a message of its own: GS_PUSH_MORE, and it is called again with the next
+	 * number; the first is 0. Else 0, the last one, or a negative errno. */
+	int (*render)(void *ctx, unsigned part, struct gs_buf *out);
 	/* One line when it begins to fail, and when it works again. May be NULL. */
 	void (*say)(void *ctx, const char *text);
 	void *ctx;
@@ -71,5 +76,12 @@ struct gs_push_stats {               /* since the start */
 void gs_push_stats(struct gs_push *push, struct gs_push_stats *ret_stats);
 
 bool gs_push_url_valid(const char *url);
+
+/* Adds labels written as NAME=VALUE,NAME=VALUE to the options, which then point into text (it is
+ * cut up). -EINVAL: not such a text, a name that is there already, or too many. */
+int gs_push_labels_add(char *text, struct gs_push_options *options);
+
+/* A text that can be added to the labels job and instance. */
+bool gs_push_labels_valid(const char *text);
 
 #endif

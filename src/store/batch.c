@@ -41,20 +41,25 @@ static int move_node(struct gs_store *s, int64_t stream, const struct gs_store_b
 	return store_run(s, stmt);
 }
 
-int gs_store_append(struct gs_store *store, int64_t stream, const struct gs_store_batch *batch)
+int store_take_number(struct gs_store *s, int64_t stream, const struct gs_store_batch *batch)
 {
-	sqlite3_stmt *stmt;
 	int r;
 
 	/* SQLite's numbers are signed: what does not fit was not made by counting. */
-	if (sqlite3_get_autocommit(store->db) || batch->seq == 0 || batch->seq > INT64_MAX ||
+	if (sqlite3_get_autocommit(s->db) || batch->seq == 0 || batch->seq > INT64_MAX ||
 	    batch->lost_samples > INT64_MAX || batch->lost_batches > INT64_MAX ||
 	    batch->missed_samples > INT32_MAX || batch->raw_bytes > GS_STORE_BATCH_MAX ||
 	    batch->bytes > GS_STORE_BATCH_MAX)
 		return -EINVAL;
-	r = move_stream(store, stream, batch);
-	if (r == 0)
-		r = move_node(store, stream, batch);
+	r = move_stream(s, stream, batch);
+	return r < 0 ? r : move_node(s, stream, batch);
+}
+
+int gs_store_append(struct gs_store *store, int64_t stream, const struct gs_store_batch *batch)
+{
+	sqlite3_stmt *stmt;
+	int r = store_take_number(store, stream, batch);
+
 	if (r < 0)
 		return r;
 	stmt = store_kept(store, STORE_APPEND, &r);

@@ -1,4 +1,4 @@
-/* The file: its schema (also in doc/cluster.md), opening, transactions, nodes and streams. */
+/* The file: opening, transactions, nodes and streams. */
 #include "store/store_int.h"
 
 #include <errno.h>
@@ -7,52 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-#define FILE_NAME   "head.db"
-#define SCHEMA      1          /* user_version of the file */
-#define APPLICATION 0x67736864 /* "gshd" */
-
-static const char schema_sql[] =
-	/* 16 KiB hold a handful of batches without overflow pages */
-	"PRAGMA page_size = 16384;"
-	"PRAGMA journal_mode = WAL;"
-	"BEGIN;"
-	"CREATE TABLE node (id INTEGER PRIMARY KEY, machine_id TEXT NOT NULL, instance TEXT NOT "
-	"NULL,"
-	" hostname TEXT NOT NULL, first_wall_ns INTEGER NOT NULL DEFAULT 0,"
-	" last_wall_ns INTEGER NOT NULL DEFAULT 0, UNIQUE (machine_id, instance)) STRICT;"
-	"CREATE TABLE stream (id INTEGER PRIMARY KEY, node INTEGER NOT NULL REFERENCES node (id),"
-	" stream INTEGER NOT NULL, kind INTEGER NOT NULL, title TEXT NOT NULL,"
-	" last_seq INTEGER NOT NULL DEFAULT 0, n_samples INTEGER NOT NULL DEFAULT 0,"
-	" lost_batches INTEGER NOT NULL DEFAULT 0, lost_samples INTEGER NOT NULL DEFAULT 0,"
-	" missed_samples INTEGER NOT NULL DEFAULT 0, first_wall_ns INTEGER NOT NULL DEFAULT 0,"
-	" last_wall_ns INTEGER NOT NULL DEFAULT 0, ended INTEGER NOT NULL DEFAULT 0,"
-	/* the least and the greatest clock_offset_ns of its batches that is not 0 */
-	" clock_low_ns INTEGER, clock_high_ns INTEGER,"
-	" UNIQUE (node, stream)) STRICT;"
-	"CREATE TABLE batch (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL REFERENCES stream "
-	"(id),"
-	" seq INTEGER NOT NULL, first_wall_ns INTEGER NOT NULL, last_wall_ns INTEGER NOT NULL,"
-	" clock_offset_ns INTEGER NOT NULL, n_samples INTEGER NOT NULL, codec INTEGER NOT NULL,"
-	" raw_bytes INTEGER NOT NULL, data BLOB NOT NULL) STRICT;"
-	/* By time, since batches come nearly so: its end is the only part that is written. It holds
-	 * all that is needed to count, so that records are not read for it. */
-	"CREATE INDEX batch_time ON batch (first_wall_ns, stream, last_wall_ns, clock_offset_ns,"
-	" n_samples);"
-	"CREATE TABLE session (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,"
-	" name TEXT NOT NULL, state INTEGER NOT NULL, start_wall_ns INTEGER NOT NULL,"
-	" end_wall_ns INTEGER NOT NULL, interval_ns INTEGER NOT NULL, bandwidth INTEGER NOT NULL,"
-	" nvlink INTEGER NOT NULL, metrics TEXT NOT NULL, nodes TEXT NOT NULL,"
-	" report_metrics TEXT NOT NULL) STRICT;"
-	/* state 2: stopped */
-	"CREATE UNIQUE INDEX session_name ON session (name) WHERE state <> 2;"
-	"CREATE TABLE mark (session INTEGER NOT NULL REFERENCES session (number) ON DELETE CASCADE,"
-	" wall_ns INTEGER NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, vals TEXT NOT NULL) "
-	"STRICT;"
-	"CREATE INDEX mark_session ON mark (session, wall_ns);"
-	"PRAGMA application_id = 1735616612;"
-	"PRAGMA user_version = 1;"
-	"COMMIT;";
-_Static_assert(APPLICATION == 1735616612 && SCHEMA == 1, "as the schema says");
+#define FILE_NAME "head.db"
 
 static const char *const kept_sql[STORE_SQL_COUNT] = {
 	[STORE_NODE_PUT] = "INSERT INTO node (machine_id, instance, hostname) VALUES (?1, ?2, ?3)"
@@ -209,7 +164,7 @@ static int lock_dir(struct gs_store *s, const char *dir, struct gs_err *err)
 	return 0;
 }
 
-/* What is there is ours and of a version that we know; an empty file gets the schema. */
+/* What is there is ours and of a layout that we know; who writes brings it to the newest. */
 static int check_file(struct gs_store *s, enum gs_store_mode mode, const char *path,
 		      struct gs_err *err)
 {
@@ -222,17 +177,19 @@ static int check_file(struct gs_store *s, enum gs_store_mode mode, const char *p
 		r = read_number(s, "SELECT count(*) FROM sqlite_schema", &tables);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot read %s: %s", path, s->trouble);
-	if (tables == 0 && mode == GS_STORE_WRITE) {
-		r = store_exec(s, schema_sql);
-		return r < 0 ? gs_err_set(err, r, "cannot begin %s: %s", path, s->trouble) : 0;
-	}
-	if (application != APPLICATION)
+	if (application != STORE_APPLICATION && (tables != 0 || mode != GS_STORE_WRITE))
 		return gs_err_set(err, -EUCLEAN, "%s is not the data of a head", path);
-	if (version > SCHEMA)
+	if (version > store_layout_newest())
 		return gs_err_set(err, -EUCLEAN,
 				  "%s was written by a newer gpuscope (layout %lld, known %d)",
-				  path, (long long)version, SCHEMA);
-	return 0;
+				  path, (long long)version, store_layout_newest());
+	s->layout = tables == 0 ? 0 : (int)version;
+	if (mode != GS_STORE_WRITE)
+		return 0;
+	r = store_layout_bring(s);
+	return r < 0 ? gs_err_set(err, r, "cannot %s %s: %s",
+				  tables == 0 ? "begin" : "bring up to date", path, s->trouble)
+		     : 0;
 }
 
 int gs_store_open(const char *dir, enum gs_store_mode mode, struct gs_store **ret_store,
@@ -353,7 +310,9 @@ int gs_store_nodes(struct gs_store *store, int (*fn)(void *ctx, const struct gs_
 	STORE_STMT *stmt = NULL;
 	int r = store_prepare(store,
 			      "SELECT id, machine_id, instance, hostname, first_wall_ns,"
-			      " last_wall_ns FROM node ORDER BY id",
+			      " last_wall_ns FROM node WHERE id NOT IN (SELECT node FROM stream"
+			      " WHERE kind = 3) OR id IN (SELECT node FROM stream WHERE kind <> 3)"
+			      " ORDER BY id",
 			      &stmt);
 	int rc = SQLITE_DONE;
 

@@ -53,11 +53,12 @@ struct gs_store_node {
  * ret_id: its number. */
 int gs_store_node(struct gs_store *store, const struct gs_store_node *node, int64_t *ret_id);
 
-/* Calls fn for each node, by number, until it returns other than 0, which is returned. */
+/* Calls fn for each node, by number, until it returns other than 0, which is returned; not for those
+ * that have sent nothing but reports of jobs. */
 int gs_store_nodes(struct gs_store *store, int (*fn)(void *ctx, const struct gs_store_node *node),
 		   void *ctx);
 
-enum gs_store_kind { GS_STORE_SAMPLES = 1, GS_STORE_TRACE = 2 };
+enum gs_store_kind { GS_STORE_SAMPLES = 1, GS_STORE_TRACE = 2, GS_STORE_JOBS = 3 }; /* report.h */
 
 struct gs_store_stream {
 	int64_t id;

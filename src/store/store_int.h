@@ -22,7 +22,18 @@ struct gs_store {
 	sqlite3_stmt *kept[STORE_SQL_COUNT];
 	char trouble[256];
 	int lock_fd; /* held by the writer */
+	int layout;  /* of the file; a reader's may be older than the newest */
 };
+
+#define STORE_APPLICATION 0x67736864 /* application_id of the file: "gshd" */
+
+/* --- layout.c --- */
+
+int store_layout_newest(void);
+
+/* From s->layout (0: an empty file) to the newest, step by step. 0 or a negative errno; the file
+ * then has the layout of the last step that was done. */
+int store_layout_bring(struct gs_store *s);
 
 /* A negative errno of what SQLite says; its words are kept. */
 int store_error(struct gs_store *s, int rc);
@@ -37,6 +48,11 @@ int store_prepare(struct gs_store *s, const char *sql, sqlite3_stmt **ret_stmt);
 int store_run(struct gs_store *s, sqlite3_stmt *stmt);
 
 int store_exec(struct gs_store *s, const char *sql);
+
+/* Of a batch that is about to be stored, in whatever table: its number is taken, and what it tells
+ * of stream and node noted. -EEXIST: that number or a higher one was taken before; -EINVAL: it was
+ * not made by counting. batch.c */
+int store_take_number(struct gs_store *s, int64_t stream, const struct gs_store_batch *batch);
 
 /* A column's text into a field, cut to its size; "" for NULL. */
 void store_text(sqlite3_stmt *stmt, int column, char *out, size_t bytes);

@@ -42,6 +42,54 @@ char *gs_put_i64(char *p, int64_t v)
 	return gs_put_u64(p, 0 - (uint64_t)v);
 }
 
+/* What is very large or very small is rare: printf does it. */
+static char *put_rare(char *p, double v)
+{
+	int n = snprintf(p, GS_PUT_DOUBLE, "%.9g", v);
+
+	for (int i = 0; i < n; i++)
+		if (p[i] == ',') /* in some users' languages */
+			p[i] = '.';
+	return p + n;
+}
+
+char *gs_put_double(char *p, double v)
+{
+	static const double power[] = {1e0, 1e1, 1e2, 1e3,  1e4,  1e5,  1e6,
+				       1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13};
+	double a = fabs(v), scaled;
+	int before = 1, behind;
+	uint64_t digits, whole;
+
+	if (a < 0x1p53 && a == floor(a)) {
+		if (signbit(v))
+			*p++ = '-';
+		return gs_put_u64(p, (uint64_t)a);
+	}
+	if (!(a >= 1e-4 && a < 999999999))
+		return put_rare(p, v);
+	while (a >= power[before])
+		before++;
+	/* Nine digits as a whole number; those of 0.00012 begin behind its zeros. */
+	behind = 9 - before;
+	for (scaled = a * power[behind]; scaled < 1e8; scaled = a * power[behind])
+		behind++;
+	digits = (uint64_t)(scaled + 0.5);
+	for (; behind > 0 && digits % 10 == 0; behind--)
+		digits /= 10;
+	if (signbit(v))
+		*p++ = '-';
+	whole = digits / (uint64_t)power[behind];
+	p = gs_put_u64(p, whole);
+	if (!behind)
+		return p;
+	digits -= whole * (uint64_t)power[behind];
+	*p++ = '.';
+	for (int i = behind - 1; i >= 0; i--, digits /= 10)
+		p[i] = (char)('0' + digits % 10);
+	return p + behind;
+}
+
 char *gs_put_hex(char *p, uint64_t v)
 {
 	int shift = v ? 63 - __builtin_clzll(v) : 0;

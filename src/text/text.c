@@ -91,16 +91,33 @@ static int put_json_char(struct gs_buf *buf, uint32_t c, const char *p, size_t n
 	return put_char(buf, c, p, n);
 }
 
+/* Bytes at the beginning of a text that stand for themselves in JSON. */
+static size_t json_plain(const char *text)
+{
+	size_t n = 0;
+
+	while (text[n] >= 0x20 && text[n] < 0x7f && text[n] != '"' && text[n] != '\\')
+		n++;
+	return n;
+}
+
 int gs_text_json(struct gs_buf *buf, const char *text)
 {
-	int r = gs_buf_puts(buf, "\"");
+	int r = gs_buf_put(buf, "\"", 1);
 
 	for (size_t n; text && *text && r == 0; text += n) {
-		uint32_t c = gs_text_decode(text, &n);
+		uint32_t c;
+
+		n = json_plain(text);
+		if (n) {
+			r = gs_buf_put(buf, text, n);
+			continue;
+		}
+		c = gs_text_decode(text, &n);
 
 		r = put_json_char(buf, c, text, n);
 	}
-	return r < 0 ? r : gs_buf_puts(buf, "\"");
+	return r < 0 ? r : gs_buf_put(buf, "\"", 1);
 }
 
 /* Starts like a name or a path, and holds nothing that YAML gives a meaning to. */

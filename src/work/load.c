@@ -215,17 +215,38 @@ static const void *map_read_only(struct bpf_map *map, uint32_t n, size_t *ret_by
 	return at == MAP_FAILED ? NULL : at;
 }
 
+int work_show(struct gs_work_probe *p)
+{
+	if (!p->slots)
+		p->slots =
+			map_read_only(p->skeleton->maps.gs_work_slots, p->n_slots, &p->slot_bytes);
+	if (p->slots && !p->cells)
+		p->cells =
+			map_read_only(p->skeleton->maps.gs_work_cells, p->n_cells, &p->cell_bytes);
+	return p->slots && p->cells ? 0 : -errno;
+}
+
+void gs_work_probe_rest(struct gs_work_probe *p)
+{
+	if (p->slots)
+		munmap((void *)p->slots, p->slot_bytes * p->n_slots);
+	if (p->cells)
+		munmap((void *)p->cells, p->cell_bytes * p->n_cells);
+	p->slots = p->cells = NULL;
+}
+
 static int share(struct gs_work_probe *p)
 {
 	struct gs_work_bpf *s = p->skeleton;
 	size_t bytes;
 	int r = 0;
 
-	p->slots = map_read_only(s->maps.gs_work_slots, p->n_slots, &p->slot_bytes);
-	p->cells = map_read_only(s->maps.gs_work_cells, p->n_cells, &p->cell_bytes);
 	p->state = map_read_only(s->maps.gs_work_state, 1, &bytes);
-	if (!p->slots || !p->cells || !p->state)
+	if (!p->state)
 		return -errno;
+	r = work_show(p);
+	if (r < 0)
+		return r;
 	p->slots_fd = bpf_map__fd(s->maps.gs_work_slots);
 	p->cells_fd = bpf_map__fd(s->maps.gs_work_cells);
 	p->slot_of_fd = bpf_map__fd(s->maps.gs_work_slot_of);
@@ -374,10 +395,7 @@ void gs_work_probe_free(struct gs_work_probe *p)
 	for (size_t i = 0; i < p->n_links; i++)
 		bpf_link__destroy(p->links[i]);
 	bpf_link__destroy(p->walk);
-	if (p->slots)
-		munmap((void *)p->slots, p->slot_bytes * p->n_slots);
-	if (p->cells)
-		munmap((void *)p->cells, p->cell_bytes * p->n_cells);
+	gs_work_probe_rest(p);
 	if (p->state)
 		munmap((void *)p->state, (sizeof(*p->state) + 7) & ~(size_t)7);
 	if (p->skeleton)

@@ -479,7 +479,7 @@ int gs_work_probe_read(struct gs_work_probe *p, struct gs_work_snapshot **ret_sn
 	GS_FREE uint32_t *row_of = calloc(p->n_slots, sizeof(*row_of));
 	struct gs_work_snapshot *s = calloc(1, sizeof(*s));
 	uint64_t rescan = __atomic_load_n(&p->state->rescan, __ATOMIC_RELAXED);
-	int r = row_of && s ? 0 : -ENOMEM;
+	int r = row_of && s ? work_show(p) : -ENOMEM;
 
 	if (r == 0 && rescan != p->rescanned) {
 		p->rescanned = rescan;
@@ -576,8 +576,8 @@ static void forget_cells(struct gs_work_probe *p, const bool *gone)
 
 size_t gs_work_probe_forget_ended(struct gs_work_probe *p)
 {
-	size_t n, end, n_gone = 0;
-	GS_FREE uint32_t *slots = sorted_slots(p, &n);
+	size_t n = 0, end, n_gone = 0;
+	GS_FREE uint32_t *slots = work_show(p) == 0 ? sorted_slots(p, &n) : NULL;
 	GS_FREE bool *gone = calloc(p->n_slots, sizeof(*gone));
 	GS_FREE uint8_t *zero = calloc(1, p->slot_bytes);
 

@@ -20,7 +20,7 @@ struct gs_work_probe {
 	size_t n_missing;
 
 	uint32_t n_slots, n_cells; /* with the unused first of each */
-	const uint8_t *slots;      /* mapped */
+	const uint8_t *slots;      /* mapped, with cells, by work_show(); NULL: not now */
 	const uint8_t *cells;
 	const struct gs_work_state *state;
 	size_t slot_bytes, cell_bytes; /* of one */
@@ -45,6 +45,9 @@ static inline const struct gs_work_cell *work_cell(const struct gs_work_probe *p
 
 /* What each system call waits for and moves, for both numberings. */
 void work_calls_fill(struct gs_work_call_desc calls[2][GS_WORK_TABLE_CALLS]);
+
+/* Map the slots and cells, if they are not. 0 or a negative errno. */
+int work_show(struct gs_work_probe *p);
 
 /* Walk over all tasks: marks those to be followed. */
 int work_walk(struct gs_work_probe *p);

@@ -16,20 +16,34 @@ except ImportError:
     websocket = None
 
 
+def trust(home, ca):
+    """As a person does by hand: the CA goes into the user's own certificates."""
+    if not shutil.which('certutil'):
+        raise Skip('no certutil (libnss3-tools)')
+    folder = os.path.join(home, '.pki', 'nssdb')
+    os.makedirs(folder)
+    for args in (['-N', '--empty-password'], ['-A', '-t', 'C,,', '-n', 'test CA', '-i', ca]):
+        subprocess.run(['certutil', '-d', 'sql:' + folder, *args], check=True, capture_output=True)
+
+
 class Browser:
-    def __init__(self, t):
+    def __init__(self, t, ca=None, name='browser'):
+        """ca: a certificate that this browser trusts; name: of the folder for its profile."""
         program = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
         if not program:
             raise Skip('no chromium')
         if not websocket:
             raise Skip('no python3-websocket')
-        self.log = t.path('chromium.log')
+        self.log = t.path(f'{name}.log')
+        home = t.path(name)
+        if ca:
+            trust(home, ca)
         with open(self.log, 'wb') as f:
             self.proc = subprocess.Popen(
                 [program, '--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run', '--hide-scrollbars',
                  '--disable-background-networking', '--disable-extensions', '--remote-debugging-port=0', '--remote-allow-origins=*',
-                 f'--user-data-dir={t.path("profile")}', 'about:blank'],
-                stdout=f, stderr=f, env={**os.environ, 'HOME': t.path('home')})  # fmt: skip
+                 f'--user-data-dir={home}/profile', 'about:blank'],
+                stdout=f, stderr=f, env={**os.environ, 'HOME': home})  # fmt: skip
         wait_until(lambda: re.search(r'listening on ws://(\S+?)/', read_text(self.log)), 120, 'chromium listens')
         where = re.search(r'listening on ws://(\S+?)/', read_text(self.log)).group(1)
         pages = []
@@ -40,7 +54,7 @@ class Browser:
 
         wait_until(page, 60, 'a page of chromium')
         self.ws = websocket.create_connection(pages[0]['webSocketDebuggerUrl'], timeout=120)
-        self.n, self.errors = 0, []
+        self.n, self.errors, self.requests, self.asked = 0, [], [], []
         for domain in ('Page', 'Runtime', 'Log', 'Network'):
             self.call(f'{domain}.enable')
 
@@ -55,12 +69,29 @@ class Browser:
                 return m['result']
             self.note(m)
 
+    def post(self, method, **params):
+        """Without waiting for what comes of it."""
+        self.n += 1
+        self.ws.send(json.dumps({'id': self.n, 'method': method, 'params': params}))
+
+    def login(self, user, password):
+        """What a person answers when the browser itself asks for a password."""
+        self.secret = {'response': 'ProvideCredentials', 'username': user, 'password': password}
+        self.call('Fetch.enable', handleAuthRequests=True)
+
     def note(self, m):
         p = m.get('params', {})
+        if m.get('method') == 'Fetch.requestPaused':
+            self.post('Fetch.continueRequest', requestId=p['requestId'])
+        if m.get('method') == 'Fetch.authRequired':
+            self.asked.append(p['authChallenge'].get('realm'))
+            self.post('Fetch.continueWithAuth', requestId=p['requestId'], authChallengeResponse=self.secret)
         if m.get('method') == 'Runtime.exceptionThrown':
             self.errors.append(json.dumps(p['exceptionDetails'])[:400])
         if m.get('method') == 'Runtime.consoleAPICalled' and p['type'] in ('error', 'warning'):
             self.errors.append(json.dumps(p['args'])[:400])
+        if m.get('method') == 'Network.requestWillBeSent':
+            self.requests.append(p['request']['url'])
         if m.get('method') == 'Log.entryAdded' and p['entry']['level'] == 'error':
             self.errors.append(p['entry']['text'] + ' ' + p['entry'].get('url', ''))
 
@@ -71,7 +102,14 @@ class Browser:
         return r['result'].get('value')
 
     def open(self, url):
-        self.call('Page.navigate', url=url)
+        """Why it could not be opened; None: it was."""
+        return self.call('Page.navigate', url=url).get('errorText')
+
+    def reload(self):
+        """Anew; the page of before is gone when this returns."""
+        self.run('window.isOfBefore = true')
+        self.call('Page.reload')
+        self.wait('!window.isOfBefore && document.body', 'the page anew')
 
     def wait(self, code, what, seconds=60):
         try:
@@ -101,5 +139,7 @@ class Browser:
         self.call('Input.insertText', text=text)
 
     def key(self, key):
+        code = {'Tab': 9, 'Enter': 13, ' ': 32}.get(key, 0)
+        text = '\r' if key == 'Enter' else key if len(key) == 1 else ''
         for kind in ('keyDown', 'keyUp'):
-            self.call('Input.dispatchKeyEvent', type=kind, key=key, code=key, text=key if len(key) == 1 and kind == 'keyDown' else '')
+            self.call('Input.dispatchKeyEvent', type=kind, key=key, code=key, windowsVirtualKeyCode=code, text=text if kind == 'keyDown' else '')

@@ -3,23 +3,13 @@
 GS_SHOTS=FOLDER keeps screenshots."""
 
 import os
-import socket
 import subprocess
 
 import harness
 from browser import Browser
 from harness import Skip, case, main, read_text, wait_until
-from page_help import Head
-
-
-def shot(t, b, name):
-    folder = os.environ.get('GS_SHOTS') or t.path('shots')
-    os.makedirs(folder, exist_ok=True)
-    b.shot(os.path.join(folder, name + '.png'))
-
-
-def text(b):
-    return b.run('document.getElementById("main").innerText')
+from page_check import check, check_focus, check_origin
+from page_help import Head, shot, text
 
 
 @case('the overview shows the GPUs, without an error of the console', timeout=300, needs=None)
@@ -71,10 +61,17 @@ def overview(t):
     b.wait('performance.getEntriesByType("resource").some(e => e.name.includes("/api/v1/series") && e.name.includes("from=-3600") && e.responseEnd > 0)',
            'the past is asked for')
     shot(t, b, 'gpu-past')
+    check(t, b, 'a GPU')
     names = b.run('[...document.querySelectorAll("button, input, select, canvas[tabindex], a")].filter(e => !(e.innerText || '
                   'e.getAttribute("aria-label") || (e.labels && e.labels.length))).map(e => e.outerHTML)')  # fmt: skip
     t.equal('everything that can be used has a name', names, [])
     t.equal('errors of the console', b.errors, [])
+    check_origin(t, b, h.http)
+    for key, page in (('o', 'overview'), ('g', 'GPUs'), ('n', 'nodes'), ('j', 'jobs'), ('s', 'sessions')):
+        b.key(key)
+        b.wait('document.querySelector("main table") || document.querySelector("main .empty")', page)
+        check(t, b, page)
+        check_focus(t, b, page)
     for n in nodes:
         n.terminate()
     # A node that went is shown as such, and so is a head that went.
@@ -113,24 +110,112 @@ def session(t):
     b.click('input[aria-label="Compare second"]')
     b.click('input[aria-label="Compare first run"]')
     b.run('[...document.querySelectorAll("button")].find(e => e.innerText == "Compare the two").click()')
-    b.wait('document.querySelector("section[aria-label=Comparison]").innerText.includes("95th")', 'the comparison')
+    b.wait('document.querySelector("section[aria-label=Comparison]").innerText.includes("GPU by GPU")', 'the comparison')
+    t.true('percentiles side by side', '95th' in b.run('document.querySelector("section[aria-label=Comparison]").innerText'))
+    check(t, b, 'sessions compared')
     shot(t, b, 'sessions')
     # The one error is the refusal.
     t.equal('errors of the console', [e for e in b.errors if '400' not in e], [])
     node.terminate()
 
 
-def free_pair():
-    """Two ports side by side that nobody has, outside of those that the kernel hands out."""
-    for port in range(12000 + os.getpid() % 9000, 32000, 2):
-        try:
-            with socket.socket() as a, socket.socket() as b:
-                a.bind(('127.0.0.1', port))
-                b.bind(('127.0.0.1', port + 1))
-                return port
-        except OSError:
-            continue
-    raise Skip('no two free ports')
+def burn(t, n):
+    """Programs that can be seen; the stand-in says they are on GPUs."""
+    return [subprocess.Popen(['python3', '-c', 'while True: pass', f'--rank={i}'], stdout=subprocess.DEVNULL, env=t.envs()) for i in range(n)]
+
+
+@case('a process: who it is, its GPUs, live and past charts, and that it has gone', timeout=300, needs=None)
+def process(t):
+    h = Head(t)
+    programs = burn(t, 2)
+    pids = ':'.join(str(p.pid) for p in programs)
+    node = h.node('one', 2, more=f',pids={pids}')
+    h.wait_gpus(2)
+    pid = programs[0].pid
+    wait_until(lambda: [p for p in h.get('/api/v1/processes')['processes'] if p['pid'] == pid and p['command']], 60, 'the process at the head')
+    number = h.get('/api/v1/nodes')['nodes'][0]['id']
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{h.http}/#/node/{number}')
+    b.wait(f'document.querySelector(\'a[href="#/process/{number}/{pid}"]\')', 'the link to the process')
+    b.click(f'a[href="#/process/{number}/{pid}"]')
+    b.wait(f'document.querySelector("h1").innerText.includes("({pid})")', 'the page of the process')
+    b.wait('document.querySelectorAll(".u-over").length == 4', 'four charts')
+    t.true('its command', '--rank=0' in text(b), text(b)[:800])
+    asked = len([u for u in b.requests if 'process-series' in u])
+    b.wait('document.querySelector("main .cards b").innerText.endsWith("%")', 'its share of the SMs')
+    seen = h.get('/api/v1/overview')['head']['samples']
+    wait_until(lambda: h.get('/api/v1/overview')['head']['samples'] > seen + 3, 60, 'more samples')
+    b.wait('document.querySelector(".state.active")', 'it runs')
+    t.equal('the store is read once for the live chart', len([u for u in b.requests if 'process-series' in u]), asked)
+    check(t, b, 'process')
+    check_focus(t, b, 'process')
+    shot(t, b, 'process')
+    b.size(390, 844, mobile=True)
+    shot(t, b, 'process-phone')
+    b.size(1400, 900)
+    b.run('(() => { const s = document.querySelector("select"); s.value = "3600"; s.dispatchEvent(new Event("change")) })()')
+    b.wait('performance.getEntriesByType("resource").filter(e => e.name.includes("/api/v1/process-series") && e.responseEnd > 0).length >= 2', 'the past is asked for')
+    b.scheme(True)
+    shot(t, b, 'process-dark')
+    b.scheme(False)
+    for p in programs:
+        p.kill()
+        p.wait()
+    node.terminate()
+    node.wait(60)
+    node = h.node('one', 2, more=f',pids={os.getpid()}')
+    b.wait('document.body.innerText.includes("Last seen")', 'that it has gone')
+    wait_until(lambda: not h.get(f'/api/v1/processes/{number}/{pid}')['running'] and h.get('/api/v1/nodes')['nodes'][0]['healthy'], 60, 'the node is back without it')
+    b.open(f'http://{h.http}/')
+    b.open(f'http://{h.http}/#/process/{number}/{pid}')
+    b.wait('document.body.innerText.includes("Last seen") && document.querySelectorAll(".u-over").length == 4', 'what was known of it')
+    t.true('its command is known still', '--rank=0' in text(b), text(b)[:800])
+    shot(t, b, 'process-gone')
+    b.open(f'http://{h.http}/#/process/{number}/4194303')
+    b.wait('document.body.innerText.includes("was not seen in the last week")', 'one that never was')
+    t.equal('errors of the console', [e for e in b.errors if '404' not in e], [])
+    check_origin(t, b, h.http)
+    node.terminate()
+
+
+@case('the figures of a session are shown and saved', timeout=300, needs=None)
+def plots(t):
+    h = Head(t)
+    nodes = [h.node('one', 2), h.node('two', 1)]
+    h.wait_gpus(3)
+    t.equal('start', h.json('POST', '/api/v1/sessions', {'name': 'run'})[0], 200)
+    wait_until(lambda: h.get('/api/v1/sessions/run')['samples'] >= 8, 60, 'samples of the session')
+    b = Browser(t)
+    b.size(1400, 900)
+    b.call('Browser.setDownloadBehavior', behavior='allow', downloadPath=t.path('saved'))
+    b.open(f'http://{h.http}/#/sessions')
+    b.wait('document.querySelector(\'a[aria-label="Plots of run"]\')', 'the link')
+    b.click('a[aria-label="Plots of run"]')
+    b.wait('(document.querySelector(".figure img") && document.querySelector(".figure img").naturalWidth > 500) || document.querySelector(".said.error")', 'the figures')
+    said = b.run('document.querySelector(".said").innerText')
+    if 'cairo' in said:
+        raise Skip(said)
+    t.equal('no error', said, '')
+    shot(t, b, 'plots')
+    check(t, b, 'plots')
+    check_focus(t, b, 'plots')
+    before = b.run('document.querySelector(".figure img").src')
+    b.run('(() => { const s = document.querySelector("select"); s.value = "power"; s.dispatchEvent(new Event("change")) })()')
+    b.wait(f'document.querySelector(".figure img").src != "{before}" && document.querySelector(".figure img").alt.startsWith("Power")', 'another figure')
+    b.size(390, 844, mobile=True)
+    shot(t, b, 'plots-phone')
+    b.size(1400, 900)
+    for kind, begin in (('pdf', b'%PDF'), ('png', b'\x89PNG'), ('svg', b'<?xml')):
+        b.click(f'button[aria-label="Download {kind.upper()}"]')
+        path = t.path('saved', f'run.{kind}')
+        wait_until(lambda: os.path.exists(path), 60, f'the {kind}')
+        with open(path, 'rb') as f:
+            t.equal(f'begin of the {kind}', f.read(len(begin)), begin)
+    t.equal('errors of the console', b.errors, [])
+    check_origin(t, b, h.http)
+    for n in nodes:
+        n.terminate()
 
 
 @case('a thousand GPUs', timeout=300, needs=None)
@@ -138,16 +223,19 @@ def thousand(t):
     bench = os.path.join(os.path.dirname(harness.fake.rstrip('/')), '..', 'bench', 'cluster')
     if not os.path.exists(bench):
         raise Skip('bench/cluster is not built')
-    port = free_pair()
+    h = Head(t)
     log = open(t.path('bench.log'), 'wb')
-    load = subprocess.Popen([bench, harness.gpuscope, t.path('data'), '125', '8', '40', '60'], stdout=log, stderr=log,
-                            env=t.envs({'GS_BENCH_PORT': str(port)}))  # fmt: skip
-    wait_until(lambda: 'page and API' in read_text(t.path('bench.log')) or load.poll() is not None, 60, 'the head listens')
+    load = subprocess.Popen([bench, h.grpc, '0', '125', '8', '40', '60', 'now'], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    wait_until(lambda: 'ready' in read_text(t.path('bench.log')) or load.poll() is not None, 60, 'the nodes are connected')
     t.true('the load runs', load.poll() is None, read_text(t.path('bench.log')))
     b = Browser(t)
     b.size(1400, 1000)
-    b.open(f'http://127.0.0.1:{port + 1}/')
+    b.open(f'http://{h.http}/')
     b.wait('document.querySelector(".heat").dataset.rows == "1000"', 'a thousand rows', 120)
+    # Later answers hold what is new, and the picture moves on.
+    b.wait('performance.getEntriesByType("resource").some(e => e.name.includes("since=") && e.responseEnd > 0 && e.decodedBodySize < 200000)', 'only what is new')
+    b.wait('(() => { const c = document.querySelector(".heat canvas"), p = c.getContext("2d").getImageData(c.width - 20, 0, 20, c.height).data; '
+           'return new Set([...p].filter((x, i) => i % 4 == 0)).size > 5 })()', 'colours of the last seconds')  # fmt: skip
     gaps = b.run('new Promise(done => { const gaps = []; let last = performance.now(); const end = last + 6000; const frame = () => { const now = '
                  'performance.now(); gaps.push(now - last); last = now; now < end ? requestAnimationFrame(frame) : done(gaps.sort((a, b) => a - b)) }; '
                  'requestAnimationFrame(frame) })')  # fmt: skip

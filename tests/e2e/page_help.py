@@ -5,17 +5,30 @@ import json
 import os
 import re
 import signal
+import ssl
 import subprocess
 
 import harness
 from harness import read_text, wait_until
 
 
+def shot(t, b, name):
+    folder = os.environ.get('GS_SHOTS') or t.path('shots')
+    os.makedirs(folder, exist_ok=True)
+    b.shot(os.path.join(folder, name + '.png'))
+
+
+def text(b):
+    return b.run('document.getElementById("main").innerText')
+
+
 class Head:
-    def __init__(self, t, *args):
+    def __init__(self, t, *args, tls=False):
+        """tls: with the certificates of certs.certificates(t), made before."""
         t.n_files += 1
         self.t, self.data, self.log = t, t.path(f'head{t.n_files}'), t.path(f'head{t.n_files}.log')
-        self.args = args
+        self.tls, self.scheme = tls, 'https' if tls else 'http'
+        self.args = [*args, *(['--tls-cert', t.path('server.pem'), '--tls-key', t.path('server.key')] if tls else [])]
         self.start()
 
     def start(self, listen='127.0.0.1:0', port='0'):
@@ -43,12 +56,18 @@ class Head:
     def node(self, name, gpus=2, more='', args=()):
         env = {'FAKE_NVML': f'gpus={gpus}{more}', 'LD_LIBRARY_PATH': harness.fake}
         log = open(self.t.path(f'node-{name}.log'), 'wb')
-        return subprocess.Popen([harness.gpuscope, 'connect', self.grpc, '--machine-id', name, '--instance', name, *args],
+        trust = ['--ca', self.t.path('ca.pem')] if self.tls else []
+        return subprocess.Popen([harness.gpuscope, 'connect', self.grpc, '--machine-id', name, '--instance', name, *trust, *args],
                                 stdout=log, stderr=log, env=self.t.envs(env))  # fmt: skip
+
+    def connection(self):
+        if not self.tls:
+            return http.client.HTTPConnection(self.http, timeout=60)
+        return http.client.HTTPSConnection(self.http, timeout=60, context=ssl.create_default_context(cafile=self.t.path('ca.pem')))
 
     def ask(self, method, path, body=None, headers=None):
         """(status, headers, text)"""
-        c = http.client.HTTPConnection(self.http, timeout=60)
+        c = self.connection()
         headers = dict(headers or {})
         if body is not None and not isinstance(body, (str, bytes)):
             body = json.dumps(body)

@@ -49,6 +49,12 @@ static void of_node(const uint8_t *data, size_t bytes)
 				again(newest);
 			gs_node_snapshot_free(&newest);
 		}
+	if (m && m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BATCH) {
+		struct gs_store_report report;
+
+		if (head_report_look(m->batch, &raw, &report) && !report.job[0])
+			abort();
+	}
 	if (m)
 		gpuscope__v1__to_head__free_unpacked(m, NULL);
 	gs_node_decoder_free(&d);

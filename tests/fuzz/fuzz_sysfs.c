@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu_int.h"
+#include "amd/amd.h"
+#include "base/pci.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
@@ -20,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (gs_amd_parse_levels(text, &a, &b))
 		assert(a && a <= b);
 	gs_amd_parse_number(text, &a);
-	if (gs_gpu_bus_id(text, bus))
+	if (gs_pci_bus_id(text, bus))
 		assert(strlen(bus) == 16);
 	free(text);
 	return 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What reading real GPUs costs: see lean.sh. LEAN_LIBRARY names another libnvidia-ml.so.1 (a stand-in
-for a dry run); LEAN_FAST=1 shortens every turn."""
+for a dry run); LEAN_FAST=1 shortens every turn; LEAN_ONLY=memory leaves all but memory out (75 s)."""
 import json
 import os
 import re
@@ -74,6 +74,40 @@ def mib(pid, what):
         return next(int(x.split()[1]) for x in f if x.startswith(what + ":")) / 1024
 
 
+def tell_mappings(what, pid, rows=12):
+    """Resident memory of a process, and its largest mappings."""
+    kinds, found, now = {}, {}, None
+    with open(f"/proc/{pid}/smaps") as f:
+        for line in f:
+            m = re.match(r"[0-9a-f]+-[0-9a-f]+ (\S+) \S+ \S+ \S+\s*(.*)", line)
+            if m:
+                now = found.setdefault((m.group(1), m.group(2) or "anonymous"), {"n": 0, "Rss": 0, "Anonymous": 0})
+                now["n"] += 1
+                continue
+            key, value = line.split()[:2]
+            if key in ("Rss:", "Pss:", "Anonymous:"):
+                kinds[key[:-1]] = kinds.get(key[:-1], 0) + int(value) / 1024
+                now[key[:-1]] = now.get(key[:-1], 0) + int(value) / 1024
+    say(f"{what}: RSS {kinds['Rss']:.2f} PSS {kinds['Pss']:.2f} anonymous {kinds['Anonymous']:.2f} "
+        f"files {kinds['Rss'] - kinds['Anonymous']:.2f} MiB")
+    for (mode, name), m in sorted(found.items(), key=lambda x: -x[1]["Rss"])[:rows]:
+        if m["Rss"] >= 0.02:
+            say(f"  {mode} {m['Rss']:7.2f} MiB, {m['Anonymous']:6.2f} its own, {m['n']} x {name}")
+
+
+def floor():
+    """What a program has that does nothing but open the library and make each call once."""
+    head("memory of a program that only opens the library and makes each call once, on all GPUs")
+    p = subprocess.Popen([BUILD + "/bench/gpu_calls", "--floor", *([LIBRARY] if LIBRARY else [])], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, text=True)
+    for line in p.stdout:
+        say(line.rstrip())
+        if "malloc_trim" in line:
+            tell_mappings("it", p.pid)
+            p.stdin.close()
+    p.wait()
+
+
 def memory_by_kind(pid):
     kinds = {}
     name = "?"
@@ -112,6 +146,24 @@ def measure(agent, seconds, what):
     say(f"agent, each {agent.interval:5s} {what:12s} CPU {100 * (after - before) / wall:6.3f} % of a core "
         f"(the library {100 * (driver - driver0) / wall:.3f} %)  RSS {mib(pid, 'Rss'):.1f} PSS {mib(pid, 'Pss'):.1f} MiB  missed {missed:.0f}")
     return text0, text
+
+
+def together():
+    """Memory of the agent when its start is forgotten, at 1 and 10 Hz; both run at once to save time."""
+    head("the agent after 60 s; two agents at once")
+    agents = [Agent("1s"), Agent("100ms")]
+    until = time.monotonic() + 62 * SCALE
+    time.sleep(20 * SCALE)  # what the start costs is not counted
+    before = [(agent.cpu(), time.monotonic()) for agent in agents]
+    while time.monotonic() < until:
+        time.sleep(1)
+        if int(time.monotonic() - BEGAN) % 15 == 0:
+            for agent in agents:
+                agent.scrape()
+    for agent, (cpu, began) in zip(agents, before):
+        say(f"agent, each {agent.interval}: CPU {100 * (agent.cpu() - cpu) / (time.monotonic() - began):.3f} % of a core")
+        tell_mappings(f"agent, each {agent.interval}", agent.process.pid)
+        agent.stop()
 
 
 def tell_costs(text0, text, pid):
@@ -173,7 +225,7 @@ def beside_the_loop():
         time.sleep(4)
         spans.append(("none", begin, boot_ns()))
 
-    for interval, seconds in (("1s", 14), ("100ms", 8)):
+    for interval, seconds in (("1s", 10), ("100ms", 6)):
         off()
         agent = Agent(interval)
         time.sleep(2)
@@ -252,15 +304,19 @@ def values():
 def top():
     head("top")
     done = subprocess.run([sys.executable, HERE + "/../../bench/top.py", GPUSCOPE, *library_options(), "--starts", "5",
-                           "--seconds", str(15 * SCALE)], capture_output=True, text=True)
+                           "--seconds", str(10 * SCALE)], capture_output=True, text=True)
     say(done.stdout.rstrip() + done.stderr)
 
 
 def main():
     os.makedirs(OUT, exist_ok=True)
+    if os.environ.get("LEAN_ONLY") == "memory":
+        floor()
+        together()
+        return 0
     calls("idle", 20)
     head("the agent, GPUs idle")
-    for interval, seconds in (("1s", 16), ("100ms", 8)):
+    for interval, seconds in (("1s", 12), ("100ms", 6)):
         agent = Agent(interval)
         text0, text = measure(agent, seconds, "idle")
         if interval == "1s":
@@ -269,6 +325,8 @@ def main():
     values()
     top()
     beside_the_loop()
+    floor()
+    together()
     say(f"\nlean: {failed} failed, {time.monotonic() - BEGAN:.0f} s")
     return 1 if failed else 0
 

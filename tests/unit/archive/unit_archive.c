@@ -417,6 +417,58 @@ static void names(void **state)
 	assert_string_equal(gs_archive_suffix(GS_ARCHIVE_GSWARM), ".json");
 }
 
+struct told {
+	struct fixture *f;
+	int64_t last_ns;
+	unsigned n, n_other, stop_at;
+};
+
+static int take(void *ctx, const struct gs_node_snapshot *m)
+{
+	struct told *t = ctx;
+
+	assert_true(m->wall_ns >= t->last_ns);
+	t->last_ns = m->wall_ns;
+	t->n_other += strcmp(m->name, "other") == 0;
+	return ++t->n == t->stop_at ? -ETIME : 0;
+}
+
+/* Moments by the head's clock, of all nodes or of one, until who takes them has enough. */
+static void moments(void **state)
+{
+	struct fixture *f = *state;
+	int64_t a = stream_of(f, "m", "host", GS_STORE_SAMPLES);
+	int64_t b = stream_of(f, "n", "other", GS_STORE_SAMPLES);
+	struct gs_store_stream s = {0};
+	struct gs_archive_options o = {
+		.size = sizeof(o), .store = f->store, .session = &f->session};
+	struct told t = {.f = f};
+	struct gs_err err = {{0}};
+	struct gs_store_node n = {.id = 0};
+
+	begin_session(f, SECOND, 100 * SECOND);
+	for (int i = 0; i < 10; i++) {
+		put(f, a, moment("host", BEGAN + i * SECOND, 1, 0.5), 0);
+		/* Its clock is an hour behind. */
+		put(f, b, moment("other", BEGAN - 3600 * SECOND + i * SECOND, 1, 0.5),
+		    3600 * SECOND);
+	}
+	assert_int_equal(gs_archive_moments(&o, take, &t, NULL, &err), 0);
+	assert_int_equal(t.n, 20);
+	assert_int_equal(t.n_other, 10);
+	t = (struct told){.f = f, .stop_at = 3};
+	assert_int_equal(gs_archive_moments(&o, take, &t, NULL, &err), -ETIME);
+	assert_int_equal(t.n, 3);
+	snprintf(n.machine_id, sizeof(n.machine_id), "n");
+	snprintf(n.hostname, sizeof(n.hostname), "other");
+	assert_int_equal(gs_store_node(f->store, &n, &s.node), 0);
+	o.node = s.node;
+	t = (struct told){.f = f};
+	assert_int_equal(gs_archive_moments(&o, take, &t, NULL, &err), 0);
+	assert_int_equal(t.n, 10);
+	assert_int_equal(t.n_other, 10);
+}
+
 /* Nobody reads any more: the error is the system's. */
 static void broken_pipe(void **state)
 {
@@ -440,8 +492,8 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		TEST(jitter),  TEST(clocks), TEST(gaps),  TEST(means),
-		TEST(goldens), TEST(gst),    TEST(names), TEST(broken_pipe),
+		TEST(jitter), TEST(clocks), TEST(gaps),        TEST(means),   TEST(goldens),
+		TEST(gst),    TEST(names),  TEST(broken_pipe), TEST(moments),
 #undef TEST
 	};
 

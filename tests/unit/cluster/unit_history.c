@@ -50,29 +50,27 @@ static void the_last_points_are_kept_in_order(void **state)
 	double v[GS_CLUSTER_POINTS];
 
 	assert_int_equal(gs_cluster_put(c, &node), 0);
-	assert_int_equal(gs_cluster_history(gs_cluster_find(c, 1), 0, GS_CLUSTER_UTIL, wall, v), 0);
+	assert_int_equal(gs_cluster_history(c, 1, 0, GS_CLUSTER_UTIL, wall, v), 0);
 	/* Half seconds: every other one stays. */
 	for (int i = 0; i < 1000; i++)
 		apply(c, 1, moment(2, i * SECOND / 2, i % 2000 / 1000.0));
-	assert_int_equal(gs_cluster_history(gs_cluster_find(c, 1), 1, GS_CLUSTER_UTIL, wall, v),
-			 GS_CLUSTER_POINTS);
+	assert_int_equal(gs_cluster_history(c, 1, 1, GS_CLUSTER_UTIL, wall, v), GS_CLUSTER_POINTS);
 	for (int i = 0; i < GS_CLUSTER_POINTS; i++) {
 		assert_int_equal(wall[i], (200 + i) * SECOND);
 		assert_true(fabs(v[i] - (200 + i) * 2 / 1000.0) < 1e-4);
 	}
-	assert_int_equal(gs_cluster_history(gs_cluster_find(c, 1), 0, GS_CLUSTER_POWER, wall, v),
-			 GS_CLUSTER_POINTS);
+	assert_int_equal(gs_cluster_history(c, 1, 0, GS_CLUSTER_POWER, wall, v), GS_CLUSTER_POINTS);
 	assert_true(fabs(v[0] - 700.5) < 0.06);
-	(void)gs_cluster_history(gs_cluster_find(c, 1), 0, GS_CLUSTER_CLOCK, wall, v);
+	(void)gs_cluster_history(c, 1, 0, GS_CLUSTER_CLOCK, wall, v);
 	assert_true(v[0] == 1980e6);
-	(void)gs_cluster_history(gs_cluster_find(c, 1), 0, GS_CLUSTER_MEMORY, wall, v);
+	(void)gs_cluster_history(c, 1, 0, GS_CLUSTER_MEMORY, wall, v);
 	assert_true(fabs(v[0] - 0.75) < 1e-4);
-	(void)gs_cluster_history(gs_cluster_find(c, 1), 0, GS_CLUSTER_DRAM, wall, v);
+	(void)gs_cluster_history(c, 1, 0, GS_CLUSTER_DRAM, wall, v);
 	assert_true(isnan(v[0])); /* unknown is not 0 */
-	assert_int_equal(gs_cluster_history(gs_cluster_find(c, 1), 2, GS_CLUSTER_UTIL, wall, v), 0);
+	assert_int_equal(gs_cluster_history(c, 1, 2, GS_CLUSTER_UTIL, wall, v), 0);
 	/* Other GPUs: nothing of the old ones is shown as theirs. */
 	apply(c, 1, moment(3, 600 * SECOND, 0.5));
-	assert_int_equal(gs_cluster_history(gs_cluster_find(c, 1), 2, GS_CLUSTER_UTIL, wall, v), 1);
+	assert_int_equal(gs_cluster_history(c, 1, 2, GS_CLUSTER_UTIL, wall, v), 1);
 	gs_cluster_free(&c);
 }
 
@@ -88,12 +86,12 @@ static void its_size_is_bounded(void **state)
 		assert_int_equal(gs_cluster_put(c, &node), 0);
 		apply(c, id, moment(GS_CLUSTER_GPUS_MAX / 2, SECOND, 1));
 	}
-	assert_int_equal(gs_cluster_history(gs_cluster_find(c, 2), 0, GS_CLUSTER_UTIL, wall, v), 1);
-	assert_int_equal(gs_cluster_history(gs_cluster_find(c, 3), 0, GS_CLUSTER_UTIL, wall, v), 0);
+	assert_int_equal(gs_cluster_history(c, 2, 0, GS_CLUSTER_UTIL, wall, v), 1);
+	assert_int_equal(gs_cluster_history(c, 3, 0, GS_CLUSTER_UTIL, wall, v), 0);
 	/* What one node gives back, another may have. */
 	apply(c, 1, moment(1, 2 * SECOND, 1));
 	apply(c, 3, moment(GS_CLUSTER_GPUS_MAX / 2 - 1, 2 * SECOND, 1));
-	assert_int_equal(gs_cluster_history(gs_cluster_find(c, 3), 0, GS_CLUSTER_UTIL, wall, v), 1);
+	assert_int_equal(gs_cluster_history(c, 3, 0, GS_CLUSTER_UTIL, wall, v), 1);
 	gs_cluster_free(&c);
 }
 

@@ -1,5 +1,6 @@
 /* Numbers and texts written by hand, against printf and against the rules of each format. */
 #include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,6 +44,43 @@ static void numbers(void **state)
 	expect(gs_put_hex(out, 0), "0x0");
 	expect(gs_put_dim3(out, 0, UINT32_MAX, 10), "0,4294967295,10");
 	expect(gs_put(out, "as it is"), "as it is");
+}
+
+/* Nine digits, as printf does; where a tenth decides, the last of them may be one off. What is
+ * whole is told whole. */
+static void doubles(void **state)
+{
+	static const double some[] = {0.1,        0.123,        99.95,         1e-4,  5e-5,
+				      0.99999999, 0.9999999999, 123456789.25,  -0.25, 2e22,
+				      1e300,      5e-324,       9.99999999999, -1.5,  0.5e-300};
+	static const double whole[] = {
+		0, 1, -1, 1e8, 1e9, 999999999, 1073741824, 85899345920.0, 0x1p53 - 1, -0x1p40};
+	uint64_t v = 1;
+	char want[64], got[64];
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(some); i++) {
+		snprintf(want, sizeof(want), "%.9g", some[i]);
+		expect(gs_put_double(out, some[i]), want);
+	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(whole); i++) {
+		snprintf(want, sizeof(want), "%.0f", whole[i]);
+		expect(gs_put_double(out, whole[i]), want);
+	}
+	for (int i = 0; i < 200000; i++) {
+		double d = (double)(v >> 11) / (double)(1ull << 53) * pow(10, i % 14 - 4);
+
+		snprintf(want, sizeof(want), "%.9g", d);
+		*gs_put_double(got, d) = '\0';
+		if (strcmp(got, want) != 0)
+			assert_true(fabs(strtod(got, NULL) - strtod(want, NULL)) <=
+				    fabs(d) * 1.1e-8);
+		assert_true(strlen(got) < GS_PUT_DOUBLE);
+		/* What nodes tell has few digits, and those are exact. */
+		d = (double)(v % 100000) / 1000;
+		snprintf(want, sizeof(want), "%.9g", d);
+		expect(gs_put_double(out, d), want);
+		v = v * 6364136223846793005ull + 1442695040888963407ull;
+	}
 }
 
 #define BAD "\xef\xbf\xbd"
@@ -96,6 +134,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers),
+		cmocka_unit_test(doubles),
 		cmocka_unit_test(foreign_texts),
 		cmocka_unit_test(cut),
 	};

@@ -2,6 +2,8 @@
  */
 #include "gpu_test.h"
 
+#include "amd/amd.h"
+
 static void test_tree(void **state)
 {
 	struct gs_gpu_options o = {

@@ -41,17 +41,17 @@ static void test_bus_ids(void **state)
 {
 	char out[32];
 
-	assert_true(gs_gpu_bus_id("0000:3b:00", out));
+	assert_true(gs_pci_bus_id("0000:3b:00", out));
 	assert_string_equal(out, "00000000:3B:00.0");
-	assert_true(gs_gpu_bus_id("00000000:3B:00.0", out));
+	assert_true(gs_pci_bus_id("00000000:3B:00.0", out));
 	assert_string_equal(out, "00000000:3B:00.0");
-	assert_false(gs_gpu_bus_id("", out));
-	assert_false(gs_gpu_bus_id("000000000:3B:00.0", out));
-	assert_false(gs_gpu_bus_id("0000:3b:20", out));
-	assert_false(gs_gpu_bus_id("0000:3b:000", out));
-	assert_false(gs_gpu_bus_id("0000:-b:00", out));
-	assert_false(gs_gpu_bus_id("0000: 3:00", out));
-	assert_false(gs_gpu_bus_id("0000:3b:00.", out));
+	assert_false(gs_pci_bus_id("", out));
+	assert_false(gs_pci_bus_id("000000000:3B:00.0", out));
+	assert_false(gs_pci_bus_id("0000:3b:20", out));
+	assert_false(gs_pci_bus_id("0000:3b:000", out));
+	assert_false(gs_pci_bus_id("0000:-b:00", out));
+	assert_false(gs_pci_bus_id("0000: 3:00", out));
+	assert_false(gs_pci_bus_id("0000:3b:00.", out));
 }
 
 static struct gs_gpu_event event(unsigned source, unsigned xid, uint64_t time_ns, const char *text)

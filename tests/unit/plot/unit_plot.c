@@ -18,6 +18,8 @@
 #define START 1790000000000000000ll
 #define S     1000000000ll
 
+static uint64_t elapsed_ns; /* that samples say; 0 nothing */
+
 /* One GPU of a node at a time. */
 static int add(struct gs_plot *p, const char *host, unsigned index, int64_t wall_ns, double util,
 	       double watts, double joules)
@@ -30,6 +32,7 @@ static int add(struct gs_plot *p, const char *host, unsigned index, int64_t wall
 	memset(&s, 0, sizeof(s));
 	memset(s.why, GS_GPU_WHY_NOT_READ, sizeof(s.why));
 	snprintf(node.name, sizeof(node.name), "%s", host);
+	s.elapsed_ns = elapsed_ns;
 	if (!isnan(util))
 		gs_gpu_set(&s, GS_GPU_UTIL, util);
 	if (!isnan(watts))
@@ -129,6 +132,56 @@ static void figures_of_a_device(void **state)
 	gs_plot_free(&p);
 }
 
+/* Two clients of one machine measure the same GPU at the same moments; each has read the counter of
+ * energy at its own time, every tenth second. */
+static void two_clients(void **state)
+{
+	struct gs_plot *p = new_plot(0);
+	const struct plot_device *d;
+	double joules[2] = {2980, 2956};
+
+	for (int i = 0; i < 200; i++)
+		for (int k = 0; k < 2; k++) {
+			/* 400 W; of the other client two seconds older. */
+			if (i && (i + 10 * k) % 50 == 0)
+				joules[k] = 3000 + 400 * 0.2 * i - k;
+			elapsed_ns = S / 5;
+			assert_int_equal(
+				add(p, "a", 0, START + i * S / 5 + k * 30000, 0.5, 400, joules[k]),
+				0);
+		}
+	d = p->device[0];
+	assert_int_equal(d->n_gaps, 0);
+	assert_true(fabs(plot_energy_j(d) - 199 * 0.2 * 400) < 100);
+	/* A gap is one for both. */
+	assert_int_equal(add(p, "a", 0, START + 60 * S, 0.5, 400, joules[0]), 0);
+	assert_int_equal(add(p, "a", 0, START + 60 * S + 30000, 0.5, 400, joules[1]), 0);
+	assert_int_equal(d->n_gaps, 1);
+	elapsed_ns = 0;
+	gs_plot_free(&p);
+}
+
+/* What was made coarser later, and an interval that was changed. */
+static void another_interval(void **state)
+{
+	struct gs_plot *p = new_plot(0);
+
+	elapsed_ns = 10 * S;
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(add(p, "a", 0, START + i * 10 * S, 0.5, NAN, NAN), 0);
+	elapsed_ns = S;
+	for (int i = 1; i < 100; i++)
+		assert_int_equal(add(p, "a", 0, START + (990 + i) * S, 0.5, NAN, NAN), 0);
+	assert_int_equal(p->device[0]->n_gaps, 0);
+	/* The first of the longer ones could be a gap. */
+	elapsed_ns = 10 * S;
+	for (int i = 1; i < 100; i++)
+		assert_int_equal(add(p, "a", 0, START + (1089 + i * 10) * S, 0.5, NAN, NAN), 0);
+	assert_int_equal(p->device[0]->n_gaps, 1);
+	elapsed_ns = 0;
+	gs_plot_free(&p);
+}
+
 static int gswarm(struct gs_plot *p, const char *text, struct gs_err *err)
 {
 	GS_FCLOSE FILE *f = fmemopen((void *)text, strlen(text), "r");
@@ -200,6 +253,20 @@ static void draw(struct gs_plot *p, const char *suffix, const char *magic)
 	unlink(path);
 }
 
+/* Into memory: the same figure, and no more than there is room for. */
+static void render(struct gs_plot *p, const char *suffix, const char *magic)
+{
+	struct gs_buf out = GS_BUF_INIT(16u << 20), small = GS_BUF_INIT(1000);
+	struct gs_err err = {{0}};
+
+	assert_int_equal(gs_plot_render(p, suffix, &out, &err), 0);
+	assert_true(out.bytes > 2000);
+	assert_memory_equal(out.data, magic, strlen(magic));
+	assert_int_equal(gs_plot_render(p, suffix, &small, &err), -ENOBUFS);
+	gs_buf_fini(&out);
+	gs_buf_fini(&small);
+}
+
 static void files(void **state)
 {
 	struct gs_plot *p = new_plot(0);
@@ -216,6 +283,10 @@ static void files(void **state)
 	draw(p, ".svg", "<?xml");
 	draw(p, ".pdf", "%PDF");
 	draw(p, ".png", "\x89PNG");
+	render(p, "svg", "<?xml");
+	render(p, ".pdf", "%PDF");
+	render(p, "png", "\x89PNG");
+	assert_int_equal(gs_plot_render(p, "gif", NULL, &err), -EINVAL);
 	assert_int_equal(gs_plot_write(p, "/nonexistent/x.pdf", &err), -ENOENT);
 	assert_int_equal(gs_plot_write(p, "/tmp/x.gif", &err), -EINVAL);
 	gs_plot_free(&p);
@@ -250,6 +321,8 @@ int main(void)
 		cmocka_unit_test(a_long_time),
 		cmocka_unit_test(earlier_later),
 		cmocka_unit_test(figures_of_a_device),
+		cmocka_unit_test(two_clients),
+		cmocka_unit_test(another_interval),
 		cmocka_unit_test(sessions_of_gswarm),
 		cmocka_unit_test(files),
 		cmocka_unit_test(names_of_panels),

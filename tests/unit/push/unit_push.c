@@ -291,12 +291,47 @@ static void urls(void **state)
 	assert_false(gs_push_url_valid("h:80"));
 }
 
+static void labels(void **state)
+{
+	struct gs_push_options o = {.label_name = {"job"}, .label_value = {"x"}, .n_labels = 1};
+	char given[] = "cluster=alpha, rack=r 3 ,_a1=b/c", many[256] = "", one[400] = "a=";
+	static const char *const bad[] = {
+		"a",     "=b",         "a=",     "a=b,",  ",a=b",    "a=b,,c=d",
+		"1a=b",  "__x=b",      "a b=c",  "a=b=c", "a=\"b\"", "a=b,a=c",
+		"job=x", "instance=x", "a=b\nc", "a-b=c", " ",       "a=b, ",
+	};
+
+	assert_int_equal(gs_push_labels_add(given, &o), 0);
+	assert_int_equal(o.n_labels, 4);
+	assert_string_equal(o.label_name[1], "cluster");
+	assert_string_equal(o.label_value[1], "alpha");
+	assert_string_equal(o.label_name[2], "rack");
+	assert_string_equal(o.label_value[2], "r 3");
+	assert_string_equal(o.label_name[3], "_a1");
+	assert_string_equal(o.label_value[3], "b/c");
+	assert_true(gs_push_labels_valid(""));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		if (gs_push_labels_valid(bad[i]))
+			fail_msg("taken: %s", bad[i]);
+	/* With job and instance there is room for 14. */
+	for (int i = 0; i < 14; i++)
+		sprintf(many + strlen(many), "%sl%d=v", i ? "," : "", i);
+	assert_true(gs_push_labels_valid(many));
+	strcat(many, ",more=v");
+	assert_false(gs_push_labels_valid(many));
+	memset(one + 2, 'v', 255);
+	assert_true(gs_push_labels_valid(one));
+	one[257] = 'v';
+	assert_false(gs_push_labels_valid(one));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(texts),        cmocka_unit_test(bad_lines),
 		cmocka_unit_test(remote_write), cmocka_unit_test(otlp),
 		cmocka_unit_test(snappy),       cmocka_unit_test(urls),
+		cmocka_unit_test(labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,8 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "base/pci.h"
+#include "amd/amd.h"
 
 #define AMD_MAX    64
 #define FILE_BYTES 4096
@@ -29,6 +30,7 @@ struct card {
 	struct gs_gpu_info info;
 	struct gs_gpu_sample sample; /* slow values stay in it */
 	uint64_t next_slow_ns;
+	bool no_metrics; /* no table, or one of a version that is not known: until the next look */
 };
 
 struct gs_amd {
@@ -120,6 +122,24 @@ static void put_file(struct card *c, const char *dir, const char *name, enum gs_
 		gs_gpu_set(&c->sample, field, (double)v * scale);
 	else
 		c->sample.why[field] = GS_GPU_WHY_NOT_SUPPORTED;
+}
+
+/* What the files of their own do not tell. */
+static void read_metrics(struct card *c, bool basic, bool health)
+{
+	uint8_t table[GS_AMD_METRICS_MAX];
+	char path[320];
+	GS_CLOSE int fd = -1;
+	ssize_t n;
+
+	if (c->no_metrics)
+		return;
+	snprintf(path, sizeof(path), "%s/gpu_metrics", c->device);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, table, sizeof(table));
+	/* A file that is there and cannot be read: the GPU may be asleep or in a reset. */
+	c->no_metrics = fd < 0 || (n > 0 && !gs_amd_metrics_fill(table, (size_t)n, basic, health,
+								 &c->sample));
 }
 
 /* ---- which GPUs there are ---- */
@@ -220,7 +240,7 @@ static bool describe(const struct gs_amd *amd, struct card *c)
 	if (read_text(c->device, "uevent", text, sizeof(text)) &&
 	    (at = strstr(text, "PCI_SLOT_NAME=")))
 		copy_line(slot, sizeof(slot), at + 14);
-	gs_gpu_bus_id(slot, c->info.pci_bus_id);
+	gs_pci_bus_id(slot, c->info.pci_bus_id);
 	if (read_text(c->device, "unique_id", text, sizeof(text)))
 		copy_line(slot, sizeof(slot), text);
 	else
@@ -453,7 +473,7 @@ static void read_slow(struct card *c)
 	put_ecc(c);
 }
 
-static int read_processes(const struct gs_amd *amd, uint32_t first, struct gs_gpu_rows *rows)
+int gs_amd_processes(const struct gs_amd *amd, gs_amd_process_fn add, void *ctx)
 {
 	char path[300], proc[600], name[48];
 	struct dirent *e;
@@ -469,20 +489,12 @@ static int read_processes(const struct gs_amd *amd, uint32_t first, struct gs_gp
 			continue;
 		snprintf(proc, sizeof(proc), "%s/%s", path, e->d_name);
 		for (unsigned i = 0; i < amd->n && r == 0; i++) {
-			struct gs_gpu_process *p;
 			uint64_t bytes = 0;
 
 			snprintf(name, sizeof(name), "vram_%llu",
 				 (unsigned long long)amd->card[i].kfd_id);
-			if (!amd->card[i].kfd_id || !read_number(proc, name, &bytes) || !bytes)
-				continue;
-			p = gs_gpu_rows_add(rows, first + i, (uint32_t)pid);
-			if (!p) {
-				r = -ENOMEM;
-				break;
-			}
-			p->kind = GS_GPU_PROCESS_COMPUTE;
-			p->used_bytes = (int64_t)bytes;
+			if (amd->card[i].kfd_id && read_number(proc, name, &bytes) && bytes)
+				r = add(ctx, i, (uint32_t)pid, bytes);
 		}
 	}
 	if (dir)
@@ -490,28 +502,35 @@ static int read_processes(const struct gs_amd *amd, uint32_t first, struct gs_gp
 	return r;
 }
 
-int gs_amd_read(struct gs_amd *amd, unsigned groups, bool slow, uint32_t first,
-		struct gs_gpu_info *info, struct gs_gpu_sample *sample, struct gs_gpu_rows *rows)
+void gs_amd_look(struct gs_amd *amd)
 {
-	if (slow) {
-		scan(amd);
-		for (unsigned i = 0; i < amd->n; i++)
-			amd->card[i].next_slow_ns = 0;
-	}
-	for (unsigned i = 0; sample && i < amd->n; i++) {
+	scan(amd);
+	for (unsigned i = 0; i < amd->n; i++)
+		amd->card[i].next_slow_ns = 0;
+}
+
+void gs_amd_read(struct gs_amd *amd, bool basic, bool health, struct gs_gpu_info *info,
+		 struct gs_gpu_sample *sample)
+{
+	for (unsigned i = 0; i < amd->n; i++) {
 		struct card *c = &amd->card[i];
+		bool slow;
 
 		c->sample.time_ns = gs_clock_boot_ns();
 		c->sample.elapsed_ns = c->before_ns ? c->sample.time_ns - c->before_ns : 0;
 		c->before_ns = c->sample.time_ns;
-		if (groups & GS_GPU_READ_BASIC)
+		/* Slow values stay until the next look. */
+		slow = health && !c->next_slow_ns;
+		gs_amd_metrics_forget(basic, slow, &c->sample);
+		if (basic)
 			read_basic(c);
-		if (groups & GS_GPU_READ_HEALTH && !c->next_slow_ns) {
+		if (slow) {
 			read_slow(c);
-			c->next_slow_ns = 1; /* until the next scan */
+			c->next_slow_ns = 1;
 		}
+		if (basic || slow)
+			read_metrics(c, basic, slow);
 		info[i] = c->info;
 		sample[i] = c->sample;
 	}
-	return rows && groups & GS_GPU_READ_PROCESSES ? read_processes(amd, first, rows) : 0;
 }

@@ -1,0 +1,285 @@
+/*
+ * The page of this node, by the endpoints that a head has too (api/local.h): the node is a cluster
+ * of one. The main thread gives it what it has read, about once a second; that is a copy and a
+ * point of each chart, and nothing else is done while nobody looks. As long as somebody does, it
+ * also reads what stands beside the GPUs: the machine and the processes.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "api/local.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "cluster/cluster.h"
+#include "cmd/cmd.h"
+#include "moment/moment.h"
+
+#define NODE       1              /* its number */
+#define SPACING_NS 900000000ull   /* pages do not ask more often */
+#define LOOKED_NS  15000000000ull /* since the last question: somebody looks */
+#define ROUTES_MAX (GS_API_LOCAL_ROUTES + 8)
+
+struct agent_page {
+	struct agent_state *state;
+	struct gs_cluster *cluster;
+	struct gs_api *api;
+	struct gs_http_route route[ROUTES_MAX];
+	size_t n_routes;
+	struct gs_moment *moment; /* NULL: nobody looks, or it cannot be had */
+	bool told_failed;
+	uint64_t taken_ns;
+	pthread_mutex_t lock; /* what follows */
+	struct gs_api_alert *alert;
+	size_t n_alerts;
+};
+
+/* --- about the agent, on the server's thread --- */
+
+static size_t put_head(const struct agent_state *s, struct gs_api_fact *f)
+{
+	struct agent_head_stats h;
+
+	if (!s->head)
+		return 0;
+	agent_head_stats(s->head, &h);
+	f[0] = (struct gs_api_fact){.key = "head_connected", .number = h.connected};
+	f[1] = (struct gs_api_fact){.key = "head_waiting_samples",
+				    .number = (double)h.waiting_samples};
+	f[2] = (struct gs_api_fact){.key = "head_lost_samples", .number = (double)h.lost_samples};
+	return 3;
+}
+
+static size_t facts(void *ctx, struct gs_api_fact *ret)
+{
+	struct agent_page *p = ctx;
+	struct agent_state *s = p->state;
+	double resident = agent_resident_bytes();
+	uint64_t now = gs_clock_mono_ns();
+	struct rusage u;
+	size_t n = 0;
+
+#define FACT(name, value) ret[n++] = (struct gs_api_fact){.key = (name), .number = (value)}
+	FACT("resident_bytes", resident >= 0 ? resident : NAN);
+	FACT("cpu_seconds",
+	     getrusage(RUSAGE_SELF, &u) == 0
+		     ? (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+			       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6
+		     : NAN);
+	pthread_mutex_lock(&s->lock);
+	FACT("uptime_seconds", (double)((int64_t)gs_clock_wall_ns() - s->started_wall_ns) / 1e9);
+	FACT("interval_seconds", (double)s->conf.sampling.interval_ns / 1e9);
+	FACT("samples", (double)s->samples);
+	FACT("missed_late", (double)s->schedule.missed);
+	FACT("missed_driver", s->latest ? (double)s->latest->missed_samples : 0);
+	FACT("failed_calls", s->latest ? (double)s->latest->failed_calls : 0);
+	FACT("read_seconds", s->sampled_ns ? (double)s->sample_ns / 1e9 : NAN);
+	FACT("read_seconds_ago", s->sampled_ns ? (double)(now - s->sampled_ns) / 1e9 : NAN);
+	FACT("scrapes", (double)s->scrapes);
+	FACT("last_reload_ok", s->last_reload_ok);
+	n += put_head(s, ret + n);
+	pthread_mutex_unlock(&s->lock);
+#undef FACT
+	return n;
+}
+
+static size_t alerts(void *ctx, struct gs_api_alert *ret)
+{
+	struct agent_page *p = ctx;
+	size_t n;
+
+	pthread_mutex_lock(&p->lock);
+	n = p->n_alerts;
+	if (n)
+		memcpy(ret, p->alert, n * sizeof(*ret));
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
+/* --- life --- */
+
+static void add_routes(struct agent_page *p)
+{
+	memcpy(p->route, agent_routes, agent_n_routes * sizeof(*agent_routes));
+	p->n_routes = agent_n_routes + gs_api_local_routes(p->api, p->route + agent_n_routes);
+}
+
+struct agent_page *agent_page_new(struct agent_state *state)
+{
+	struct agent_page *p = calloc(1, sizeof(*p));
+	struct gs_cluster_node node = {.id = NODE};
+	struct gs_api_local_options o = {
+		.size = sizeof(o),
+		.interval_ns = state->conf.sampling.interval_ns,
+		.facts = facts,
+		.alerts = alerts,
+		.ctx = p,
+	};
+
+	if (!p)
+		return NULL;
+	pthread_mutex_init(&p->lock, NULL);
+	p->state = state;
+	snprintf(node.hostname, sizeof(node.hostname), "%s", state->conf.metrics.hostname);
+	o.cluster = p->cluster = gs_cluster_new();
+	p->api = p->cluster && gs_cluster_put(p->cluster, &node) == 0 ? gs_api_local_new(&o) : NULL;
+	if (!p->api) {
+		agent_page_free(&p);
+		return NULL;
+	}
+	gs_cluster_connected(p->cluster, NODE, "", GS_VERSION);
+	add_routes(p);
+	return p;
+}
+
+void agent_page_free(struct agent_page **page)
+{
+	struct agent_page *p = *page;
+
+	if (!p)
+		return;
+	gs_api_local_free(&p->api);
+	gs_cluster_free(&p->cluster);
+	gs_moment_free(&p->moment);
+	pthread_mutex_destroy(&p->lock);
+	free(p->alert);
+	gs_free_p(page);
+}
+
+const struct gs_http_route *agent_page_routes(const struct agent_page *p, size_t *ret_n)
+{
+	*ret_n = p->n_routes;
+	return p->route;
+}
+
+/* --- what was read --- */
+
+/* Nobody looks at these: not known. */
+static struct gs_host_snapshot *empty_host(void)
+{
+	struct gs_host_snapshot *h = calloc(1, sizeof(*h));
+
+	if (h)
+		h->sample = (struct gs_host_sample){.n_cpus = -1,
+						    .n_tasks = -1,
+						    .n_running = -1,
+						    .cpu_ratio = -1,
+						    .iowait_ratio = -1,
+						    .load1 = -1,
+						    .load5 = -1,
+						    .load15 = -1,
+						    .mem_total_bytes = -1,
+						    .mem_used_bytes = -1,
+						    .swap_total_bytes = -1,
+						    .swap_used_bytes = -1,
+						    .disk_read_bps = -1,
+						    .disk_write_bps = -1,
+						    .net_rx_bps = -1,
+						    .net_tx_bps = -1,
+						    .mem_used_ratio = -1,
+						    .root_used_ratio = -1};
+	return h;
+}
+
+static int fill(struct agent_page *p, bool looked, struct gs_node_snapshot *node)
+{
+	struct gs_err err = {{0}};
+	int r;
+
+	if (!looked)
+		gs_moment_free(&p->moment);
+	else if (!p->moment && !p->told_failed && gs_moment_new(&p->moment, &err) < 0) {
+		gs_say("agent: the page has no values of processes: %s", err.text);
+		p->told_failed = true;
+	}
+	if (p->moment) {
+		r = gs_moment_fill(p->moment, false, true, node);
+		if (r == 0 && p->state->jobs) /* this thread alone changes it */
+			node->jobs = agent_jobs_copy(p->state->jobs);
+		return r;
+	}
+	node->host = empty_host();
+	node->time_ns = gs_clock_boot_ns();
+	node->wall_ns = (int64_t)gs_clock_wall_ns();
+	snprintf(node->name, sizeof(node->name), "%s", p->state->conf.metrics.hostname);
+	return node->host ? 0 : -ENOMEM;
+}
+
+struct firing {
+	struct gs_api_alert *list;
+	size_t n;
+	const struct gs_gpu_snapshot *gpu;
+};
+
+static void add_firing(void *ctx, const struct gs_alert_message *m)
+{
+	struct firing *f = ctx;
+	struct gs_api_alert *a;
+
+	if (f->n == GS_API_ALERTS_MAX)
+		return;
+	a = &f->list[f->n++];
+	*a = (struct gs_api_alert){.critical = m->severity == GS_ALERT_CRITICAL, .gpu = -1};
+	snprintf(a->text, sizeof(a->text), "%s: %s", m->rule, m->text[0] ? m->text : m->title);
+	for (uint32_t i = 0; m->kind == GS_ALERT_GPU && i < f->gpu->n_gpus; i++)
+		for (size_t k = 0; k < m->n_labels; k++)
+			if (strcmp(m->label[k].value, f->gpu->info[i].uuid) == 0)
+				a->gpu = (int)i;
+}
+
+static void take_alerts(struct agent_page *p, const struct gs_gpu_snapshot *gpu)
+{
+	struct firing f = {.gpu = gpu};
+
+	f.list = calloc(GS_API_ALERTS_MAX, sizeof(*f.list));
+	if (!f.list)
+		return;
+	agent_alert_firing(p->state->alert, add_firing, &f);
+	pthread_mutex_lock(&p->lock);
+	free(p->alert);
+	p->alert = f.list;
+	p->n_alerts = f.n;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void forget_alerts(struct agent_page *p)
+{
+	pthread_mutex_lock(&p->lock);
+	gs_free_p(&p->alert);
+	p->n_alerts = 0;
+	pthread_mutex_unlock(&p->lock);
+}
+
+void agent_page_take(struct agent_page *p, const struct gs_gpu_snapshot *gpu)
+{
+	uint64_t now = gs_clock_mono_ns(), asked;
+	struct gs_node_snapshot *node;
+	bool looked;
+
+	/* What has happened is told once, in the reading that found it. */
+	if (now - p->taken_ns < SPACING_NS && !gpu->n_events)
+		return;
+	p->taken_ns = now;
+	gs_api_local_tick(p->api, p->state->http);
+	asked = gs_api_local_asked_ns(p->api);
+	looked = asked && now - asked < LOOKED_NS;
+	if (asked > now) /* by the server's thread, since we asked for the time */
+		looked = true;
+	node = calloc(1, sizeof(*node));
+	if (node)
+		node->gpu = gs_gpu_snapshot_copy(gpu);
+	if (node && node->gpu && fill(p, looked, node) == 0) {
+		gs_cluster_apply(p->cluster, NODE, &node);
+		gs_cluster_counts(p->cluster, NODE, p->state->samples, 0,
+				  gpu->missed_samples + p->state->schedule.missed);
+	}
+	gs_node_snapshot_free(&node);
+	if (looked)
+		take_alerts(p, gpu);
+	else if (p->alert)
+		forget_alerts(p);
+}

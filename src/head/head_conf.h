@@ -1,0 +1,54 @@
+/*
+ * The head's configuration file: the tables of which src/base/conf makes the parser and the
+ * commented default. What options of the command line say is put over it by the same parser.
+ */
+#ifndef GS_HEAD_HEAD_CONF_H
+#define GS_HEAD_HEAD_CONF_H
+
+#include "base/conf.h"
+#include "head/head.h"
+#include "push/set.h"
+
+struct gs_head_conf {
+	struct {
+		char listen[1024]; /* with commas */
+		char tls_cert[256], tls_key[256], tls_client_ca[256];
+		char token_file[256];
+		bool allow_exit;
+	} nodes;
+	struct {
+		char host[256];
+		char port[8]; /* "": the usual one, if it can be had; "0": none */
+	} http;
+	struct {
+		uint64_t interval_ns;
+		bool bandwidth, nvlink;
+	} sampling;
+	struct {
+		char path[512]; /* "": the usual one */
+		char keep[32], keep_size[32];
+		struct gs_conf_rows downsample;
+		bool downsample_sessions;
+	} store;
+	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
+};
+
+extern const struct gs_conf_schema gs_head_conf_schema;
+
+struct gs_head_override { /* an option of the command line: its name, the key, what it says */
+	const char *name, *key, *value;
+};
+
+/* The file (NULL: the defaults), and options over it. -EINVAL, ... with err. */
+int gs_head_conf_read(const char *path, const struct gs_head_override *overrides, size_t n,
+		      struct gs_head_conf *ret_conf, struct gs_err *err);
+
+/* How long and how fine what is stored is kept. Of a valid configuration. */
+void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_keep *ret_keep);
+
+/* A new configuration of a head that runs: keys whose change needs a new start keep their old
+ * values in now, and are named in ret_names, with commas ("" none). */
+void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now, char *ret_names,
+			size_t bytes);
+
+#endif

@@ -1,0 +1,200 @@
+/*
+ * What is pushed, in parts: the head's own families first, then nodes, some at a time, all out of
+ * one view of the cluster.
+ */
+#include "head/head_push.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "head/head_int.h"
+
+#define PART_BYTES (2u << 20) /* of text; then a part is enough for one request */
+/* Engines refuse what is much older than what they have; Prometheus takes the last two hours of a
+ * series, and nothing that is before its newest. */
+#define OLDEST_NS 300000000000ll
+
+struct gs_head_pusher {
+	struct gs_cluster_view *view; /* of the parts that are being made; referenced */
+	size_t next;                  /* node to look at */
+	struct gs_map sent; /* node to the time of the newest of its moments that was taken, ns */
+};
+
+struct gs_head_pusher *gs_head_pusher_new(void)
+{
+	struct gs_head_pusher *p = calloc(1, sizeof(*p));
+
+	if (p)
+		p->sent = GS_MAP_INIT(1u << 24);
+	return p;
+}
+
+void gs_head_pusher_free(struct gs_head_pusher **pusher)
+{
+	if (!*pusher)
+		return;
+	gs_cluster_view_unref(&(*pusher)->view);
+	gs_map_fini(&(*pusher)->sent);
+	gs_free_p(pusher);
+}
+
+/* --- rendering --- */
+
+static void node_value(struct gs_prom *p, const char *name, const char *unit, const char *help,
+		       const struct gs_prom_label *labels, double value, int64_t wall_ns)
+{
+	if (value < 0)
+		return;
+	gs_prom_family(p, name, GS_PROM_GAUGE, unit, help);
+	gs_prom_line(p, "", labels, 2, value, wall_ns / 1000000);
+}
+
+/* Whether its moment was not sent before, and is young enough; it counts as sent then. */
+static bool is_new(struct gs_head_pusher *p, const struct gs_cluster_node *n, int64_t wall_ns)
+{
+	uint64_t before = 0;
+
+	(void)gs_map_get(&p->sent, (uint64_t)n->id, &before);
+	return wall_ns / 1000000 > (int64_t)before / 1000000 &&
+	       wall_ns >= (int64_t)gs_clock_wall_ns() - OLDEST_NS &&
+	       gs_map_put(&p->sent, (uint64_t)n->id, (uint64_t)wall_ns) >= 0;
+}
+
+static void put_moment(struct gs_prom *p, const struct gs_cluster_node *n,
+		       const struct gs_prom_label *labels, size_t n_labels)
+{
+	const struct gs_prom_gpu_options o = {
+		.size = sizeof(o),
+		.names = GS_PROM_NATIVE,
+		.timestamps = true,
+		.labels = labels,
+		.n_labels = n_labels,
+	};
+	const struct gs_host_sample *h = &n->latest->host->sample;
+	struct gs_gpu_snapshot gpu = *n->latest->gpu; /* what it points to is the view's */
+	int64_t wall_ns = n->latest->wall_ns + n->clock_offset_ns;
+	unsigned dropped;
+
+	node_value(p, "gpuscope_node_cpu_utilization_ratio", "ratio",
+		   "Share of all processors that was used.", labels, h->cpu_ratio, wall_ns);
+	node_value(p, "gpuscope_node_load1", "", "Load average over a minute.", labels, h->load1,
+		   wall_ns);
+	node_value(p, "gpuscope_node_memory_total_bytes", "bytes", "Memory of the machine.", labels,
+		   (double)h->mem_total_bytes, wall_ns);
+	node_value(p, "gpuscope_node_memory_used_bytes", "bytes",
+		   "Memory that is not available to a new program.", labels,
+		   (double)h->mem_used_bytes, wall_ns);
+	gpu.wall_ns += n->clock_offset_ns;
+	gs_prom_gpu(p, &gpu, NULL, 0, &o, &dropped);
+}
+
+static void put_node(struct gs_head_pusher *pusher, struct gs_prom *p,
+		     const struct gs_cluster_node *n)
+{
+	char client[160];
+	const struct gs_prom_label labels[] = {{"instance", client}, {"node", n->hostname}};
+
+	/* As the API calls clients. */
+	if (n->instance[0] && strcmp(n->instance, "default") != 0)
+		snprintf(client, sizeof(client), "%s/%s", n->hostname, n->instance);
+	else
+		snprintf(client, sizeof(client), "%s", n->hostname);
+	node_value(p, "gpuscope_node_up", "", "1 when the node is connected and delivers.", labels,
+		   n->healthy, 0);
+	if (n->last_wall_ns)
+		node_value(p, "gpuscope_node_sample_timestamp_seconds", "seconds",
+			   "When the node's newest sample was taken, in seconds since 1970.",
+			   labels, (double)((n->last_wall_ns + n->clock_offset_ns) / 1000000) / 1e3,
+			   0);
+	if (n->latest && is_new(pusher, n, n->latest->wall_ns + n->clock_offset_ns))
+		put_moment(p, n, labels, GS_ARRAY_LEN(labels));
+}
+
+int gs_head_push_render(struct gs_head_pusher *p, struct gs_cluster *cluster, unsigned part,
+			struct gs_buf *out)
+{
+	struct gs_prom prom;
+	bool more;
+	int r;
+
+	if (part == 0) {
+		gs_cluster_view_unref(&p->view);
+		p->view = gs_cluster_view(cluster);
+		p->next = 0;
+	}
+	if (!p->view)
+		return -ENOMEM;
+	gs_prom_init(&prom, out, true);
+	while (p->next < gs_cluster_view_count(p->view) && out->bytes < PART_BYTES)
+		put_node(p, &prom, gs_cluster_view_at(p->view, p->next++));
+	r = gs_prom_end(&prom);
+	more = p->next < gs_cluster_view_count(p->view);
+	if (!more || r < 0)
+		gs_cluster_view_unref(&p->view); /* it keeps moments in memory */
+	return r < 0 ? r : more ? GS_PUSH_MORE : 0;
+}
+
+/* --- the head's --- */
+
+static int render(void *ctx, enum gs_push_protocol protocol, unsigned part, struct gs_buf *out)
+{
+	struct gs_head *h = ctx;
+	struct gs_prom p;
+	int r;
+
+	if (part)
+		return gs_head_push_render(h->pusher[protocol], h->cluster, part - 1, out);
+	gs_prom_init(&p, out, true);
+	gs_head_metrics(h, &p);
+	r = gs_prom_end(&p);
+	return r < 0 ? r : GS_PUSH_MORE;
+}
+
+static void say(void *ctx, const char *text)
+{
+	head_say(ctx, "push: %s", text);
+}
+
+void gs_head_push_end(struct gs_head *head)
+{
+	struct gs_push_set *set;
+
+	/* Whoever shows its numbers does so with the lock held. */
+	pthread_mutex_lock(&head->push_lock);
+	set = head->push;
+	head->push = NULL;
+	pthread_mutex_unlock(&head->push_lock);
+	gs_push_set_close(&set);
+	for (int i = 0; i < GS_PUSH_PROTOCOLS; i++)
+		gs_head_pusher_free(&head->pusher[i]);
+}
+
+int gs_head_push(struct gs_head *head, const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
+		 const char *hostname, struct gs_err *err)
+{
+	const struct gs_push_set_options o = {
+		.size = sizeof(o),
+		.conf = conf,
+		.hostname = hostname,
+		.render = render,
+		.say = say,
+		.ctx = head,
+	};
+	struct gs_push_set *set = NULL;
+	int r = 0;
+
+	gs_head_push_end(head);
+	for (int i = 0; r == 0 && i < GS_PUSH_PROTOCOLS; i++) {
+		head->pusher[i] = gs_head_pusher_new();
+		r = head->pusher[i] ? 0 : gs_err_set(err, -ENOMEM, "no memory");
+	}
+	if (r == 0)
+		r = gs_push_set_open(&o, &set, err);
+	pthread_mutex_lock(&head->push_lock);
+	head->push = set;
+	pthread_mutex_unlock(&head->push_lock);
+	return r;
+}

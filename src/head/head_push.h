@@ -1,0 +1,35 @@
+/*
+ * The head's metrics, and the newest values of all its nodes and GPUs, pushed to an engine of
+ * others (src/push). A node's values carry the time at which they were read, set right by its
+ * clock's offset, and are sent once; those of a node that is silent are not sent again.
+ */
+#ifndef GS_HEAD_HEAD_PUSH_H
+#define GS_HEAD_HEAD_PUSH_H
+
+#include "head/head.h"
+#include "push/set.h"
+
+/* From now on to these receivers, instead of others before. hostname: the label instance of what is
+ * the head's own. With nothing configured nothing is pushed. The thread that started the head. */
+int gs_head_push(struct gs_head *head, const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
+		 const char *hostname, struct gs_err *err);
+
+/* No more; for some seconds what waits is sent. */
+void gs_head_push_end(struct gs_head *head);
+
+/* Families of the head itself: its cluster in numbers, its store, sessions, and what is pushed. Any
+ * thread. */
+void gs_head_metrics(struct gs_head *head, struct gs_prom *p);
+
+/* --- for tests --- */
+
+struct gs_head_pusher; /* of one receiver: what it has got */
+
+struct gs_head_pusher *gs_head_pusher_new(void);
+void gs_head_pusher_free(struct gs_head_pusher **pusher);
+
+/* One part of the text, as gs_push asks for it. All parts show one view of the cluster. */
+int gs_head_push_render(struct gs_head_pusher *pusher, struct gs_cluster *cluster, unsigned part,
+			struct gs_buf *out);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * Streams that end, on their way to a head: a trace, the reports of a measurement. Each has a
+ * folder of its own,
+ *
+ *   FOLDER/TIME-PID/   its spool, and its title
+ *
+ * and one whose stream could not deliver everything stays: the next stream of FOLDER takes it
+ * along. What is in a stream needs what is before it: when a spool is full, what comes is refused,
+ * rather than what is oldest being dropped.
+ */
+#ifndef GS_LINK_OUTBOX_H
+#define GS_LINK_OUTBOX_H
+
+#include "link/link.h"
+
+struct gs_outbox;
+
+/* Makes the folders, and starts a link with these options (spool_dir and keep_oldest are not read;
+ * texts stay the caller's until the end). */
+int gs_outbox_open(const struct gs_link_options *options, const char *folder,
+		   struct gs_outbox **ret_outbox, struct gs_err *err);
+
+struct gs_link *gs_outbox_link(struct gs_outbox *outbox); /* to push to */
+
+struct gs_outbox_result {
+	uint64_t lost_samples;     /* found no room to wait */
+	uint64_t given_up_samples; /* not taken by the head, and in no file */
+	uint64_t left_samples;     /* not taken yet: in path */
+	unsigned n_sent, n_left;   /* earlier streams: delivered as well; still waiting */
+	char path[640];            /* of this stream's folder */
+	char folder[512];          /* of all */
+	char trouble[256];         /* why the head has not taken all; "" */
+};
+
+/* Waits for delivery, drain_ns at most, then for that of what earlier streams left. Frees. */
+void gs_outbox_finish(struct gs_outbox **outbox, uint64_t drain_ns,
+		      struct gs_outbox_result *ret_result);
+
+/* What streams left in a folder that nobody uses, by links of these options (head, TLS, token,
+ * machine, kind), until the time is up; added to what is counted. settled: only those that were
+ * made a minute ago or more, for one that begins has not locked its own yet. */
+void gs_outbox_deliver(const struct gs_link_options *like, const char *folder, uint64_t until_ns,
+		       bool settled, unsigned *sent, unsigned *left);
+
+/* Of a stream that did not begin: without waiting; nothing stays when nothing was pushed. */
+void gs_outbox_abandon(struct gs_outbox **outbox);
+
+#endif

@@ -1,0 +1,72 @@
+/*
+ * Pushing as configuration files tell it: one receiver of each protocol, each with its spool. The
+ * sections, their checks, opening and the families about it are the same for every program that
+ * pushes.
+ */
+#ifndef GS_PUSH_SET_H
+#define GS_PUSH_SET_H
+
+#include "base/conf.h"
+#include "prom/prom.h"
+#include "push/push.h"
+
+#define GS_PUSH_PROTOCOLS 2 /* of enum gs_push_protocol */
+
+struct gs_push_conf {
+	char url[512]; /* "": off */
+	char token_file[256], ca_file[256];
+	uint64_t interval_ns;
+	char job[64], instance[128];
+	char labels[GS_PUSH_LABELS_BYTES]; /* NAME=VALUE,... */
+	char spool[256];
+	int64_t spool_max_mib;
+};
+
+#define GS_PUSH_CONF_KEYS 9
+extern const struct gs_conf_key gs_push_conf_keys[GS_PUSH_CONF_KEYS];
+
+/* For tables of sections; base: of a struct gs_push_conf[GS_PUSH_PROTOCOLS] in the whole. */
+#define GS_PUSH_SECTIONS(base)                                                                     \
+	{.name = "push.remote_write",                                                              \
+	 .comment = "Metrics to a Prometheus, VictoriaMetrics, Mimir, Thanos: remote write 1.0.",  \
+	 .offset = (base) + GS_PUSH_REMOTE_WRITE * sizeof(struct gs_push_conf),                    \
+	 .keys = gs_push_conf_keys,                                                                \
+	 .n_keys = GS_PUSH_CONF_KEYS},                                                             \
+	{                                                                                          \
+		.name = "push.otlp",                                                               \
+		.comment = "Metrics to an OpenTelemetry collector: OTLP over HTTP.",               \
+		.offset = (base) + GS_PUSH_OTLP * sizeof(struct gs_push_conf),                     \
+		.keys = gs_push_conf_keys, .n_keys = GS_PUSH_CONF_KEYS                             \
+	}
+
+/* For a schema's check. */
+int gs_push_conf_check(const struct gs_push_conf conf[GS_PUSH_PROTOCOLS],
+		       const struct gs_conf_where *where, struct gs_err *err);
+
+bool gs_push_conf_same(const struct gs_push_conf a[GS_PUSH_PROTOCOLS],
+		       const struct gs_push_conf b[GS_PUSH_PROTOCOLS]);
+
+struct gs_push_set;
+
+struct gs_push_set_options {
+	size_t size;                     /* of this struct */
+	const struct gs_push_conf *conf; /* GS_PUSH_PROTOCOLS of them; lent for the call */
+	const char *hostname;            /* the label instance where conf has none */
+	/* As of struct gs_push_options, but told which of the receivers it is for; each has a
+	 * thread of its own. */
+	int (*render)(void *ctx, enum gs_push_protocol protocol, unsigned part, struct gs_buf *out);
+	void (*say)(void *ctx, const char *text);
+	void *ctx;
+};
+
+/* *ret_set stays NULL when no URL is given. */
+int gs_push_set_open(const struct gs_push_set_options *options, struct gs_push_set **ret_set,
+		     struct gs_err *err);
+
+/* Sends what waits for some seconds; the rest stays in the spools. */
+void gs_push_set_close(struct gs_push_set **set);
+
+/* Families about it, called PREFIX_push_...; set may be NULL. */
+void gs_push_set_metrics(struct gs_prom *p, struct gs_push_set *set, const char *prefix);
+
+#endif

@@ -1,0 +1,171 @@
+"""The page of an agent in a real browser, and the documents it is made of.
+
+GS_SHOTS=FOLDER keeps screenshots."""
+
+import json
+import os
+import subprocess
+
+from agent_help import Agent, config_text
+from browser import Browser
+from harness import case, main, wait_until
+from page_check import check, check_focus, check_origin
+from page_help import shot, text
+
+
+def get(a, path, headers=None):
+    """(status, document)"""
+    status, _, body = a.get(path, headers=headers)
+    return status, json.loads(body)
+
+
+def start(t, gpus=4, more='', text=None):
+    """An agent, and programs that its driver says are on GPUs."""
+    programs = [subprocess.Popen(['python3', '-c', 'while True: pass', f'--rank={i}'], stdout=subprocess.DEVNULL, env=t.envs()) for i in range(2)]
+    a = Agent(t, text=text, what=f'gpus={gpus},pids={":".join(str(p.pid) for p in programs)}{more}')
+    return a, programs
+
+
+@case('an agent shows its node: GPUs, charts, processes, itself', timeout=300, needs=None)
+def page(t):
+    a, programs = start(t)
+    pid = programs[0].pid
+    b = Browser(t)
+    b.size(1400, 900)
+    b.scheme(False)
+    b.open(f'http://{a.address}/')
+    b.wait('document.querySelectorAll(".u-over").length == 4', 'four charts')
+    b.wait('document.getElementById("live").className == "on"', 'events arrive')
+    b.wait('document.querySelectorAll("main table")[0].querySelectorAll("tbody tr").length == 4', 'each GPU a row')
+    t.equal('what there is', b.run('[...document.querySelectorAll("nav a")].map(e => e.innerText)'), ['Node', 'Jobs'])
+    b.wait('!document.querySelectorAll(".cards .card b")[4].innerText.includes("–")', 'the CPU of the machine')
+    t.true('lines of four GPUs', b.run('[...document.querySelectorAll(".chart")[0].querySelectorAll(".u-legend th")].filter(e => e.innerText.startsWith("GPU")).length') == 4)
+    b.wait('[...document.querySelectorAll("td")].some(e => e.innerText == "Calls of the driver that failed")', 'the agent itself')
+    b.wait(f'document.querySelector(\'a[href="#/process/1/{pid}"]\')', 'the process')
+    samples = get(a, '/api/v1/overview')[1]['agent']['samples']
+    wait_until(lambda: get(a, '/api/v1/overview')[1]['agent']['samples'] > samples + 4, 60, 'more readings')
+    shot(t, b, 'agent-light')
+    check(t, b, 'an agent')
+    check_focus(t, b, 'an agent')
+    b.scheme(True)
+    shot(t, b, 'agent-dark')
+    b.scheme(False)
+    b.size(390, 844, mobile=True)
+    shot(t, b, 'agent-phone')
+    b.size(1400, 900)
+    # A session needs a head: its key goes nowhere.
+    b.key('s')
+    b.key('j')
+    b.wait('document.querySelector("h1").innerText == "Jobs and processes"', 'the jobs')
+    check(t, b, 'jobs of an agent')
+    b.key('o')
+    b.wait(f'document.querySelector(\'a[href="#/process/1/{pid}"]\')', 'the process')
+    # By the keyboard alone.
+    b.run(f'document.querySelector(\'a[href="#/process/1/{pid}"]\').focus()')
+    b.key('Enter')
+    b.wait(f'document.querySelector("h1").innerText.includes("({pid})")', 'the page of the process')
+    b.wait('document.querySelectorAll(".u-over").length == 4', 'its charts')
+    b.wait('document.body.innerText.includes("--rank=0")', 'its command')
+    t.equal('no choice of a past that nobody knows', b.run('document.querySelectorAll("main select").length'), 0)
+    check(t, b, 'a process of an agent')
+    shot(t, b, 'agent-process')
+    b.open(f'http://{a.address}/#/gpu/1/0')
+    b.wait('document.querySelectorAll(".u-over").length == 6', 'charts of a GPU')
+    wait_until(lambda: 'utilization_ratio' in text(b), 60, 'all values')
+    check(t, b, 'a GPU of an agent')
+    shot(t, b, 'agent-gpu')
+    b.open(f'http://{a.address}/#/process/1/{pid}')
+    b.wait(f'document.querySelector("h1").innerText.includes("({pid})")', 'the page of the process')
+    a.pretend(f'gpus=4,pids={programs[1].pid}')
+    programs[0].kill()
+    programs[0].wait()
+    b.wait('document.body.innerText.includes("Last seen")', 'that it has gone')
+    t.true('and what it was', '--rank=0' in text(b), text(b)[:500])
+    t.equal('errors of the console', [e for e in b.errors if '404' not in e], [])
+    check_origin(t, b, a.address)
+    a.stop()
+    b.wait('!document.getElementById("banner").hidden', 'the agent is away')
+    t.true('the banner says so', 'The agent does not answer' in b.run('document.getElementById("banner").innerText'))
+
+
+@case('what is wrong with the node, also by its own rules', timeout=200, needs=None)
+def alerts(t):
+    rules = 'alerts:\n  interval: 1s\n  rules:\n    - name: warm\n      condition: "temperature_celsius > 1"\n      for: 0s\n      severity: critical\n'
+    a, _ = start(t, gpus=2, text=config_text(more=rules))
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{a.address}/')
+    b.wait('[...document.querySelectorAll(".alerts li")].filter(e => e.innerText.includes("warm")).length == 2', 'the rule fires for both')
+    t.true('with a link to the GPU', b.run('[...document.querySelectorAll(".alerts li")].every(e => e.querySelector("a[href^=\\"#/gpu/1/\\"]"))'))
+    a.pretend('gpus=2,xid=1:79:1')
+    b.wait('[...document.querySelectorAll(".alerts li")].some(e => e.innerText.includes("XID 79"))', 'the error of the driver')
+    b.wait('document.querySelector("h1 .state.failing")', 'the node is failing')
+    check(t, b, 'alerts of an agent')
+    shot(t, b, 'agent-alerts')
+    found = get(a, '/api/v1/alerts')[1]['alerts']
+    t.true('the worst first', [x['severity'] for x in found] == sorted((x['severity'] for x in found), key=['critical', 'warning'].index), found)
+    a.stop()
+
+
+@case('its documents: those of a head, and none that need one', timeout=200, needs=None)
+def documents(t):
+    a, programs = start(t, gpus=2)
+    o = get(a, '/api/v1/overview')[1]
+    t.equal('who answers', (o['role'], o['may_control'], o['nodes']), ('agent', False, 1))
+    wait_until(lambda: get(a, '/api/v1/nodes/1')[1].get('gpus') == 2, 60, 'its GPUs')
+    # The machine and its processes are read when somebody asks.
+    wait_until(lambda: get(a, '/api/v1/nodes/1')[1]['host_memory_total_bytes'], 60, 'its memory')
+    path = f'/api/v1/processes/1/{programs[0].pid}'
+    wait_until(lambda: get(a, path)[1].get('command'), 60, 'a process')
+    p = get(a, path)[1]
+    t.true('what it does', p['running'] and p['host_memory_bytes'] and [g['gpu'] for g in p['gpus']] == [0], p)
+    wait_until(lambda: any(v >= 0 for v in get(a, '/api/v1/heatmap')[1]['rows'][1]['v']), 60, 'a point of the heat map')
+    s = get(a, '/api/v1/series?node=1&gpu=0&points=300&values=utilization_ratio,power_watts')[1]
+    t.equal('from memory', (s['source'], s['complete']), ('memory', True))
+    wait_until(lambda: any(v is not None for v in get(a, '/api/v1/series?node=1&gpu=0&points=300')[1]['values']['utilization_ratio']['mean']), 60, 'a point of a chart')
+    for path in ('/api/v1/sessions', '/api/v1/process-series?node=1&pid=1', '/status', '/api/v1/nodes/2', '/api/v1/processes/1/4194303', '/web/none.js', '/web/..%2f..',
+                 '/api/v1/series?node=1&gpu=0&values=fan_ratio', '/api/v1/switches'):  # fmt: skip
+        t.equal(path, a.get(path)[0], 404)
+    for path in ('/api/v1/overview', '/', '/api/v1/nodes'):
+        t.equal(f'POST {path}', a.get(path, method='POST')[0], 405)
+    status, headers, body = a.get('/', headers={'Accept': 'text/html'})
+    t.true('the page', status == 200 and b'<!doctype html>' in body and "default-src 'none'" in headers['Content-Security-Policy'], headers)
+    t.equal('for others', get(a, '/')[1]['message'], 'gpuscope agent')
+    a.stop()
+
+
+@case('whom it is shown to', timeout=200, needs=None)
+def secrets(t):
+    tokens, users = t.path('tokens'), t.path('users')
+    for path, line in ((tokens, 'secret-token'), (users, 'ann:pass-word')):
+        with open(path, 'w') as f:
+            f.write(line + '\n')
+        os.chmod(path, 0o600)
+    a, _ = start(t, gpus=1, text=config_text(more=f'  token_file: "{tokens}"\n'))
+    for path in ('/api/v1/overview', '/api/v1/nodes', '/api/v1/events', '/metrics'):
+        t.equal(f'{path} without a token', a.get(path)[0], 401)
+    t.equal('with it', a.get('/api/v1/overview', headers={'Authorization': 'Bearer secret-token'})[0], 200)
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{a.address}/')
+    b.wait('document.querySelector("input[type=password]")', 'it asks for the token')
+    check(t, b, 'the question for a token')
+    b.type('input[type=password]', 'wrong')
+    b.key('Enter')
+    b.wait('document.querySelector("input[type=password]") && document.querySelector("input[type=password]").value == ""', 'a wrong one is asked again')
+    b.type('input[type=password]', 'secret-token')
+    b.key('Enter')
+    b.wait('document.querySelectorAll(".u-over").length == 4', 'the page')
+    t.equal('as an agent', b.run('[...document.querySelectorAll("nav a")].map(e => e.innerText)'), ['Node', 'Jobs'])
+    a.stop()
+    a, _ = start(t, gpus=1, text=config_text(more=f'  basic_auth_file: "{users}"\n'))
+    t.equal('without a password', a.get('/api/v1/overview')[0], 401)
+    b.login('ann', 'pass-word')
+    b.open(f'http://{a.address}/')
+    b.wait('document.querySelectorAll(".u-over").length == 4', 'the page with a password')
+    t.equal('the browser asked', set(b.asked), {'gpuscope'})
+    a.stop()
+
+
+if __name__ == '__main__':
+    main()

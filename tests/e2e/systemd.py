@@ -1,0 +1,132 @@
+"""The units of packaging/systemd under a real systemd, in a container: started, reloaded, hung, stopped."""
+
+import os
+import re
+import signal
+
+from harness import case, main, wait_until
+from systemd_help import UNITS, Machine
+
+AGENT, SOCKET = 'gpuscope-agent.service', 'gpuscope-agent.socket'
+CONF = '/etc/gpuscope/agent.yaml'
+URL = 'http://127.0.0.1:14781'
+
+
+def conf(more=''):
+    return f'http:\n  listen: 127.0.0.1:14781\n{more}'
+
+
+def metric(text, name):
+    found = re.search(r'^' + re.escape(name) + r' (\S+)$', text, re.M)
+    return float(found.group(1)) if found else None
+
+
+def agent(t, text=conf(), units=(AGENT,)):
+    m = Machine(t)
+    m.install(*units)
+    m.put(CONF, text)
+    return m
+
+
+@case('each service: starts, stays, stops with status 0', timeout=300, needs=None)
+def services(t):
+    m = Machine(t)
+    services = sorted(x for x in os.listdir(UNITS) if x.endswith('.service'))
+    m.install(*services)
+    t.true('there are services', len(services) >= 3, services)
+    for unit in services:
+        done = m.run('systemctl', 'start', unit)
+        t.equal(f'{unit} starts ({done.stderr.strip()} {m.journal(unit)[-500:]})', done.returncode, 0)
+        pid = m.show(unit, 'MainPID')
+        m.wait(unit, 'ActiveState', 'active')
+        # A service that does not tell when it is ready counts as active before it is even executed.
+        wait_until(lambda: m.handles(pid, signal.SIGTERM), 60, f'{unit}: signals are watched for')
+        status = m.must('cat', f'/proc/{pid}/status')
+        t.true(f'{unit}: no new privileges, calls filtered',
+               re.search(r'^NoNewPrivs:\s+1$', status, re.M) and re.search(r'^Seccomp:\s+2$', status, re.M), status)  # fmt: skip
+        t.true(f'{unit} is not root', not re.search(r'^Uid:\s+0\s', status, re.M), status)
+        if m.show(unit, 'CanReload') == 'yes':
+            done = m.run('systemctl', 'reload', unit)
+            t.equal(f'{unit} reloads ({done.stderr.strip()})', done.returncode, 0)
+        t.equal(f'{unit}: the same process all the time', (m.show(unit, 'MainPID'), m.show(unit, 'NRestarts')), (pid, '0'))
+        m.must('systemctl', 'stop', unit)
+        t.equal(f'{unit} has stopped', (m.show(unit, 'Result'), m.show(unit, 'ExecMainStatus'), m.show(unit, 'ActiveState')),
+                ('success', '0', 'inactive'))  # fmt: skip
+
+
+@case('the agent: active means that values are there; reload; its rights suffice', timeout=240, needs=None)
+def rights(t):
+    m = agent(t, conf('jobs:\n  interval: 500ms\n  controller: false\n'))
+    # A job of somebody else, known by its environment alone, which only its owner may read.
+    m.must('sh', '-c', 'SLURM_JOB_ID=77 setsid setpriv --reuid=games --clear-groups sleep 900 >/dev/null 2>&1 </dev/null &')
+    m.must('systemctl', 'start', AGENT)
+    text = m.get(URL + '/metrics')
+    t.equal('GPUs at once', metric(text, 'gpuscope_driver_state{state="ok"}'), 1)
+    t.true('processes by name', re.search(r'gpuscope_gpu_process_memory_used_bytes\{.*comm="', text), text[-300:])
+    t.equal('control socket', m.must('gpuscope', 'agent', 'ctl', 'status')[:3], 'ok:')
+    # The kernel's counters could be loaded.
+    wait_until(lambda: metric(m.get(URL + '/metrics'), 'gpuscope_agent_jobs_probes') == 1
+               or re.search(r'^gpuscope_agent_jobs_probes\{reason="(?!there was no job yet)', m.get(URL + '/metrics'), re.M),
+               60, 'counting of jobs')  # fmt: skip
+    text = m.get(URL + '/metrics')
+    t.equal(f'jobs ({[x for x in text.splitlines() if x.startswith("gpuscope_agent_jobs_probes")]})',
+            metric(text, 'gpuscope_agent_jobs'), 1)  # fmt: skip
+    t.equal('by probes', metric(text, 'gpuscope_agent_jobs_probes'), 1)
+    # Without them procfs of others is read; and a configuration is taken by a reload.
+    m.put(CONF, conf('jobs:\n  interval: 500ms\n  controller: false\n  probes: false\n'))
+    m.must('systemctl', 'reload', AGENT)
+    wait_until(lambda: metric(m.get(URL + '/metrics'), 'gpuscope_job_processes{jobid="77"}') == 1, 60, 'processes of the job')
+    text = m.get(URL + '/metrics')
+    t.equal('files that could not be read', metric(text, 'gpuscope_agent_jobs_errors_total{cause="failed_read"}'), 0)
+    t.true('its user', 'user="games"' in text, [x for x in text.splitlines() if 'jobid="77"' in x][:3])
+
+
+@case('the agent: a bad configuration fails the start and the reload, with our line in the journal', timeout=240, needs=None)
+def bad(t):
+    m = agent(t, conf('sampling:\n  intervall: 1s\n'))
+    t.true('start fails', m.run('systemctl', 'start', AGENT).returncode != 0)
+    m.wait(AGENT, 'ActiveState', 'failed')
+    t.equal('and is not tried again', (m.show(AGENT, 'ExecMainStatus'), m.show(AGENT, 'NRestarts')), ('2', '0'))
+    t.match('the journal', r'agent\.yaml:4:3: .*intervall', m.journal(AGENT))
+    m.put(CONF, conf())
+    m.must('systemctl', 'start', AGENT)
+    pid = m.show(AGENT, 'MainPID')
+    m.put(CONF, conf('sampling:\n  interval: never\n'))
+    t.true('reload fails', m.run('systemctl', 'reload', AGENT).returncode != 0)
+    t.match('the journal of it', r'agent\.yaml:4:\d+: .*never', m.journal(AGENT))
+    t.equal('it goes on', (m.show(AGENT, 'ActiveState'), m.show(AGENT, 'MainPID')), ('active', pid))
+    t.equal('and serves', metric(m.get(URL + '/metrics'), 'gpuscope_driver_state{state="ok"}'), 1)
+
+
+@case('the agent: systemd starts one that hangs anew', timeout=240, needs=None)
+def watchdog(t):
+    m = agent(t)
+    m.must('systemctl', 'start', AGENT)
+    t.equal('the unit has a watchdog', m.show(AGENT, 'WatchdogUSec'), '1min')
+    m.must('systemctl', 'stop', AGENT)
+    # The same with shorter times.
+    m.drop_in(AGENT, '[Service]\nWatchdogSec=3\nTimeoutAbortSec=3\nRestartSec=100ms\n')
+    m.must('systemctl', 'start', AGENT)
+    pid = m.show(AGENT, 'MainPID')
+    m.must('kill', '-STOP', pid)
+    m.wait(AGENT, 'NRestarts', '[1-9][0-9]*', 90)
+    m.wait(AGENT, 'ActiveState', 'active', 60)
+    t.true('another process', m.show(AGENT, 'MainPID') not in (pid, '0'), pid)
+    t.match('the journal', r'[Ww]atchdog timeout', m.journal(AGENT))
+    wait_until(lambda: m.get(URL + '/healthz'), 60, 'an answer')
+
+
+@case('the agent: the socket starts it at the first scrape', timeout=240, needs=None)
+def activation(t):
+    m = agent(t, units=(AGENT, SOCKET))
+    m.must('systemctl', 'start', SOCKET)
+    t.equal('not yet', m.show(AGENT, 'ActiveState'), 'inactive')
+    text = m.get('http://127.0.0.1:14780/metrics')
+    t.equal('the first scrape is answered', metric(text, 'gpuscope_agent_samples_total') is not None, True)
+    m.wait(AGENT, 'ActiveState', 'active')
+    t.equal('nobody listens where the configuration says', m.get(URL + '/metrics'), '')
+    m.must('systemctl', 'stop', AGENT, SOCKET)
+    t.equal('stopped', m.show(AGENT, 'Result'), 'success')
+
+
+main()
