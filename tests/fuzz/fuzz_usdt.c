@@ -29,7 +29,7 @@ static void python(struct gs_elf *elf)
 		abort();
 	if (gs_elf_python_gc_probes(elf, gc, &err) == 0 && !gc[0].n != !gc[1].n)
 		abort();
-	if (gs_elf_python_left_probe(elf, &left, &err) == 0)
+	if (gs_elf_python_left_probe(elf, 0x030b, &left, &err) == 0)
 		for (unsigned i = 0; i < left.n; i++)
 			if (left.at[i].cookie >> GS_COOKIE_FRAME_SHIFT > GS_COOKIE_FRAME_MAX)
 				abort();
