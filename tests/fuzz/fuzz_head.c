@@ -9,30 +9,8 @@
 
 #include "gpuscope.pb-c.h"
 #include "head/head_gswarm.h"
+#include "moment_again.h"
 #include "replay_main.h"
-
-/* Encoded and decoded again it is one moment. */
-static void again(const struct gs_node_snapshot *node)
-{
-	struct gs_node_decoder *d = gs_node_decoder_new();
-	struct gs_buf buf = GS_BUF_INIT(64u << 20);
-	struct gs_batch batch;
-	int n = 0;
-
-	if (!d || gs_node_encode(&buf, node) < 0)
-		abort();
-	batch = (struct gs_batch){buf.data, buf.bytes};
-	gs_records_for_each (&batch, r) {
-		struct gs_node_snapshot *copy = NULL;
-
-		n += gs_node_decode(d, r, &copy) == GS_NODE_WHOLE;
-		gs_node_snapshot_free(&copy);
-	}
-	if (n != 1)
-		abort();
-	gs_node_decoder_free(&d);
-	gs_buf_fini(&buf);
-}
 
 static void of_node(const uint8_t *data, size_t bytes)
 {

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "model/gpu_record.h"
+#include "moment_again.h"
 #include "replay_main.h"
 #include "tui/layout.h"
 
@@ -32,28 +33,6 @@ static void draw(struct tui_ui *ui, struct tui_screen *s, struct gs_buf *text)
 				if (text->data[k] < 0x20 && text->data[k] != '\n')
 					abort(); /* something that steers a terminal */
 		}
-}
-
-static void again(const struct gs_node_snapshot *node)
-{
-	struct gs_node_decoder *d = gs_node_decoder_new();
-	struct gs_buf buf = GS_BUF_INIT(64u << 20);
-	struct gs_batch batch;
-	int n = 0;
-
-	if (!d || gs_node_encode(&buf, node) < 0)
-		abort();
-	batch = (struct gs_batch){buf.data, buf.bytes};
-	gs_records_for_each (&batch, r) {
-		struct gs_node_snapshot *copy = NULL;
-
-		n += gs_node_decode(d, r, &copy) == GS_NODE_WHOLE;
-		gs_node_snapshot_free(&copy);
-	}
-	if (n != 1)
-		abort();
-	gs_node_decoder_free(&d);
-	gs_buf_fini(&buf);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
