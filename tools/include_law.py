@@ -25,7 +25,8 @@ ALLOWED = {
     "archive": BELOW | {"text", "journal", "store", "archive"},
     "head": BELOW | {"rpc", "store", "cluster", "archive", "prom", "push", "job", "head"},
     # The head as HTTP; a front end above it.
-    "api": BELOW | {"text", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
+    "describe": {"base", "text", "describe"},
+    "api": BELOW | {"text", "describe", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
     "plot": BELOW | {"plot"},
     "moment": BELOW | {"host", "place", "moment"},
     "push": BELOW | {"text", "spool", "fetch", "prom", "push"},

@@ -752,7 +752,7 @@ int gs_cmd_agent(int argc, char **argv)
 		.parser = parse,
 		.help_filter = gs_cmd_help_filter,
 		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
-		       "Prometheus.\v"
+		       "Prometheus, and to browsers as a page.\v"
 		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "
 		       "reset a "
 		       "GPU), SIGUSR2 takes it up again; `gpuscope agent ctl` does the same and "

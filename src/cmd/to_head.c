@@ -226,8 +226,8 @@ static void tell(const struct words *w, const struct gs_outbox_result *r)
 		gs_say("%llu %ss that the head has not taken are given up: %s cannot be written to",
 		       (unsigned long long)r->given_up_samples, w->what, r->path);
 	if (r->left_samples)
-		gs_say("the head has not taken %llu %s%s yet%s%s; the next %s with --head takes "
-		       "them along from %s",
+		gs_say("the head has not taken %llu %s%s yet%s%s; the next %s with --head, or "
+		       "gpuscope connect, takes them along from %s",
 		       (unsigned long long)r->left_samples, w->what,
 		       r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
 		       w->stream, r->path);

@@ -5,6 +5,7 @@
 #include <argp.h>
 
 #include "base/err.h"
+#include "link/left.h"
 #include "link/link.h"
 #include "model/record.h"
 

@@ -86,7 +86,7 @@ static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
 		gs_doc_put_u64(doc, "errors", c->errors);
 		gs_doc_put_u64(doc, "timed", c->timed);
 		gs_doc_put_u64_if(doc, "total_ns", c->total_ns, known);
-		gs_doc_put_u64_if(doc, "max_ns", c->max_ns, known);
+		gs_doc_put_u64_if(doc, "max_ns", c->max_ns, known && (c->max_ns || !c->total_ns));
 		put_hist(doc, c->hist);
 		gs_doc_end(doc);
 	}

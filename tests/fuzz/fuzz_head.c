@@ -12,6 +12,13 @@
 #include "moment_again.h"
 #include "replay_main.h"
 
+static void can_be_stored(const struct gs_node_snapshot *node)
+{
+	struct gs_node_snapshot *same = again(node);
+
+	gs_node_snapshot_free(&same);
+}
+
 static void of_node(const uint8_t *data, size_t bytes)
 {
 	Gpuscope__V1__ToHead *m = gpuscope__v1__to_head__unpack(NULL, bytes, data);
@@ -24,9 +31,15 @@ static void of_node(const uint8_t *data, size_t bytes)
 
 			(void)head_batch_look(m->batch, kind, d, &raw, &newest);
 			if (newest)
-				again(newest);
+				can_be_stored(newest);
 			gs_node_snapshot_free(&newest);
 		}
+	if (m && m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BATCH) {
+		struct gs_store_report report;
+
+		if (head_report_look(m->batch, &raw, &report) && !report.job[0])
+			abort();
+	}
 	if (m)
 		gpuscope__v1__to_head__free_unpacked(m, NULL);
 	gs_node_decoder_free(&d);
@@ -49,7 +62,7 @@ static void of_gswarm(const uint8_t *data, size_t bytes)
 				if (gs_gpu_has(&n->gpu->sample[i], f) &&
 				    !(n->gpu->sample[i].value[f] >= 0))
 					abort(); /* a value that is none */
-		again(n);
+		can_be_stored(n);
 		gs_node_snapshot_free(&n);
 	}
 	if (m)

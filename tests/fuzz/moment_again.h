@@ -6,13 +6,13 @@
 
 #include "model/gpu_record.h"
 
-/* Encoded and decoded again it is one moment. */
-static void again(const struct gs_node_snapshot *node)
+/* Encoded and decoded again it is one moment, which the caller owns. */
+static struct gs_node_snapshot *again(const struct gs_node_snapshot *node)
 {
 	struct gs_node_decoder *d = gs_node_decoder_new();
 	struct gs_buf buf = GS_BUF_INIT(64u << 20);
+	struct gs_node_snapshot *whole = NULL;
 	struct gs_batch batch;
-	int n = 0;
 
 	if (!d || gs_node_encode(&buf, node) < 0)
 		abort();
@@ -20,13 +20,17 @@ static void again(const struct gs_node_snapshot *node)
 	gs_records_for_each (&batch, r) {
 		struct gs_node_snapshot *copy = NULL;
 
-		n += gs_node_decode(d, r, &copy) == GS_NODE_WHOLE;
-		gs_node_snapshot_free(&copy);
+		if (gs_node_decode(d, r, &copy) != GS_NODE_WHOLE)
+			continue;
+		if (whole)
+			abort();
+		whole = copy;
 	}
-	if (n != 1)
+	if (!whole)
 		abort();
 	gs_node_decoder_free(&d);
 	gs_buf_fini(&buf);
+	return whole;
 }
 
 #endif
