@@ -46,7 +46,7 @@ def away(t):
         job(t, head, '-p', str(p.pid))
         kill(head)
         run = job(t, head, '-p', str(p.pid))
-        t.match('it is told', r'the head has not taken 1 report yet: .*the next measurement with --head takes them along', run.err)
+        t.match('it is told', r'the head has not taken 1 report yet: .*the next measurement with --head, or gpuscope connect, takes them along', run.err)
         job(t, head, '-p', str(p.pid))
         t.equal('two wait', len(waits(t)), 2)
         again(head)
