@@ -106,10 +106,6 @@ void gs_json_double(struct gs_buf *out, const char *key, double v)
 		gs_json_null(out, key);
 		return;
 	}
-	if (v == trunc(v) && fabs(v) < 1e15) { /* bytes are whole, and shall stay so */
-		gs_json_i64(out, key, (int64_t)v);
-		return;
-	}
 	p = begin(out, key, GS_PUT_DOUBLE);
 	end(out, p ? gs_put_double(p, v) : NULL);
 }

@@ -218,6 +218,31 @@ def plots(t):
         n.terminate()
 
 
+@case('where figures cannot be drawn the page says what to install', timeout=200, needs=None)
+def no_cairo(t):
+    os.makedirs(t.path('lib'))
+    with open(t.path('lib', 'libcairo.so.2'), 'w') as f:
+        f.write('no library\n')
+    t.env['LD_LIBRARY_PATH'] = t.path('lib')
+    h = Head(t)
+    del t.env['LD_LIBRARY_PATH']
+    node = h.node('one', 1)
+    h.wait_gpus(1)
+    t.equal('start', h.json('POST', '/api/v1/sessions', {'name': 'run'})[0], 200)
+    wait_until(lambda: h.get('/api/v1/sessions/run')['samples'] >= 2, 60, 'samples of the session')
+    status, r = h.json('GET', '/api/v1/sessions/run/plot')
+    t.true('the reason', status == 501 and 'install libcairo2' in r['error']['message'], (status, r))
+    b = Browser(t)
+    b.size(1400, 900)
+    b.open(f'http://{h.http}/#/plots/run')
+    b.wait('document.querySelector(".said.error") && document.querySelector(".said.error").innerText.includes("install libcairo2")', 'the reason on the page')
+    t.true('and no empty figure', b.run('document.querySelector(".figure").hidden'))
+    check(t, b, 'plots that cannot be')
+    b.open(f'http://{h.http}/#/plots/none')
+    b.wait('document.querySelector("[role=alert].empty") && document.body.innerText.includes("no session has this name")', 'a session that is not there')
+    node.terminate()
+
+
 @case('a thousand GPUs', timeout=300, needs=None)
 def thousand(t):
     bench = os.path.join(os.path.dirname(harness.fake.rstrip('/')), '..', 'bench', 'cluster')

@@ -36,6 +36,7 @@ def stranger(t):
     h, _ = secure_head(t)
     b = Browser(t)
     t.equal('refused', b.open(f'https://{h.http}/'), 'net::ERR_CERT_AUTHORITY_INVALID')
+    b.wait('document.body && document.body.innerText', 'what the browser says instead')
     t.true('and nothing of it is shown', 'A token is needed' not in b.run('document.body.innerText'))
 
 
