@@ -32,6 +32,10 @@
 #define PROCESS                                                                                    \
 	"name:text, user:text, job:text, container:text, command:text, sm_ratio:number?, "         \
 	"cpu_ratio:number?, host_memory_bytes:number?"
+#define JOB_REPORT                                                                                 \
+	"id:int, node:int, node_name:text, report:text, state:'running'|'finished'|'partial', "    \
+	"stale:bool, source:text, kind:text, job:text, user:text, name:text, class:text, "         \
+	"score:number?, begin:time?, end:time?, duration_seconds:number?, received:time?"
 #define SESSION_ANSWER "{session:Session}"
 #define STARTED        "{success:bool, message:text, output_file:text?}"
 #define SWITCHES       "{interval_seconds:number, bandwidth:bool, nvlink:bool}"
@@ -53,6 +57,7 @@ static const struct gs_describe_name types[] = {
 	 "{number:int, id:text, name:text, state:'active'|'stopped'|'recoverable', start:time?, "
 	 "end:time?, interval_seconds:number?, bandwidth:bool, nvlink:bool, metrics:[text], "
 	 "nodes:[text], report_metrics:[text], marks:int}"},
+	{"JobReport", "{" JOB_REPORT "}"},
 	{"Mark", "{time:time?, kind:text, name:text, values:{*:number}}"},
 };
 
@@ -107,8 +112,12 @@ static const struct {
 	 "values:{*:Stretches}}"},
 	{"/api/v1/jobs", GET, NULL,
 	 "{jobs:[{job:text, user:text, gpus:int, utilization_least_ratio:number?, "
-	 "utilization_median_ratio:number?, utilization_most_ratio:number?, straggler:GpuPlace?}], "
+	 "utilization_median_ratio:number?, utilization_most_ratio:number?, straggler:GpuPlace?, "
+	 "report:JobReport?}], "
 	 "total:int}"},
+	{"/api/v1/job-reports", GET, NULL, "{reports:[JobReport], next:text?}"},
+	{"/api/v1/job-reports/compare", GET, NULL, "{*:any}"},
+	{"/api/v1/job-reports/{}", GET, NULL, "{" JOB_REPORT ", document:{*:any}}"},
 	{"/api/v1/alerts", GET, NULL,
 	 "{alerts:[{severity:'critical'|'warning', node:int?, node_name:text, gpu:int?, "
 	 "text:text}], "

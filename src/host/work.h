@@ -91,11 +91,6 @@ struct gs_host_cgroup {
 bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			 const char *path, struct gs_host_cgroup *ret_cgroup);
 
-/* How long tasks of the group at path (below the mount) stood still for want of a resource, in ns
- * since it was made: [cpu, memory, io][some of them, all of them]; -1 not told. Version 2, also
- * where it is mounted beside version 1. False: nothing could be read. */
-bool gs_host_pressure_read(const char *sysfs_root, const char *path, int64_t ret_ns[3][2]);
-
 /* Memory of a process that is resident; -1: it is gone. */
 int64_t gs_host_rss_bytes(const char *proc_root, uint32_t pid);
 

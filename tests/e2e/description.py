@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import re
+import subprocess
 
 from harness import Skip, case, main, wait_until
 from page_help import Head
@@ -118,6 +119,20 @@ def document(t):
     t.equal('an id each', len(ids), len(set(ids)))
 
 
+def reports(t, h, d):
+    p = subprocess.Popen(['sleep', '600'])
+    for _ in range(2):
+        t.tool('job', '-p', str(p.pid), '-d', '500ms', '--head', h.grpc, '--head-spool', t.path('reports'), '--head-machine-id', 'worker', status=0)
+    p.kill()
+    p.wait()
+    wait_until(lambda: len(h.get('/api/v1/job-reports')['reports']) == 2, 60, 'the reports at the head')
+    first = d.ask('GET', '/api/v1/job-reports')['reports'][0]['id']
+    d.ask('GET', '/api/v1/job-reports?limit=1')
+    d.ask('GET', f'/api/v1/job-reports/{first}')
+    d.ask('GET', '/api/v1/job-reports/compare?last=2')
+    d.ask('GET', '/api/v1/job-reports/77', status=404)
+
+
 @case('every answer is as described', timeout=300, needs=None)
 def answers(t):
     h = Head(t, '--freq', '200')
@@ -167,6 +182,7 @@ def answers(t):
     d.asked.add(('get', pattern))
     # Without cairo the head says so, as described.
     t.true('plot', headers['content-type'].split(';')[0] in o['responses']['200' if status == 200 else 'default']['content'], str(headers))
+    reports(t, h, d)
     d.ask('PUT', '/api/v1/switches', {'interval_seconds': 0.5, 'bandwidth': False})
     c = h.connection()
     c.request('GET', '/api/v1/events')

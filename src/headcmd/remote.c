@@ -1,4 +1,4 @@
-#include "cmd/remote.h"
+#include "headcmd/remote.h"
 
 #include <errno.h>
 #include <string.h>

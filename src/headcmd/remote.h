@@ -1,6 +1,6 @@
 /* Calls to a head, one after the other: what `gpuscope session` and gsprof do. */
-#ifndef GS_CMD_REMOTE_H
-#define GS_CMD_REMOTE_H
+#ifndef GS_HEADCMD_REMOTE_H
+#define GS_HEADCMD_REMOTE_H
 
 #include <argp.h>
 #include <protobuf-c/protobuf-c.h>

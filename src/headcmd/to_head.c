@@ -1,5 +1,5 @@
 /* Delivery to a head of what ends: options, folders, and what is told at the end. */
-#include "cmd/to_head.h"
+#include "headcmd/to_head.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "cmd/cmd.h"
-#include "cmd/remote.h"
+#include "headcmd/remote.h"
 #include "link/outbox.h"
 
 #define TITLE_BYTES 256
