@@ -11,6 +11,7 @@
 #include "api/local.h"
 #include "head/session.h"
 #include "http/http.h"
+#include "text/json.h"
 
 #define API_LIMIT_DEFAULT 100
 #define API_LIMIT_MAX     2000
@@ -42,18 +43,16 @@ struct gs_api {
 	struct api_look *look; /* the newest; referenced; NULL: none yet */
 };
 
-/* --- json.c: a compact document into a buffer. A key is NULL in lists. Commas are its business.
- * Failures are those of the buffer, which the writer of the reply meets --- */
-
-void j_open(struct gs_buf *out, const char *key, char bracket); /* '{' or '[' */
-void j_close(struct gs_buf *out, char bracket);
-void j_text(struct gs_buf *out, const char *key, const char *text);
-void j_i64(struct gs_buf *out, const char *key, int64_t v);
-void j_u64(struct gs_buf *out, const char *key, uint64_t v);
-void j_double(struct gs_buf *out, const char *key, double v); /* not finite: null */
-void j_bool(struct gs_buf *out, const char *key, bool v);
-void j_null(struct gs_buf *out, const char *key);
-void j_time(struct gs_buf *out, const char *key, int64_t wall_ns); /* RFC 3339, UTC; 0: null */
+/* Every line of a document is one of these. */
+#define j_open   gs_json_open
+#define j_close  gs_json_close
+#define j_text   gs_json_text
+#define j_i64    gs_json_i64
+#define j_u64    gs_json_u64
+#define j_double gs_json_double
+#define j_bool   gs_json_bool
+#define j_null   gs_json_null
+#define j_time   gs_json_time
 
 /* --- api.c --- */
 
@@ -62,10 +61,10 @@ struct api_endpoint {
 	const char *path; /* "{}" for each parameter */
 	unsigned method;  /* enum gs_http_method */
 	bool open, control;
-	bool local;         /* an agent has it too */
 	const char *params; /* names of those in the path, then of the query, with commas */
 	const char *summary;
 	void (*serve)(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply);
+	bool local; /* an agent has it too */
 };
 
 extern const struct api_endpoint api_endpoints[];

@@ -61,8 +61,11 @@ char *gs_put_double(char *p, double v)
 	int before = 1, behind;
 	uint64_t digits, whole;
 
-	if (a < 1e9 && a == floor(a) && !signbit(v))
+	if (a < 0x1p53 && a == floor(a)) {
+		if (signbit(v))
+			*p++ = '-';
 		return gs_put_u64(p, (uint64_t)a);
+	}
 	if (!(a >= 1e-4 && a < 999999999))
 		return put_rare(p, v);
 	while (a >= power[before])

@@ -18,7 +18,7 @@
 char *gs_put_u64(char *p, uint64_t v);
 char *gs_put_i64(char *p, int64_t v);
 char *gs_put_hex(char *p, uint64_t v);                          /* "0x7f00" */
-char *gs_put_double(char *p, double v);                         /* as "%.9g" of C; finite */
+char *gs_put_double(char *p, double v);                         /* whole, or nine digits; finite */
 char *gs_put_us(char *p, uint64_t ns);                          /* "12.345": microseconds */
 char *gs_put_dim3(char *p, uint32_t x, uint32_t y, uint32_t z); /* "128,2,1" */
 char *gs_put_utf8(char *p, const char *text, size_t max_bytes); /* U+FFFD for what is not */

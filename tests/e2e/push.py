@@ -23,10 +23,10 @@ def push_text(protocol, **keys):
 
 def reference(t, kind):
     engine = Engine(t, kind)
-    a = Agent(t, config_text(more=push_text('remote_write', url=engine.url, instance='node-7')), what='gpus=4')
+    a = Agent(t, config_text(more=push_text('remote_write', url=engine.url, instance='node-7', labels='"cluster=alpha, rack=r3"')), what='gpus=4')
     wait_until(lambda: len(engine.ask('gpuscope_gpu_memory_total_bytes')) == 4, 60, 'four GPUs in the engine')
     labels, value = engine.ask('gpuscope_gpu_memory_total_bytes{gpu="2"}')[0]
-    t.equal('labels put on all', (labels['job'], labels['instance']), ('gpuscope', 'node-7'))
+    t.equal('labels put on all', [labels.get(x) for x in ('job', 'instance', 'cluster', 'rack')], ['gpuscope', 'node-7', 'alpha', 'r3'])
     shown = {k: v for k, v in a.metrics().items() if k.startswith('gpuscope_gpu_memory_total_bytes{gpu="2"')}
     t.equal('the value that a scrape shows', [value], list(shown.values()))
     # Everything that is served is pushed: names of families are the same.
@@ -167,6 +167,7 @@ def otlp(t):
 def mistakes(t):
     for text, wanted in ((push_text('remote_write', url='ftp://x/'), r'url takes an http:// or https:// URL'),
                          (push_text('otlp', url='http://127.0.0.1:1/', interval='10ms'), r'interval'),
+                         (push_text('otlp', url='http://127.0.0.1:1/', labels='"job=x"'), r'labels takes NAME=VALUE'),
                          ('push:\n  mail:\n    url: x\n', r'mail'),
                          (push_text('otlp', url='http://127.0.0.1:1/', token_file='/nonexistent/t'), r'token of push.otlp')):  # fmt: skip
         path = t.path('bad.yaml')

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "model/gpu_record.h"
+#include "moment_again.h"
 #include "replay_main.h"
 #include "store/coarse.h"
 #include "tui/layout.h"
@@ -75,31 +76,6 @@ static void gather(struct gs_coarse *c, struct gs_node_snapshot **copy,
 		abort();
 }
 
-static void again(const struct gs_node_snapshot *node, struct gs_coarse *c,
-		  const struct gs_coarse_mark *mark)
-{
-	struct gs_node_decoder *d = gs_node_decoder_new();
-	struct gs_buf buf = GS_BUF_INIT(64u << 20);
-	struct gs_batch batch;
-	int n = 0;
-
-	if (!d || gs_node_encode(&buf, node) < 0)
-		abort();
-	batch = (struct gs_batch){buf.data, buf.bytes};
-	gs_records_for_each (&batch, r) {
-		struct gs_node_snapshot *copy = NULL;
-
-		n += gs_node_decode(d, r, &copy) == GS_NODE_WHOLE;
-		if (copy)
-			gather(c, &copy, mark);
-		gs_node_snapshot_free(&copy);
-	}
-	if (n != 1)
-		abort();
-	gs_node_decoder_free(&d);
-	gs_buf_fini(&buf);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct gs_tui_options o = {.size = sizeof(o), .interval_ns = 1000000000ull};
@@ -119,12 +95,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		memcpy(copy, data, bytes);
 	setlocale(LC_CTYPE, "C.UTF-8");
 	gs_records_for_each (&batch, r) {
-		struct gs_node_snapshot *node = NULL;
+		struct gs_node_snapshot *node = NULL, *same;
 
 		(void)gs_coarse_read(r, &mark);
 		if (gs_node_decode(d, r, &node) != GS_NODE_WHOLE)
 			continue;
-		again(node, c, &mark);
+		same = again(node);
+		gather(c, &same, &mark);
+		gs_node_snapshot_free(&same);
 		mark = (struct gs_coarse_mark){0};
 		ui.table.tree = !ui.table.tree;
 		if (tui_ui_show(&ui, node) < 0)

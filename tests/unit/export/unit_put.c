@@ -46,38 +46,25 @@ static void numbers(void **state)
 	expect(gs_put(out, "as it is"), "as it is");
 }
 
-/* Nine digits, as printf does; where a tenth decides, the last of them may be one off. */
+/* Nine digits, as printf does; where a tenth decides, the last of them may be one off. What is
+ * whole is told whole. */
 static void doubles(void **state)
 {
-	static const double some[] = {0,
-				      1,
-				      0.1,
-				      0.123,
-				      99.95,
-				      1e9,
-				      1e-4,
-				      5e-5,
-				      0.99999999,
-				      0.9999999999,
-				      123456789.25,
-				      999999999,
-				      1.5e12,
-				      2e22,
-				      -0.25,
-				      -1,
-				      -0.0,
-				      1e300,
-				      5e-324,
-				      1e8,
-				      999999998,
-				      9.99999999999,
-				      1979.5e6};
+	static const double some[] = {0.1,        0.123,        99.95,         1e-4,  5e-5,
+				      0.99999999, 0.9999999999, 123456789.25,  -0.25, 2e22,
+				      1e300,      5e-324,       9.99999999999, -1.5,  0.5e-300};
+	static const double whole[] = {
+		0, 1, -1, 1e8, 1e9, 999999999, 1073741824, 85899345920.0, 0x1p53 - 1, -0x1p40};
 	uint64_t v = 1;
 	char want[64], got[64];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(some); i++) {
 		snprintf(want, sizeof(want), "%.9g", some[i]);
 		expect(gs_put_double(out, some[i]), want);
+	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(whole); i++) {
+		snprintf(want, sizeof(want), "%.0f", whole[i]);
+		expect(gs_put_double(out, whole[i]), want);
 	}
 	for (int i = 0; i < 200000; i++) {
 		double d = (double)(v >> 11) / (double)(1ull << 53) * pow(10, i % 14 - 4);

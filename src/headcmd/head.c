@@ -12,7 +12,7 @@
 #include "base/fmt.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
-#include "cmd/head_token.h"
+#include "headcmd/head_token.h"
 #include "api/api.h"
 #include "head/head_conf.h"
 #include "head/head_push.h"

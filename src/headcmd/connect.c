@@ -14,9 +14,10 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/secret.h"
 #include "cmd/cmd.h"
-#include "cmd/remote.h"
-#include "cmd/to_head.h"
+#include "headcmd/remote.h"
+#include "headcmd/to_head.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
 #include "model/gpu_record.h"
@@ -330,7 +331,7 @@ static int run(struct connect_options *o)
 	int r = block_signals(&c, &err);
 
 	if (r == 0 && o->token_file)
-		r = remote_token(o->token_file, token, sizeof(token), &err);
+		r = gs_token_read(o->token_file, "the token file", token, sizeof(token), &err);
 	if (r == 0 && o->resilient && !o->link.spool_dir) {
 		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
 				  &err);
