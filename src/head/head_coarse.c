@@ -38,7 +38,6 @@ static bool wait_ns(struct gs_head *h, uint64_t ns)
 	pthread_mutex_lock(&h->lock);
 	while (!h->coarse_stop && !h->coarse_changed && gs_clock_mono_ns() < until)
 		pthread_cond_timedwait(&h->coarse_wake, &h->lock, &at);
-	h->coarse_changed = false;
 	go_on = !h->coarse_stop;
 	pthread_mutex_unlock(&h->lock);
 	return go_on;
@@ -197,7 +196,10 @@ static void *run(void *arg)
 		struct gs_err err = {{0}};
 		int r;
 
-		head_kept(h, &keep);
+		pthread_mutex_lock(&h->lock);
+		h->coarse_changed = false;
+		keep = h->o.keep;
+		pthread_mutex_unlock(&h->lock);
 		if (!keep.n_levels)
 			continue;
 		if (memcmp(&before, &keep, sizeof(keep)) != 0 || gs_clock_mono_ns() >= all_ns) {

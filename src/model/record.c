@@ -36,6 +36,7 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
 	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
 	[GS_REC_HOST_JOB] = sizeof(struct gs_rec_host_job),
+	[GS_REC_COARSE] = 24, /* store/coarse.h */
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,

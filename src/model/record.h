@@ -55,7 +55,7 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_HOST_PROCESS = 25,
 		      GS_REC_LEAK = 26,     /* of PyTorch's allocator: model/record_stack.h */
 		      GS_REC_HOST_JOB = 27, /* of samples */
-		      GS_REC_COARSE = 32,   /* of samples: store/coarse.h */
+		      GS_REC_COARSE = 28,   /* of samples: store/coarse.h */
 		      GS_REC_COUNT
 };
 

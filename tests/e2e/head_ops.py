@@ -5,8 +5,10 @@ pushes to a real Prometheus and a real VictoriaMetrics."""
 import json
 import os
 import random
+import re
 import signal
 import socket
+import sqlite3
 import time
 import urllib.request
 
@@ -253,13 +255,18 @@ def pushed(t, kind):
     t.equal('nothing lost or refused', [m[f'gpuscope_head_push_{x}_total{{protocol="remote_write"}}'] for x in
                                         ('lost_samples', 'rejected_samples', 'errors')], [0, 0, 0])  # fmt: skip
     # A node that is gone is told to be, and its values are not sent again.
-    nodes[1].stop()
+    delivered = {'two': nodes[1].stop().err}
     wait_until(lambda: [v for l, v in engine.ask('gpuscope_node_up') if l['instance'].endswith('/two')] == [0], 90, 'it is down')
     # Without the section nothing is pushed any more.
     h.write(listen)
     h.hup()
     wait_until(lambda: not any('_push_' in k for k in h.metrics()), 30, 'no more pushing')
-    nodes[0].stop()
+    delivered['one'] = nodes[0].stop().err
+    # What was stored when the head was killed, and confirmed only by its next Welcome, counts too.
+    with sqlite3.connect(f'file:{h.data}/head.db?mode=ro', uri=True, timeout=30) as db:
+        stored = dict(db.execute('SELECT n.instance, sum(s.n_samples) FROM stream s JOIN node n ON n.id = s.node GROUP BY 1'))
+    told = {n: int(re.search(r'(\d+) batches delivered', err).group(1)) for n, err in delivered.items()}
+    t.equal('delivered as told, and as stored', told, stored)
     h.stop()
     engine.stop()
 
