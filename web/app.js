@@ -7,6 +7,7 @@ import { process } from './process.js'
 import { local } from './local.js'
 import { plots } from './plots.js'
 import { sessions } from './sessions.js'
+import { job, compareJobs } from './jobs.js'
 
 const main = document.getElementById('main'), nav = document.getElementById('nav'), live = document.getElementById('live'), banner = document.getElementById('banner')
 const headPages = [['#/', 'Overview'], ['#/gpus', 'GPUs'], ['#/nodes', 'Nodes'], ['#/work', 'Jobs'], ['#/sessions', 'Sessions']], agentPages = [['#/', 'Node'], ['#/work', 'Jobs']]
@@ -32,6 +33,8 @@ function choose() {
 	case 'gpu': return gpu(parts[2], parts[3])
 	case 'process': return process(parts[2], parts[3])
 	case 'work': return work()
+	case 'job': return job(parts[2])
+	case 'job-compare': return compareJobs(new URLSearchParams(query))
 	case 'plots': return plots(parts[2])
 	case 'sessions': return sessions(() => mayControl)
 	default: return overview()

@@ -3,6 +3,7 @@ import { get, peer } from './api.js'
 import { Chart } from './chart.js'
 import { h, put, table, state, bar, percent, watts, celsius, bytes, count, time, none } from './dom.js'
 import { Heatmap, legend } from './heatmap.js'
+import { jobLink, reports, score } from './jobs.js'
 import { gpuLink, nodeLink, processLink } from './links.js'
 import { onTheme } from './theme.js'
 
@@ -154,15 +155,15 @@ export function gpu(id, number) {
 }
 
 export function work() {
-	const jobs = h('div'), processes = h('div')
+	const jobs = h('div'), processes = h('div'), told = reports()
 	async function refresh() {
-		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300')])
+		const [j, p] = await Promise.all([get('/api/v1/jobs?limit=500'), get('/api/v1/processes?limit=300'), told.refresh()])
 		put(jobs, table(j.jobs, [
-			['Job', x => x.job], ['User', x => x.user || none], ['GPUs', x => x.gpus, 'n'], ['Median utilisation', x => bar(x.utilization_median_ratio)],
+			['Job', x => (x.report ? jobLink(x.report) : x.job)], ['User', x => x.user || none], ['GPUs', x => x.gpus, 'n'], ['Class', x => (x.report ? x.report.class : none)], ['Score', x => (x.report ? score(x.report.score) : none)], ['Median utilisation', x => bar(x.utilization_median_ratio)],
 			['Least', x => percent(x.utilization_least_ratio), 'n'], ['Most', x => percent(x.utilization_most_ratio), 'n'], ['Straggler', x => (x.straggler ? gpuLink(x.straggler) : none)],
 		], 'No process on a GPU belongs to a job that nodes know.'))
 		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'), p.next ? h('p.note', {}, `${p.processes.length} of ${p.total}`) : '')
 	}
-	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'Jobs'), jobs), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+	return { title: 'Jobs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Jobs and processes'), h('section.panel', {}, h('h2', {}, 'On GPUs now'), jobs), told.element, h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
 

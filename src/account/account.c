@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "host/pressure.h"
 #include "job/report.h"
 #include "place/job_cgroup.h"
 
@@ -119,22 +120,29 @@ static const char *group_of(const struct gs_account *a, uint32_t pid, struct gs_
 
 static void read_pressure(struct gs_account *a, struct account_job *j, const char *path)
 {
-	int64_t now[GS_PRESSURE_COUNT][2];
+	struct gs_host_stalls s;
+	const int64_t *const us[GS_PRESSURE_COUNT][2] = {
+		{&s.total_us[GS_STALL_CPU_SOME], &s.cpu_full_us},
+		{&s.total_us[GS_STALL_MEMORY_SOME], &s.total_us[GS_STALL_MEMORY_FULL]},
+		{&s.total_us[GS_STALL_IO_SOME], &s.total_us[GS_STALL_IO_FULL]},
+	};
 
-	if (!gs_host_pressure_read(a->cgroup_root, path, now))
+	if (!gs_host_stalls_of_cgroup(a->cgroup_root, a->proc_root, 0, path, &s))
 		return;
 	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
 		for (int all = 0; all < 2; all++) {
 			int64_t *told = &j->told.pressure_ns[p][all];
 			int64_t *last = &j->pressure_last_ns[p][all];
+			int64_t now;
 
-			if (now[p][all] < 0)
+			if (*us[p][all] < 0 || *us[p][all] > INT64_MAX / 1000)
 				continue;
+			now = *us[p][all] * 1000;
 			if (*told < 0)
 				*told = 0;
-			if (*last >= 0 && now[p][all] > *last)
-				*told += now[p][all] - *last;
-			*last = now[p][all];
+			if (*last >= 0 && now > *last)
+				*told += now - *last;
+			*last = now;
 		}
 }
 

@@ -276,27 +276,6 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 
 /* --- without probes --- */
 
-static uint32_t known_of(uint32_t host)
-{
-	static const struct {
-		uint32_t host;
-		enum gs_job_family family;
-	} same[] = {
-		{GS_WORK_KNOWS_TIME, GS_JOB_KNOWS_TIME},
-		{GS_WORK_KNOWS_RUNQUEUE, GS_JOB_KNOWS_RUNQUEUE},
-		{GS_WORK_KNOWS_CAUSES, GS_JOB_KNOWS_CAUSES},
-		{GS_WORK_KNOWS_SWITCHES, GS_JOB_KNOWS_SWITCHES},
-		{GS_WORK_KNOWS_IO, GS_JOB_KNOWS_IO},
-		{GS_WORK_KNOWS_FAULTS, GS_JOB_KNOWS_FAULTS},
-	};
-	uint32_t known = 0;
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(same); i++)
-		if (host & same[i].host)
-			known |= 1u << same[i].family;
-	return known;
-}
-
 static void count_host(struct gs_account *a)
 {
 	uint64_t failed = 0;
@@ -311,7 +290,7 @@ static void count_host(struct gs_account *a)
 		gs_host_work_total(a->host, i, &t);
 		account_add_growth(&j->total.work, &j->host_last, &t.work);
 		/* What was known once stays known: a series does not come and go. */
-		j->told.known |= known_of(t.known);
+		j->told.known |= gs_host_work_families(t.known);
 		j->told.n_processes = t.n_processes;
 		j->rss_bytes = t.n_processes ? t.rss_bytes : -1;
 		failed += t.failed_reads;

@@ -596,9 +596,8 @@ static int run(const struct agent_options *o, struct agent_conf **conf)
 	a.state.push = NULL; /* its last text is made without its own metrics */
 	pthread_mutex_unlock(&a.state.lock);
 	gs_push_set_close(&a.push);
-	/* After the push, whose last text still tells how the head does; jobs have a last word for
-	 * it. */
-	agent_jobs_stop(&a.jobs);
+	agent_jobs_stop(&a.jobs); /* which has a last word for the head */
+	/* After the push, whose last text still tells how the head does. */
 	agent_head_stop(&a.head);
 	agent_alert_close(&a.state.alert);
 	gs_gpu_close(&a.gpu);
@@ -753,7 +752,7 @@ int gs_cmd_agent(int argc, char **argv)
 		.parser = parse,
 		.help_filter = gs_cmd_help_filter,
 		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
-		       "Prometheus.\v"
+		       "Prometheus, and to browsers as a page.\v"
 		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "
 		       "reset a "
 		       "GPU), SIGUSR2 takes it up again; `gpuscope agent ctl` does the same and "

@@ -113,20 +113,8 @@ static void keep(struct agent_alert *a)
 
 static int open_parts(struct agent_alert *a, const struct gs_alert_conf *c, struct gs_err *err)
 {
-	struct gs_alert_rule *rules[GS_ALERT_RULES_MAX];
-	struct gs_alerts_options o = {
-		.size = sizeof(o),
-		.host = a->node,
-		.repeat_ns = c->repeat_ns,
-		.max_per_minute = (unsigned)c->max_per_minute,
-		.sink = pass_on,
-		.ctx = a,
-	};
-	size_t n;
-	int r = gs_alert_conf_rules(c, rules, &n);
+	int r = gs_alert_conf_open(c, a->node, pass_on, a, &a->alerts);
 
-	if (r == 0)
-		r = gs_alerts_new(&o, rules, n, &a->alerts);
 	if (r == 0)
 		r = gs_notify_open(c, a->node, &a->notify, err);
 	/* Without procfs the values of the node are unknown, which is told by nothing firing. */

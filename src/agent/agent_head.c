@@ -13,6 +13,7 @@
 #include "base/fmt.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "cmd/cmd.h"
 #include "link/link.h"
 #include "model/gpu_record.h"
@@ -48,25 +49,6 @@ static void on_say(void *ctx, const char *text)
 
 /* --- life --- */
 
-static int read_token(const char *path, char *out, size_t bytes, struct gs_err *err)
-{
-	GS_FCLOSE FILE *f = fopen(path, "re");
-	char line[512];
-
-	if (!f)
-		return gs_err_set(err, -errno, "cannot read head.token_file %s: %s", path,
-				  strerror(errno));
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\r\n")] = 0;
-		if (!line[0] || line[0] == '#')
-			continue;
-		snprintf(out, bytes, "%s", line);
-		explicit_bzero(line, sizeof(line));
-		return 0;
-	}
-	return gs_err_set(err, -EINVAL, "head.token_file %s holds no token", path);
-}
-
 static int start_link(struct agent_head *h, const struct agent_conf *c, struct gs_err *err)
 {
 	char addresses[sizeof(c->head.addresses)], token[512] = "";
@@ -97,7 +79,7 @@ static int start_link(struct agent_head *h, const struct agent_conf *c, struct g
 	     w = strtok_r(NULL, ", ", &save))
 		address[o.n_addresses++] = w;
 	if (c->head.token_file[0])
-		r = read_token(c->head.token_file, token, sizeof(token), err);
+		r = gs_token_read(c->head.token_file, "head.token_file", token, sizeof(token), err);
 	o.token = token[0] ? token : NULL;
 	/* The spool makes its folder, but not the one around it. */
 	strcpy(parent, c->head.spool);

@@ -109,6 +109,7 @@ static int fill_calls(const struct gs_job_account *a, struct gs_job_report *job)
 		to->calls = from->calls;
 		to->errors = from->errors;
 		to->total_ns = from->total_ns;
+		to->timed = from->total_ns ? from->calls : 0;
 		sum += from->calls;
 	}
 	job->n_calls = a->n_calls;

@@ -509,6 +509,24 @@ int gs_alert_conf_rules(const struct gs_alert_conf *c,
 	return r;
 }
 
+int gs_alert_conf_open(const struct gs_alert_conf *c, const char *host, gs_alert_sink_fn sink,
+		       void *ctx, struct gs_alerts **ret)
+{
+	struct gs_alert_rule *rules[GS_ALERT_RULES_MAX];
+	struct gs_alerts_options o = {
+		.size = sizeof(o),
+		.host = host,
+		.repeat_ns = c->repeat_ns,
+		.max_per_minute = (unsigned)c->max_per_minute,
+		.sink = sink,
+		.ctx = ctx,
+	};
+	size_t n;
+	int r = gs_alert_conf_rules(c, rules, &n);
+
+	return r == 0 ? gs_alerts_new(&o, rules, n, ret) : r;
+}
+
 static const char *const email_paths[] = {"alerts.email", "external_systems.email",
 					  "integrations.notifications"};
 

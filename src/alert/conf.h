@@ -117,4 +117,8 @@ void gs_alert_conf_foreign(const struct gs_alert_conf *conf, char *out, size_t b
 int gs_alert_conf_rules(const struct gs_alert_conf *conf,
 			struct gs_alert_rule *ret_rules[GS_ALERT_RULES_MAX], size_t *ret_n);
 
+/* What watches for them: messages go to the sink. */
+int gs_alert_conf_open(const struct gs_alert_conf *conf, const char *host, gs_alert_sink_fn sink,
+		       void *ctx, struct gs_alerts **ret_alerts);
+
 #endif

@@ -43,7 +43,7 @@ struct gs_api {
 	struct api_look *look; /* the newest; referenced; NULL: none yet */
 };
 
-/* text/json.h, which is most of what this room says, in short. */
+/* Every line of a document is one of these. */
 #define j_open   gs_json_open
 #define j_close  gs_json_close
 #define j_text   gs_json_text
@@ -61,10 +61,10 @@ struct api_endpoint {
 	const char *path; /* "{}" for each parameter */
 	unsigned method;  /* enum gs_http_method */
 	bool open, control;
-	bool local;         /* an agent has it too */
 	const char *params; /* names of those in the path, then of the query, with commas */
 	const char *summary;
 	void (*serve)(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply);
+	bool local; /* an agent has it too */
 };
 
 extern const struct api_endpoint api_endpoints[];

@@ -1,6 +1,7 @@
 /* Passwords and tokens out of files. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -33,4 +34,23 @@ int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, 
 			return gs_err_set(err, -EINVAL, "%s %s: control characters in it", what,
 					  path);
 	return 0;
+}
+
+int gs_token_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err)
+{
+	GS_FCLOSE FILE *f = fopen(path, "re");
+	char line[512];
+
+	if (!f)
+		return gs_err_set(err, -errno, "cannot read %s %s: %s", what, path,
+				  strerror(errno));
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\r\n")] = 0;
+		if (!line[0] || line[0] == '#')
+			continue;
+		snprintf(out, bytes, "%s", line);
+		explicit_bzero(line, sizeof(line));
+		return 0;
+	}
+	return gs_err_set(err, -EINVAL, "%s %s holds no token", what, path);
 }

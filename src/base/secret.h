@@ -9,4 +9,8 @@
 /* The first line of a file that not everybody may read; what: for messages. */
 int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
 
+/* The first line that is neither empty nor begins with '#': what a client shows to a server, whose
+ * own file of tokens may have such lines too. what: for messages. */
+int gs_token_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
+
 #endif

@@ -36,8 +36,9 @@ bool gs_shrink_line(struct gs_shrink_mapping *m, const char *line)
 		   &begin, &end, mode, major, minor, &inode, &at) == 6 &&
 	    at > 0) {
 		*m = (struct gs_shrink_mapping){.begin = begin, .end = end};
+		/* Not devices: what a driver has put there may not come again. */
 		m->file = mode[0] == 'r' && mode[1] == '-' && mode[3] == 'p' && inode &&
-			  line[at] == '/';
+			  line[at] == '/' && strncmp(line + at, "/dev/", 5) != 0;
 		m->stack = mode[1] == 'w' && strncmp(line + at, "[stack]", 7) == 0;
 		return false;
 	}

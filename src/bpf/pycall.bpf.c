@@ -1,7 +1,8 @@
 /*
  * Calls of Python functions, CPython 3.8 to 3.10: probes on the evaluation function, which is
- * entered once for each of them, and on the instructions by which it is left (code/exit.h). Of 3.11
- * a static probe tells only when a function is left: its calls are counted, without a time.
+ * entered once for each of them, and on the instructions by which it is left (code/exit.h), or
+ * where these are not known or dear on a static probe that is passed then. Of 3.11 there is only
+ * that one: calls are counted, without a time.
  *
  *     frame (an argument) -> code object -> its number; a new one is asked for its file and name,
  *                                           which are compared with the patterns of the user and
@@ -21,6 +22,13 @@ const volatile struct gs_py_glob gs_py_globs[GS_PY_GLOB_MAX] = {};
 const volatile __u32 gs_n_py_globs = 0; /* 0: all functions are wanted */
 
 #define LAYOUT_MASK 3
+
+/* Of the address of a frame object: among those of one thread's stack no two are alike. */
+#define FRAME_BITS(address) ((__u32)((address) >> 4))
+
+/* The evaluation function, and what it calls to come to a static probe, have less than this on the
+ * C stack (some hundred bytes). */
+#define EVALUATE_BYTES 8192
 
 /* A text is compared in at most so many steps: enough for what a line of code can be named. */
 #define MAX_GLOB_STEPS 2048
@@ -282,6 +290,7 @@ static __always_inline void pycall_enter(struct pt_regs *ctx, __u64 cookie)
 	bpf_probe_read_user(&last, sizeof(last), (void *)(frame + gs_py_layouts[layout].frame_at));
 	if (last >= 0)
 		t->scope[place >> 16 & SCOPE_MASK].resumed = 1;
+	t->scope[place >> 16 & SCOPE_MASK].frame = FRAME_BITS(frame);
 }
 
 /* The number of the Python function's scope that was opened with this stack pointer; GS_SCOPE_MAX:
@@ -327,14 +336,34 @@ static __always_inline void pycall_leave(const struct pt_regs *ctx, __u64 cookie
 	scope_close(ctx, t, slot, depth, now, 0);
 }
 
-/* Python 3.11: the function of the innermost frame of the thread that has the lock, which is this
- * one, is left: _PyRuntime -> thread state -> _PyCFrame -> frame -> code. */
-static __always_inline void pycall_left(struct pt_regs *ctx, __u64 cookie)
+/* --- the static probe where functions are left --- */
+
+/* The frame of the thread that has the lock, which is this one: _PyRuntime -> thread state ->
+ * frame, in 3.11 by way of _PyCFrame. 0: it could not be read, and that is counted. */
+static __always_inline __u64 frame_now(const struct pt_regs *ctx, __u64 cookie, __u32 layout)
 {
-	const volatile struct gs_py_proc *p = &gs_py_layouts[GS_PYCALL_LEFT];
+	const volatile struct gs_py_proc *p = &gs_py_layouts[layout];
 	struct task_struct *task = (void *)bpf_get_current_task();
+	__u64 ip = ctx->ip, at;
+
+	at = (ip & ~(GS_PYCALL_WORD - 1)) + (cookie >> GS_COOKIE_FRAME_SHIFT) * GS_PYCALL_WORD;
+	at = py_read(at + p->runtime_current);
+	if (at && py_read(at + p->state_thread_id) == BPF_CORE_READ(task, thread.fsbase))
+		at = py_read(at + p->state_frame);
+	else
+		at = 0;
+	if (at && p->cframe_frame != GS_PY_NONE)
+		at = py_read(at + p->cframe_frame);
+	if (!at)
+		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+	return at;
+}
+
+/* Python 3.11: calls are only known when they end. */
+static __always_inline void pycall_count(const struct pt_regs *ctx, __u64 cookie)
+{
 	struct gs_kernel_state *state = state_get();
-	__u64 ip = ctx->ip, at, code;
+	__u64 frame, code = 0;
 	__u32 number, slot;
 	struct gs_thread *t;
 
@@ -345,15 +374,11 @@ static __always_inline void pycall_left(struct pt_regs *ctx, __u64 cookie)
 		t = thread_find(state, GS_LAYER_PYTHON, &slot);
 	if (!t || turn_skips(t, cookie))
 		return;
-	at = (ip & ~(GS_PYCALL_WORD - 1)) + (cookie >> GS_COOKIE_FRAME_SHIFT) * GS_PYCALL_WORD;
-	at = py_read(at + p->runtime_current);
-	if (!at || py_read(at + p->state_thread_id) != BPF_CORE_READ(task, thread.fsbase)) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_PYFUNC);
+	frame = frame_now(ctx, cookie, GS_PYCALL_LEFT);
+	if (!frame)
 		return;
-	}
-	at = py_read(py_read(at + p->state_frame) + p->cframe_frame);
-	code = at ? py_read(at + p->frame_code) : 0;
-	number = code ? pyfunc_of(code, GS_PYCALL_LEFT) : 0;
+	code = py_read(frame + gs_py_layouts[GS_PYCALL_LEFT].frame_code);
+	number = pyfunc_of(code, GS_PYCALL_LEFT);
 	if (!number)
 		gs_scope_skip(slot, gs_config.py_func, GS_LAYER_PYTHON, true);
 	else if (gs_config.modes && mode_skips(mode_of(number)))
@@ -362,18 +387,65 @@ static __always_inline void pycall_left(struct pt_regs *ctx, __u64 cookie)
 		gs_scope_untimed(slot, number, GS_LAYER_PYTHON);
 }
 
+/* The innermost scope of a Python function with this frame; GS_SCOPE_MAX: there is none. It is of
+ * the evaluation function that the probe is in, or that called what the probe is in. */
+__noinline int gs_pycall_of_frame(__u32 slot, __u64 sp, __u32 frame)
+{
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	__u32 depth = t ? t->scope_depth : 0;
+
+	for (int i = 0; i < GS_SCOPE_MAX && depth && t; i++) {
+		struct gs_scope *s = &t->scope[(depth - 1) & SCOPE_MASK];
+
+		if (s->sp > sp + EVALUATE_BYTES)
+			break;
+		depth--;
+		if (s->frame == frame && is_pyfunc(s->func))
+			return depth;
+	}
+	return GS_SCOPE_MAX;
+}
+
+/* Python 3.8 to 3.10, where the evaluation function was entered as elsewhere. */
+static __always_inline void pycall_end(const struct pt_regs *ctx, __u64 cookie, __u32 layout)
+{
+	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp, frame;
+	struct gs_kernel_state *state = state_get();
+	struct gs_thread *t;
+	__u32 slot, depth;
+
+	if (!state || state->stopped)
+		return;
+	t = thread_known(&slot);
+	if (!t || turn_skips(t, cookie) || !t->scope_depth)
+		return;
+	frame = frame_now(ctx, cookie, layout);
+	if (!frame)
+		return;
+	depth = gs_pycall_of_frame(slot, sp, FRAME_BITS(frame));
+	if (depth >= GS_SCOPE_MAX)
+		return;
+	if (t->scope_depth > depth + 1)
+		lose(GS_LAYER_PYTHON, GS_LOSS_UNMATCHED);
+	scope_close(ctx, t, slot, depth, now, 0);
+}
+
 SEC("?uprobe")
 int gs_pycall_site(struct pt_regs *ctx)
 {
 	__u64 cookie = bpf_get_attach_cookie(ctx);
+	__u32 layout = cookie >> GS_COOKIE_CC_SHIFT & LAYOUT_MASK;
 
-	if ((cookie >> GS_COOKIE_CC_SHIFT & LAYOUT_MASK) == GS_PYCALL_LEFT &&
-	    !(cookie & GS_COOKIE_EXIT))
-		pycall_left(ctx, cookie);
-	else if (!(cookie & GS_COOKIE_EXIT))
+	if (!(cookie & GS_COOKIE_EXIT))
 		pycall_enter(ctx, cookie);
-	else if (cookie_leaves(ctx, cookie))
-		pycall_leave(ctx, cookie);
+	else if (cookie & (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN)) {
+		if (cookie_leaves(ctx, cookie))
+			pycall_leave(ctx, cookie);
+	} else if (layout == GS_PYCALL_LEFT) {
+		pycall_count(ctx, cookie);
+	} else {
+		pycall_end(ctx, cookie, layout);
+	}
 	return 0;
 }
 

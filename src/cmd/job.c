@@ -198,8 +198,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--launcher is of one job: -j ID");
 		return 0;
 	case OPT_FORMAT:
-		if (gs_job_format_parse(arg, &o->format) < 0 || o->format == GS_JOB_HTML)
-			argp_error(state, "--format takes table, json, csv or yaml");
+		if (gs_job_format_parse(arg, &o->format) < 0)
+			argp_error(state, "--format takes table, json, csv, yaml or html");
 		o->format_given = true;
 		return 0;
 	case 'c':
@@ -466,16 +466,11 @@ static int format_of(const struct job_options *o, const char *path, enum gs_job_
 	*ret = o->format;
 	if (o->format_given)
 		return 0;
-	if (gs_job_format_of_path(path, ret) == 0) {
-		if (*ret != GS_JOB_HTML)
-			return 0;
-		gs_say("%s: HTML is for comparisons (`gpuscope report --compare`); .json, .csv, "
-		       ".yaml or .txt here",
-		       path);
-		return GS_EXIT_USAGE;
-	}
+	if (gs_job_format_of_path(path, ret) == 0)
+		return 0;
 	if (strchr(path, '.') && !o->config) {
-		gs_say("%s: the suffix tells no format: .json, .csv, .yaml or .txt, or --format",
+		gs_say("%s: the suffix tells no format: .json, .csv, .yaml, .html or .txt, or "
+		       "--format",
 		       path);
 		return GS_EXIT_USAGE;
 	}
@@ -518,8 +513,9 @@ static const struct argp_option option_table[] = {
 	{"real-time", 'r', NULL, 0, "a live table meanwhile, a line a job", 2},
 	{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 2},
 	{NULL, 0, NULL, 0, "The report:", 3},
-	{"output", 'o', "FILE", 0, "write it there; .json, .csv, .yaml, .txt tell the format", 3},
-	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml", 3},
+	{"output", 'o', "FILE", 0,
+	 "write it there; .json, .csv, .yaml, .html, .txt tell the format", 3},
+	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml, html", 3},
 	{"verbose", 'v', NULL, 0, "tables show every figure and every system call", 3},
 	{"detach", OPT_DETACH, "PIDFILE", 0,
 	 "record in the background, also before the job begins and between its steps, until "

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "cmd/to_head.h"
+#include "headcmd/to_head.h"
 #include "job/conf.h"
 #include "job/report.h"
 

@@ -30,20 +30,8 @@ static void pass_on(void *ctx, const struct gs_alert_message *m)
 static int open_parts(struct job_alert *a, const struct gs_alert_conf *c, const char *path,
 		      struct gs_err *err)
 {
-	struct gs_alert_rule *rules[GS_ALERT_RULES_MAX];
-	struct gs_alerts_options o = {
-		.size = sizeof(o),
-		.host = a->host,
-		.repeat_ns = c->repeat_ns,
-		.max_per_minute = (unsigned)c->max_per_minute,
-		.sink = pass_on,
-		.ctx = a,
-	};
-	size_t n;
-	int r = gs_alert_conf_rules(c, rules, &n);
+	int r = gs_alert_conf_open(c, a->host, pass_on, a, &a->alerts);
 
-	if (r == 0)
-		r = gs_alerts_new(&o, rules, n, &a->alerts);
 	if (r == 0 &&
 	    (gs_alerts_wants(a->alerts, GS_ALERT_GPU) || gs_alerts_wants(a->alerts, GS_ALERT_NODE)))
 		gs_say("%s: rules about GPUs and the node are the agent's; here those about jobs "

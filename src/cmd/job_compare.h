@@ -2,7 +2,7 @@
 #ifndef GS_CMD_JOB_COMPARE_H
 #define GS_CMD_JOB_COMPARE_H
 
-#include "cmd/remote.h"
+#include "headcmd/remote.h"
 #include "job/compare.h"
 
 #define COMPARE_LAST 100 /* reports from a head, when nothing else is said */

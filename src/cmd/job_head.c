@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "cmd/cmd.h"
-#include "cmd/to_head.h"
+#include "headcmd/to_head.h"
 #include "job/delivery.h"
 #include "model/job_account.h"
 

@@ -430,27 +430,6 @@ static void use_of_memory(const struct member *x, const struct gs_host_work_tota
 		u->work.oom_kills = (uint64_t)(x->last.oom_kills - x->first.oom_kills);
 }
 
-static uint32_t known_of(uint32_t host)
-{
-	static const struct {
-		uint32_t host;
-		enum gs_job_family family;
-	} same[] = {
-		{GS_WORK_KNOWS_TIME, GS_JOB_KNOWS_TIME},
-		{GS_WORK_KNOWS_RUNQUEUE, GS_JOB_KNOWS_RUNQUEUE},
-		{GS_WORK_KNOWS_CAUSES, GS_JOB_KNOWS_CAUSES},
-		{GS_WORK_KNOWS_SWITCHES, GS_JOB_KNOWS_SWITCHES},
-		{GS_WORK_KNOWS_IO, GS_JOB_KNOWS_IO},
-		{GS_WORK_KNOWS_FAULTS, GS_JOB_KNOWS_FAULTS},
-	};
-	uint32_t known = 0;
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(same); i++)
-		if (host & same[i].host)
-			known |= 1u << same[i].family;
-	return known;
-}
-
 static void report_one(struct job_measure *m, size_t i, const struct gs_rules *rules,
 		       struct gs_job_report *ret)
 {
@@ -471,7 +450,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	if (m->kernel)
 		job_kernel_take(m->kernel, (uint32_t)i, ret);
 	else
-		u->known = known_of(t.known);
+		u->known = gs_host_work_families(t.known);
 	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_PRESSURE) &
 		   wanted(m->options);
 	stalled(&x->stall_first, &x->stall_last, x->stall_ns, u->pressure_ratio);

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "cmd/cmd.h"
-#include "cmd/gsprof.h"
+#include "headcmd/gsprof.h"
 
 static const struct gs_command commands[] = {
 	{"trace", "CUDA and NCCL calls of a command, of running processes or of the machine",

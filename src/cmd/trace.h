@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
-#include "cmd/to_head.h"
+#include "headcmd/to_head.h"
 #include "export/export.h"
 #include "feed/feed.h"
 #include "journal/journal.h"

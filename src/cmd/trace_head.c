@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cmd/to_head.h"
+#include "headcmd/to_head.h"
 
 #define CHUNK_BYTES (1u << 20)
 

@@ -664,8 +664,8 @@ void trace_options_free(struct trace_options *o)
 
 int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *ret_done)
 {
-	static const struct argp_child children[] = {
-		{&to_head_argp, 0, "Delivery to a head:", 5}, {0}};
+	static const struct argp_child children[] = {{&to_head_argp, 0, "Delivery to a head:", 5},
+						     {0}};
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,

@@ -62,20 +62,28 @@ int gs_elf_python_gc_probes(struct gs_elf *elf, struct gs_usdt_places ret_probes
 	return r;
 }
 
-int gs_elf_python_left_probe(struct gs_elf *elf, struct gs_usdt_places *ret_probe,
+/* From 3.11 on an interpreter says which one it is. */
+static bool is_3_11(struct gs_elf *elf, uint64_t version_at)
+{
+	uint64_t off, left, version;
+
+	return version_at && gs_elf_vaddr_to_off(elf, version_at, false, &off, &left) &&
+	       gs_elf_read(elf, off, &version, sizeof(version)) == (long)sizeof(version) &&
+	       version >> 16 == 0x030b;
+}
+
+int gs_elf_python_left_probe(struct gs_elf *elf, unsigned version, struct gs_usdt_places *ret_probe,
 			     struct gs_err *err)
 {
 	static const char *const objects[] = {"_PyRuntime", "Py_Version"};
-	uint64_t vaddr[2] = {0}, off, left, version = 0;
+	uint64_t vaddr[2] = {0};
 	int r;
 
 	*ret_probe = (struct gs_usdt_places){.provider = "python", .name = "function__return"};
 	r = gs_elf_objects(elf, objects, GS_ARRAY_LEN(objects), vaddr);
 	if (r < 0)
 		return gs_err_set(err, r, "its tables of symbols cannot be read");
-	if (!vaddr[0] || !vaddr[1] || !gs_elf_vaddr_to_off(elf, vaddr[1], false, &off, &left) ||
-	    gs_elf_read(elf, off, &version, sizeof(version)) != (long)sizeof(version) ||
-	    version >> 16 != 0x030b)
+	if (!vaddr[0] || version < 0x0308 || (version >= 0x030b && !is_3_11(elf, vaddr[1])))
 		return 0;
 	r = gs_elf_usdt_find(elf, ret_probe, 1, err);
 	for (unsigned i = 0; r == 0 && i < ret_probe->n; i++) {

@@ -2,11 +2,14 @@
 #include "head/head_conf.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/fmt.h"
 #include "base/mem.h"
-#include "head/session.h"
+#include "head/head_int.h"
 
 #define MS 1000000ll
 #define S  (1000 * MS)
@@ -373,4 +376,65 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 		now->nodes.allow_exit = old->nodes.allow_exit;
 		snprintf(ret_names + n, bytes - n, "%snodes.allow_exit", n ? ", " : "");
 	}
+}
+
+static int apply_switches(struct gs_head *head, const struct gs_head_conf *old,
+			  const struct gs_head_conf *now, struct gs_err *err)
+{
+	struct gs_head_switches w;
+
+	if (memcmp(&old->sampling, &now->sampling, sizeof(now->sampling)) == 0)
+		return 0;
+	gs_head_switches(head, &w);
+	w.interval_ns = now->sampling.interval_ns;
+	w.bandwidth = now->sampling.bandwidth;
+	w.nvlink = now->sampling.nvlink;
+	return gs_head_set(head, &w, err);
+}
+
+void gs_head_apply(struct gs_head *head, const struct gs_head_conf *old, struct gs_head_conf *now,
+		   const char *hostname)
+{
+	struct gs_err err = {{0}};
+	struct gs_head_keep keep;
+	char fixed[512];
+	int r;
+
+	gs_head_conf_fixed(old, now, fixed, sizeof(fixed));
+	if (fixed[0])
+		head_say(head, "changed, but not before this head is started anew: %s", fixed);
+	gs_head_conf_keep(now, &keep);
+	gs_head_set_keep(head, &keep);
+	r = apply_switches(head, old, now, &err);
+	if (r < 0)
+		head_say(head, "%s", gs_err_text(&err, r));
+	if (gs_push_conf_same(old->push, now->push))
+		return;
+	err.text[0] = 0;
+	r = gs_head_push(head, now->push, hostname, &err);
+	if (r < 0)
+		head_say(head, "nothing is pushed: %s", gs_err_text(&err, r));
+}
+
+int gs_head_data_default(char *out, size_t bytes, struct gs_err *err)
+{
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+	if (geteuid() == 0)
+		snprintf(out, bytes, "/var/lib/gpuscope");
+	else if (state && state[0] == '/')
+		snprintf(out, bytes, "%s/gpuscope", state);
+	else if (home && home[0] == '/')
+		snprintf(out, bytes, "%s/.local/state/gpuscope", home);
+	else
+		return gs_err_set(err, -ENOENT, "no home folder for the data: give --data DIR");
+	for (char *p = out + 1; *p; p++)
+		if (*p == '/') {
+			*p = 0;
+			(void)mkdir(out, 0755);
+			*p = '/';
+		}
+	(void)mkdir(out, 0755);
+	snprintf(out + strlen(out), bytes - strlen(out), "/head");
+	return 0;
 }

@@ -51,4 +51,13 @@ void gs_head_conf_keep(const struct gs_head_conf *conf, struct gs_head_keep *ret
 void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now, char *ret_names,
 			size_t bytes);
 
+/* The same, and the rest is done; the head says what it could not do. Switches change only where
+ * the file says something new: what was set meanwhile holds otherwise. The thread that started the
+ * head. */
+void gs_head_apply(struct gs_head *head, const struct gs_head_conf *old, struct gs_head_conf *now,
+		   const char *hostname);
+
+/* The usual folder of the data, of the system or of the user; what is above it is made. */
+int gs_head_data_default(char *out, size_t bytes, struct gs_err *err);
+
 #endif

@@ -1,6 +1,6 @@
 /*
- * What is pushed, in parts: the head's own families first, then nodes, some at a time, all of one
- * view of the cluster.
+ * What is pushed, in parts: the head's own families first, then nodes, some at a time, all out of
+ * one view of the cluster.
  */
 #include "head/head_push.h"
 
@@ -18,8 +18,8 @@
 #define OLDEST_NS 300000000000ll
 
 struct gs_head_pusher {
-	struct gs_cluster_view *view; /* referenced; of the parts that are not rendered yet */
-	size_t next;                  /* node of it to look at */
+	struct gs_cluster_view *view; /* of the parts that are being made; referenced */
+	size_t next;                  /* node to look at */
 	struct gs_map sent; /* node to the time of the newest of its moments that was taken, ns */
 };
 
@@ -41,19 +41,7 @@ void gs_head_pusher_free(struct gs_head_pusher **pusher)
 	gs_free_p(pusher);
 }
 
-/* The time of its newest moment by the head's clock, when it is not sent yet, and not too old. */
-static bool is_new(const struct gs_head_pusher *p, const struct gs_cluster_node *n,
-		   int64_t *ret_wall_ns)
-{
-	uint64_t before = 0;
-
-	if (!n->latest)
-		return false;
-	*ret_wall_ns = n->latest->wall_ns + n->clock_offset_ns;
-	(void)gs_map_get(&p->sent, (uint64_t)n->id, &before);
-	return *ret_wall_ns / 1000000 > (int64_t)before / 1000000 &&
-	       *ret_wall_ns >= (int64_t)gs_clock_wall_ns() - OLDEST_NS;
-}
+/* --- rendering --- */
 
 static void node_value(struct gs_prom *p, const char *name, const char *unit, const char *help,
 		       const struct gs_prom_label *labels, double value, int64_t wall_ns)
@@ -64,22 +52,50 @@ static void node_value(struct gs_prom *p, const char *name, const char *unit, co
 	gs_prom_line(p, "", labels, 2, value, wall_ns / 1000000);
 }
 
-static int put_node(struct gs_head_pusher *pusher, struct gs_prom *p,
-		    const struct gs_cluster_node *n)
+/* Whether its moment was not sent before, and is young enough; it counts as sent then. */
+static bool is_new(struct gs_head_pusher *p, const struct gs_cluster_node *n, int64_t wall_ns)
 {
-	char client[160];
-	const struct gs_prom_label labels[] = {{"instance", client}, {"node", n->hostname}};
+	uint64_t before = 0;
+
+	(void)gs_map_get(&p->sent, (uint64_t)n->id, &before);
+	return wall_ns / 1000000 > (int64_t)before / 1000000 &&
+	       wall_ns >= (int64_t)gs_clock_wall_ns() - OLDEST_NS &&
+	       gs_map_put(&p->sent, (uint64_t)n->id, (uint64_t)wall_ns) >= 0;
+}
+
+static void put_moment(struct gs_prom *p, const struct gs_cluster_node *n,
+		       const struct gs_prom_label *labels, size_t n_labels)
+{
 	const struct gs_prom_gpu_options o = {
 		.size = sizeof(o),
 		.names = GS_PROM_NATIVE,
 		.timestamps = true,
 		.labels = labels,
-		.n_labels = GS_ARRAY_LEN(labels),
+		.n_labels = n_labels,
 	};
-	const struct gs_host_sample *h;
-	struct gs_gpu_snapshot *gpu;
-	int64_t wall_ns;
+	const struct gs_host_sample *h = &n->latest->host->sample;
+	struct gs_gpu_snapshot gpu = *n->latest->gpu; /* what it points to is the view's */
+	int64_t wall_ns = n->latest->wall_ns + n->clock_offset_ns;
 	unsigned dropped;
+
+	node_value(p, "gpuscope_node_cpu_utilization_ratio", "ratio",
+		   "Share of all processors that was used.", labels, h->cpu_ratio, wall_ns);
+	node_value(p, "gpuscope_node_load1", "", "Load average over a minute.", labels, h->load1,
+		   wall_ns);
+	node_value(p, "gpuscope_node_memory_total_bytes", "bytes", "Memory of the machine.", labels,
+		   (double)h->mem_total_bytes, wall_ns);
+	node_value(p, "gpuscope_node_memory_used_bytes", "bytes",
+		   "Memory that is not available to a new program.", labels,
+		   (double)h->mem_used_bytes, wall_ns);
+	gpu.wall_ns += n->clock_offset_ns;
+	gs_prom_gpu(p, &gpu, NULL, 0, &o, &dropped);
+}
+
+static void put_node(struct gs_head_pusher *pusher, struct gs_prom *p,
+		     const struct gs_cluster_node *n)
+{
+	char client[160];
+	const struct gs_prom_label labels[] = {{"instance", client}, {"node", n->hostname}};
 
 	/* As the API calls clients. */
 	if (n->instance[0] && strcmp(n->instance, "default") != 0)
@@ -93,27 +109,8 @@ static int put_node(struct gs_head_pusher *pusher, struct gs_prom *p,
 			   "When the node's newest sample was taken, in seconds since 1970.",
 			   labels, (double)((n->last_wall_ns + n->clock_offset_ns) / 1000000) / 1e3,
 			   0);
-	if (!is_new(pusher, n, &wall_ns))
-		return 0;
-	h = &n->latest->host->sample;
-	node_value(p, "gpuscope_node_cpu_utilization_ratio", "ratio",
-		   "Share of all processors that was used.", labels, h->cpu_ratio, wall_ns);
-	node_value(p, "gpuscope_node_load1", "", "Load average over a minute.", labels, h->load1,
-		   wall_ns);
-	node_value(p, "gpuscope_node_memory_total_bytes", "bytes", "Memory of the machine.", labels,
-		   (double)h->mem_total_bytes, wall_ns);
-	node_value(p, "gpuscope_node_memory_used_bytes", "bytes",
-		   "Memory that is not available to a new program.", labels,
-		   (double)h->mem_used_bytes, wall_ns);
-	gpu = gs_gpu_snapshot_copy(n->latest->gpu);
-	if (!gpu || gs_map_put(&pusher->sent, (uint64_t)n->id, (uint64_t)wall_ns) < 0) {
-		gs_gpu_snapshot_free(&gpu);
-		return -ENOMEM;
-	}
-	gpu->wall_ns += n->clock_offset_ns;
-	gs_prom_gpu(p, gpu, NULL, 0, &o, &dropped);
-	gs_gpu_snapshot_free(&gpu);
-	return 0;
+	if (n->latest && is_new(pusher, n, n->latest->wall_ns + n->clock_offset_ns))
+		put_moment(p, n, labels, GS_ARRAY_LEN(labels));
 }
 
 int gs_head_push_render(struct gs_head_pusher *p, struct gs_cluster *cluster, unsigned part,
@@ -121,7 +118,7 @@ int gs_head_push_render(struct gs_head_pusher *p, struct gs_cluster *cluster, un
 {
 	struct gs_prom prom;
 	bool more;
-	int r = 0;
+	int r;
 
 	if (part == 0) {
 		gs_cluster_view_unref(&p->view);
@@ -131,13 +128,12 @@ int gs_head_push_render(struct gs_head_pusher *p, struct gs_cluster *cluster, un
 	if (!p->view)
 		return -ENOMEM;
 	gs_prom_init(&prom, out, true);
-	while (r == 0 && out->bytes < PART_BYTES && p->next < gs_cluster_view_count(p->view))
-		r = put_node(p, &prom, gs_cluster_view_at(p->view, p->next++));
+	while (p->next < gs_cluster_view_count(p->view) && out->bytes < PART_BYTES)
+		put_node(p, &prom, gs_cluster_view_at(p->view, p->next++));
+	r = gs_prom_end(&prom);
 	more = p->next < gs_cluster_view_count(p->view);
-	if (r < 0 || !more)
-		gs_cluster_view_unref(&p->view);
-	if (r == 0)
-		r = gs_prom_end(&prom);
+	if (!more || r < 0)
+		gs_cluster_view_unref(&p->view); /* it keeps moments in memory */
 	return r < 0 ? r : more ? GS_PUSH_MORE : 0;
 }
 

@@ -183,46 +183,6 @@ bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t
 	return (of[0][0] || of[1][0]) && read_v1(sysfs_root, paths, ret);
 }
 
-/* "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", and "full ...": microseconds (kernel/sched/
- * psi.c). */
-static int64_t stalled_ns(const char *text, const char *word)
-{
-	const char *line = strstr(text, word), *total;
-	long long us;
-	char *end;
-
-	if (!line || (line != text && line[-1] != '\n'))
-		return -1;
-	total = strstr(line, "total=");
-	if (!total || total > line + strcspn(line, "\n"))
-		return -1;
-	us = strtoll(total + 6, &end, 10);
-	return end == total + 6 || us < 0 || us > INT64_MAX / 1000 ? -1 : us * 1000;
-}
-
-bool gs_host_pressure_read(const char *sysfs_root, const char *path, int64_t ret_ns[3][2])
-{
-	static const char *const mounts[] = {"", "/unified"};
-	static const char *const files[] = {"cpu.pressure", "memory.pressure", "io.pressure"};
-	bool any = false;
-
-	for (int i = 0; i < 3; i++)
-		ret_ns[i][0] = ret_ns[i][1] = -1;
-	for (size_t m = 0; m < GS_ARRAY_LEN(mounts) && !any; m++)
-		for (int i = 0; i < 3; i++) {
-			char file[PATH_BYTES * 2], text[512];
-
-			snprintf(file, sizeof(file), "%s%s%s/%s", sysfs_root, mounts[m], path,
-				 files[i]);
-			if (read_text(file, text, sizeof(text)) <= 0)
-				continue;
-			ret_ns[i][0] = stalled_ns(text, "some ");
-			ret_ns[i][1] = stalled_ns(text, "full ");
-			any |= ret_ns[i][0] >= 0;
-		}
-	return any;
-}
-
 int64_t gs_host_rss_bytes(const char *proc_root, uint32_t pid)
 {
 	char path[PATH_BYTES], text[128];

@@ -9,14 +9,6 @@
 #include "base/mem.h"
 #include "host/host_int.h"
 
-static const struct {
-	const char *file, *word;
-} parts[GS_STALL_COUNT] = {
-	[GS_STALL_CPU_SOME] = {"cpu", "some"},       [GS_STALL_MEMORY_SOME] = {"memory", "some"},
-	[GS_STALL_MEMORY_FULL] = {"memory", "full"}, [GS_STALL_IO_SOME] = {"io", "some"},
-	[GS_STALL_IO_FULL] = {"io", "full"},
-};
-
 int64_t gs_host_parse_stalls(const char *text, const char *word)
 {
 	size_t n = strlen(word);
@@ -41,15 +33,24 @@ int64_t gs_host_parse_stalls(const char *text, const char *word)
 
 static bool read_all(const char *folder, const char *suffix, struct gs_host_stalls *ret)
 {
+	const struct {
+		const char *file;
+		int64_t *some_us, *full_us;
+	} files[] = {
+		{"cpu", &ret->total_us[GS_STALL_CPU_SOME], &ret->cpu_full_us},
+		{"memory", &ret->total_us[GS_STALL_MEMORY_SOME],
+		 &ret->total_us[GS_STALL_MEMORY_FULL]},
+		{"io", &ret->total_us[GS_STALL_IO_SOME], &ret->total_us[GS_STALL_IO_FULL]},
+	};
 	bool any = false;
 
-	for (unsigned i = 0; i < GS_STALL_COUNT; i++) {
+	for (size_t i = 0; i < GS_ARRAY_LEN(files); i++) {
 		char path[4096], text[512];
 		GS_CLOSE int fd = -1;
 		ssize_t n;
 
-		ret->total_us[i] = -1;
-		if (snprintf(path, sizeof(path), "%s/%s%s", folder, parts[i].file, suffix) >=
+		*files[i].some_us = *files[i].full_us = -1;
+		if (snprintf(path, sizeof(path), "%s/%s%s", folder, files[i].file, suffix) >=
 		    (int)sizeof(path))
 			continue;
 		fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -57,8 +58,9 @@ static bool read_all(const char *folder, const char *suffix, struct gs_host_stal
 		if (n <= 0)
 			continue;
 		text[n] = '\0';
-		ret->total_us[i] = gs_host_parse_stalls(text, parts[i].word);
-		any |= ret->total_us[i] >= 0;
+		*files[i].some_us = gs_host_parse_stalls(text, "some");
+		*files[i].full_us = gs_host_parse_stalls(text, "full");
+		any |= *files[i].some_us >= 0 || *files[i].full_us >= 0;
 	}
 	return any;
 }

@@ -12,6 +12,7 @@
 
 struct gs_host_stalls {
 	int64_t total_us[GS_STALL_COUNT]; /* since the start; -1 unknown */
+	int64_t cpu_full_us; /* all tasks of a cgroup waited for a processor; before 5.13: -1 */
 };
 
 /* The machine's: folder is "/proc/pressure", files are named "cpu". False: nothing could be read.

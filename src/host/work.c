@@ -17,6 +17,7 @@
 #include "base/map.h"
 #include "host/host_int.h"
 #include "host/wait.h"
+#include "model/job_usage.h"
 
 #define PROCESS_MAX     65536
 #define STATUS_EVERY_NS 1000000000ull /* switches are read this often */
@@ -649,4 +650,25 @@ size_t gs_host_work_pids(const struct gs_host_work *w, uint32_t group, uint32_t 
 	if (n_pids)
 		qsort(pids, n < n_pids ? n : n_pids, sizeof(*pids), by_number);
 	return n;
+}
+
+uint32_t gs_host_work_families(uint32_t host)
+{
+	static const struct {
+		uint32_t host;
+		enum gs_job_family family;
+	} same[] = {
+		{GS_WORK_KNOWS_TIME, GS_JOB_KNOWS_TIME},
+		{GS_WORK_KNOWS_RUNQUEUE, GS_JOB_KNOWS_RUNQUEUE},
+		{GS_WORK_KNOWS_CAUSES, GS_JOB_KNOWS_CAUSES},
+		{GS_WORK_KNOWS_SWITCHES, GS_JOB_KNOWS_SWITCHES},
+		{GS_WORK_KNOWS_IO, GS_JOB_KNOWS_IO},
+		{GS_WORK_KNOWS_FAULTS, GS_JOB_KNOWS_FAULTS},
+	};
+	uint32_t known = 0;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(same); i++)
+		if (host & same[i].host)
+			known |= 1u << same[i].family;
+	return known;
 }

@@ -26,6 +26,9 @@ enum gs_host_work_known {                             /* ored */
 			  GS_WORK_KNOWS_FAULTS = 32,
 };
 
+/* The same as families of a job's figures: bits of enum gs_job_family. */
+uint32_t gs_host_work_families(uint32_t known);
+
 struct gs_host_work_total { /* of one group, since it was first looked at */
 	struct gs_work work;
 	uint32_t known;            /* enum gs_host_work_known */
@@ -87,11 +90,6 @@ struct gs_host_cgroup {
  * "/sys/fs/cgroup". False: nothing could be read. */
 bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			 const char *path, struct gs_host_cgroup *ret_cgroup);
-
-/* How long tasks of the group at path (below the mount) stood still for want of a resource, in ns
- * since it was made: [cpu, memory, io][some of them, all of them]; -1 not told. Version 2, also
- * where it is mounted beside version 1. False: nothing could be read. */
-bool gs_host_pressure_read(const char *sysfs_root, const char *path, int64_t ret_ns[3][2]);
 
 /* Memory of a process that is resident; -1: it is gone. */
 int64_t gs_host_rss_bytes(const char *proc_root, uint32_t pid);

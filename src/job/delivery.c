@@ -115,14 +115,27 @@ static int wrong(struct gs_err *err, const char *what)
 	return gs_err_set(err, -EINVAL, "no report of a job: %s", what);
 }
 
-/* Shown on terminals and pages: nothing in it steers them. Cut between characters. */
+/* Without the part of a letter (UTF-8) that a cut left at the end. */
+static size_t whole_letters(const char *text, size_t n)
+{
+	size_t at = n, length;
+
+	while (at > 0 && n - at < 4 && ((unsigned char)text[at - 1] & 0xc0) == 0x80)
+		at--;
+	if (!at)
+		return n;
+	length = (unsigned char)text[at - 1] >= 0xf0   ? 4
+		 : (unsigned char)text[at - 1] >= 0xe0 ? 3
+		 : (unsigned char)text[at - 1] >= 0xc0 ? 2
+						       : 1;
+	return at - 1 + length > n ? at - 1 : n;
+}
+
+/* Shown on terminals and pages: nothing in it steers them. */
 static void take(char *out, size_t bytes, const char *text)
 {
-	size_t n = strnlen(text, bytes);
+	size_t n = whole_letters(text, strnlen(text, bytes - 1));
 
-	if (n == bytes)
-		for (n--; n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
-			;
 	for (size_t i = 0; i < n; i++)
 		out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? '?' : text[i];
 	out[n] = '\0';

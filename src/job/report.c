@@ -135,6 +135,9 @@ int gs_job_report_write(FILE *out, const struct gs_job_session *session,
 	case GS_JOB_CSV:
 		gs_job_put_csv(&pen, session, style);
 		break;
+	case GS_JOB_HTML:
+		gs_job_put_html_report(&pen, session, style);
+		break;
 	default:
 		gs_job_put_table(&pen, session, style);
 		break;

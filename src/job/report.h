@@ -94,7 +94,7 @@ enum gs_job_format {
 	GS_JOB_JSON = 1,
 	GS_JOB_CSV = 2,
 	GS_JOB_YAML = 3,
-	GS_JOB_HTML = 4, /* comparisons only */
+	GS_JOB_HTML = 4,
 };
 
 /* "table", "json", "csv", "yaml", "html"; by name or as the suffix of a path. -EINVAL. */

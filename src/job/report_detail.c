@@ -13,8 +13,6 @@
 #include "job/report_int.h"
 #include "text/text.h"
 
-#define ROW_BYTES 400
-
 static const char *const pressure_keys[GS_STALL_COUNT] = {
 	[GS_STALL_CPU_SOME] = "cpu_some_percent",
 	[GS_STALL_MEMORY_SOME] = "memory_some_percent",
@@ -25,32 +23,32 @@ static const char *const pressure_keys[GS_STALL_COUNT] = {
 
 /* ---- names of rows ---- */
 
-static void name_disk(const struct gs_work_disk_row *r, char out[ROW_BYTES])
+void gs_job_name_disk(const struct gs_work_disk_row *r, char out[GS_JOB_ROW_BYTES])
 {
 	if (r->name[0])
-		snprintf(out, ROW_BYTES, "%s", r->name);
+		snprintf(out, GS_JOB_ROW_BYTES, "%s", r->name);
 	else
-		snprintf(out, ROW_BYTES, "%u:%u", r->major, r->minor);
+		snprintf(out, GS_JOB_ROW_BYTES, "%u:%u", r->major, r->minor);
 }
 
-static void name_mount(const struct gs_work_mount_row *r, char out[ROW_BYTES])
+void gs_job_name_mount(const struct gs_work_mount_row *r, char out[GS_JOB_ROW_BYTES])
 {
 	if (r->path[0])
-		snprintf(out, ROW_BYTES, "%s", r->path);
+		snprintf(out, GS_JOB_ROW_BYTES, "%s", r->path);
 	else
-		snprintf(out, ROW_BYTES, "%u:%u", r->major, r->minor);
+		snprintf(out, GS_JOB_ROW_BYTES, "%u:%u", r->major, r->minor);
 }
 
 /* The port is there when the job connected to it. */
-static void name_peer(const struct gs_work_peer_row *r, char out[ROW_BYTES])
+void gs_job_name_peer(const struct gs_work_peer_row *r, char out[GS_JOB_ROW_BYTES])
 {
 	char text[INET6_ADDRSTRLEN] = "?";
 
 	inet_ntop(r->family, r->addr, text, sizeof(text));
 	if (!r->port)
-		snprintf(out, ROW_BYTES, "%s", text);
+		snprintf(out, GS_JOB_ROW_BYTES, "%s", text);
 	else
-		snprintf(out, ROW_BYTES, r->family == AF_INET6 ? "[%s]:%u" : "%s:%u", text,
+		snprintf(out, GS_JOB_ROW_BYTES, r->family == AF_INET6 ? "[%s]:%u" : "%s:%u", text,
 			 r->port);
 }
 
@@ -88,7 +86,7 @@ static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
 		gs_doc_put_u64(doc, "errors", c->errors);
 		gs_doc_put_u64(doc, "timed", c->timed);
 		gs_doc_put_u64_if(doc, "total_ns", c->total_ns, known);
-		gs_doc_put_u64_if(doc, "max_ns", c->max_ns, known);
+		gs_doc_put_u64_if(doc, "max_ns", c->max_ns, known && (c->max_ns || !c->total_ns));
 		put_hist(doc, c->hist);
 		gs_doc_end(doc);
 	}
@@ -97,13 +95,13 @@ static void put_calls(struct gs_doc *doc, const struct gs_job_report *job)
 
 static void put_disks(struct gs_doc *doc, const struct gs_work_tables *t)
 {
-	char name[ROW_BYTES];
+	char name[GS_JOB_ROW_BYTES];
 
 	gs_doc_begin_list(doc, "block_devices", t->n_disks);
 	for (size_t i = 0; i < t->n_disks; i++) {
 		const struct gs_work_disk *d = &t->disks[i].disk;
 
-		name_disk(&t->disks[i], name);
+		gs_job_name_disk(&t->disks[i], name);
 		gs_doc_begin_map(doc, NULL);
 		gs_doc_put_text(doc, "name", name);
 		gs_doc_put_u64(doc, "reads", d->reads);
@@ -121,13 +119,13 @@ static void put_disks(struct gs_doc *doc, const struct gs_work_tables *t)
 
 static void put_mounts(struct gs_doc *doc, const struct gs_work_tables *t)
 {
-	char name[ROW_BYTES];
+	char name[GS_JOB_ROW_BYTES];
 
 	gs_doc_begin_list(doc, "file_systems", t->n_mounts);
 	for (size_t i = 0; i < t->n_mounts; i++) {
 		const struct gs_work_mount_row *m = &t->mounts[i];
 
-		name_mount(m, name);
+		gs_job_name_mount(m, name);
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "path", name);
 		gs_doc_put_text(doc, "type", m->type);
@@ -145,13 +143,13 @@ static void put_mounts(struct gs_doc *doc, const struct gs_work_tables *t)
 
 static void put_peers(struct gs_doc *doc, const struct gs_work_tables *t)
 {
-	char name[ROW_BYTES];
+	char name[GS_JOB_ROW_BYTES];
 
 	gs_doc_begin_list(doc, "peers", t->n_peers);
 	for (size_t i = 0; i < t->n_peers; i++) {
 		const struct gs_work_peer *p = &t->peers[i].peer;
 
-		name_peer(&t->peers[i], name);
+		gs_job_name_peer(&t->peers[i], name);
 		gs_doc_begin_flat(doc, NULL);
 		gs_doc_put_text(doc, "peer", name);
 		gs_doc_put_u64(doc, "sends", p->sends);
@@ -261,10 +259,10 @@ static void csv_calls(const struct csv *c, const struct gs_job_report *job)
 
 static void csv_tables(const struct csv *c, const struct gs_work_tables *t)
 {
-	char name[ROW_BYTES];
+	char name[GS_JOB_ROW_BYTES];
 
 	for (size_t i = 0; i < t->n_mounts; i++) {
-		name_mount(&t->mounts[i], name);
+		gs_job_name_mount(&t->mounts[i], name);
 		csv_line(c, "file_system", name, "read_bytes", t->mounts[i].io.read_bytes);
 		csv_line(c, "file_system", name, "write_bytes", t->mounts[i].io.write_bytes);
 		csv_line(c, "file_system", name, "reads", t->mounts[i].io.reads);
@@ -273,7 +271,7 @@ static void csv_tables(const struct csv *c, const struct gs_work_tables *t)
 	for (size_t i = 0; i < t->n_disks; i++) {
 		const struct gs_work_disk *d = &t->disks[i].disk;
 
-		name_disk(&t->disks[i], name);
+		gs_job_name_disk(&t->disks[i], name);
 		csv_line(c, "block_device", name, "read_bytes", d->read_bytes);
 		csv_line(c, "block_device", name, "write_bytes", d->write_bytes);
 		csv_line(c, "block_device", name, "requests", d->reads + d->writes);
@@ -284,7 +282,7 @@ static void csv_tables(const struct csv *c, const struct gs_work_tables *t)
 	for (size_t i = 0; i < t->n_peers; i++) {
 		const struct gs_work_peer *p = &t->peers[i].peer;
 
-		name_peer(&t->peers[i], name);
+		gs_job_name_peer(&t->peers[i], name);
 		csv_line(c, "peer", name, "sent_bytes", p->sent_bytes);
 		csv_line(c, "peer", name, "received_bytes", p->received_bytes);
 		csv_line(c, "peer", name, "connects", p->connects);
@@ -365,13 +363,13 @@ static void lines_of_calls(const struct lines *l, const struct gs_job_report *jo
 
 static void lines_of_tables(const struct lines *l, const struct gs_work_tables *t)
 {
-	char line[1024], name[ROW_BYTES], bars[256];
+	char line[1024], name[GS_JOB_ROW_BYTES], bars[256];
 	char a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[GS_FMT_BYTES], d[GS_FMT_BYTES];
 
 	for (size_t i = 0; i < t->n_mounts && (l->all || i < LINES_FEW); i++) {
 		const struct gs_work_mount_row *m = &t->mounts[i];
 
-		name_mount(m, name);
+		gs_job_name_mount(m, name);
 		snprintf(line, sizeof(line), "%-20s %s, %s: %s read, %s written", name,
 			 m->type[0] ? m->type : "?", gs_work_io_name(m->kind),
 			 gs_fmt_bytes(a, m->io.read_bytes), gs_fmt_bytes(b, m->io.write_bytes));
@@ -381,7 +379,7 @@ static void lines_of_tables(const struct lines *l, const struct gs_work_tables *
 		const struct gs_work_disk *k = &t->disks[i].disk;
 		uint64_t n = k->reads + k->writes;
 
-		name_disk(&t->disks[i], name);
+		gs_job_name_disk(&t->disks[i], name);
 		bars_of(k->hist, bars, sizeof(bars));
 		snprintf(line, sizeof(line), "%-20s %s read, %s written; %s each, %s at most%s%s",
 			 name, gs_fmt_bytes(a, k->read_bytes), gs_fmt_bytes(b, k->write_bytes),
@@ -393,7 +391,7 @@ static void lines_of_tables(const struct lines *l, const struct gs_work_tables *
 		const struct gs_work_peer *p = &t->peers[i].peer;
 		int n;
 
-		name_peer(&t->peers[i], name);
+		gs_job_name_peer(&t->peers[i], name);
 		n = snprintf(line, sizeof(line), "%-20s %s sent, %s received", name,
 			     gs_fmt_bytes(a, p->sent_bytes), gs_fmt_bytes(b, p->received_bytes));
 		if (p->rtt_count)

@@ -63,7 +63,17 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 void gs_job_put_live(struct gs_pen *pen, const struct gs_job_session *s,
 		     const struct gs_job_style *style);
 
+void gs_job_put_html_report(struct gs_pen *pen, const struct gs_job_session *s,
+			    const struct gs_job_style *style);
+
 /* --- report_detail.c: what the job's threads did, row by row --- */
+
+#define GS_JOB_ROW_BYTES 400
+
+/* What rows of tables are called. */
+void gs_job_name_disk(const struct gs_work_disk_row *r, char out[GS_JOB_ROW_BYTES]);
+void gs_job_name_mount(const struct gs_work_mount_row *r, char out[GS_JOB_ROW_BYTES]);
+void gs_job_name_peer(const struct gs_work_peer_row *r, char out[GS_JOB_ROW_BYTES]);
 
 void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
 		       const struct gs_job_style *style);

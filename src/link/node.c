@@ -54,7 +54,7 @@ static void on_config(struct gs_link *l, const Gpuscope__V1__Config *c)
 
 static void on_welcome(struct gs_link *l, const Gpuscope__V1__Welcome *w)
 {
-	struct gs_spool_stats st;
+	struct gs_spool_stats st, after;
 	bool ahead;
 
 	if (l->welcomed) {
@@ -65,8 +65,12 @@ static void on_welcome(struct gs_link *l, const Gpuscope__V1__Welcome *w)
 	gs_spool_stats(l->spool, &st);
 	/* Neither sent by this program nor by one that had the folder before. */
 	ahead = w->last_seq > l->sent_seq && w->last_seq >= st.opened_seq;
-	if (!ahead)
+	if (!ahead) {
+		/* Stored, but its Ack did not get here. */
 		gs_spool_resume(l->spool, w->last_seq);
+		gs_spool_stats(l->spool, &after);
+		l->stats.acked_batches += st.n_batches - after.n_batches;
+	}
 	l->next_send = w->last_seq + 1;
 	l->max_batch = w->max_batch_bytes;
 	l->welcomed = !ahead;

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 
 #define TITLE_BYTES 256
+#define SETTLED_S   60
 
 struct gs_outbox {
 	struct gs_link *link;
@@ -132,36 +133,46 @@ void gs_outbox_abandon(struct gs_outbox **outbox)
 	gs_free_p(outbox);
 }
 
-/* Streams that could not be delivered when they ended, as long as there is time. */
-static void deliver_earlier(struct gs_outbox *b, uint64_t until_ns, struct gs_outbox_result *result)
+static bool is_settled(const char *path)
 {
-	DIR *d = opendir(b->folder);
+	struct stat st;
+
+	return stat(path, &st) == 0 && time(NULL) - st.st_mtime >= SETTLED_S;
+}
+
+void gs_outbox_deliver(const struct gs_link_options *like, const char *folder, uint64_t until_ns,
+		       bool settled, unsigned *sent, unsigned *left)
+{
+	DIR *d = opendir(folder);
 
 	for (struct dirent *e; d && (e = readdir(d));) {
-		struct gs_link_options o = b->options;
+		struct gs_link_options o = *like;
 		struct gs_link *link = NULL;
 		struct gs_err err = {{0}};
-		char path[800], title[TITLE_BYTES];
+		char path[1000], title[TITLE_BYTES];
 		uint64_t now = gs_clock_mono_ns();
 
 		if (!is_stream(e->d_name))
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", b->folder, e->d_name);
+		snprintf(path, sizeof(path), "%s/%s", folder, e->d_name);
+		if (settled && !is_settled(path))
+			continue;
 		read_title(path, title);
 		o.title = title;
 		o.spool_dir = path;
+		o.keep_oldest = true;
 		if (now >= until_ns) {
-			result->n_left++;
+			++*left;
 			continue;
 		}
 		if (gs_link_start(&o, &link, &err) < 0)
 			continue; /* of one that still goes on */
 		if (gs_link_stop(&link, until_ns - now, true) > 0) {
-			result->n_left++;
+			++*left;
 			continue;
 		}
 		remove_folder(path);
-		result->n_sent++;
+		++*sent;
 	}
 	if (d)
 		closedir(d);
@@ -186,7 +197,8 @@ void gs_outbox_finish(struct gs_outbox **outbox, uint64_t drain_ns, struct gs_ou
 	snprintf(result->trouble, sizeof(result->trouble), "%s", st.trouble);
 	if (!result->left_samples) {
 		remove_folder(b->path);
-		deliver_earlier(b, until, result);
+		gs_outbox_deliver(&b->options, b->folder, until, false, &result->n_sent,
+				  &result->n_left);
 	}
 	gs_free_p(outbox);
 }

@@ -36,6 +36,12 @@ struct gs_outbox_result {
 void gs_outbox_finish(struct gs_outbox **outbox, uint64_t drain_ns,
 		      struct gs_outbox_result *ret_result);
 
+/* What streams left in a folder that nobody uses, by links of these options (head, TLS, token,
+ * machine, kind), until the time is up; added to what is counted. settled: only those that were
+ * made a minute ago or more, for one that begins has not locked its own yet. */
+void gs_outbox_deliver(const struct gs_link_options *like, const char *folder, uint64_t until_ns,
+		       bool settled, unsigned *sent, unsigned *left);
+
 /* Of a stream that did not begin: without waiting; nothing stays when nothing was pushed. */
 void gs_outbox_abandon(struct gs_outbox **outbox);
 

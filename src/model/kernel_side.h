@@ -82,7 +82,7 @@ struct gs_scope {
 	/* Only with gs_kernel_config.py_func: */
 	__u64 inside_ns; /* in scopes inside of it that have ended */
 	__u32 launches;  /* of kernels and graphs, in it and in these */
-	__u32 pad;
+	__u32 frame;     /* of a Python function: bits of its frame's address */
 };
 
 /* Key of the map gs_cell_of. */

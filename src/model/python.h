@@ -48,7 +48,7 @@ struct gs_py_proc {
 	__u16 bytes_length; /* of a bytes object */
 	__u16 bytes_data;
 	__u16 is_free_threaded; /* a build without the lock */
-	__u16 runtime_current;  /* the state of the thread that has the lock (3.11) */
+	__u16 runtime_current;  /* the state of the thread that has the lock (to 3.11) */
 	__u16 pad[2];
 };
 _Static_assert(sizeof(struct gs_py_proc) == 88, "gs_py_proc");
@@ -97,7 +97,8 @@ _Static_assert(sizeof(struct gs_event_code) == 64 + 32 + 768, "gs_event_code");
 #define GS_PYCALL_N     4
 #define GS_PYCALL_LEFT  3 /* the one that only tells when a function is left */
 
-/* Its cookie says where _PyRuntime is: so many words behind the probe, in the same file. */
+/* The cookie of the static probe where a function is left, GS_COOKIE_EXIT without a condition, says
+ * where _PyRuntime is: so many words behind the probe, in the same file. */
 #define GS_PYCALL_WORD 8ull
 
 #define GS_PY_GLOB_MAX   8

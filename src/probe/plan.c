@@ -10,7 +10,6 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "elf/elf.h"
 #include "model/func.h"
 #include "code/exit.h"
 #include "probe/probe_int.h"
@@ -108,6 +107,18 @@ static int append(struct plan *plan, const struct place *place)
 	return 0;
 }
 
+void plan_tell(const struct plan_context *c, const char *function, const char *reason, int status,
+	       unsigned layer)
+{
+	struct gs_attach a = {.path = c->path,
+			      .function = function,
+			      .reason = reason,
+			      .status = status,
+			      .layer = layer};
+
+	c->options->on_attach(c->options->ctx, &a);
+}
+
 int plan_add_probes(struct plan *plan, const struct gs_usdt_places *probe, enum family family,
 		    uint64_t cookie, uint16_t func)
 {
@@ -138,13 +149,7 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 
 	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, symbol->size_bytes, &rules);
 	if (site.kind == GS_SITE_REFUSED) {
-		struct gs_attach a = {.path = c->path,
-				      .function = name,
-				      .reason = site.reason,
-				      .status = -EOPNOTSUPP,
-				      .layer = layer};
-
-		c->options->on_attach(c->options->ctx, &a);
+		plan_tell(c, name, site.reason, -EOPNOTSUPP, layer);
 		return 0;
 	}
 	if (site.kind == GS_SITE_MOVED && !(c->options->avoid & GS_AVOID_MOVED_SITES))
@@ -232,26 +237,20 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 	return n < 0 ? n : r;
 }
 
-static int add_with_exits(struct plan *plan, const struct plan_context *c,
-			  const struct gs_elf_symbol *symbol, const char *name, enum family family,
-			  unsigned layer, uint16_t func, bool is_loop)
+int plan_add_loop(struct plan *plan, const struct plan_context *c,
+		  const struct gs_elf_symbol *symbol, const char *name, enum family family,
+		  unsigned layer, uint16_t func)
 {
-	size_t before = plan->n;
+	size_t before = plan->n, n_stepped;
 	int r = plan_add(plan, c, symbol, name, family, layer, func);
 
 	if (r < 0 || plan->n == before)
 		return r;
-	r = add_exits(plan, c, symbol, before, is_loop);
-	if (r == -EILSEQ || r == -E2BIG) {
-		struct gs_attach a = {.path = c->path,
-				      .function = name,
-				      .reason = "where it returns cannot be told from its code",
-				      .status = -EOPNOTSUPP,
-				      .layer = layer};
-
-		plan->n = before;
-		c->options->on_attach(c->options->ctx, &a);
-		return 0;
+	n_stepped = plan->n_stepped;
+	r = add_exits(plan, c, symbol, before, true);
+	if (r < 0) {
+		plan->n = before + 1;
+		plan->n_stepped = (uint32_t)n_stepped;
 	}
 	return r;
 }
@@ -260,14 +259,17 @@ int plan_add_scope(struct plan *plan, const struct plan_context *c,
 		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
 		   unsigned layer, uint16_t func)
 {
-	return add_with_exits(plan, c, symbol, name, family, layer, func, false);
-}
+	size_t before = plan->n;
+	int r = plan_add(plan, c, symbol, name, family, layer, func);
 
-int plan_add_loop(struct plan *plan, const struct plan_context *c,
-		  const struct gs_elf_symbol *symbol, const char *name, enum family family,
-		  unsigned layer, uint16_t func)
-{
-	return add_with_exits(plan, c, symbol, name, family, layer, func, true);
+	if (r < 0 || plan->n == before)
+		return r;
+	r = add_exits(plan, c, symbol, before, false);
+	if (r != -EILSEQ && r != -E2BIG)
+		return r;
+	plan->n = before;
+	plan_tell(c, name, PLAN_NO_EXITS, -EOPNOTSUPP, layer);
+	return 0;
 }
 
 /* Functions of the fixed table. */

@@ -182,9 +182,15 @@ struct plan_context {
 	struct gs_map *callees; /* file offset of what is called -> enum gs_callee */
 };
 
+/* Why something of the file is not traced. */
+void plan_tell(const struct plan_context *context, const char *function, const char *reason,
+	       int status, unsigned layer);
+
 /* The places of a static probe. 0 or -ENOMEM. */
 int plan_add_probes(struct plan *plan, const struct gs_usdt_places *probe, enum family family,
 		    uint64_t cookie, uint16_t func);
+
+#define PLAN_NO_EXITS "where it returns cannot be told from its code"
 
 /* Put a probe where it is cheap into a function; name is for messages. 0 also when the function
  * must not be probed (told to options->on_attach); -ENOMEM. */
@@ -199,7 +205,8 @@ int plan_add_scope(struct plan *plan, const struct plan_context *context,
 		   unsigned layer, uint16_t func);
 
 /* The same for the loop of an interpreter (gs_exit_around.is_loop); cookies of its ways out have
- * the exact distance of the stack pointer to that at the entry. */
+ * the exact distance of the stack pointer to that at the entry. What cannot be told from its code
+ * is -EILSEQ or -E2BIG and not told, with the entry alone in the plan. */
 int plan_add_loop(struct plan *plan, const struct plan_context *context,
 		  const struct gs_elf_symbol *symbol, const char *name, enum family family,
 		  unsigned layer, uint16_t func);

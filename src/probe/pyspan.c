@@ -50,17 +50,6 @@ static int add_gc_probes(struct plan *plan, const struct plan_context *c, unsign
 	return r;
 }
 
-static void tell(const struct plan_context *c, const char *what, const char *why)
-{
-	struct gs_attach a = {.path = c->path,
-			      .function = what,
-			      .reason = why,
-			      .status = -ENOENT,
-			      .layer = GS_LAYER_PYTHON};
-
-	c->options->on_attach(c->options->ctx, &a);
-}
-
 int pyspan_plan(struct plan *plan, const struct plan_context *c, struct gs_err *err)
 {
 	unsigned n;
@@ -74,16 +63,19 @@ int pyspan_plan(struct plan *plan, const struct plan_context *c, struct gs_err *
 		if (r == 0 && !n)
 			r = add_gc_probes(plan, c, &n, err);
 		if (r == 0 && !n)
-			tell(c, "gc_collect_main",
-			     "this interpreter is stripped, and has no static probes of its "
-			     "collections: they are not seen");
+			plan_tell(c, "gc_collect_main",
+				  "this interpreter is stripped, and has no static probes of its "
+				  "collections: they are not seen",
+				  -ENOENT, GS_LAYER_PYTHON);
 	}
 	if (r == 0 && c->selection->python_gil) {
 		r = add_all(plan, c, GS_PYTHON_TAKES_LOCK, GS_CLASS_GIL, "gil wait", &n, err);
 		if (r == 0 && !n) {
-			tell(c, "take_gil",
-			     "this interpreter is stripped: waits are seen where C code takes the "
-			     "lock back, not where running Python code has to give way");
+			plan_tell(c, "take_gil",
+				  "this interpreter is stripped: waits are seen where C code takes "
+				  "the "
+				  "lock back, not where running Python code has to give way",
+				  -ENOENT, GS_LAYER_PYTHON);
 			r = add_all(plan, c, GS_PYTHON_RETAKES_LOCK, GS_CLASS_GIL, "gil wait", &n,
 				    err);
 		}

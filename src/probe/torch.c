@@ -199,17 +199,11 @@ static int add_spans(struct plan *plan, const struct plan_context *c, const stru
 		if (r == 0 && plan->n == before + i)
 			continue;
 		plan->n = before;
-		if (r == 0) {
-			struct gs_attach a = {.path = c->path,
-					      .function = names[i],
-					      .reason = "it cannot be probed here, so steps of "
-							"optimizers, waits for data loaders and "
-							"other spans are not seen",
-					      .status = -ENOENT,
-					      .layer = GS_LAYER_TORCH};
-
-			c->options->on_attach(c->options->ctx, &a);
-		}
+		if (r == 0)
+			plan_tell(c, names[i],
+				  "it cannot be probed here, so steps of optimizers, waits for "
+				  "data loaders and other spans are not seen",
+				  -ENOENT, GS_LAYER_TORCH);
 		return r;
 	}
 	return r;
@@ -241,27 +235,15 @@ static int add_chosen(struct plan *plan, const struct plan_context *c, const str
 			r = plan_add_scope(plan, c, &op->symbol, name, FAMILY_TORCH, GS_LAYER_TORCH,
 					   id);
 	}
-	if (r == 0 && plan->n == before && !n_refused && !c->selection->span_first) {
-		struct gs_attach a = {.path = c->path,
-				      .function = "operators",
-				      .reason = "no operator is chosen by these names",
-				      .status = -ENOENT,
-				      .layer = GS_LAYER_TORCH};
-
-		c->options->on_attach(c->options->ctx, &a);
-	}
-	if (n_refused) {
-		struct gs_attach a = {
-			.path = c->path,
-			.function = "operators",
-			.reason = "this kernel has no links for many functions (Linux 6.6), and so "
-				  "many single ones take minutes to remove: the first 32 are "
-				  "traced; choose yours with --op, or --op-set eacgm",
-			.status = -E2BIG,
-			.layer = GS_LAYER_TORCH};
-
-		c->options->on_attach(c->options->ctx, &a);
-	}
+	if (r == 0 && plan->n == before && !n_refused && !c->selection->span_first)
+		plan_tell(c, "operators", "no operator is chosen by these names", -ENOENT,
+			  GS_LAYER_TORCH);
+	if (n_refused)
+		plan_tell(c, "operators",
+			  "this kernel has no links for many functions (Linux 6.6), and so many "
+			  "single ones take minutes to remove: the first 32 are traced; choose "
+			  "yours with --op, or --op-set eacgm",
+			  -E2BIG, GS_LAYER_TORCH);
 	return r;
 }
 

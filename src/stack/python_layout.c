@@ -21,6 +21,7 @@
 static const struct gs_py_proc layouts[] = {
 	{
 		.version = 0x0308,
+		.runtime_current = 1368,
 		.runtime_interp = 32,
 		.interp_threads = 8,
 		.state_thread_id = 176,
@@ -38,6 +39,7 @@ static const struct gs_py_proc layouts[] = {
 	},
 	{
 		.version = 0x0309,
+		.runtime_current = 568,
 		.runtime_interp = 32,
 		.interp_threads = 8,
 		.state_thread_id = 176,
@@ -55,6 +57,7 @@ static const struct gs_py_proc layouts[] = {
 	},
 	{
 		.version = 0x030a,
+		.runtime_current = 568,
 		.runtime_interp = 32,
 		.interp_threads = 8,
 		.state_thread_id = 176,
@@ -72,6 +75,7 @@ static const struct gs_py_proc layouts[] = {
 	},
 	{
 		.version = 0x030b,
+		.runtime_current = 576,
 		.runtime_interp = 40,
 		.interp_threads = 16,
 		.state_thread_id = 152,
@@ -87,7 +91,6 @@ static const struct gs_py_proc layouts[] = {
 		.code_begin = 184,
 		.text_ascii = 48,
 		.text_compact = 72,
-		.runtime_current = 576,
 	},
 	{
 		.version = 0x030c,

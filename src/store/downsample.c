@@ -135,8 +135,6 @@ static int read_sessions(struct gs_store_scan *s)
 	free(s->cover);
 	s->cover = NULL;
 	s->n_cover = 0;
-	if (s->o.sessions)
-		return 0;
 	r = store_prepare(s->store, "SELECT start_wall_ns, end_wall_ns FROM session", &stmt);
 	while (r == 0 && (rc = sqlite3_step(stmt)) == SQLITE_ROW) {
 		struct cover *more = grow(s->cover, s->n_cover, &room, sizeof(*more));
@@ -157,6 +155,17 @@ static bool is_covered(const struct gs_store_scan *s, int64_t first_ns, int64_t 
 {
 	for (size_t i = 0; i < s->n_cover; i++)
 		if (last_ns >= s->cover[i].from && first_ns < s->cover[i].to)
+			return true;
+	return false;
+}
+
+/* Whether a session begins or ends between two moments: they are not made one, so that each session
+ * has what is its own. By the head's clock. */
+static bool is_cut(const struct gs_store_scan *s, int64_t before_ns, int64_t wall_ns)
+{
+	for (size_t i = 0; i < s->n_cover; i++)
+		if ((s->cover[i].from > before_ns && s->cover[i].from <= wall_ns) ||
+		    (s->cover[i].to > before_ns && s->cover[i].to <= wall_ns))
 			return true;
 	return false;
 }
@@ -226,7 +235,7 @@ static int look_at(struct gs_store_scan *s, sqlite3_stmt *stmt)
 	bool samples;
 	int r = is_samples(s, stream, &samples);
 
-	if (r < 0 || !samples || is_covered(s, first + offset, last + offset))
+	if (r < 0 || !samples || (!s->o.sessions && is_covered(s, first + offset, last + offset)))
 		return r;
 	r = lane_of(s, stream, &lane);
 	if (r < 0)
@@ -320,6 +329,7 @@ struct work { /* of one piece */
 	struct gs_store_batch batch;
 	int64_t cell;
 	int64_t offset_ns; /* of the moments that gather */
+	int64_t before_ns; /* of the last of them, by the head's clock */
 	uint64_t seq;      /* of the last of them */
 	size_t max_ids, max_batches;
 };
@@ -388,12 +398,15 @@ static int add_moment(struct work *w, struct gs_node_snapshot **m,
 		      const struct gs_coarse_mark *mark, const struct gs_store_batch *b)
 {
 	int64_t cell = cell_of(w->s, (*m)->wall_ns), apart = b->clock_offset_ns - w->offset_ns;
+	int64_t wall_ns = (*m)->wall_ns + b->clock_offset_ns;
 	int r = 0;
 
 	if (gs_coarse_count(w->coarse) &&
 	    (cell != w->cell || !gs_coarse_fits(w->coarse, *m) || apart > OFFSET_SPREAD ||
-	     apart < -OFFSET_SPREAD || !b->clock_offset_ns != !w->offset_ns))
+	     apart < -OFFSET_SPREAD || !b->clock_offset_ns != !w->offset_ns ||
+	     is_cut(w->s, w->before_ns, wall_ns)))
 		r = end_cell(w);
+	w->before_ns = wall_ns;
 	w->cell = cell;
 	w->offset_ns = b->clock_offset_ns;
 	w->seq = b->seq;

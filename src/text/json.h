@@ -1,7 +1,7 @@
 /*
- * A compact JSON document into a buffer, piece by piece. A key is NULL in lists and for the whole;
- * commas are its business. Texts may hold any bytes. Failures are those of the buffer, which who
- * uses the document meets.
+ * A compact JSON document into a buffer, member by member, whatever bytes come in. A key is NULL in
+ * lists. Commas are its business. Failures are those of the buffer, which the caller meets when it
+ * has all of it.
  */
 #ifndef GS_TEXT_JSON_H
 #define GS_TEXT_JSON_H

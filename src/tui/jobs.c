@@ -10,33 +10,27 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "tui/columns.h"
 #include "tui/format.h"
 
 #define NAME_LEAST 10 /* columns that the name should have */
 #define CELL_BYTES 160
 
-struct column {
-	const char *title;
-	int width;
-	bool right, falls; /* falls: sorted from the greatest value down */
-	int weight;        /* the columns of least weight go first where there is no room */
-};
-
-static const struct column columns[TUI_JOB_N_COLUMNS] = {
-	[TUI_JOB_ID] = {"JOB", 14, false, false, 9},
-	[TUI_JOB_KIND] = {"KIND", 9, false, false, 1},
-	[TUI_JOB_USER] = {"USER", 8, false, false, 7},
-	[TUI_JOB_PROCESSES] = {"PROC", 4, true, true, 4},
-	[TUI_JOB_CPU] = {"CPU%", 5, true, true, 8},
-	[TUI_JOB_MEMORY] = {"MEM", 5, true, true, 7},
-	[TUI_JOB_GPUS] = {"GPUS", 5, true, true, 6},
-	[TUI_JOB_GPU] = {"GPU%", 4, true, true, 7},
-	[TUI_JOB_GPU_MEMORY] = {"GPU-MEM", 7, true, true, 5},
-	[TUI_JOB_IO] = {"IO/s", 5, true, true, 5},
-	[TUI_JOB_NET] = {"NET/s", 5, true, true, 3},
-	[TUI_JOB_SCORE] = {"SCORE", 5, true, true, 4},
-	[TUI_JOB_CLASS] = {"CLASS", 14, false, false, 6},
-	[TUI_JOB_NAME] = {"NAME", 0, false, false, 9},
+static const struct tui_shape columns[TUI_JOB_N_COLUMNS] = {
+	[TUI_JOB_ID] = {"JOB", 14, false, 9, false},
+	[TUI_JOB_KIND] = {"KIND", 9, false, 1, false},
+	[TUI_JOB_USER] = {"USER", 8, false, 7, false},
+	[TUI_JOB_PROCESSES] = {"PROC", 4, true, 4, true},
+	[TUI_JOB_CPU] = {"CPU%", 5, true, 8, true},
+	[TUI_JOB_MEMORY] = {"MEM", 5, true, 7, true},
+	[TUI_JOB_GPUS] = {"GPUS", 5, true, 6, true},
+	[TUI_JOB_GPU] = {"GPU%", 4, true, 7, true},
+	[TUI_JOB_GPU_MEMORY] = {"GPU-MEM", 7, true, 5, true},
+	[TUI_JOB_IO] = {"IO/s", 5, true, 5, true},
+	[TUI_JOB_NET] = {"NET/s", 5, true, 3, true},
+	[TUI_JOB_SCORE] = {"SCORE", 5, true, 4, true},
+	[TUI_JOB_CLASS] = {"CLASS", 14, false, 6, false},
+	[TUI_JOB_NAME] = {"NAME", 0, false, 9, false},
 };
 
 const char *tui_job_title(enum tui_job_column c)
@@ -289,27 +283,12 @@ void tui_jobs_draw(struct tui_jobs *t, const struct gs_node_snapshot *node, stru
 		   int y, int rows, bool with_selection)
 {
 	bool shown[TUI_JOB_N_COLUMNS];
-	int room = rows - 1, x = 0;
+	int room = rows - 1;
 
 	if (rows < 1)
 		return;
 	choose(t, s->columns, shown);
-	tui_restyle(s, y, 0, s->columns, TUI_HEAD);
-	for (int c = 0; c < TUI_JOB_N_COLUMNS; c++) {
-		int width = c == TUI_JOB_NAME ? s->columns - x : columns[c].width;
-		enum tui_style style = (int)t->sort == c ? TUI_HEAD_SORT : TUI_HEAD;
-
-		if (!shown[c])
-			continue;
-		if ((int)t->sort == c)
-			tui_restyle(s, y, x, c == TUI_JOB_NAME ? 4 : width, style);
-		if (columns[c].right)
-			tui_put_right(s, y, x, width, style, columns[c].title);
-		else
-			tui_put(s, y, x, width, style, columns[c].title);
-		tui_hit(s, y, x, width, TUI_HIT_COLUMN, c);
-		x += width + 1;
-	}
+	tui_columns_head(s, y, columns, TUI_JOB_N_COLUMNS, shown, (int)t->sort);
 	if (t->selected >= 0 && t->selected < t->top)
 		t->top = t->selected;
 	if (room > 0 && t->selected >= t->top + room)

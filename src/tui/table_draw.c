@@ -3,18 +3,12 @@
 #include <string.h>
 
 #include "tui/format.h"
+#include "tui/columns.h"
 #include "tui/table.h"
 
 #define COMMAND_LEAST 12 /* columns that the command should have */
 
-struct column {
-	const char *title;
-	int width;
-	bool right;
-	int weight; /* the columns of least weight go first where there is no room; 9 never */
-};
-
-static const struct column columns[TUI_N_COLUMNS] = {
+static const struct tui_shape columns[TUI_N_COLUMNS] = {
 	[TUI_COL_GPU] = {"GPU", 4, true, 7},
 	[TUI_COL_PID] = {"PID", 7, true, 8},
 	[TUI_COL_USER] = {"USER", 8, false, 6},
@@ -243,28 +237,6 @@ static void draw_row(const struct tui_table *t, const struct gs_node_snapshot *n
 	}
 }
 
-static void draw_head(const struct tui_table *t, struct tui_screen *s, int y, const bool *shown)
-{
-	int x = 0;
-
-	tui_restyle(s, y, 0, s->columns, TUI_HEAD);
-	for (int c = 0; c < TUI_N_COLUMNS; c++) {
-		int width = c == TUI_COL_COMMAND ? s->columns - x : columns[c].width;
-		enum tui_style style = (int)t->sort == c ? TUI_HEAD_SORT : TUI_HEAD;
-
-		if (!shown[c])
-			continue;
-		if ((int)t->sort == c)
-			tui_restyle(s, y, x, c == TUI_COL_COMMAND ? 7 : width, style);
-		if (columns[c].right)
-			tui_put_right(s, y, x, width, style, columns[c].title);
-		else
-			tui_put(s, y, x, width, style, columns[c].title);
-		tui_hit(s, y, x, width, TUI_HIT_COLUMN, c);
-		x += width + 1;
-	}
-}
-
 void tui_table_draw(struct tui_table *t, const struct gs_node_snapshot *node, struct tui_screen *s,
 		    int y, int rows, bool with_selection)
 {
@@ -274,7 +246,7 @@ void tui_table_draw(struct tui_table *t, const struct gs_node_snapshot *node, st
 	if (rows < 1)
 		return;
 	choose(t, node, s->columns, shown);
-	draw_head(t, s, y, shown);
+	tui_columns_head(s, y, columns, TUI_N_COLUMNS, shown, (int)t->sort);
 	if (t->selected >= 0 && t->selected < t->top)
 		t->top = t->selected;
 	if (room > 0 && t->selected >= t->top + room)

@@ -90,7 +90,7 @@ def page(t):
 
 @case('what is wrong with the node, also by its own rules', timeout=200, needs=None)
 def alerts(t):
-    rules = 'alerts:\n  interval: 1s\n  rules:\n    - name: warm\n      condition: "temperature_celsius > 1"\n      severity: critical\n'
+    rules = 'alerts:\n  interval: 1s\n  rules:\n    - name: warm\n      condition: "temperature_celsius > 1"\n      for: 0s\n      severity: critical\n'
     a, _ = start(t, gpus=2, text=config_text(more=rules))
     b = Browser(t)
     b.size(1400, 900)

@@ -12,6 +12,7 @@ import sys
 import time
 
 import harness
+from browser import Browser
 from harness import Skip, case, main
 
 OFF = 'ebpf:\n  enabled: false\n'
@@ -281,6 +282,50 @@ def compare(t):
     page = open(t.path('c.html'), encoding='utf-8').read()
     assert '<svg' in page and 'src=' not in page and 'href=' not in page
     assert 'one file at a time' in gpuscope('report', *files, expect=2).stderr
+
+
+@case('a report as a page: whole, quiet, whatever the job is called', timeout=180, needs=None)
+def page(t):
+    name = '</title><img src=x onerror="document.title=1"><script>document.title=2</script>'
+    env = {**os.environ, 'SLURM_JOB_ID': '987655', 'SLURM_JOB_NAME': name, 'SLURM_STEP_ID': '0', 'SLURM_PROCID': '0'}
+    proc = subprocess.Popen([sys.executable, '-c', 'while True: open("/proc/self/stat").read()'], env=env)
+    try:
+        time.sleep(0.3)
+        gpuscope('job', '-j', '987655', '-d', '1', '-o', t.path('job.html'), '-o', t.path('job.json'))
+    finally:
+        proc.kill()
+        proc.wait()
+    assert 'format' in gpuscope('job', '--format', 'pdf', expect=2).stderr
+    job = json.load(open(t.path('job.json'), encoding='utf-8'))['jobs'][0]
+    assert job['job_name'] == name, job['job_name']
+    b = Browser(t)
+    url = 'file://' + t.path('job.html')
+    b.open(url)
+    b.wait('document.readyState === "complete" && document.querySelector("footer")', 'the page')
+    assert b.run('document.title') == 'gpuscope: job 987655', b.run('document.title')
+    assert name in b.run('document.querySelector("h2").textContent')
+    assert b.run('document.querySelectorAll("script, img, iframe, link, [onerror]").length') == 0
+    assert b.requests == [url] and not b.errors, (b.requests, b.errors)
+    text = b.run('document.body.innerText')
+    for wanted in ('of 100', 'confidence', 'What the score is made of', 'Where the time of its threads went', 'on CPU', 'How it was measured'):
+        assert wanted in text, (wanted, text)
+    if job['metrics']['total_syscalls'] is not None:
+        assert 'System calls' in text and 'openat' in text, text
+    # The bar's parts are as wide as the times (the JSON has them in hundredths of a second).
+    total = sum(job['thread_seconds'].values())
+    wide = b.run('[...document.querySelectorAll(".bar > i")].map(e => [e.title, parseFloat(e.style.width)])')
+    assert abs(dict(wide)['on CPU'] - 100 * job['thread_seconds']['cpu'] / total) < 3, (wide, job['thread_seconds'])
+    assert 99 < sum(w for _, w in wide) < 101, wide
+    # Each table can be reached and has a name; a narrow page scrolls its tables, not itself; both colour schemes.
+    assert b.run('[...document.querySelectorAll("table")].every(e => e.parentElement.tabIndex === 0 && e.parentElement.ariaLabel)')
+    seen = []
+    for dark, width in ((False, 1200), (True, 360)):
+        b.scheme(dark)
+        b.size(width, 800, mobile=width < 500)
+        assert b.run('document.documentElement.scrollWidth') <= width, b.run('document.documentElement.scrollWidth')
+        seen.append(b.run('getComputedStyle(document.body).backgroundColor'))
+        b.shot(t.path(f'{width}.png'))
+    assert seen == ['rgb(255, 255, 255)', 'rgb(22, 24, 28)'], seen
 
 
 if __name__ == '__main__':

@@ -3,8 +3,6 @@
 
 import json
 import os
-import pwd
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -12,70 +10,8 @@ import threading
 from agent_help import Agent, config_text
 from cluster_help import Stubs, messages
 from harness import Skip, case, main, wait_until
-from head_help import unpack
+from job_help import FINISHED, PARTIAL, RUNNING, USER, again, ask, batch, end, job, kill, rest, rounded, rows, spin, waits
 from page_help import Head
-
-NAMES = ('id', 'report', 'state', 'source', 'kind', 'job', 'user', 'name', 'class', 'score', 'begin_wall_ns', 'end_wall_ns')
-RUNNING, FINISHED, PARTIAL = 1, 2, 3
-USER = 'nobody'
-
-
-def ask(head, sql, *args):
-    db = sqlite3.connect(f'file:{head.data}/head.db?mode=ro', uri=True, timeout=60)
-    try:
-        return db.execute(sql, args).fetchall()
-    finally:
-        db.close()
-
-
-def rows(head):
-    found = ask(head, f'SELECT {", ".join(NAMES)}, codec, raw_bytes, data FROM job_report ORDER BY id')
-    return [{**dict(zip(NAMES, r)), 'document': json.loads(unpack(*r[len(NAMES):]))} for r in found]
-
-
-def rounded(value):
-    """As the file has it, by the configuration's precision."""
-    if isinstance(value, dict):
-        return {k: rounded(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [rounded(v) for v in value]
-    return round(value, 2) if isinstance(value, float) else value
-
-
-def kill(head):
-    head.proc.kill()
-    head.proc.wait()
-
-
-def again(head):
-    """The head as it was, at its addresses."""
-    head.start(head.grpc, head.http.rsplit(':', 1)[1])
-
-
-def spin(seconds=600, user=None):
-    """A process that computes; as the user, if one is given."""
-    uid = pwd.getpwnam(user).pw_uid if user else None
-    return subprocess.Popen([sys.executable, '-c', f'import time\nend = time.time() + {seconds}\nwhile time.time() < end: pass'],
-                            user=uid, cwd='/')  # fmt: skip
-
-
-def rest(seconds=600, user=None):
-    uid = pwd.getpwnam(user).pw_uid if user else None
-    return subprocess.Popen(['sleep', str(seconds)], user=uid, cwd='/')
-
-
-def end(process):
-    process.kill()
-    process.wait()
-
-
-def job(t, head, *args, status=0):
-    return t.tool('job', *args, '-d', '500ms', '--head', head.grpc, '--head-spool', t.path('reports'), '--head-machine-id', 'worker',
-                  status=status, timeout=120)  # fmt: skip
-
-
-def waits(t):
-    return os.listdir(t.path('reports'))
 
 
 @case('a report of gpuscope job: stored once, as in its file, and nothing waits', timeout=120)
@@ -110,7 +46,7 @@ def away(t):
         job(t, head, '-p', str(p.pid))
         kill(head)
         run = job(t, head, '-p', str(p.pid))
-        t.match('it is told', r'the head has not taken 1 report yet: .*the next measurement with --head takes them along', run.err)
+        t.match('it is told', r'the head has not taken 1 report yet: .*the next measurement with --head, or gpuscope connect, takes them along', run.err)
         job(t, head, '-p', str(p.pid))
         t.equal('two wait', len(waits(t)), 2)
         again(head)
@@ -293,19 +229,14 @@ def hostile(t):
         'bytes': b'\xff' * 64, 'too much': json.dumps({**good, 'more': 'x' * (1 << 20)}), 'twice': '{"jobs": [], ' + json.dumps(good)[1:],
     }  # fmt: skip
 
-    def batch(seq, text, **more):
-        data = text if isinstance(text, bytes) else text.encode()
-        data += b' ' * (-len(data) % 8)
-        return gp.ToHead(batch=gp.Batch(**{'seq': seq, 'sample_count': 1, 'raw_bytes': len(data), 'records': data, **more}))
-
     def say():
         yield gp.ToHead(hello=gp.Hello(protocol=1, machine_id='m', hostname='gpu7', stream=5, kind=gp.STREAM_KIND_JOBS))
-        yield welcomed.wait(60) and batch(1, json.dumps(good))
+        yield welcomed.wait(60) and batch(gp, 1, json.dumps(good))
         for i, text in enumerate(wrong.values(), 2):
-            yield batch(i, text)
-        yield batch(n, json.dumps(good), raw_bytes=80)
-        yield batch(n + 1, json.dumps(good), codec=1)
-        yield batch(n + 2, json.dumps({**good, 'delivery': {**delivery, 'report': 'r2'}}))
+            yield batch(gp, i, text)
+        yield batch(gp, n, json.dumps(good), raw_bytes=80)
+        yield batch(gp, n + 1, json.dumps(good), codec=1)
+        yield batch(gp, n + 2, json.dumps({**good, 'delivery': {**delivery, 'report': 'r2'}}))
         enough.wait(60)
 
     welcomed, enough = threading.Event(), threading.Event()

@@ -3,18 +3,16 @@
 by OTLP to a server whose messages protoc decodes by the published message definitions."""
 
 import http.server
-import json
 import os
 import re
 import shutil
 import subprocess
 import threading
 import time
-import urllib.parse
-import urllib.request
 
 import harness
 from agent_help import Agent, config_text, free_port
+from engine_help import Engine
 from harness import Skip, case, main, wait_until
 
 
@@ -23,65 +21,12 @@ def push_text(protocol, **keys):
     return f'push:\n  {protocol}:\n' + ''.join(f'    {k}: {v}\n' for k, v in keys.items())
 
 
-class Engine:
-    """A program that takes remote write and answers PromQL."""
-
-    def __init__(self, t, kind, port=None):
-        self.t, self.kind, self.port = t, kind, port or free_port()
-        data = t.path(f'data-{kind}')
-        os.makedirs(data, exist_ok=True)
-        if kind == 'prometheus':
-            if not shutil.which('prometheus'):
-                raise Skip('prometheus is not installed')
-            conf = t.path('receiver.yml')
-            with open(conf, 'w') as f:
-                f.write('global: {scrape_interval: 1h}\n')
-            words = ['prometheus', f'--config.file={conf}', f'--storage.tsdb.path={data}', '--web.enable-remote-write-receiver',
-                     f'--web.listen-address=127.0.0.1:{self.port}']  # fmt: skip
-            self.url = f'http://127.0.0.1:{self.port}/api/v1/write'
-        else:
-            if not shutil.which('victoria-metrics'):
-                raise Skip('victoria-metrics is not installed')
-            words = ['victoria-metrics', f'-storageDataPath={data}', f'-httpListenAddr=127.0.0.1:{self.port}',
-                     '-search.latencyOffset=0s']  # fmt: skip
-            self.url = f'http://127.0.0.1:{self.port}/api/v1/write'
-        self.log = open(t.path(f'{kind}.log'), 'ab')
-        self.proc = subprocess.Popen(words, stdout=self.log, stderr=self.log)
-        wait_until(self.answers, 60, f'{kind} to answer')
-
-    def stop(self):
-        if self.proc.poll() is None:
-            self.proc.terminate()
-            self.proc.wait(30)
-
-    def fetch(self, path):
-        with urllib.request.urlopen(f'http://127.0.0.1:{self.port}{path}', timeout=20) as f:
-            return f.read()
-
-    def answers(self):
-        assert self.proc.poll() is None, harness.read_text(self.log.name)
-        try:
-            return self.fetch('/-/ready' if self.kind == 'prometheus' else '/health')
-        except OSError:
-            return False
-
-    def ask(self, query):
-        """[(labels, value)] of now."""
-        got = json.loads(self.fetch('/api/v1/query?' + urllib.parse.urlencode({'query': query})))
-        return [(r['metric'], float(r['value'][1])) for r in got['data']['result']]
-
-    def times(self, query, seconds):
-        """When samples of a series were, over the last seconds: {labels: [times]}."""
-        got = json.loads(self.fetch('/api/v1/query?' + urllib.parse.urlencode({'query': f'{query}[{seconds}s]'})))
-        return [[v[0] for v in r['values']] for r in got['data']['result']]
-
-
 def reference(t, kind):
     engine = Engine(t, kind)
-    a = Agent(t, config_text(more=push_text('remote_write', url=engine.url, instance='node-7')), what='gpus=4')
+    a = Agent(t, config_text(more=push_text('remote_write', url=engine.url, instance='node-7', labels='"cluster=alpha, rack=r3"')), what='gpus=4')
     wait_until(lambda: len(engine.ask('gpuscope_gpu_memory_total_bytes')) == 4, 60, 'four GPUs in the engine')
     labels, value = engine.ask('gpuscope_gpu_memory_total_bytes{gpu="2"}')[0]
-    t.equal('labels put on all', (labels['job'], labels['instance']), ('gpuscope', 'node-7'))
+    t.equal('labels put on all', [labels.get(x) for x in ('job', 'instance', 'cluster', 'rack')], ['gpuscope', 'node-7', 'alpha', 'r3'])
     shown = {k: v for k, v in a.metrics().items() if k.startswith('gpuscope_gpu_memory_total_bytes{gpu="2"')}
     t.equal('the value that a scrape shows', [value], list(shown.values()))
     # Everything that is served is pushed: names of families are the same.
@@ -222,6 +167,7 @@ def otlp(t):
 def mistakes(t):
     for text, wanted in ((push_text('remote_write', url='ftp://x/'), r'url takes an http:// or https:// URL'),
                          (push_text('otlp', url='http://127.0.0.1:1/', interval='10ms'), r'interval'),
+                         (push_text('otlp', url='http://127.0.0.1:1/', labels='"job=x"'), r'labels takes NAME=VALUE'),
                          ('push:\n  mail:\n    url: x\n', r'mail'),
                          (push_text('otlp', url='http://127.0.0.1:1/', token_file='/nonexistent/t'), r'token of push.otlp')):  # fmt: skip
         path = t.path('bad.yaml')

@@ -26,7 +26,7 @@ def of_3_11():
 
 def each(check, n=3, untimed=False):
     """Of those whose calls are timed; untimed: or one whose calls are counted."""
-    found = pythons.interpreters((3, 8), (3, 10))
+    found = [p for p in pythons.interpreters((3, 8), (3, 10)) if p.is_stripped is not None]
     some = found[-n:] + [p for p in found[:-n] if p.named] + (of_3_11()[:1] if untimed else [])
     if not some:
         raise Skip('no Python 3.8, 3.9 or 3.10' + (', nor a 3.11 built --with-dtrace' if untimed else ''))

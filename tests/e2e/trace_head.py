@@ -2,8 +2,10 @@
 
 import os
 import sys
+import time
 
 import harness
+from cluster_help import Node
 from harness import case, main
 from head_help import Head, unpack
 
@@ -74,7 +76,7 @@ def away(t):
     head.kill()
     run = t.trace('-o', 'a.gst', *options(t, head.address), command=t.app('cudaMalloc=31', 'cudaFree=31'))
     t.counts(run, ignore_bytes=('cudaFree',))
-    t.match('it is told', r'the head has not taken \d+ records yet: .*the next trace with --head takes them along', run.err)
+    t.match('it is told', r'the head has not taken \d+ records yet: .*the next trace with --head, or gpuscope connect, takes them along', run.err)
     t.equal('a folder stays', len(left(t)), 1)
     head.start()
     run = t.trace('-o', 'b.gst', *options(t, head.address), command=t.app('cudaMalloc=7'))
@@ -85,6 +87,27 @@ def away(t):
     t.equal('titles', [s['title'].split(' ')[1] for s in streams], ['cudaMalloc=7', 'cudaMalloc=31'])
     compare(t, head, streams[0], 'b.gst')
     compare(t, head, streams[1], 'a.gst')
+    head.stop()
+
+
+@case('the head is away: delivered by the next connect', timeout=120)
+def away_connect(t):
+    head = Head(t)
+    head.kill()
+    run = t.trace('-o', 'a.gst', *options(t, head.address), command=t.app('cudaMalloc=31', 'cudaFree=31'))
+    t.counts(run, ignore_bytes=('cudaFree',))
+    folder = os.path.join(t.path('traces'), left(t)[0])
+    os.utime(folder, (time.time() - 3600,) * 2)  # a fresh one might be of a trace that begins
+    fresh = os.path.join(t.path('traces'), '20260101T000000Z-1')
+    os.mkdir(fresh)
+    head.start()
+    n = Node(t, head.address, 'tracer', '--left', t.tmp)
+    n.live.wait_err('1 earlier trace delivered', 60)
+    t.equal('what is fresh stays', left(t), [os.path.basename(fresh)])
+    n.stop()
+    streams = [s for s in head.streams('tracer') if s['kind'] == 2]
+    t.equal('titles', [s['title'].split(' ')[1] for s in streams], ['cudaMalloc=31'])
+    compare(t, head, streams[0], 'a.gst')
     head.stop()
 
 

@@ -1,17 +1,45 @@
-/* A configuration, against the agent's own tables: each error says where, nothing reads outside. */
+/* A configuration, against the tables of agent and head: each error says where, nothing reads
+ * outside. */
 #include <assert.h>
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "agent/agent.h"
+#include "head/head_conf.h"
 #include "replay_main.h"
+
+static void check_error(int r, const struct gs_err *err)
+{
+	unsigned line, column;
+
+	assert(r == -EINVAL || r == -ENOMEM);
+	assert(r == -ENOMEM || sscanf(err->text, "f:%u:%u: ", &line, &column) == 2);
+	assert(!strchr(err->text, '\n'));
+}
+
+static void head(const uint8_t *data, size_t bytes)
+{
+	static struct gs_head_conf conf;
+	struct gs_head_keep keep;
+	struct gs_err err = {{0}};
+	int r = gs_conf_parse(&gs_head_conf_schema, "f", data, bytes, &conf, &err);
+
+	if (r < 0) {
+		check_error(r, &err);
+		return;
+	}
+	gs_head_conf_keep(&conf, &keep);
+	assert(keep.n_levels == conf.store.downsample.n);
+	for (size_t i = 0; i < keep.n_levels; i++)
+		assert(keep.level[i].interval_ns >= GS_HEAD_COARSE_LEAST_NS &&
+		       (!i || keep.level[i].after_ns > keep.level[i - 1].after_ns));
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct gs_err err = {{0}};
 	struct agent_conf conf;
-	unsigned line, column;
 	int r = gs_conf_parse(&agent_conf_schema, "f", data, bytes, &conf, &err);
 
 	if (r == 0) {
@@ -23,9 +51,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			assert(conf.group[i].interval_ns >= 100000000 &&
 			       conf.group[i].max_interval_ns >= conf.group[i].interval_ns);
 	} else {
-		assert(r == -EINVAL || r == -ENOMEM);
-		assert(r == -ENOMEM || sscanf(err.text, "f:%u:%u: ", &line, &column) == 2);
-		assert(!strchr(err.text, '\n'));
+		check_error(r, &err);
 	}
+	head(data, bytes);
 	return 0;
 }

@@ -9,29 +9,14 @@
 
 #include "gpuscope.pb-c.h"
 #include "head/head_gswarm.h"
+#include "moment_again.h"
 #include "replay_main.h"
 
-/* Encoded and decoded again it is one moment. */
-static void again(const struct gs_node_snapshot *node)
+static void can_be_stored(const struct gs_node_snapshot *node)
 {
-	struct gs_node_decoder *d = gs_node_decoder_new();
-	struct gs_buf buf = GS_BUF_INIT(64u << 20);
-	struct gs_batch batch;
-	int n = 0;
+	struct gs_node_snapshot *same = again(node);
 
-	if (!d || gs_node_encode(&buf, node) < 0)
-		abort();
-	batch = (struct gs_batch){buf.data, buf.bytes};
-	gs_records_for_each (&batch, r) {
-		struct gs_node_snapshot *copy = NULL;
-
-		n += gs_node_decode(d, r, &copy) == GS_NODE_WHOLE;
-		gs_node_snapshot_free(&copy);
-	}
-	if (n != 1)
-		abort();
-	gs_node_decoder_free(&d);
-	gs_buf_fini(&buf);
+	gs_node_snapshot_free(&same);
 }
 
 static void of_node(const uint8_t *data, size_t bytes)
@@ -46,9 +31,15 @@ static void of_node(const uint8_t *data, size_t bytes)
 
 			(void)head_batch_look(m->batch, kind, d, &raw, &newest);
 			if (newest)
-				again(newest);
+				can_be_stored(newest);
 			gs_node_snapshot_free(&newest);
 		}
+	if (m && m->body_case == GPUSCOPE__V1__TO_HEAD__BODY_BATCH) {
+		struct gs_store_report report;
+
+		if (head_report_look(m->batch, &raw, &report) && !report.job[0])
+			abort();
+	}
 	if (m)
 		gpuscope__v1__to_head__free_unpacked(m, NULL);
 	gs_node_decoder_free(&d);
@@ -71,7 +62,7 @@ static void of_gswarm(const uint8_t *data, size_t bytes)
 				if (gs_gpu_has(&n->gpu->sample[i], f) &&
 				    !(n->gpu->sample[i].value[f] >= 0))
 					abort(); /* a value that is none */
-		again(n);
+		can_be_stored(n);
 		gs_node_snapshot_free(&n);
 	}
 	if (m)

@@ -1,6 +1,6 @@
 /*
  * Records of samples as a damaged or hostile file may hold them, through the decoder and onto
- * screens of several sizes; what was decoded can be encoded and decoded again.
+ * screens of several sizes; what was decoded can be encoded and decoded again, and made coarser.
  */
 #include <locale.h>
 #include <stdint.h>
@@ -9,7 +9,9 @@
 
 #include "base/mem.h"
 #include "model/gpu_record.h"
+#include "moment_again.h"
 #include "replay_main.h"
+#include "store/coarse.h"
 #include "tui/layout.h"
 
 static const struct gs_tui_source source = {.title = "fuzz", .wake_fd = -1, .is_replay = true};
@@ -34,32 +36,52 @@ static void draw(struct tui_ui *ui, struct tui_screen *s, struct gs_buf *text)
 		}
 }
 
-static void again(const struct gs_node_snapshot *node)
+/* What gathered becomes one moment, which can be read. */
+static void put(struct gs_coarse *c)
 {
 	struct gs_node_decoder *d = gs_node_decoder_new();
 	struct gs_buf buf = GS_BUF_INIT(64u << 20);
+	uint32_t n_samples = gs_coarse_samples(c), told = 1;
 	struct gs_batch batch;
+	int64_t wall_ns;
 	int n = 0;
 
-	if (!d || gs_node_encode(&buf, node) < 0)
+	if (!d || gs_coarse_put(c, &buf, &wall_ns) < 0)
 		abort();
 	batch = (struct gs_batch){buf.data, buf.bytes};
 	gs_records_for_each (&batch, r) {
 		struct gs_node_snapshot *copy = NULL;
+		struct gs_coarse_mark mark;
 
+		if (gs_coarse_read(r, &mark))
+			told = mark.n_samples;
 		n += gs_node_decode(d, r, &copy) == GS_NODE_WHOLE;
 		gs_node_snapshot_free(&copy);
 	}
-	if (n != 1)
+	if (n != 1 || (n_samples && told != n_samples))
 		abort();
 	gs_node_decoder_free(&d);
 	gs_buf_fini(&buf);
+}
+
+static void gather(struct gs_coarse *c, struct gs_node_snapshot **copy,
+		   const struct gs_coarse_mark *mark)
+{
+	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
+		if (gs_coarse_n(mark, 0, f) == 0)
+			abort();
+	if (!gs_coarse_fits(c, *copy))
+		put(c);
+	if (gs_coarse_add(c, copy, mark) < 0)
+		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct gs_tui_options o = {.size = sizeof(o), .interval_ns = 1000000000ull};
 	struct gs_node_decoder *d = gs_node_decoder_new();
+	struct gs_coarse *c = gs_coarse_new(10000000000ull);
+	struct gs_coarse_mark mark = {0};
 	/* A copy of the exact size and alignment: reading past the end is caught. */
 	GS_FREE uint8_t *copy = malloc(bytes ? bytes : 1);
 	struct gs_buf text = GS_BUF_INIT(1u << 20);
@@ -67,22 +89,29 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	struct tui_screen screen = {0};
 	struct tui_ui ui;
 
-	if (!d || !copy || tui_ui_init(&ui, &source, &o) < 0)
+	if (!d || !c || !copy || tui_ui_init(&ui, &source, &o) < 0)
 		abort();
 	if (bytes)
 		memcpy(copy, data, bytes);
 	setlocale(LC_CTYPE, "C.UTF-8");
 	gs_records_for_each (&batch, r) {
-		struct gs_node_snapshot *node = NULL;
+		struct gs_node_snapshot *node = NULL, *same;
 
+		(void)gs_coarse_read(r, &mark);
 		if (gs_node_decode(d, r, &node) != GS_NODE_WHOLE)
 			continue;
-		again(node);
+		same = again(node);
+		gather(c, &same, &mark);
+		gs_node_snapshot_free(&same);
+		mark = (struct gs_coarse_mark){0};
 		ui.table.tree = !ui.table.tree;
 		if (tui_ui_show(&ui, node) < 0)
 			abort();
 		draw(&ui, &screen, &text);
 	}
+	if (gs_coarse_count(c))
+		put(c);
+	gs_coarse_free(&c);
 	gs_node_decoder_free(&d);
 	tui_ui_fini(&ui);
 	tui_screen_fini(&screen);

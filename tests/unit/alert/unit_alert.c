@@ -168,6 +168,24 @@ static void who_is_gone_ends(void **state)
 	gs_alerts_free(&a);
 }
 
+static void what_fires_can_be_asked(void **state)
+{
+	struct told t, firing = {.now_s = 0};
+	struct gs_alerts *a = engine_of(&hot, 1, &t, 0, 10);
+
+	(void)state;
+	push(a, &t, "g0", 0, 95);
+	push(a, &t, "g1", 0, 95);
+	gs_alerts_firing(a, note, &firing); /* pending is not firing */
+	assert_int_equal(firing.n, 0);
+	push(a, &t, "g0", 30, 95);
+	push(a, &t, "g1", 30, 95);
+	push(a, &t, "g1", 40, 70);
+	gs_alerts_firing(a, note, &firing);
+	assert_string_equal(firing.text, "0 START hot g0\n");
+	gs_alerts_free(&a);
+}
+
 static void repeats_where_asked(void **state)
 {
 	struct told t;
@@ -308,6 +326,7 @@ int main(void)
 		cmocka_unit_test(subjects_do_not_share),
 		cmocka_unit_test(at_most_so_many_begin_in_a_minute),
 		cmocka_unit_test(who_is_gone_ends),
+		cmocka_unit_test(what_fires_can_be_asked),
 		cmocka_unit_test(repeats_where_asked),
 		cmocka_unit_test(one_alert_has_one_key),
 		cmocka_unit_test(messages_have_values_filled_in),

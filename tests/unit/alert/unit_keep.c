@@ -43,9 +43,15 @@ static void what_was_told_is_not_told_again(void **state)
 	assert_int_equal(t.last.start_wall_ns, WALL_NS + 30 * (int64_t)S);
 	gs_alerts_free(&a);
 
-	/* One who never came back is told to be gone. */
+	/* One who never came back is told to be gone; until then it fires, as far as is known. */
 	a = engine_of(&hot, 1, &t, 0, 10);
 	restore(a, (char *)text.data, text.bytes, 5, wall_ns, 0);
+	struct told firing = {.now_s = 6};
+
+	gs_alerts_firing(a, note, &firing);
+	assert_string_equal(firing.text, "6 STILL hot on fire\n");
+	assert_int_equal(firing.last.severity, GS_ALERT_WARNING);
+	assert_int_equal(firing.last.start_wall_ns, WALL_NS + 30 * (int64_t)S);
 	t.now_s = 50;
 	gs_alerts_sweep(a, GS_ALERT_GPU, 20 * S, 50 * S, wall_ns);
 	assert_string_equal(t.text, "50 END hot on fire gone\n");

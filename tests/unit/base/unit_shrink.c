@@ -59,6 +59,9 @@ static void test_lines(void **state)
 	assert_int_equal(kind("00400000-00500000 r--p 00000000 00:00 0 \n", "Rss:  40 kB\n",
 			      "Anonymous: 0 kB\n", "Locked: 0 kB\n"),
 			 GS_SHRINK_NOT);
+	assert_int_equal(kind("00400000-00500000 r--p 00000000 00:06 531 /dev/nvidiactl\n",
+			      "Rss:  40 kB\n", "Anonymous: 0 kB\n", "Locked: 0 kB\n"),
+			 GS_SHRINK_NOT);
 	assert_int_equal(kind("7ffd1000-7ffd3000 r-xp 00000000 00:00 0      [vdso]\n",
 			      "Rss:  4 kB\n", "Anonymous: 0 kB\n", "Locked: 0 kB\n"),
 			 GS_SHRINK_NOT);

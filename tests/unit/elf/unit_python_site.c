@@ -92,7 +92,7 @@ static void test_left_probe(void **state)
 	const char *runtime = "_PyRuntime";
 	uint64_t at, wanted = 0;
 
-	assert_int_equal(gs_elf_python_left_probe(elf, &probe, &err), 0);
+	assert_int_equal(gs_elf_python_left_probe(elf, 0x030b, &probe, &err), 0);
 	assert_int_equal(probe.n, 1);
 	/* The way that the kernel side goes from the instruction; addresses of the file. */
 	assert_int_equal(gs_elf_objects(elf, &runtime, 1, &wanted), 0);

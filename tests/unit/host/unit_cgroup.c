@@ -153,6 +153,7 @@ static void pressure(void **state)
 	tree_put("sys/unified/job_1/memory.pressure", text);
 	assert_true(gs_host_stalls_of_cgroup(sys, proc, 77, NULL, &p));
 	assert_int_equal(p.total_us[GS_STALL_CPU_SOME], 7);
+	assert_int_equal(p.cpu_full_us, -1);
 	assert_int_equal(p.total_us[GS_STALL_MEMORY_SOME], 123456);
 	assert_int_equal(p.total_us[GS_STALL_MEMORY_FULL], 99);
 	assert_int_equal(p.total_us[GS_STALL_IO_SOME], -1);
@@ -161,6 +162,9 @@ static void pressure(void **state)
 	assert_false(gs_host_stalls_of_cgroup(sys, proc, 0, "/", &p));
 	assert_false(gs_host_stalls_of_cgroup(sys, proc, 78, NULL, &p));
 	assert_false(gs_host_stalls_read(machine, &p));
+	tree_put("sys/unified/job_1/cpu.pressure", text);
+	assert_true(gs_host_stalls_of_cgroup(sys, proc, 0, "/job_1", &p));
+	assert_int_equal(p.cpu_full_us, 99);
 	tree_put("proc/pressure/io", text);
 	assert_true(gs_host_stalls_read(machine, &p));
 	assert_int_equal(p.total_us[GS_STALL_IO_FULL], 99);

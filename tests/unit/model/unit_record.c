@@ -42,6 +42,7 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
 	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
 	[GS_REC_HOST_JOB] = sizeof(struct gs_rec_host_job),
+	[GS_REC_COARSE] = 24, /* a struct of the store (store/coarse.h) */
 };
 
 static struct gs_batch batch_of(const struct gs_buf *b)

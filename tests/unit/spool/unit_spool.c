@@ -573,6 +573,78 @@ static void no_state(void **state)
 	gs_spool_close(&s);
 }
 
+static struct gs_spool_stats stats_of(struct gs_spool *s)
+{
+	struct gs_spool_stats st;
+
+	gs_spool_stats(s, &st);
+	return st;
+}
+
+/* What had to make room while it was on its way is lost only when the head says that it did not
+ * arrive. */
+static void on_its_way(void **state)
+{
+	const struct folder *f = *state;
+	struct gs_spool *s = open_spool(f->path, 10000, 2000);
+	struct gs_spool_stats st;
+	uint64_t n_dropped;
+
+	for (uint64_t n = 1; n <= 10; n++)
+		assert_int_equal(put(s, n, 444), 0);
+	gs_spool_sent(s, 10);
+	gs_spool_sent(s, 5); /* behind: it stays 10 */
+	for (uint64_t n = 11; n <= 28; n++)
+		assert_int_equal(put(s, n, 444), 0);
+	st = stats_of(s);
+	n_dropped = 28 - st.n_batches;
+	/* The oldest went, all of those that are on the way: none is lost yet. */
+	assert_in_range(n_dropped, 8, 10);
+	assert_int_equal(st.lost_batches, 0);
+	/* Some have arrived. */
+	gs_spool_ack(s, 3);
+	assert_int_equal(stats_of(s).lost_batches, 0);
+	/* A new connection: up to 6 is stored. What went and is above never will be. */
+	gs_spool_resume(s, 6);
+	st = stats_of(s);
+	assert_int_equal(st.lost_batches, n_dropped - 6);
+	assert_int_equal(st.lost_samples, (n_dropped - 6) * (7 + n_dropped) / 2);
+	/* Nothing of it is on its way now: what goes is lost at once. */
+	for (uint64_t n = 29; n <= 60; n++)
+		assert_int_equal(put(s, n, 444), 0);
+	st = stats_of(s);
+	assert_int_equal(st.lost_batches + st.n_batches, 60 - 6);
+	gs_spool_close(&s);
+	/* And the count outlives the program. */
+	s = open_spool(f->path, 10000, 2000);
+	assert_int_equal(stats_of(s).lost_batches, st.lost_batches);
+	gs_spool_close(&s);
+}
+
+static void resumed(void **state)
+{
+	const struct folder *f = *state;
+	struct gs_spool *s = open_spool(f->path, 0, 0);
+	struct gs_spool_batch b;
+
+	for (uint64_t n = 1; n <= 20; n++)
+		assert_int_equal(put(s, n, 10), 0);
+	gs_spool_sent(s, 20);
+	/* The head has stored 12, and told 5 of them before the line broke. */
+	gs_spool_ack(s, 5);
+	gs_spool_resume(s, 12);
+	assert_int_equal(stats_of(s).n_batches, 8);
+	assert_int_equal(stats_of(s).lost_batches, 0);
+	expect(s, 0, 13, 10);
+	/* A head that has less (its disk was set back) does not bring back what is forgotten. */
+	gs_spool_resume(s, 3);
+	expect(s, 0, 13, 10);
+	gs_spool_resume(s, 20);
+	assert_int_equal(gs_spool_get(s, 0, &b), GS_SPOOL_END);
+	assert_int_equal(stats_of(s).n_samples, 0);
+	gs_spool_close(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -591,6 +663,8 @@ int main(void)
 		TEST(memory_full),
 		TEST(renewed),
 		TEST(dropped),
+		TEST(on_its_way),
+		TEST(resumed),
 #undef TEST
 	};
 

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "cmd/cmd.h"
-#include "cmd/session.h"
+#include "headcmd/session.h"
 
 #define LIST_MAX 64
 

@@ -3,7 +3,7 @@
  * connect; profile, stop, status and exit are calls of gswarm's interface, and so work with a head
  * of either kind; recover lists, resumes and exports what a head of ours keeps.
  */
-#include "cmd/gsprof.h"
+#include "headcmd/gsprof.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #include "archive/archive.h"
 #include "cmd/cmd.h"
-#include "cmd/session.h"
+#include "headcmd/session.h"
 #include "gswarm_profiler.pb-c.h"
 #include "text/text.h"
 

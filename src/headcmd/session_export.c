@@ -6,7 +6,7 @@
 
 #include "archive/archive.h"
 #include "cmd/cmd.h"
-#include "cmd/session.h"
+#include "headcmd/session.h"
 
 struct file {   /* being written */
 	int fd; /* -1: none */

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
-#include "cmd/session.h"
+#include "headcmd/session.h"
 #include "text/doc.h"
 #include "text/text.h"
 

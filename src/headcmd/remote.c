@@ -1,9 +1,10 @@
-#include "cmd/remote.h"
+#include "headcmd/remote.h"
 
 #include <errno.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/secret.h"
 #include "cmd/cmd.h"
 
 #define CONNECT_NS  10000000000ull
@@ -37,25 +38,6 @@ static void on_disconnected(void *ctx, enum gs_rpc_status status, const char *wh
 	r->lost = true;
 	r->why_status = status;
 	snprintf(r->why, sizeof(r->why), "%s", why);
-}
-
-int remote_token(const char *path, char *out, size_t bytes, struct gs_err *err)
-{
-	GS_FCLOSE FILE *f = fopen(path, "re");
-	char line[512];
-
-	if (!f)
-		return gs_err_set(err, -errno, "cannot read the token file %s: %s", path,
-				  strerror(errno));
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\r\n")] = 0;
-		if (!line[0] || line[0] == '#')
-			continue;
-		snprintf(out, bytes, "%s", line);
-		explicit_bzero(line, sizeof(line));
-		return 0;
-	}
-	return gs_err_set(err, -EINVAL, "the token file %s holds no token", path);
 }
 
 static int connect_now(struct remote *r, struct gs_err *err)
@@ -96,7 +78,8 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 	int code = r ? 0 : gs_err_set(err, -ENOMEM, "no memory");
 
 	if (code == 0 && options->token_file) {
-		code = remote_token(options->token_file, token, sizeof(token), err);
+		code = gs_token_read(options->token_file, "the token file", token, sizeof(token),
+				     err);
 		o.token = token;
 	}
 	if (code == 0) {

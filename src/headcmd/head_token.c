@@ -1,4 +1,4 @@
-#include "cmd/head_token.h"
+#include "headcmd/head_token.h"
 
 #include <errno.h>
 #include <fcntl.h>

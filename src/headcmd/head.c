@@ -7,17 +7,15 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "base/fmt.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
-#include "cmd/head_token.h"
+#include "headcmd/head_token.h"
 #include "api/api.h"
 #include "head/head_conf.h"
 #include "head/head_push.h"
-#include "head/session.h"
 
 #define CONF_PATH     "/etc/gpuscope/head.yaml"
 #define LISTEN_MAX    16
@@ -221,31 +219,6 @@ static int set_options(struct head_command *c, struct gs_err *err)
 	return 0;
 }
 
-/* Of the system, or of the user. */
-static int default_data(struct head_command *c, struct gs_err *err)
-{
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-	if (geteuid() == 0)
-		snprintf(c->data, sizeof(c->data), "/var/lib/gpuscope");
-	else if (state && state[0] == '/')
-		snprintf(c->data, sizeof(c->data), "%s/gpuscope", state);
-	else if (home && home[0] == '/')
-		snprintf(c->data, sizeof(c->data), "%s/.local/state/gpuscope", home);
-	else
-		return gs_err_set(err, -ENOENT, "no home folder for the data: give --data DIR");
-	for (char *p = c->data + 1; *p; p++)
-		if (*p == '/') {
-			*p = 0;
-			(void)mkdir(c->data, 0755);
-			*p = '/';
-		}
-	(void)mkdir(c->data, 0755);
-	snprintf(c->data + strlen(c->data), sizeof(c->data) - strlen(c->data), "/head");
-	c->head.data = c->data;
-	return 0;
-}
-
 /* Whoever can reach the address can do everything, and can read along. */
 static void warn(const struct head_command *c)
 {
@@ -324,47 +297,17 @@ static void told_to_exit(void *ctx)
 	kill(getpid(), SIGTERM);
 }
 
-/* What nodes measure, where the file says something new: what was set meanwhile holds otherwise. */
-static int apply_switches(const struct gs_head_conf *old, const struct gs_head_conf *now,
-			  struct gs_head *head, struct gs_err *err)
-{
-	struct gs_head_switches w;
-
-	if (memcmp(&old->sampling, &now->sampling, sizeof(now->sampling)) == 0)
-		return 0;
-	gs_head_switches(head, &w);
-	w.interval_ns = now->sampling.interval_ns;
-	w.bandwidth = now->sampling.bandwidth;
-	w.nvlink = now->sampling.nvlink;
-	return gs_head_set(head, &w, err);
-}
-
 static void apply_conf(struct head_command *c, struct gs_head *head)
 {
 	GS_FREE struct gs_head_conf *now = calloc(1, sizeof(*now));
 	struct gs_err err = {{0}};
-	struct gs_head_keep keep;
-	char fixed[512];
 	int r = now ? read_conf(c, now, &err) : -ENOMEM;
 
 	if (r < 0) {
 		gs_say("the old configuration stays: %s", gs_err_text(&err, r));
 		return;
 	}
-	gs_head_conf_fixed(&c->conf, now, fixed, sizeof(fixed));
-	if (fixed[0])
-		gs_say("changed, but not before this head is started anew: %s", fixed);
-	gs_head_conf_keep(now, &keep);
-	gs_head_set_keep(head, &keep);
-	r = apply_switches(&c->conf, now, head, &err);
-	if (r < 0)
-		gs_say("%s", gs_err_text(&err, r));
-	if (!gs_push_conf_same(c->conf.push, now->push)) {
-		err.text[0] = 0;
-		r = gs_head_push(head, now->push, c->hostname, &err);
-		if (r < 0)
-			gs_say("nothing is pushed: %s", gs_err_text(&err, r));
-	}
+	gs_head_apply(head, &c->conf, now, c->hostname);
 	memcpy(&c->conf, now, sizeof(*now));
 	gs_say("read the configuration again");
 }
@@ -408,8 +351,10 @@ static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
 
 static int start(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
 {
-	int r = c->head.data ? 0 : default_data(c, err);
+	int r = c->head.data ? 0 : gs_head_data_default(c->data, sizeof(c->data), err);
 
+	if (!c->head.data)
+		c->head.data = c->data;
 	if (r == 0 && c->conf.nodes.token_file[0]) {
 		r = head_tokens_read(c->conf.nodes.token_file, &c->tokens, err);
 		c->head.authorize = head_tokens_authorize;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
-#include "cmd/gsprof.h"
+#include "headcmd/gsprof.h"
 #include "fetch/fetch.h"
 #include "plot/plot.h"
 #include "text/text.h"

@@ -1,10 +1,11 @@
 /* Reaching a head: what commands that deliver to one share. */
-#ifndef GS_CMD_TO_HEAD_H
-#define GS_CMD_TO_HEAD_H
+#ifndef GS_HEADCMD_TO_HEAD_H
+#define GS_HEADCMD_TO_HEAD_H
 
 #include <argp.h>
 
 #include "base/err.h"
+#include "link/left.h"
 #include "link/link.h"
 #include "model/record.h"
 

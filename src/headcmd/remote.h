@@ -1,6 +1,6 @@
 /* Calls to a head, one after the other: what `gpuscope session` and gsprof do. */
-#ifndef GS_CMD_REMOTE_H
-#define GS_CMD_REMOTE_H
+#ifndef GS_HEADCMD_REMOTE_H
+#define GS_HEADCMD_REMOTE_H
 
 #include <argp.h>
 #include <protobuf-c/protobuf-c.h>
@@ -24,9 +24,6 @@ struct remote;
 int remote_open(const struct remote_options *options, struct remote **ret_remote,
 		struct gs_err *err);
 void remote_close(struct remote **remote);
-
-/* The first line that is no comment; to be wiped by the caller. */
-int remote_token(const char *path, char *out, size_t bytes, struct gs_err *err);
 
 /* One unary call; the answer is freed with protobuf_c_message_free_unpacked(). */
 int remote_call(struct remote *remote, const char *path, const ProtobufCMessage *in,

@@ -1,8 +1,8 @@
 /* Sessions as the commands show them: `gpuscope session` and gsprof. */
-#ifndef GS_CMD_SESSION_H
-#define GS_CMD_SESSION_H
+#ifndef GS_HEADCMD_SESSION_H
+#define GS_HEADCMD_SESSION_H
 
-#include "cmd/remote.h"
+#include "headcmd/remote.h"
 #include "gpuscope.pb-c.h"
 #include "store/store.h"
 

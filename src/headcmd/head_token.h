@@ -1,6 +1,6 @@
 /* Who may call what of a head: a file of roles and tokens. */
-#ifndef GS_CMD_HEAD_TOKEN_H
-#define GS_CMD_HEAD_TOKEN_H
+#ifndef GS_HEADCMD_HEAD_TOKEN_H
+#define GS_HEADCMD_HEAD_TOKEN_H
 
 #include "base/err.h"
 #include "rpc/rpc.h"

@@ -1,6 +1,6 @@
 /* The program under the name gsprof: gswarm-profiler's command lines. */
-#ifndef GS_CMD_GSPROF_H
-#define GS_CMD_GSPROF_H
+#ifndef GS_HEADCMD_GSPROF_H
+#define GS_HEADCMD_GSPROF_H
 
 #include <stdbool.h>
 

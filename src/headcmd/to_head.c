@@ -1,5 +1,5 @@
 /* Delivery to a head of what ends: options, folders, and what is told at the end. */
-#include "cmd/to_head.h"
+#include "headcmd/to_head.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,8 +10,9 @@
 #include "base/fmt.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "cmd/cmd.h"
-#include "cmd/remote.h"
+#include "headcmd/remote.h"
 #include "link/outbox.h"
 
 #define TITLE_BYTES 256
@@ -196,7 +197,8 @@ int to_head_open(const struct to_head_options *options, enum gs_link_kind kind, 
 	h->words = &words_of[kind];
 	snprintf(h->title, sizeof(h->title), "%s", title);
 	o.title = h->title;
-	r = options->token_file ? remote_token(options->token_file, h->token, sizeof(h->token), err)
+	r = options->token_file ? gs_token_read(options->token_file, "the token file", h->token,
+						sizeof(h->token), err)
 				: 0;
 	o.token = h->token[0] ? h->token : NULL;
 	if (r == 0)
@@ -224,8 +226,8 @@ static void tell(const struct words *w, const struct gs_outbox_result *r)
 		gs_say("%llu %ss that the head has not taken are given up: %s cannot be written to",
 		       (unsigned long long)r->given_up_samples, w->what, r->path);
 	if (r->left_samples)
-		gs_say("the head has not taken %llu %s%s yet%s%s; the next %s with --head takes "
-		       "them along from %s",
+		gs_say("the head has not taken %llu %s%s yet%s%s; the next %s with --head, or "
+		       "gpuscope connect, takes them along from %s",
 		       (unsigned long long)r->left_samples, w->what,
 		       r->left_samples == 1 ? "" : "s", r->trouble[0] ? ": " : "", r->trouble,
 		       w->stream, r->path);

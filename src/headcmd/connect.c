@@ -14,9 +14,10 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/secret.h"
 #include "cmd/cmd.h"
-#include "cmd/remote.h"
-#include "cmd/to_head.h"
+#include "headcmd/remote.h"
+#include "headcmd/to_head.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
 #include "model/gpu_record.h"
@@ -34,6 +35,7 @@ enum {
 	OPT_RESILIENT = 256,
 	OPT_SPOOL,
 	OPT_SPOOL_MAX,
+	OPT_LEFT,
 	OPT_MEMORY_MAX,
 	OPT_INTERVAL,
 	OPT_BANDWIDTH,
@@ -57,6 +59,7 @@ struct connect_options {
 	bool resilient, bandwidth, nvlink, all_processes, quiet;
 	const char *token_file, *nvml;
 	uint64_t interval_ns; /* 0: as the head says */
+	const char *left;     /* NULL: the usual one */
 };
 
 struct connect {
@@ -69,6 +72,7 @@ struct connect {
 	pthread_mutex_t lock;
 	struct gs_link_wish wish; /* under the lock */
 	uint64_t n_read, n_missed, n_not_kept;
+	struct gs_left *left; /* owned */
 };
 
 /* --- the link's callbacks, on its thread --- */
@@ -278,6 +282,28 @@ static int open_gpu(const struct connect_options *o, struct gs_gpu **ret_gpu, st
 	return gs_gpu_open(&go, ret_gpu, err);
 }
 
+static void on_left(void *ctx, const char *text)
+{
+	gs_say("%s", text);
+}
+
+/* Traces and reports of this machine that ended while the head was away. */
+static void deliver_left(struct connect *c)
+{
+	struct gs_left_options o = {
+		.size = sizeof(o), .like = &c->o->link, .link = c->link, .say = on_left};
+	char base[512] = "";
+	struct gs_err err;
+
+	if (c->o->left)
+		snprintf(base, sizeof(base), "%s", c->o->left);
+	else
+		(void)to_head_state_folder(base, sizeof(base), "--left", &err);
+	o.base = base;
+	if (base[0])
+		gs_left_start(&o, &c->left);
+}
+
 static void tell_end(const struct connect *c, const struct gs_link_stats *st, uint64_t left)
 {
 	gs_say("%llu samples read, %llu missed; %llu batches delivered, %llu samples wait%s, %llu "
@@ -300,11 +326,12 @@ static int run(struct connect_options *o)
 	char token[512] = "", spool[640];
 	struct gs_link_stats st = {.state = 0};
 	struct gs_err err = {{0}};
+	uint64_t left;
 	bool refused;
 	int r = block_signals(&c, &err);
 
 	if (r == 0 && o->token_file)
-		r = remote_token(o->token_file, token, sizeof(token), &err);
+		r = gs_token_read(o->token_file, "the token file", token, sizeof(token), &err);
 	if (r == 0 && o->resilient && !o->link.spool_dir) {
 		r = default_spool(spool, sizeof(spool), o->link.instance ? o->link.instance : "",
 				  &err);
@@ -321,6 +348,8 @@ static int run(struct connect_options *o)
 		o->link.ctx = &c;
 		r = gs_link_start(&o->link, &c.link, &err);
 	}
+	if (r == 0)
+		deliver_left(&c);
 	explicit_bzero(token, sizeof(token));
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));
@@ -333,8 +362,11 @@ static int run(struct connect_options *o)
 	refused = st.state == GS_LINK_REFUSED && st.connects == 0;
 	if (r < 0)
 		gs_say("cannot read this node: %s", strerror(-r));
-	gs_link_stats(c.link, &st);
-	tell_end(&c, &st, gs_link_stop(&c.link, refused ? 0 : DRAIN_NS, false));
+	gs_left_stop(&c.left);
+	left = gs_link_drain(c.link, refused ? 0 : DRAIN_NS, false);
+	gs_link_stats(c.link, &st); /* with what was delivered only now */
+	(void)gs_link_stop(&c.link, 0, false);
+	tell_end(&c, &st, left);
 	gs_moment_free(&c.moment);
 	gs_gpu_close(&c.gpu);
 	gs_buf_fini(&c.records);
@@ -370,6 +402,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (gs_parse_bytes(arg, &o->link.spool_max_bytes) < 0 ||
 		    o->link.spool_max_bytes < 1 << 20)
 			argp_error(state, "--spool-max takes 1M or more, such as 256M");
+		return 0;
+	case OPT_LEFT:
+		o->left = arg;
 		return 0;
 	case OPT_MEMORY_MAX:
 		if (gs_parse_bytes(arg, &o->link.memory_max_bytes) < 0 ||
@@ -462,6 +497,11 @@ int gs_cmd_connect(int argc, char **argv)
 		 1},
 		{"spool-max", OPT_SPOOL_MAX, "BYTES", 0,
 		 "How much; then the oldest is given up and counted (256M)", 1},
+		{"left", OPT_LEFT, "DIR", 0,
+		 "Below it, in traces and reports, is what `trace --head` and `job --head` could "
+		 "not "
+		 "deliver: it is delivered too (/var/lib/gpuscope, or ~/.local/state/gpuscope)",
+		 1},
 		{"memory-max", OPT_MEMORY_MAX, "BYTES", 0,
 		 "How much in memory, without --resilient or when that disk is full (32M)", 1},
 		{"interval", OPT_INTERVAL, "TIME", 0, "Between samples (as the head says, or 1 s)",

@@ -1,0 +1,21 @@
+/* Columns of the screen's tables. */
+#ifndef GS_TUI_COLUMNS_H
+#define GS_TUI_COLUMNS_H
+
+#include <stdbool.h>
+
+#include "tui/screen.h"
+
+struct tui_shape { /* of a column */
+	const char *title;
+	int width; /* 0: what is left of the line; the last one */
+	bool right;
+	int weight; /* the columns of least weight go first where there is no room; 9 never */
+	bool falls; /* sorted from the greatest value down */
+};
+
+/* The line of titles, each of which is a place to click; sort: the column that sorts. */
+void tui_columns_head(struct tui_screen *s, int y, const struct tui_shape *columns, int n,
+		      const bool *shown, int sort);
+
+#endif
