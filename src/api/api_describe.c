@@ -109,7 +109,7 @@ static const struct {
 	 "memory_activity_ratio:number?, utilization_ratio:number?}]}"},
 	{"/api/v1/process-series", GET, NULL,
 	 "{node:int, pid:int, source:text, complete:bool, step_seconds:number, time:[number], "
-	 "values:{*:Stretches}}"},
+	 "downsampled_seconds?:number, values:{*:Stretches}}"},
 	{"/api/v1/jobs", GET, NULL,
 	 "{jobs:[{job:text, user:text, gpus:int, utilization_least_ratio:number?, "
 	 "utilization_median_ratio:number?, utilization_most_ratio:number?, straggler:GpuPlace?, "
@@ -129,7 +129,7 @@ static const struct {
 	 "next:int?}"},
 	{"/api/v1/series", GET, NULL,
 	 "{node:int, gpu:text, source:'memory'|'store', complete:bool, step_seconds:number, "
-	 "time:[number], values:{*:Stretches}}"},
+	 "time:[number], downsampled_seconds?:number, values:{*:Stretches}}"},
 	{"/api/v1/sessions", GET, NULL, "{sessions:[Session], next:int?}"},
 	{"/api/v1/sessions", POST,
 	 "{name?:text?, nodes?:[text]?, metrics?:[text]?, report_metrics?:[text]?, "
