@@ -132,27 +132,8 @@ struct gs_node_snapshot *head_gswarm_moment(const GswarmProfiler__MetricsUpdate 
 	n->time_ns = g->time_ns = (uint64_t)n->wall_ns;
 	g->wall_ns = n->wall_ns;
 	snprintf(n->name, sizeof(n->name), "%s", update->hostname);
-	*h = (struct gs_host_sample){
-		.time_ns = n->time_ns,
-		.n_cpus = -1,
-		.n_tasks = -1,
-		.n_running = -1,
-		.cpu_ratio = -1,
-		.iowait_ratio = -1,
-		.load1 = -1,
-		.load5 = -1,
-		.load15 = -1,
-		.mem_total_bytes = -1,
-		.mem_used_bytes = -1,
-		.swap_total_bytes = -1,
-		.swap_used_bytes = -1,
-		.disk_read_bps = -1,
-		.disk_write_bps = -1,
-		.net_rx_bps = -1,
-		.net_tx_bps = -1,
-		.mem_used_ratio = -1,
-		.root_used_ratio = -1,
-	};
+	*h = gs_host_sample_unknown;
+	h->time_ns = n->time_ns;
 	if (update->system_metrics) {
 		h->mem_used_ratio = share(update->system_metrics->dram_util);
 		h->root_used_ratio = share(update->system_metrics->disk_util);

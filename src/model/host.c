@@ -5,6 +5,27 @@
 #include <string.h>
 #include <strings.h>
 
+const struct gs_host_sample gs_host_sample_unknown = {
+	.n_cpus = -1,
+	.n_tasks = -1,
+	.n_running = -1,
+	.cpu_ratio = -1,
+	.iowait_ratio = -1,
+	.load1 = -1,
+	.load5 = -1,
+	.load15 = -1,
+	.mem_total_bytes = -1,
+	.mem_used_bytes = -1,
+	.swap_total_bytes = -1,
+	.swap_used_bytes = -1,
+	.disk_read_bps = -1,
+	.disk_write_bps = -1,
+	.net_rx_bps = -1,
+	.net_tx_bps = -1,
+	.mem_used_ratio = -1,
+	.root_used_ratio = -1,
+};
+
 void gs_host_snapshot_free(struct gs_host_snapshot **ref)
 {
 	struct gs_host_snapshot *s = *ref;

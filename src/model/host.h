@@ -32,6 +32,8 @@ struct gs_host_sample {
 	double root_used_ratio;               /* of the root file system */
 };
 
+extern const struct gs_host_sample gs_host_sample_unknown; /* nothing is known of the machine */
+
 enum gs_host_process_flag { /* ored */
 			    /* only an ancestor of one that was asked for */
 			    GS_HOST_PROCESS_ANCESTOR = 1,
