@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Python lines of a real training step, and what noting them costs: tests/gpu/python.sh [GPUSCOPE]
-# [FOLDER FOR OUTPUT]. Needs root, a GPU and PyTorch. Under five minutes; ends with "python: N passed,
+# [FOLDER FOR OUTPUT]. GPU_MODELS="": the lines alone. Needs root, a GPU and PyTorch. Under five minutes; ends with "python: N passed,
 # N failed".
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
@@ -24,7 +24,7 @@ python3 -c 'import torch; print("PyTorch", torch.__version__, "CUDA", torch.vers
 echo "exit status $?"; grep -i python "$out/lines.err" | head -5
 "$gpuscope" report "$out/lines.gst" --top 20 | sed -n '/by Python line/,/^$/p' | cut -c1-200
 python3 "$here/python_check.py" lines "$out" | tee -a "$log"
-for model in small large; do
+for model in ${GPU_MODELS-small large}; do
 	python3 "$here/python_check.py" slowdown "$gpuscope" "$model" "${GPU_ROUNDS:-3}" | tee -a "$log"
 done
 passed=$(grep -c '^ok ' "$log"); failed=$(grep -c '^FAIL' "$log")

@@ -29,9 +29,9 @@ def check_lines(folder):
     with_line = [e for e in launches if "python" in e["args"]]
     by_line = collections.Counter()
     for e in with_line:
-        place = re.match(r"(.*):(\d+) (\S+)$", e["args"]["python"])
-        if place and place[1].endswith("python.py"):
-            by_line[int(place[2])] += 1
+        place = re.match(r"(\S+) \((.*):(\d+)\)$", e["args"]["python"])
+        if place and place[2].endswith("python.py"):
+            by_line[int(place[3])] += 1
     steps, depth, marks = want["steps"], want["depth"], want["marks"]
     check("launches in the window", len(launches) == steps * want["launches_per_step"],
           f"{len(launches)}, the profiler counts {want['launches_per_step']} a step, {steps} steps")
