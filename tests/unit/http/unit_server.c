@@ -289,7 +289,7 @@ static void events_reach_who_asked_for_them(void **state)
 		(void)gs_http_publish(server, 2, large, 1 << 19);
 		usleep(1000);
 		gs_http_stats(server, &stats);
-		if (stats.slow)
+		if (stats.slow && !stats.streams) /* counted first, then closed */
 			break;
 	}
 	assert_int_equal(stats.slow, 1);
