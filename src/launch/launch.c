@@ -32,7 +32,7 @@ struct gs_launches {
 	struct gs_map sum_of;   /* pid -> index of sums */
 	struct sum *sums;       /* owned */
 	size_t n_sums;
-	uint64_t rescan_ns, n_lost;
+	uint64_t rescan_ns, n_lost, n_late;
 	bool failed;
 	char source[320];
 };
@@ -80,6 +80,15 @@ static void on_attach(void *ctx, const struct gs_attach *attach)
 	gs_log(2, "%s: %u probes of CUDA and NCCL", attach->path, attach->n_probes);
 }
 
+static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
+{
+	struct gs_launches *c = ctx;
+
+	c->n_late++;
+	gs_log(2, "%s: mapped by process %d %.1f ms before its probes were in place", path, pid,
+	       (double)gap_ns / 1e6);
+}
+
 static bool start(struct gs_launches *c, uint32_t pid)
 {
 	static const char *const globs[] = {"cudaLaunch*", "cudaGraphLaunch*", "cuLaunch*",
@@ -97,6 +106,7 @@ static bool start(struct gs_launches *c, uint32_t pid)
 		.n_globs = GS_ARRAY_LEN(globs),
 		.ring_bytes = 64 << 10,
 		.on_attach = on_attach,
+		.on_late = on_late,
 		.ctx = c,
 	};
 	struct gs_err err = {{0}};
@@ -263,4 +273,7 @@ void gs_launches_losses(const struct gs_launches *c, char *out, size_t bytes)
 	if (n)
 		snprintf(out, bytes, "%llu calls of CUDA or NCCL are not in the sums",
 			 (unsigned long long)n);
+	else if (c->n_late)
+		snprintf(out, bytes, "first calls into %llu libraries, mapped before their probes",
+			 (unsigned long long)c->n_late);
 }

@@ -395,7 +395,7 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 		}
 		tell_map(probe, notice, &file);
 		files_use(probe, notice->pid, &file, &is_new);
-		if (is_new)
+		if (is_new && probe->options.on_late)
 			probe->options.on_late(probe->options.ctx, notice->path, notice->pid,
 					       gs_clock_mono_ns() - notice->time_ns);
 		return;
@@ -413,7 +413,7 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 		if (notice->kind == GS_WATCH_EXEC && was_followed(probe, notice->pid))
 			probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns,
 					      NULL);
-		if (target_may_match(probe, notice->pid))
+		if (probe->options.on_process && target_may_match(probe, notice->pid))
 			probe->options.on_process(probe->options.ctx, notice->pid);
 		if (probe->options.py_stack_at && target_may_match(probe, notice->pid))
 			probe->options.on_python(probe->options.ctx, notice->pid);

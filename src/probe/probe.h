@@ -91,9 +91,9 @@ struct gs_probe_options {
 	/* Called by the control thread's functions for each file or function that was attached to
 	 * or could not be; what is lent is good during the call. */
 	void (*on_attach)(void *ctx, const struct gs_attach *attach);
-	/* A library was mapped gap_ns before its probes were in place. */
+	/* A library was mapped gap_ns before its probes were in place; may be NULL. */
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
-	/* A process that may be a followed one was born, or runs a new program. */
+	/* A process that may be a followed one was born, or runs a new program; may be NULL. */
 	void (*on_process)(void *ctx, pid_t pid);
 	/* With native_stack_at: a process has mapped code, or (NULL) runs a new program and has
 	 * lost what it had mapped. */

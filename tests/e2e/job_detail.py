@@ -368,5 +368,27 @@ def launches(t):
     t.true('alone', whole['jobs'][0]['figures']['launches_per_second'] > 1000, whole['jobs'][0]['figures'])
 
 
+@case('programs of CUDA that begin and end while their job is measured', timeout=120)
+def children(t):
+    app, seen = os.path.join(harness.fake, 'fake_app'), t.path('seen')
+    open(seen, 'w', encoding='ascii').close()
+    # The first one maps the libraries; the others are born, run and end under the probes.
+    script = f'{app} cudaLaunchKernel=100000000 & one=$!; while :; do {app} cudaLaunchKernel=7; echo >>{seen}; done'
+    env = {**os.environ, 'LD_LIBRARY_PATH': harness.fake, 'FAKE_CUDA_PACE': '1'}
+    proc = subprocess.Popen(['sh', '-c', script], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        harness.wait_until(lambda: len(harness.read_text(seen)) > 1, 30, 'programs that have ended')
+        before = len(harness.read_text(seen))
+        done = subprocess.run([harness.gpuscope, 'job', '-p', str(proc.pid), '-d', '4', '--format', 'json'], capture_output=True, text=True, timeout=60)
+        t.equal(f'exit status ({done.stderr[-300:]})', done.returncode, 0)
+        t.true('programs ended meanwhile', len(harness.read_text(seen)) > before + 1)
+        whole = json.loads(done.stdout)
+        t.match('told', 'probes on launches and on NCCL', whole['monitoring_session']['sources']['cuda'])
+        t.true('launches', whole['jobs'][0]['figures']['launches_per_second'] > 100, whole['jobs'][0]['figures'])
+    finally:
+        os.killpg(proc.pid, 9)
+        proc.wait()
+
+
 if __name__ == '__main__':
     main()
