@@ -46,7 +46,8 @@ void gs_job_html_number(struct gs_pen *pen, double v, int digits)
 	if (isnan(v))
 		gs_pen_puts(pen, "-");
 	else
-		gs_pen_double(pen, round(v * scale[digits]) / scale[digits]);
+		/* + 0: what rounds to nothing has no sign */
+		gs_pen_double(pen, round(v * scale[digits]) / scale[digits] + 0.0);
 }
 
 void gs_job_html_cell(struct gs_pen *pen, double v, int digits)
