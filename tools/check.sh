@@ -89,11 +89,12 @@ fi
 if has asan; then
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+	export LSAN_OPTIONS=suppressions=$PWD/tools/lsan.supp:print_suppressions=0
 	step "build with sanitizers" make --no-print-directory asan
 	suite sanitized build-asan --suite unit --suite fuzz --timeout-multiplier 4
 	# Of the whole runs those that pass most of the code: all of them would take another half hour.
 	suite sanitized_runs build-asan e2e/values e2e/selection e2e/probes e2e/flame --timeout-multiplier 4
-	unset ASAN_OPTIONS UBSAN_OPTIONS
+	unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
 fi
 if has release; then
 	step "release build" make --no-print-directory release
