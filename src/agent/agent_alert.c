@@ -279,13 +279,6 @@ void agent_alert_firing(const struct agent_alert *a, gs_alert_sink_fn fn, void *
 
 /* --- metrics --- */
 
-static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, double value,
-		const char *help)
-{
-	gs_prom_family(p, name, kind, "", help);
-	gs_prom_line(p, "", NULL, 0, value, 0);
-}
-
 static void by(struct gs_prom *p, const char *label, const char *label_value, double value)
 {
 	struct gs_prom_label l = {label, label_value};
@@ -309,22 +302,22 @@ void agent_alert_metrics(struct gs_prom *p, const struct agent_alert *a)
 	if (!a)
 		return;
 	f = &a->figures;
-	one(p, "gpuscope_agent_alerts_firing", GS_PROM_GAUGE, (double)f->firing,
-	    "Alerts that go on.");
-	one(p, "gpuscope_agent_alerts_pending", GS_PROM_GAUGE, (double)f->pending,
-	    "Conditions that hold and have not begun to be alerts.");
-	one(p, "gpuscope_agent_alerts_started", GS_PROM_COUNTER, (double)f->started,
-	    "Alerts that began.");
-	one(p, "gpuscope_agent_alerts_ended", GS_PROM_COUNTER, (double)f->ended,
-	    "Alerts that are over.");
+	gs_prom_one(p, "gpuscope_agent_alerts_firing", GS_PROM_GAUGE, (double)f->firing,
+		    "Alerts that go on.");
+	gs_prom_one(p, "gpuscope_agent_alerts_pending", GS_PROM_GAUGE, (double)f->pending,
+		    "Conditions that hold and have not begun to be alerts.");
+	gs_prom_one(p, "gpuscope_agent_alerts_started", GS_PROM_COUNTER, (double)f->started,
+		    "Alerts that began.");
+	gs_prom_one(p, "gpuscope_agent_alerts_ended", GS_PROM_COUNTER, (double)f->ended,
+		    "Alerts that are over.");
 	gs_prom_family(p, "gpuscope_agent_alerts_held_back", GS_PROM_COUNTER, "",
 		       "Alerts that had to wait: cooldown of their rule, limit of alerts in a "
 		       "minute; or that were not kept: no_room.");
 	by(p, "cause", "cooldown", (double)f->cooled);
 	by(p, "cause", "limit", (double)f->limited);
 	by(p, "cause", "no_room", (double)f->full);
-	one(p, "gpuscope_agent_alerts_state_errors", GS_PROM_COUNTER, (double)a->state_errors,
-	    "Writes of alerts.state_file that failed.");
+	gs_prom_one(p, "gpuscope_agent_alerts_state_errors", GS_PROM_COUNTER,
+		    (double)a->state_errors, "Writes of alerts.state_file that failed.");
 	n = gs_notify_stats(a->notify, r);
 	gs_prom_family(p, "gpuscope_agent_alert_messages_sent", GS_PROM_COUNTER, "",
 		       "Messages that a receiver took.");

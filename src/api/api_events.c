@@ -76,17 +76,6 @@ void api_publish(struct gs_api *a)
 
 /* --- metrics --- */
 
-static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, double value,
-		const char *help)
-{
-	const char *end = strrchr(name, '_');
-	const char *unit =
-		end && (strcmp(end, "_seconds") == 0 || strcmp(end, "_bytes") == 0) ? end + 1 : "";
-
-	gs_prom_family(p, name, kind, unit, help);
-	gs_prom_line(p, "", NULL, 0, value, 0);
-}
-
 static void put_states(struct gs_prom *p, const struct api_look *l)
 {
 	gs_prom_family(p, "gpuscope_head_gpus", GS_PROM_GAUGE, "", "GPUs, by how they are.");
@@ -108,14 +97,14 @@ static void put_http(struct gs_prom *p, const struct gs_http_stats *h)
 
 		gs_prom_line(p, "", &l, 1, (double)h->requests[i], 0);
 	}
-	one(p, "gpuscope_head_http_open_connections", GS_PROM_GAUGE, (double)h->open,
-	    "Connections that are open.");
-	one(p, "gpuscope_head_http_event_streams", GS_PROM_GAUGE, (double)h->streams,
-	    "Of them, those that listen for events.");
-	one(p, "gpuscope_head_http_event_streams_slow", GS_PROM_COUNTER, (double)h->slow,
-	    "Listeners that were closed because they did not read.");
-	one(p, "gpuscope_head_http_bodies_cut", GS_PROM_COUNTER, (double)h->cut,
-	    "Exports that ended before they were whole.");
+	gs_prom_one(p, "gpuscope_head_http_open_connections", GS_PROM_GAUGE, (double)h->open,
+		    "Connections that are open.");
+	gs_prom_one(p, "gpuscope_head_http_event_streams", GS_PROM_GAUGE, (double)h->streams,
+		    "Of them, those that listen for events.");
+	gs_prom_one(p, "gpuscope_head_http_event_streams_slow", GS_PROM_COUNTER, (double)h->slow,
+		    "Listeners that were closed because they did not read.");
+	gs_prom_one(p, "gpuscope_head_http_bodies_cut", GS_PROM_COUNTER, (double)h->cut,
+		    "Exports that ended before they were whole.");
 }
 
 API_HANDLER(api_metrics)

@@ -4,17 +4,6 @@
 
 #include "head/head_int.h"
 
-static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, double value,
-		const char *help)
-{
-	const char *end = strrchr(name, '_');
-	const char *unit =
-		end && (strcmp(end, "_seconds") == 0 || strcmp(end, "_bytes") == 0) ? end + 1 : "";
-
-	gs_prom_family(p, name, kind, unit, help);
-	gs_prom_line(p, "", NULL, 0, value, 0);
-}
-
 static void put_cluster(struct gs_prom *p, struct gs_cluster *c)
 {
 	struct gs_cluster_view *view = gs_cluster_view(c);
@@ -32,43 +21,46 @@ static void put_cluster(struct gs_prom *p, struct gs_cluster *c)
 		events += node->n_gpu_events;
 	}
 	gs_cluster_view_unref(&view);
-	one(p, "gpuscope_head_nodes", GS_PROM_GAUGE, (double)n, "Nodes that ever delivered.");
-	one(p, "gpuscope_head_nodes_healthy", GS_PROM_GAUGE, (double)healthy,
-	    "Nodes that are connected and deliver.");
-	one(p, "gpuscope_head_samples_lost", GS_PROM_COUNTER, (double)lost,
-	    "Samples that nodes could not keep until they were delivered.");
-	one(p, "gpuscope_head_samples_missed", GS_PROM_COUNTER, (double)missed,
-	    "Samples that nodes did not take in time.");
-	one(p, "gpuscope_head_gpu_events", GS_PROM_COUNTER, (double)events,
-	    "Errors of GPUs (XID) that nodes told of.");
+	gs_prom_one(p, "gpuscope_head_nodes", GS_PROM_GAUGE, (double)n,
+		    "Nodes that ever delivered.");
+	gs_prom_one(p, "gpuscope_head_nodes_healthy", GS_PROM_GAUGE, (double)healthy,
+		    "Nodes that are connected and deliver.");
+	gs_prom_one(p, "gpuscope_head_samples_lost", GS_PROM_COUNTER, (double)lost,
+		    "Samples that nodes could not keep until they were delivered.");
+	gs_prom_one(p, "gpuscope_head_samples_missed", GS_PROM_COUNTER, (double)missed,
+		    "Samples that nodes did not take in time.");
+	gs_prom_one(p, "gpuscope_head_gpu_events", GS_PROM_COUNTER, (double)events,
+		    "Errors of GPUs (XID) that nodes told of.");
 }
 
 static void put_head(struct gs_prom *p, const struct gs_head_stats *s)
 {
-	one(p, "gpuscope_head_batches", GS_PROM_COUNTER, (double)s->batches, "Batches stored.");
-	one(p, "gpuscope_head_samples", GS_PROM_COUNTER, (double)s->samples, "Samples stored.");
-	one(p, "gpuscope_head_stored_bytes", GS_PROM_COUNTER, (double)s->bytes,
-	    "Bytes of batches stored, as packed.");
-	one(p, "gpuscope_head_batches_duplicate", GS_PROM_COUNTER, (double)s->duplicates,
-	    "Batches that came again and were dropped.");
-	one(p, "gpuscope_head_batches_refused", GS_PROM_COUNTER, (double)s->refused,
-	    "Batches that no node could have made.");
-	one(p, "gpuscope_head_batches_waiting", GS_PROM_GAUGE, (double)s->waiting_batches,
-	    "Batches that are not stored yet.");
-	one(p, "gpuscope_head_waiting_bytes", GS_PROM_GAUGE, (double)s->waiting_bytes,
-	    "Their bytes.");
-	one(p, "gpuscope_head_streams_paused", GS_PROM_GAUGE, (double)s->paused_streams,
-	    "Nodes that are not read while the queue is full.");
-	one(p, "gpuscope_head_commits", GS_PROM_COUNTER, (double)s->commits,
-	    "Transactions of the store.");
-	one(p, "gpuscope_head_commit_seconds", GS_PROM_COUNTER, (double)s->commit_ns / 1e9,
-	    "Time that they took.");
-	one(p, "gpuscope_head_latency_seconds", GS_PROM_GAUGE, (double)s->latency_ns / 1e9,
-	    "From taking a batch to its being on the disk, of the last transaction.");
-	one(p, "gpuscope_head_expired_batches", GS_PROM_COUNTER, (double)s->expired_batches,
-	    "Batches removed because they were too old or too many.");
-	one(p, "gpuscope_head_store_failing", GS_PROM_GAUGE, s->trouble[0] != 0,
-	    "1 while nothing can be stored.");
+	gs_prom_one(p, "gpuscope_head_batches", GS_PROM_COUNTER, (double)s->batches,
+		    "Batches stored.");
+	gs_prom_one(p, "gpuscope_head_samples", GS_PROM_COUNTER, (double)s->samples,
+		    "Samples stored.");
+	gs_prom_one(p, "gpuscope_head_stored_bytes", GS_PROM_COUNTER, (double)s->bytes,
+		    "Bytes of batches stored, as packed.");
+	gs_prom_one(p, "gpuscope_head_batches_duplicate", GS_PROM_COUNTER, (double)s->duplicates,
+		    "Batches that came again and were dropped.");
+	gs_prom_one(p, "gpuscope_head_batches_refused", GS_PROM_COUNTER, (double)s->refused,
+		    "Batches that no node could have made.");
+	gs_prom_one(p, "gpuscope_head_batches_waiting", GS_PROM_GAUGE, (double)s->waiting_batches,
+		    "Batches that are not stored yet.");
+	gs_prom_one(p, "gpuscope_head_waiting_bytes", GS_PROM_GAUGE, (double)s->waiting_bytes,
+		    "Their bytes.");
+	gs_prom_one(p, "gpuscope_head_streams_paused", GS_PROM_GAUGE, (double)s->paused_streams,
+		    "Nodes that are not read while the queue is full.");
+	gs_prom_one(p, "gpuscope_head_commits", GS_PROM_COUNTER, (double)s->commits,
+		    "Transactions of the store.");
+	gs_prom_one(p, "gpuscope_head_commit_seconds", GS_PROM_COUNTER, (double)s->commit_ns / 1e9,
+		    "Time that they took.");
+	gs_prom_one(p, "gpuscope_head_latency_seconds", GS_PROM_GAUGE, (double)s->latency_ns / 1e9,
+		    "From taking a batch to its being on the disk, of the last transaction.");
+	gs_prom_one(p, "gpuscope_head_expired_batches", GS_PROM_COUNTER, (double)s->expired_batches,
+		    "Batches removed because they were too old or too many.");
+	gs_prom_one(p, "gpuscope_head_store_failing", GS_PROM_GAUGE, s->trouble[0] != 0,
+		    "1 while nothing can be stored.");
 }
 
 static void put_coarse(struct gs_prom *p, const struct gs_head_stats *s)
@@ -97,8 +89,9 @@ static void put_coarse(struct gs_prom *p, const struct gs_head_stats *s)
 			gs_prom_line(p, "", &l, 1, (double)values[f][i], 0);
 		}
 	}
-	one(p, "gpuscope_head_downsample_damaged", GS_PROM_COUNTER, (double)s->coarse_damaged,
-	    "Batches that could not be read and stay as they are.");
+	gs_prom_one(p, "gpuscope_head_downsample_damaged", GS_PROM_COUNTER,
+		    (double)s->coarse_damaged,
+		    "Batches that could not be read and stay as they are.");
 }
 
 void gs_head_metrics(struct gs_head *head, struct gs_prom *p)
@@ -113,8 +106,8 @@ void gs_head_metrics(struct gs_head *head, struct gs_prom *p)
 	put_cluster(p, head->cluster);
 	put_head(p, &stats);
 	put_coarse(p, &stats);
-	one(p, "gpuscope_head_sessions_active", GS_PROM_GAUGE, (double)n_active,
-	    "Sessions that are active.");
+	gs_prom_one(p, "gpuscope_head_sessions_active", GS_PROM_GAUGE, (double)n_active,
+		    "Sessions that are active.");
 	pthread_mutex_lock(&head->push_lock);
 	gs_push_set_metrics(p, head->push, "gpuscope_head");
 	pthread_mutex_unlock(&head->push_lock);

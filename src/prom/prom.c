@@ -209,3 +209,14 @@ bool gs_prom_accepts_openmetrics(const char *accept)
 	}
 	return best_open > 0 && best_open >= best_plain;
 }
+
+void gs_prom_one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, double value,
+		 const char *help)
+{
+	const char *end = strrchr(name, '_');
+	const char *unit =
+		end && (strcmp(end, "_seconds") == 0 || strcmp(end, "_bytes") == 0) ? end + 1 : "";
+
+	gs_prom_family(p, name, kind, unit, help);
+	gs_prom_line(p, "", NULL, 0, value, 0);
+}

@@ -50,6 +50,10 @@ void gs_prom_init(struct gs_prom *p, struct gs_buf *out, bool openmetrics);
 void gs_prom_family(struct gs_prom *p, const char *name, enum gs_prom_kind kind, const char *unit,
 		    const char *help);
 
+/* A family of one value without labels. Its unit is seconds or bytes when the name ends so. */
+void gs_prom_one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, double value,
+		 const char *help);
+
 /* One line. lead: labels already written ("gpu=\"0\",uuid=\"...\""), "" none. A value that is not
  * finite makes no line. time_ms: of the sample, in wall time; 0 none is written. */
 void gs_prom_line(struct gs_prom *p, const char *lead, const struct gs_prom_label *labels,
