@@ -32,6 +32,9 @@ for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
     signal.signal(number, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# `python3` is the interpreter that runs the tests for all that they start, too.
+os.environ['PATH'] = os.path.dirname(sys.executable) + ':' + os.environ.get('PATH', os.defpath)
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAYERS = ('cuda-runtime', 'cuda-driver', 'nccl')
 PR_SET_CHILD_SUBREAPER = 36

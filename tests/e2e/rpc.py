@@ -6,7 +6,6 @@ usage: rpc.py GPUSCOPE FOLDER_OF_RPC_PEER [CASE...]
 
 import concurrent.futures
 import contextlib
-import importlib.util
 import json
 import os
 import queue
@@ -23,10 +22,6 @@ from certs import certificates
 from harness import Skip, case, main, wait_until
 
 MIB = 1 << 20
-# grpcio is a package of the distribution, which another python3 in front of its own does not see.
-SYSTEM_PYTHON = os.path.realpath('/usr/bin/python3')
-if not importlib.util.find_spec('grpc') and os.path.realpath(sys.executable) != SYSTEM_PYTHON and os.path.exists(SYSTEM_PYTHON):
-    os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
 
 
 def grpcio():

@@ -57,7 +57,7 @@ def burner(t):
     with open(path, 'w') as f:
         f.write(BURN)
     os.chmod(path, 0o644)
-    return f'/usr/bin/python3 {path}' if os.path.exists('/usr/bin/python3') else f'{sys.executable} {path}'
+    return f'{sys.executable} {path}'
 
 
 def check_report(t, path, job, tasks=1, share=0.95):
