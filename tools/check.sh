@@ -65,6 +65,17 @@ suite() {
 	fi
 }
 
+# again NAME FOLDER: whole runs share the machine with whatever else it does: few that failed run once
+# more, alone. totals.py counts their second result and shows the first one as FLAKY, with what it said.
+again() {
+	local name=$1 folder=$2 tests
+	mapfile -t tests < <(python3 tools/totals.py --to-run-again "$results/$name.json")
+	[ ${#tests[@]} -gt 0 ] || return
+	echo "once more, alone: ${tests[*]}"
+	timeout 1200 meson test -C "$folder" --no-rebuild --logbase "check_${name}_again" --num-processes 1 "${tests[@]}"
+	cp "$folder/meson-logs/check_${name}_again.json" "$results/$name.again"
+}
+
 has() {
 	[[ " $parts " == *" $1 "* ]]
 }
@@ -85,6 +96,7 @@ fi
 if has tests; then
 	step "build" make --no-print-directory all
 	suite plain build
+	again plain build
 fi
 if has asan; then
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1
