@@ -46,7 +46,7 @@ static __always_inline bool followed(__u32 pid)
 
 	if (bpf_map_lookup_elem(&gs_procs, &pid))
 		return true;
-	if (!criteria_met())
+	if (!pid || !criteria_met())
 		return false;
 	if (gs_config.follow)
 		bpf_map_update_elem(&gs_procs, &pid, &one, BPF_ANY);
@@ -71,7 +71,7 @@ static __always_inline __u32 slot_take(void)
  * 0 when it is not followed. Not inlined: it runs once a thread. */
 static __noinline __u32 thread_decide(__u32 layer)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	struct gs_kernel_state *s = state_get();
 	struct gs_task_mark *m;
 	struct gs_thread *t;
@@ -114,25 +114,15 @@ struct {
  * that was given back has no tid any more, or another's. */
 static __always_inline struct gs_thread *thread_same(__u32 *ret_slot)
 {
-	__u32 zero = 0, *last = bpf_map_lookup_elem(&gs_last_slot, &zero), pid, tid;
+	__u32 zero = 0, *last = bpf_map_lookup_elem(&gs_last_slot, &zero);
+	__u64 id = current_ids();
 	struct gs_thread *t;
 
 	if (!last || !*last)
 		return NULL;
-	if (gs_config.task_storage) {
-		struct task_struct *task = (void *)bpf_get_current_task_btf();
-
-		pid = task->tgid;
-		tid = task->pid;
-	} else {
-		__u64 id = bpf_get_current_pid_tgid();
-
-		pid = id >> 32;
-		tid = (__u32)id;
-	}
 	*ret_slot = *last;
 	t = bpf_map_lookup_elem(&gs_threads, ret_slot);
-	return t && t->tid == tid && t->pid == pid && !t->ended ? t : NULL;
+	return t && id && t->tid == (__u32)id && t->pid == id >> 32 && !t->ended ? t : NULL;
 }
 
 /* The struct of the calling thread; NULL when it is not followed. */

@@ -35,9 +35,26 @@ struct mm_struct {
 	unsigned long env_end; /* of the environment that the program began with, on its stack */
 } GS_CORE;
 
+struct pid_namespace {
+	struct ns_common {
+		unsigned int inum;
+	} GS_CORE ns;
+} GS_CORE;
+
+struct upid {
+	int nr;
+	struct pid_namespace *ns;
+} GS_CORE;
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1]; /* level + 1, of the first namespace first */
+} GS_CORE;
+
 struct task_struct {
 	int pid;  /* what user space calls tid */
 	int tgid; /* what user space calls pid */
+	struct pid *thread_pid;
 	char comm[16];
 	struct task_struct *group_leader;
 	struct signal_struct *signal;

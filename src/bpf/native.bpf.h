@@ -107,7 +107,7 @@ __noinline __u32 native_send(const struct native_regs *regs, __u32 layer, __u32 
 {
 	struct gs_kernel_state *s = state_get();
 	struct gs_event_stack_bytes *e;
-	__u64 *lost, id = bpf_get_current_pid_tgid();
+	__u64 *lost, id = current_ids();
 
 	if (!s || !regs || !gs_config.native_units)
 		return 0;

@@ -159,7 +159,7 @@ static __always_inline __u32 number_take(void)
 __noinline int gs_pyfunc_read(__u32 scratch, __u64 code, __u32 layout)
 {
 	struct py_scratch *w = bpf_map_lookup_elem(&gs_py_scratch, &scratch);
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	struct gs_event_code *e;
 
 	if (!w)
@@ -186,7 +186,7 @@ __noinline int gs_pyfunc_read(__u32 scratch, __u64 code, __u32 layout)
  * number; 0: it is not wanted, or (counted) has none. */
 __noinline __u32 gs_pyfunc_meet(__u64 code, __u64 tag, __u32 layout)
 {
-	struct gs_py_func_key key = {.code = code, .pid = bpf_get_current_pid_tgid() >> 32};
+	struct gs_py_func_key key = {.code = code, .pid = current_ids() >> 32};
 	struct gs_py_func now = {.tag = tag}, *old = bpf_map_lookup_elem(&gs_py_funcs, &key);
 	struct py_scratch *w = NULL;
 	__u32 scratch = 0;
@@ -230,7 +230,7 @@ __noinline __u32 gs_pyfunc_meet(__u64 code, __u64 tag, __u32 layout)
 /* The number of the function that a frame runs. */
 static __always_inline __u32 pyfunc_of(__u64 code, __u32 layout)
 {
-	struct gs_py_func_key key = {.code = code, .pid = bpf_get_current_pid_tgid() >> 32};
+	struct gs_py_func_key key = {.code = code, .pid = current_ids() >> 32};
 	struct gs_py_func *f;
 	__u64 names[4], tag;
 

@@ -60,7 +60,7 @@ static __always_inline __u32 native_of_sample(const struct pt_regs *regs)
 SEC("?perf_event")
 int gs_sample(struct bpf_perf_event_data *ctx)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	__u32 pid = id >> 32, slot, py_stack = 0, native_stack = 0;
 	struct gs_kernel_state *s = state_get();
 	struct gs_thread *t;

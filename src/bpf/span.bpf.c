@@ -109,7 +109,7 @@ static __always_inline void name_said(struct pt_regs *ctx)
 
 static __always_inline void span_begin(struct pt_regs *ctx)
 {
-	struct span_key key = {.record = ctx->di, .pid = bpf_get_current_pid_tgid() >> 32};
+	struct span_key key = {.record = ctx->di, .pid = current_ids() >> 32};
 	struct span_open open = {};
 	struct gs_thread *t;
 	struct gs_scope *s;
@@ -154,7 +154,7 @@ static __always_inline void span_begin(struct pt_regs *ctx)
 
 static __always_inline void span_end(struct pt_regs *ctx)
 {
-	struct span_key key = {.record = ctx->di, .pid = bpf_get_current_pid_tgid() >> 32};
+	struct span_key key = {.record = ctx->di, .pid = current_ids() >> 32};
 	struct span_open *found = bpf_map_lookup_elem(&gs_span_open, &key), open;
 	__u64 now = bpf_ktime_get_ns();
 	struct gs_thread *t;

@@ -8,6 +8,7 @@ static __always_inline void send_task(struct task_struct *p, __u32 change, __u32
 				      __u32 slot)
 {
 	struct gs_event_task *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
+	__u64 id = ids_of(p);
 
 	if (!e) {
 		lose(GS_LAYER_NONE, GS_LOSS_RING_FULL);
@@ -17,8 +18,8 @@ static __always_inline void send_task(struct task_struct *p, __u32 change, __u32
 	e->head.bytes = sizeof(*e);
 	e->head.pad = 0;
 	e->time_ns = bpf_ktime_get_ns();
-	e->pid = p->tgid;
-	e->tid = p->pid;
+	e->pid = id >> 32;
+	e->tid = (__u32)id;
 	e->parent_pid = parent_pid;
 	e->change = change;
 	e->thread_slot = slot;
@@ -45,7 +46,7 @@ SEC("?tp_btf/sched_process_fork")
 int gs_task_fork(__u64 *ctx)
 {
 	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-	__u32 pid = child->tgid, parent_pid = parent->tgid, one = 1;
+	__u32 pid = ids_of(child) >> 32, parent_pid = ids_of(parent) >> 32, one = 1;
 
 	if (child->pid != child->tgid || !gs_config.follow)
 		return 0;
@@ -88,7 +89,7 @@ SEC("?tp_btf/sched_process_exec")
 int gs_task_exec(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	__u32 pid = p->tgid, slot = leave_slot();
+	__u32 pid = ids_of(p) >> 32, slot = leave_slot();
 
 	if (gs_config.py_stack_at)
 		python_exec(p, pid);
@@ -101,7 +102,7 @@ SEC("?tp_btf/sched_process_exit")
 int gs_task_exit(__u64 *ctx)
 {
 	struct task_struct *p = (void *)ctx[0];
-	__u32 pid = p->tgid, slot = leave_slot();
+	__u32 pid = ids_of(p) >> 32, slot = leave_slot();
 	bool last = p->signal->live.counter == 0;
 	bool known = bpf_map_lookup_elem(&gs_procs, &pid);
 

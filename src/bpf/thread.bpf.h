@@ -5,7 +5,7 @@
 #ifndef GS_BPF_THREAD_H
 #define GS_BPF_THREAD_H
 
-#include "maps.bpf.h"
+#include "ids.bpf.h"
 
 static __always_inline struct gs_kernel_state *state_get(void)
 {

@@ -291,9 +291,9 @@ static __always_inline __u64 push(const struct gs_user_op *op, const struct user
 	case GS_OP_DURATION:
 		return dur_ns;
 	case GS_OP_PID:
-		return bpf_get_current_pid_tgid() >> 32;
+		return current_ids() >> 32;
 	case GS_OP_TID:
-		return (__u32)bpf_get_current_pid_tgid();
+		return (__u32)current_ids();
 	}
 	return op->imm;
 }
@@ -339,7 +339,7 @@ __noinline int user_filter_passes(__u32 slot, __u32 depth, __u32 row_id, __u64 d
 static __always_inline struct gs_user_cell *user_cell_get(const struct gs_user_row *row,
 							  __u32 row_id)
 {
-	__u64 id = bpf_get_current_pid_tgid();
+	__u64 id = current_ids();
 	struct gs_user_cell_key key = {.pid = id >> 32, .tid = (__u32)id, .func = row->func};
 	struct gs_user_cell *c;
 	__u32 zero = 0;

@@ -16,6 +16,7 @@
 #include <bpf/bpf.h>
 
 #include "base/mem.h"
+#include "base/pidns.h"
 #include "probe/probe_int.h"
 
 #define CGROUP_MAX_DEPTH 16
@@ -62,6 +63,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.span_first = probe->selection.span_first,
 		.n_cells = probe->selection.py_func ? GS_CELL_MAX_PYTHON : GS_CELL_MAX,
 		.py_func = probe->selection.py_func,
+		.pid_namespace = gs_pid_namespace(),
 	};
 	if (o->all)
 		config->filter |= GS_FILTER_ALL;

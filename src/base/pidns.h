@@ -1,0 +1,10 @@
+/* The namespace of process ids that this process is in: a container mostly has its own. */
+#ifndef GS_BASE_PIDNS_H
+#define GS_BASE_PIDNS_H
+
+#include <stdint.h>
+
+/* Its inode; 0 for the first one, whose ids are the kernel's own (or when it cannot be told). */
+uint32_t gs_pid_namespace(void);
+
+#endif

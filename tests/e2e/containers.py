@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""gpuscope in a container with process ids of its own: calls, processes and choices are those that it sees there."""
+
+import json
+import os
+import subprocess
+import sys
+
+import harness
+from harness import Skip, case, main, read_text, wait_until
+
+CONTAINER = ['unshare', '--mount', '--pid', '--fork', '--mount-proc']
+
+
+def need_container():
+    done = subprocess.run([*CONTAINER, 'true'], capture_output=True, text=True)
+    if done.returncode:
+        raise Skip(f'no namespace can be made: {done.stderr.strip()}')
+
+
+def trace_inside(t, *options, command=None, status=0, env=None, inside=()):
+    summary = t.path(f'inside{t.n_files}.json')
+    t.n_files += 1
+    words = [harness.gpuscope, 'trace', '--format', 'json', '--summary', summary, *options]
+    words += ['--', *inside, *command] if command else []
+    done = subprocess.run([*CONTAINER, *words], capture_output=True, text=True, env=t.envs(env), timeout=120)
+    t.equal(f'status of {options} ({done.stderr[-300:]})', done.returncode, status)
+    return harness.Run(done.returncode, done.stdout, done.stderr, summary)
+
+
+@case('a command and its children, added up and as events')
+def command(t):
+    need_container()
+    for options in ([], ['-o', t.path('t.csv')], ['--avoid=task-storage'], ['--avoid=session']):
+        run = trace_inside(t, *options, command=t.app('--threads=3', '--fork=2', 'cudaMalloc=31', 'ncclCommInitRank=3'))
+        t.equal('lines', len(run.lines), 3)
+        t.counts(run, what=str(options))
+        # fake_app says which ids it has itself.
+        t.equal('processes', {p['pid'] for p in run.summary['processes']}, {x['pid'] for x in run.lines})
+        if not options:
+            t.equal('threads', {x['tid'] for p in run.summary['processes'] for x in p['threads']},
+                    {tid for x in run.lines for tid in x['threads']})  # fmt: skip
+    rows = read_text(t.path('t.csv')).splitlines()
+    place = rows[0].split(',').index('pid')
+    t.true('ids of rows', {int(r.split(',')[place]) for r in rows[1:]} <= {x for x in range(1, 100)}, rows[1])
+
+
+@case('a process by its id there, and its children')
+def by_pid(t):
+    need_container()
+    for extra in ([], ['--follow']):
+        tag = str(len(extra))
+        go, err, out, summary = (t.path(x + tag) for x in ('go', 'err', 'out', 'summary.json'))
+        script = f'''{" ".join(t.app('--fork=2', f'--go-file={go}', 'cudaMalloc=31'))} > {out} & pid=$!
+            until grep -q libnccl /proc/$pid/maps; do sleep 0.02; done
+            {harness.gpuscope} trace -v --format json --summary {summary} --duration 100 {" ".join(extra)} -p $pid 2> {err} &
+            tracer=$!; wait $pid; kill -INT $tracer; wait $tracer'''
+        run = subprocess.Popen([*CONTAINER, 'sh', '-c', script], env=t.env)
+        wait_until(lambda: os.path.exists(err) and 'libnccl.so.2: ' in read_text(err), 30, 'probes')
+        open(go, 'w').close()
+        run.wait(60)
+        lines = [json.loads(x) for x in read_text(out).splitlines()]
+        first = next(x for x in lines if x['role'] == 'main')
+        t.true('ids of a container', first['pid'] < 100, first['pid'])
+        t.counts(harness.Run(0, '', '', summary), lines if extra else [first], what=str(extra))
+
+
+@case('all of the container, and nothing outside of it; containers inside of it too')
+def everything(t):
+    need_container()
+    out, done = t.path('out'), t.path('done')
+    other = t.start_app('cudaMalloc=1009')
+    inner = ' '.join([*CONTAINER, *t.app('cudaMemset=37', 'cudaMalloc=3')])
+    script = f'''{" ".join(t.app(f'--go-file={t.path("go")}', 'cudaMalloc=31'))} > {out}; {inner} >> {out}; touch {done}
+                 sleep 100'''
+    summary, err = t.path('s.json'), t.path('err')
+    words = f'{harness.gpuscope} trace -v -a --format json --summary {summary} 2> {err}'
+    run = subprocess.Popen([*CONTAINER, 'sh', '-c', f'''({script}) & 
+        ({words}) & sleep 0.2; until [ -e {done} ]; do sleep 0.05; done
+        kill -INT $(pgrep -x gpuscope); until [ -s {summary} ]; do sleep 0.05; done'''], env=t.env)  # fmt: skip
+    wait_until(lambda: os.path.exists(err) and 'libcudart.so.13: ' in read_text(err), 30, 'probes')
+    other.let_go()
+    other.result()
+    open(t.path('go'), 'w').close()
+    run.wait(60)
+    t.counts(harness.Run(0, '', '', summary), [json.loads(x) for x in read_text(out).splitlines()])
+
+
+@case('Python lines of launches are found')
+def python_lines(t):
+    need_container()
+    program = t.path('train.py')
+    with open(program, 'w', encoding='utf-8') as f:
+        f.write(f'''import ctypes
+rt = ctypes.CDLL({os.path.join(harness.fake, 'libcudart.so.13')!r})
+def step():
+    p = ctypes.c_void_p()
+    rt.cudaMalloc(ctypes.byref(p), ctypes.c_size_t(64))
+import time
+time.sleep(1)
+for i in range(53):
+    step()
+''')
+    run = trace_inside(t, '--python-at=alloc', command=[sys.executable, program])
+    lines = {x['function']: x['allocs'] for x in run.summary['python_lines']}
+    t.equal('allocations of step()', lines.get('step'), 53)
+
+
+main()
