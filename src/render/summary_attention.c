@@ -20,6 +20,8 @@
 #define N_OPEN   32
 #define N_ERRORS 10
 #define N_FILES  6
+#define N_LOST   3 /* of one cause in one layer */
+#define N_FAILED 20
 
 static const char *plural(uint64_t n)
 {
@@ -258,7 +260,42 @@ static void put_loss(struct gs_grid *g, struct gs_buf *text, const struct gs_los
 	gs_grid_words(g, GS_INK_WARN, r == 0 ? (const char *)text->data : "");
 }
 
-static void put_lost(struct gs_page *page, const struct gs_summary *s)
+/* How many losses like this one are listed before it, and how many there are, with their sum. */
+static size_t like_it(const struct gs_summary *s, size_t at, size_t *ret_n, uint64_t *ret_rest)
+{
+	size_t before = 0, n = 0;
+
+	*ret_rest = 0;
+	for (size_t i = 0; i < s->n_lost; i++) {
+		const struct gs_lost_count *l = &s->lost[i];
+
+		if (!l->count || l->layer != s->lost[at].layer || l->cause != s->lost[at].cause)
+			continue;
+		before += i < at;
+		if (++n > N_LOST)
+			*ret_rest += l->count;
+	}
+	*ret_n = n;
+	return before;
+}
+
+static void put_loss_or_rest(struct gs_grid *g, struct gs_buf *text, const struct gs_summary *s,
+			     size_t at, bool all)
+{
+	struct gs_lost_count rest = s->lost[at];
+	char more[64];
+	size_t n, before = like_it(s, at, &n, &rest.count);
+
+	if (before < shown_of(n, N_LOST, all)) {
+		put_loss(g, text, &s->lost[at]);
+	} else if (before == N_LOST) {
+		snprintf(more, sizeof(more), "of %zu others", n - N_LOST);
+		rest.detail = more;
+		put_loss(g, text, &rest);
+	}
+}
+
+static void put_lost(struct gs_page *page, const struct gs_summary *s, bool all)
 {
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
 	struct gs_grid g = {.page = page, .measuring = true};
@@ -270,7 +307,7 @@ static void put_lost(struct gs_page *page, const struct gs_summary *s)
 			if (!s->lost[i].count)
 				continue;
 			any = true;
-			put_loss(&g, &text, &s->lost[i]);
+			put_loss_or_rest(&g, &text, s, i, all);
 		}
 		if (pass == 0)
 			gs_grid_fit(&g, 1, 0);
@@ -325,14 +362,16 @@ static void put_attach(struct gs_page *page, const struct gs_summary *s, bool al
 		put_remark(page, GS_INK_PLAIN, "No attach failure.");
 }
 
-static void put_attach_failures(struct gs_page *page, const struct gs_summary *s)
+static void put_attach_failures(struct gs_page *page, const struct gs_summary *s, bool all)
 {
+	size_t n = shown_of(s->n_attach_failures, N_FAILED, all);
+	char more[64];
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
 
 	if (!s->n_attach_failures)
 		return;
 	put_title(page, GS_INK_BOLD, "Could not attach");
-	for (size_t i = 0; i < s->n_attach_failures; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct gs_attach_status *a = &s->attach_failures[i];
 		const char *function = gs_text_of(a->function), *reason = gs_text_of(a->reason);
 		int r;
@@ -345,6 +384,11 @@ static void put_attach_failures(struct gs_page *page, const struct gs_summary *s
 		gs_pen_check(page->pen, r);
 		put_remark(page, GS_INK_RED, r == 0 ? (const char *)text.data : "");
 	}
+	if (n < s->n_attach_failures) {
+		snprintf(more, sizeof(more), "... and %zu more (--top 0 shows all)",
+			 s->n_attach_failures - n);
+		put_remark(page, GS_INK_DIM, more);
+	}
 }
 
 void gs_summary_attention(struct gs_page *page, const struct gs_summary *s, bool all)
@@ -354,7 +398,7 @@ void gs_summary_attention(struct gs_page *page, const struct gs_summary *s, bool
 	put_comms(page, s, all);
 	put_open_calls(page, s, all);
 	put_errors(page, s, all);
-	put_lost(page, s);
+	put_lost(page, s, all);
 	put_attach(page, s, all);
-	put_attach_failures(page, s);
+	put_attach_failures(page, s, all);
 }

@@ -528,12 +528,24 @@ static void put_head(struct table *t)
 	if (s->price_ns)
 		put_fact(
 			t, "cost",
-			"of tracing: about %.2f %% of the busiest thread's time (at most %.1f %%), "
+			"of tracing: about %.2f %% of the busiest thread's time (at most %.2f %%), "
 			"%llu ns a call",
-			(double)s->cost_ppm / 1e4, (double)s->cost_worst_ppm / 1e4,
+			(double)s->cost_ppm / 1e4,
+			(double)(s->cost_worst_ppm > s->cost_ppm ? s->cost_worst_ppm
+								 : s->cost_ppm) /
+				1e4,
 			(unsigned long long)s->price_ns);
 	put_fact(t, "times", "host calls, not the GPU work they start; percentiles within %.1f %%",
 		 GS_HIST_ERROR_PCT);
+}
+
+/* Were there libraries whose first calls nothing could see? */
+static bool came_late(const struct gs_summary *s)
+{
+	for (size_t i = 0; i < s->n_lost; i++)
+		if (s->lost[i].cause == GS_LOSS_LATE && s->lost[i].count)
+			return true;
+	return false;
 }
 
 /* Why there is no function at all. */
@@ -549,6 +561,11 @@ static void put_nothing(struct table *t)
 		snprintf(text, sizeof(text),
 			 "No CUDA or NCCL call returned while tracing; "
 			 "those that were open are listed below.");
+	else if (n_probes && came_late(s))
+		snprintf(
+			text, sizeof(text),
+			"No CUDA or NCCL call was seen: programs had loaded their libraries before "
+			"the probes were in place; what they called until then is not known.");
 	else if (n_probes)
 		snprintf(text, sizeof(text),
 			 "No CUDA or NCCL call was made: %" PRIu64 " probe%s in %zu file%s, and "

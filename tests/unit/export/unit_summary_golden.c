@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "model/event.h"
 #include "render/summary.h"
 #include "text/text.h"
 #include "summary_sample.h"
@@ -222,7 +223,9 @@ static void test_table_empty(void **state GS_UNUSED)
 	struct gs_summary empty = sample_empty(), full = sample_full();
 	struct gs_summary_style style = {.size = sizeof(style), .width = 80};
 	char *text GS_FREE = render(&empty, GS_SUMMARY_TABLE, &style), *attached GS_FREE = NULL;
-	char *failed GS_FREE = NULL, *open GS_FREE = NULL;
+	char *failed GS_FREE = NULL, *open GS_FREE = NULL, *too_late GS_FREE = NULL;
+	struct gs_lost_count late = {
+		.cause = GS_LOSS_LATE, .count = 1, .detail = "libcudart.so.13"};
 
 	check("summary_empty.txt", text);
 	assert_non_null(strstr(text, "stopped without its end"));
@@ -239,6 +242,11 @@ static void test_table_empty(void **state GS_UNUSED)
 	empty.n_attached = 1;
 	attached = render(&empty, GS_SUMMARY_TABLE, &style);
 	assert_non_null(strstr(attached, "none of these functions was called"));
+	empty.lost = &late;
+	empty.n_lost = 1;
+	too_late = render(&empty, GS_SUMMARY_TABLE, &style);
+	assert_null(strstr(too_late, "none of these functions was called"));
+	assert_non_null(strstr(too_late, "before the probes were in place"));
 	empty.open_calls = full.open_calls;
 	empty.n_open_calls = 1;
 	open = render(&empty, GS_SUMMARY_TABLE, &style);
@@ -246,9 +254,50 @@ static void test_table_empty(void **state GS_UNUSED)
 	assert_non_null(strstr(open, "ncclAllReduce"));
 }
 
+static unsigned lines_with(const char *text, const char *word)
+{
+	unsigned n = 0;
+
+	for (; (text = strstr(text, word)); text++)
+		n++;
+	return n;
+}
+
+/* A long run on a busy machine has hundreds of each. */
+static void test_table_long_lists(void **state GS_UNUSED)
+{
+	struct gs_summary s = sample_empty();
+	struct gs_summary_style style = {.size = sizeof(style), .n_top = 20};
+	struct gs_lost_count lost[51] = {{.cause = GS_LOSS_MAPS, .count = 1, .detail = ""}};
+	struct gs_attach_status failures[100];
+	char *text GS_FREE = NULL, *whole GS_FREE = NULL;
+
+	for (unsigned i = 1; i < GS_ARRAY_LEN(lost); i++)
+		lost[i] = (struct gs_lost_count){
+			.cause = GS_LOSS_LATE, .count = 2, .detail = "/x/libcudart.so"};
+	for (unsigned i = 0; i < GS_ARRAY_LEN(failures); i++)
+		failures[i] = (struct gs_attach_status){
+			.path = "/x/libnccl.so", .reason = "not executable", .status = -EACCES};
+	s.lost = lost;
+	s.n_lost = GS_ARRAY_LEN(lost);
+	s.attach_failures = failures;
+	s.n_attach_failures = GS_ARRAY_LEN(failures);
+	text = render(&s, GS_SUMMARY_TABLE, &style);
+	assert_int_equal(lines_with(text, "libcudart.so"), 3);
+	assert_non_null(strstr(text, "  94  all layers  libraries"));
+	assert_non_null(strstr(text, "of 47 others"));
+	assert_int_equal(lines_with(text, "libnccl.so"), 20);
+	assert_non_null(strstr(text, "... and 80 more"));
+	style.n_top = 0;
+	whole = render(&s, GS_SUMMARY_TABLE, &style);
+	assert_int_equal(lines_with(whole, "libcudart.so"), 50);
+	assert_int_equal(lines_with(whole, "libnccl.so"), 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table_long_lists),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_yaml),
 		cmocka_unit_test(test_csv),
