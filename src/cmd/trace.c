@@ -451,7 +451,7 @@ static void attach_first(struct trace *t)
 	const struct trace_options *o = &t->options;
 
 	if (o->command) {
-		gs_probe_attach_candidates(t->probe, o->command[0], environ);
+		trace_command_attach(t->probe, o->command, environ);
 		return;
 	}
 	gs_probe_attach_running(t->probe);

@@ -125,6 +125,11 @@ int summary_write_to(const char *path, FILE *fallback, const struct gs_summary *
  * it, colours. */
 void summary_style_of(FILE *stream, bool color_auto, struct gs_summary_style *style);
 
+/* --- trace_command.c --- */
+
+/* Attach to the files that the command, or a program that is named in its words, may load. */
+void trace_command_attach(struct gs_probe *probe, char *const *command, char *const *environment);
+
 /* --- trace_python.c --- */
 
 /* Words of --python-hz and --python-at; false: wrong. Then what follows from all options. */

@@ -4,6 +4,7 @@
 import os
 import re
 import pwd
+import shutil
 import subprocess
 import time
 
@@ -220,6 +221,22 @@ def command(t):
     run = live.finish()
     t.counts(run)
     t.equal('status', run.status, 0)
+
+
+@case('a short program that another command starts: its libraries are known before it runs')
+def wrapped(t):
+    words = t.app('cudaMalloc=31')
+    bare = t.path('elsewhere')
+    shutil.copy(words[0], bare)
+    for command in (
+        ['env', 'A=b', 'nice', '-n', '1', *words],
+        ['timeout', '60', 'sh', '-c', f"cd /; ({words[0]} 'cudaMalloc=31')"],
+        ['env', f'LD_LIBRARY_PATH={harness.fake}', bare, 'cudaMalloc=31'],
+    ):
+        run = t.trace(command=command)
+        t.equal('lines', len(run.lines), 1)
+        t.counts(run, what=command[0])
+        t.equal('late', run.lost('late'), 0)
 
 
 @case('two gpuscopes trace one process: both count all')
