@@ -22,6 +22,11 @@ enum { OPT_MATCH = 256, OPT_GENERATE, OPT_USDT, OPT_FORMAT };
 
 #define MAX_TARGETS 64
 
+struct function {
+	struct gs_elf_function f;
+	struct gs_site site;
+};
+
 struct probes {
 	const char *targets[MAX_TARGETS];
 	size_t n_targets;
@@ -34,6 +39,9 @@ struct probes {
 	struct gs_elf *elf;
 	struct gs_map seen; /* places of functions of this file already told */
 	bool heading;       /* of this file was printed */
+	struct function
+		*functions; /* of this file, until it has been read; owned, as their names */
+	size_t n_functions, functions_room;
 	uint64_t n_listed, n_written, n_files;
 	int first_error;
 };
@@ -42,7 +50,9 @@ static const struct argp_option option_table[] = {
 	{"match", OPT_MATCH, "GLOB", 0, "only these functions or PROVIDER:NAMEs, such as 'cu*'", 1},
 	{"usdt", OPT_USDT, NULL, 0, "only static probes", 1},
 	{"generate", OPT_GENERATE, "FILE", 0,
-	 "write what is listed into a probe file, for gpuscope trace --probes", 1},
+	 "write what is listed into a probe file, for gpuscope trace --probes (- is standard "
+	 "output)",
+	 1},
 	{"format", OPT_FORMAT, "FORMAT", 0, "of the list: table, json", 1},
 	{0},
 };
@@ -97,7 +107,7 @@ static void put_quoted(FILE *out, const char *text)
 static void put_heading(struct probes *p)
 {
 	if (!p->heading && !p->json)
-		printf("%s%s\n", p->n_listed ? "\n" : "", p->path);
+		printf("%s%s\n", p->n_listed > 1 ? "\n" : "", p->path);
 	p->heading = true;
 }
 
@@ -120,8 +130,11 @@ static void list_function(struct probes *p, const struct gs_elf_function *f,
 {
 	const char *why = site->reason ? site->reason : "";
 
+	p->n_listed++;
+	if (p->out == stdout)
+		return;
 	if (p->json) {
-		printf("%s\n{\"path\":", p->n_listed ? "," : "");
+		printf("%s\n{\"path\":", p->n_listed > 1 ? "," : "");
 		put_quoted(stdout, p->path);
 		fputs(",\"function\":", stdout);
 		put_quoted(stdout, f->name);
@@ -137,7 +150,59 @@ static void list_function(struct probes *p, const struct gs_elf_function *f,
 		printf("  %-14s %8" PRIu64 " B  %s%s%s%s\n", kind_word(site->kind), f->size_bytes,
 		       f->name, *why ? "   (" : "", why, *why ? ")" : "");
 	}
-	p->n_listed++;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct function *x = a, *y = b;
+	int r = strcmp(x->f.name, y->f.name);
+
+	return r ? r : (x->f.file_off > y->f.file_off) - (x->f.file_off < y->f.file_off);
+}
+
+/* Symbol tables have no order: people look for names. */
+static void tell_functions(struct probes *p)
+{
+	qsort(p->functions, p->n_functions, sizeof(*p->functions), by_name);
+	for (size_t i = 0; i < p->n_functions; i++) {
+		struct function *f = &p->functions[i];
+		bool refused = f->site.kind == GS_SITE_REFUSED;
+
+		list_function(p, &f->f, &f->site);
+		if (p->out) {
+			fprintf(p->out, "  %s{lib: ", refused ? "# cannot be probed: " : "- ");
+			put_quoted(p->out, p->path);
+			fputs(", function: ", p->out);
+			put_quoted(p->out, f->f.name);
+			fputs("}\n", p->out);
+			p->n_written += !refused;
+		}
+		free((char *)(uintptr_t)f->f.name);
+	}
+	p->n_functions = 0;
+}
+
+static int keep_function(struct probes *p, const struct gs_elf_function *f,
+			 const struct gs_site *site)
+{
+	char *name = strdup(f->name);
+
+	if (name && p->n_functions == p->functions_room) {
+		size_t room = p->functions_room ? p->functions_room * 2 : 1024;
+		struct function *more = reallocarray(p->functions, room, sizeof(*more));
+
+		if (more) {
+			p->functions = more;
+			p->functions_room = room;
+		}
+	}
+	if (!name || p->n_functions == p->functions_room) {
+		free(name);
+		return -ENOMEM;
+	}
+	p->functions[p->n_functions] = (struct function){*f, *site};
+	p->functions[p->n_functions++].f.name = name;
+	return 0;
 }
 
 static int on_function(void *ctx, const struct gs_elf_function *f)
@@ -158,16 +223,7 @@ static int on_function(void *ctx, const struct gs_elf_function *f)
 		n = gs_elf_read(p->elf, f->file_off, code, sizeof(code));
 		site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, f->size_bytes, &p->rules);
 	}
-	list_function(p, f, &site);
-	if (!p->out)
-		return 0;
-	fprintf(p->out, "  %s{lib: ", site.kind == GS_SITE_REFUSED ? "# cannot be probed: " : "- ");
-	put_quoted(p->out, p->path);
-	fputs(", function: ", p->out);
-	put_quoted(p->out, f->name);
-	fputs("}\n", p->out);
-	p->n_written += site.kind != GS_SITE_REFUSED;
-	return 0;
+	return keep_function(p, f, &site);
 }
 
 static int on_site(void *ctx, const struct gs_usdt_site *s)
@@ -182,8 +238,11 @@ static int on_site(void *ctx, const struct gs_usdt_site *s)
 		return 0;
 	key = gs_hash_bytes(name, strlen(name));
 	is_new = !gs_map_get(&p->seen, key, &ignored) && gs_map_put(&p->seen, key, 1) == 0;
-	if (p->json) {
-		printf("%s\n{\"path\":", p->n_listed ? "," : "");
+	p->n_listed++;
+	if (p->out == stdout) {
+		;
+	} else if (p->json) {
+		printf("%s\n{\"path\":", p->n_listed > 1 ? "," : "");
 		put_quoted(stdout, p->path);
 		fputs(",\"usdt\":", stdout);
 		put_quoted(stdout, name);
@@ -200,7 +259,6 @@ static int on_site(void *ctx, const struct gs_usdt_site *s)
 		       s->bad_arg ? "   (one is " : "", s->bad_arg ? s->bad_arg : "",
 		       s->bad_arg ? ")" : "");
 	}
-	p->n_listed++;
 	if (p->out && is_new) {
 		fputs("  - {lib: ", p->out);
 		put_quoted(p->out, p->path);
@@ -229,6 +287,7 @@ static void list_file(struct probes *p, const char *open_path, const char *path)
 	p->seen = GS_MAP_INIT(1u << 22);
 	if (r == 0 && !p->only_usdt)
 		r = gs_elf_functions(p->elf, on_function, p, &err);
+	tell_functions(p);
 	if (r == 0)
 		r = gs_elf_usdt(p->elf, on_site, p, &err);
 	if (r < 0)
@@ -282,9 +341,10 @@ static void list_target(struct probes *p, const char *target)
 /* 0 or an exit status, said. */
 static int finish(struct probes *p)
 {
-	if (p->json)
+	free(p->functions);
+	if (p->json && p->out != stdout)
 		puts("\n]");
-	if (p->out) {
+	if (p->out && p->out != stdout) {
 		bool bad = ferror(p->out) != 0;
 
 		bad |= fclose(p->out) != 0;
@@ -335,7 +395,7 @@ int gs_cmd_probes(int argc, char **argv)
 		return GS_EXIT_USAGE;
 	gs_site_rules_here(&p.rules);
 	if (p.generate) {
-		p.out = fopen(p.generate, "we");
+		p.out = strcmp(p.generate, "-") == 0 ? stdout : fopen(p.generate, "we");
 		if (!p.out) {
 			gs_say("cannot write %s: %s", p.generate, strerror(errno));
 			return GS_EXIT_FAILED;
@@ -344,7 +404,7 @@ int gs_cmd_probes(int argc, char **argv)
 		      "(args,\n# filter, aggregate, name, return).\nprobes:\n",
 		      p.out);
 	}
-	if (p.json)
+	if (p.json && p.out != stdout)
 		putchar('[');
 	for (size_t i = 0; i < p.n_targets; i++)
 		list_target(&p, p.targets[i]);

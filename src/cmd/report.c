@@ -42,6 +42,7 @@ struct report_options {
 	size_t n_reports;
 	const char *format_name;
 	enum gs_flame_by flame_by;
+	bool flame_by_given;
 	struct gs_py_glob under[GS_PY_GLOB_MAX];
 	size_t n_under;
 	const char *line_filters[TRACE_MAX_GLOBS]; /* --python-filter */
@@ -71,6 +72,8 @@ static void check_together(struct report_options *o, struct argp_state *state)
 	o->path = o->reports[0];
 	if (o->output && !gs_export_knows(o->output))
 		argp_error(state, "-o takes a file ending in one of " GS_EXPORT_SUFFIXES);
+	if (o->flame_by_given && !(o->output && is_flame_graph(o->output)))
+		argp_error(state, "--flame is for flame graphs: add -o FILE.svg or -o FILE.folded");
 	if (o->format_name && gs_summary_format_parse(o->format_name, &o->format) < 0)
 		argp_error(state, "--format takes table, json, csv or yaml");
 }
@@ -130,9 +133,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case 'o':
+		if (o->output)
+			argp_error(state, "-o: one file at a time");
 		o->output = arg;
 		return 0;
 	case OPT_FLAME:
+		o->flame_by_given = true;
 		if (gs_flame_by_parse(arg, &o->flame_by) < 0)
 			argp_error(state, "--flame takes time, launches, bytes, memory, samples or "
 					  "auto");

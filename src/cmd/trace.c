@@ -570,7 +570,8 @@ static int write_plan(const struct trace *t)
 {
 	const char *path = t->options.summary_path;
 	GS_FCLOSE FILE *file = path ? fopen(path, "we") : NULL;
-	FILE *out = path ? file : t->options.command ? stderr : stdout;
+	bool to_stderr = t->options.command && !t->options.summary_to_stdout;
+	FILE *out = path ? file : to_stderr ? stderr : stdout;
 	int r = out ? trace_budget_plan(t->budget, out, t->options.format) : -errno;
 
 	if (r < 0)

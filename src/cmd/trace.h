@@ -56,9 +56,11 @@ struct trace_options {
 	const char *outputs[TRACE_MAX_OUTPUTS];
 	size_t n_outputs;
 	enum gs_flame_by flame_by;
+	bool flame_by_given;
 	double max_overhead;      /* part of a thread's time; 0: no limit */
 	bool plan;                /* only count, and tell what tracing would cost */
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
+	bool summary_to_stdout;   /* also with a command */
 	enum gs_summary_format format;
 	struct gs_summary_style style;
 	bool color_auto; /* colours when the summary goes to a terminal */
@@ -75,6 +77,16 @@ struct trace_options {
 int trace_options_parse(int argc, char **argv, struct trace_options *options, bool *ret_done);
 
 void trace_options_free(struct trace_options *options);
+
+/* --- trace_check.c: 0, or GS_EXIT_USAGE after having said what is wrong --- */
+
+int trace_check(const struct trace_options *options);
+bool is_flame_graph(const char *path); /* by its suffix */
+int trace_check_stacks(const struct trace_options *options); /* when all that ask for them is known */
+
+/* --- trace_list.c: --list, its exit status --- */
+
+int trace_list(const struct trace_options *options);
 
 /* --- trace_output.c: from events to files and totals --- */
 

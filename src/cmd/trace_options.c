@@ -118,7 +118,8 @@ static const struct argp_option option_table[] = {
 	 "add calls up in the kernel: no event crosses (the default without -o)", 3},
 	{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 3},
 	{"summary", OPT_SUMMARY, "FILE", 0,
-	 "write the summary to a file (default: standard output; standard error with a command)",
+	 "write the summary to a file, or - (default: standard output; standard error with a "
+	 "command)",
 	 3},
 	{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 3},
 	{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)", 3},
@@ -301,6 +302,9 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 		return split(arg, take_pid, o) == 0;
 	case 'u':
 		return take_user(o, arg);
+	case 'c':
+		o->comm = arg;
+		return *arg;
 	case OPT_LAYER:
 		return split(arg, take_layer, o) == 0;
 	case OPT_FUNC:
@@ -339,6 +343,7 @@ static bool take_option(struct trace_options *o, int key, char *arg)
 	case OPT_MAX_OVERHEAD:
 		return take_percent(arg, &o->max_overhead);
 	case OPT_FLAME:
+		o->flame_by_given = true;
 		return gs_flame_by_parse(arg, &o->flame_by) == 0;
 	case OPT_COLOR:
 		return take_color(o, arg);
@@ -356,8 +361,12 @@ static const char *expected(int key)
 		return "process ids, such as 1234,1240 (at most 64)";
 	case 'u':
 		return "the name of a user of this machine, or a number";
+	case 'c':
+		return "the name of a program, such as python3";
 	case OPT_LAYER:
-		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch, python";
+		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch, torchmem, "
+		       "python, "
+		       "user";
 	case OPT_STACKS:
 		return "native, or native,at= and one or more of launch, collective, alloc, copy, "
 		       "sync, slow-op, sample joined by +";
@@ -431,9 +440,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'a':
 		o->all = true;
 		return 0;
-	case 'c':
-		o->comm = arg;
-		return 0;
 	case 'q':
 		o->quiet = true;
 		return 0;
@@ -458,6 +464,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_SUMMARY:
 		o->summary_path = arg;
+		o->summary_to_stdout = strcmp(arg, "-") == 0;
+		if (o->summary_to_stdout)
+			o->summary_path = NULL;
 		return 0;
 	case OPT_THREADS:
 		o->style.threads = true;
@@ -494,90 +503,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		}
 		return 0;
 	}
-}
-
-static void list_operator(void *ctx, const char *name, bool by_default, const char *path)
-{
-	const char **told = ctx;
-
-	/* Of the first library: others are copies of it, or rare. */
-	if (!*told)
-		*told = strdup(path);
-	if (*told && strcmp(*told, path) == 0)
-		printf("%-13s %-13s %s%s\n", gs_layer_name(GS_LAYER_TORCH),
-		       gs_class_name(GS_CLASS_OPERATOR), name,
-		       by_default ? "" : "   (only by --op or --op-set all)");
-}
-
-/* Operators are those of the library that the command would load, or Python's, when there is none.
- */
-static void list_operators(const struct trace_options *o)
-{
-	const char *command = o->command ? o->command[0] : "python3";
-	char *told = NULL;
-
-	gs_probe_list_operators(command, environ, list_operator, &told);
-	if (told)
-		gs_say("these are the operators of %s", told);
-	else
-		gs_say("%s has no PyTorch whose operators could be listed: give the command behind "
-		       "--list --layer torch --",
-		       command);
-	free(told);
-}
-
-static void list_functions(const struct trace_options *o)
-{
-	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
-
-	for (unsigned id = 1; id <= gs_func_count(); id++) {
-		const struct gs_func *f = gs_func_by_id(id);
-
-		if (layers >> f->desc.layer & 1)
-			printf("%-13s %-13s %s%s\n", gs_layer_name(f->desc.layer),
-			       gs_class_name(f->desc.op), f->name,
-			       f->by_default ? "" : "   (only by --func)");
-	}
-	if (layers >> GS_LAYER_TORCH & 1)
-		list_operators(o);
-}
-
-static int check(const struct trace_options *o)
-{
-	bool chosen = o->n_pids || o->all || o->uid >= 0 || o->comm || o->cgroup;
-
-	if (!o->command && !chosen) {
-		gs_say("nothing to trace: give a command (gpuscope trace -- python train.py), -p "
-		       "PID, "
-		       "-u USER, -c NAME, --cgroup PATH or -a");
-		return GS_EXIT_USAGE;
-	}
-	if (o->command && chosen) {
-		gs_say("a command is traced alone: leave out -p, -u, -c, --cgroup and -a, or the "
-		       "command");
-		return GS_EXIT_USAGE;
-	}
-	if (o->plan && (o->n_outputs || o->head.n_addresses || o->max_overhead > 0)) {
-		gs_say("--plan only counts: leave out -o, --head and --max-overhead");
-		return GS_EXIT_USAGE;
-	}
-	if (o->plan && o->format == GS_SUMMARY_YAML) {
-		gs_say("--plan prints a table, json or csv");
-		return GS_EXIT_USAGE;
-	}
-	if (o->summary_only && o->head.n_addresses) {
-		gs_say("--summary-only sends no events, so there is nothing to deliver: leave out "
-		       "--head, or --summary-only");
-		return GS_EXIT_USAGE;
-	}
-	if (o->summary_only && o->n_outputs) {
-		gs_say("--summary-only sends no events, so there is nothing to write into %s: "
-		       "leave out "
-		       "one of the two",
-		       o->outputs[0]);
-		return GS_EXIT_USAGE;
-	}
-	return 0;
 }
 
 /* The static probes of PyTorch's caching allocator (c10/cuda/CUDACachingAllocator.cpp): malloc has
@@ -694,9 +619,8 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, o) != 0)
 		return GS_EXIT_USAGE;
 	if (o->list) {
-		list_functions(o);
 		*ret_done = true;
-		return 0;
+		return trace_list(o);
 	}
 	trace_stacks_settle(o);
 	if (o->plan && !o->duration_ns)
@@ -717,8 +641,10 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 	/* Who names operators wants them, beside what is traced anyway. */
 	if (o->n_ops || o->op_set_given)
 		o->layers = (o->layers ? o->layers : GS_LAYERS_DEFAULT) | 1u << GS_LAYER_TORCH;
-	r = check(o);
+	r = trace_check(o);
 	if (r == 0)
 		r = read_probes(o);
-	return r ? r : settle_probes(o);
+	if (r == 0)
+		r = settle_probes(o);
+	return r ? r : trace_check_stacks(o);
 }

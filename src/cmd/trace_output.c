@@ -367,7 +367,7 @@ int summary_write_to(const char *path, FILE *fallback, const struct gs_summary *
 int trace_output_summary(struct trace_output *o)
 {
 	const struct trace_options *options = o->options;
-	FILE *fallback = options->command ? stderr : stdout;
+	FILE *fallback = options->command && !options->summary_to_stdout ? stderr : stdout;
 	struct gs_summary_style style = options->style;
 	struct gs_summary *summary = NULL;
 	int r = gs_view_summary(o->view, &summary);

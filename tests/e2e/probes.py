@@ -370,6 +370,10 @@ def list_and_generate(t):
     run = t.tool('probes', program, '--match', '*re*', '--format', 'json', '--generate', path, status=0)
     listed = {x['function']: x for x in json.loads(run.out)}
     t.true('recurse is listed', 'recurse' in listed, listed)
+    t.equal('by name', list(listed), sorted(listed))
+    made = t.tool('probes', program, '--match', '*re*', '--generate', '-', status=0).out
+    with open(path, encoding='utf-8') as f:
+        t.equal('the same on standard output, and nothing else', made, f.read())
     t.true('places', all(x['probe'] in ('cheap', 'moved', 'single-stepped', 'refused') for x in listed.values()))
     run = t.trace('--layer', 'user', '--probes', path, command=t.app('10', name='probed'))
     t.equal('calls', run.calls('recurse'), sum(i % 5 + 1 for i in range(10)))

@@ -228,5 +228,13 @@ def list_functions(t):
     t.match('a launch', r'(?m)^cuda-runtime +launch +cudaLaunchKernel$', run.out)
     t.match('not by default', r'(?m)^cuda-runtime +query +cudaGetDevice +\(only by --func\)$', run.out)
 
+    def names(*options, status=0):
+        return [x.split()[2] for x in t.tool('trace', '--list', *options, status=status).out.splitlines()]
+
+    t.equal('by pattern', names('--func', 'ncclAll*'), ['ncclAllReduce', 'ncclAllGather', 'ncclAlltoAll'])
+    t.equal('by pattern and layer', names('--func', 'ncclAll*', '--layer', 'cuda', status=1), [])
+    t.equal('torchmem', names('--layer', 'torchmem'), ['pytorch:malloc', 'pytorch:free'])
+    t.true('python', 'gc' in names('--layer', 'python'))
+
 
 main()

@@ -50,6 +50,32 @@ def usage(t):
         t.tool(*args, status=2)
 
 
+@case('options that would do nothing, or undo each other, are wrong usage', needs=None)
+def idle_options(t):
+    with open('calls.gst', 'w'):
+        pass
+    for words, says in (
+        ('trace -c', None), ('trace --follow -a', '--follow'), ('trace --follow -u root', '--follow'),
+        ('trace --flame time -a', '--flame'), ('trace --flame time -o x.json -a', '--flame'),
+        ('trace --stack-bytes 8K -a', '--stack-bytes'), ('trace --python-filter none -a', '--python-filter'),
+        ('trace --min-duration 5us -a', '--min-duration'), ('trace --max-size 1G -a', '--max-size'),
+        ('trace --op add --op-set all -a', '--op-set'), ('trace --layer user -a', '--probes'),
+        ('trace -o x.gst -o x.gst -a', 'twice'), ('trace --summary x.csv -o x.csv -a', 'same file'),
+    ):  # fmt: skip
+        args = [*words.split(), ''] if says is None else words.split()
+        one_line(t, t.tool(*args, status=2), says or '--comm takes')
+    t.true('nothing was written', not os.path.exists('x.gst') and not os.path.exists('x.csv'))
+    for words, says in (('-o a.json -o b.csv', 'one file'), ('--flame time', '--flame'), ('--flame time -o a.csv', '--flame')):
+        t.match(words, says, t.tool('report', 'calls.gst', *words.split(), status=2).err)
+
+
+@case('--summary - is standard output, also with a command')
+def summary_to_stdout(t):
+    run = t.tool('trace', '--summary', '-', '--format', 'json', '--', *t.app('cudaMalloc=3'), status=0)
+    t.true('no file of this name', not os.path.exists('-'))
+    t.equal('calls', json.loads(run.out[run.out.index('\n') + 1 :])['functions'][0]['calls'], 3)
+
+
 @case('help and version', needs=None)
 def help_text(t):
     for args in (['--help'], ['trace', '--help'], ['report', '--help'], ['--version']):

@@ -236,7 +236,7 @@ def wrapped(t):
         run = t.trace(command=command)
         t.equal('lines', len(run.lines), 1)
         t.counts(run, what=command[0])
-        t.equal('late', run.lost('late'), 0)
+        t.equal('late', run.lost('late_attach'), 0)
 
 
 @case('two gpuscopes trace one process: both count all')
