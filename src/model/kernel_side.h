@@ -233,7 +233,7 @@ struct gs_kernel_config {
 	__u32 n_cells;          /* cells that there are: GS_CELL_MAX or GS_CELL_MAX_PYTHON */
 	__u16 py_func;          /* Python functions are traced: all have the mode of this id; 0 */
 	__u16 pad;
-	__u32 pid_namespace;    /* inode of ours, whose process ids are told; 0: the first one */
+	__u32 pid_namespace; /* inode of ours, whose process ids are told; 0: the first one */
 };
 _Static_assert(sizeof(struct gs_kernel_config) == 72, "gs_kernel_config");
 
