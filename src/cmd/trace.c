@@ -43,7 +43,7 @@ struct trace {
 	struct inherited_signals inherited;
 	int pid_fds[TRACE_MAX_PIDS]; /* readable when the process has ended; -1 closed */
 	size_t n_pids_left;
-	uint64_t start_ns;
+	uint64_t start_ns, duration_from_ns;
 	atomic_bool consumer_stop;
 	pthread_t consumer;
 	bool consumer_runs;
@@ -304,9 +304,16 @@ static bool check_targets(struct trace *t, const struct pollfd *fds, const size_
 	return false;
 }
 
+/* The time that --duration limits begins now, if it has not yet. */
+static void await_begin(struct trace *t)
+{
+	if (!trace_budget_has_begun(t->budget))
+		t->duration_from_ns = gs_clock_mono_ns();
+}
+
 static int time_left_ms(const struct trace *t)
 {
-	uint64_t elapsed = gs_clock_mono_ns() - t->start_ns, left;
+	uint64_t elapsed = gs_clock_mono_ns() - t->duration_from_ns, left;
 
 	if (!t->options.duration_ns)
 		return CONTROL_MS;
@@ -350,7 +357,9 @@ static void control(struct trace *t)
 			show_live(t);
 			next_slow_ns = now + CONTROL_MS * 1000000ull;
 		}
-		if (t->options.duration_ns && now - t->start_ns >= t->options.duration_ns) {
+		await_begin(t);
+		now = gs_clock_mono_ns();
+		if (t->options.duration_ns && now - t->duration_from_ns >= t->options.duration_ns) {
 			snprintf(t->reason, sizeof(t->reason), "--duration is over");
 			return;
 		}
@@ -562,7 +571,7 @@ static int start(struct trace *t)
 		return GS_EXIT_FAILED;
 	}
 	attach_first(t);
-	t->start_ns = gs_clock_mono_ns();
+	t->start_ns = t->duration_from_ns = gs_clock_mono_ns();
 	return t->options.command ? child_start(&t->child, t->options.command) : 0;
 }
 

@@ -59,6 +59,7 @@ struct trace_options {
 	bool flame_by_given;
 	double max_overhead;      /* part of a thread's time; 0: no limit */
 	bool plan;                /* only count, and tell what tracing would cost */
+	bool plan_waits;          /* from the first call on */
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
 	bool summary_to_stdout;   /* also with a command */
 	enum gs_summary_format format;
@@ -82,7 +83,8 @@ void trace_options_free(struct trace_options *options);
 
 int trace_check(const struct trace_options *options);
 bool is_flame_graph(const char *path); /* by its suffix */
-int trace_check_stacks(const struct trace_options *options); /* when all that ask for them is known */
+int trace_check_stacks(
+	const struct trace_options *options); /* when all that ask for them is known */
 
 /* --- trace_list.c: --list, its exit status --- */
 

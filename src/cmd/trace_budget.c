@@ -22,6 +22,7 @@ struct trace_budget {
 	struct gs_probe *probe;     /* of the tick under way */
 	_Atomic int64_t ratio_ppm;  /* of the last interval; -1 none yet */
 	uint64_t start_ns, last_ns; /* of what was counted */
+	_Atomic bool begun;         /* a call was counted: of a plan that waits for it */
 };
 
 void trace_budget_free(struct trace_budget **budget)
@@ -169,6 +170,14 @@ static void make_step(void *ctx, const struct gs_budget_step *s)
 	       name_of(b, s->func), s->hits_per_s, 100 * s->ratio, words[s->mode]);
 }
 
+static bool any_hit(const struct trace_budget *b)
+{
+	for (unsigned i = 1; i < GS_FUNC_MAX; i++)
+		if (gs_budget_func_hits(b->budget, i))
+			return true;
+	return false;
+}
+
 void trace_budget_tick(struct trace_budget *b, struct gs_probe *probe)
 {
 	double ratio;
@@ -177,10 +186,21 @@ void trace_budget_tick(struct trace_budget *b, struct gs_probe *probe)
 		return;
 	b->probe = probe;
 	b->last_ns = gs_clock_mono_ns();
+	if (b->options->plan_waits && !b->begun) {
+		if (b->start_ns)
+			b->begun = any_hit(b);
+		if (!b->begun)
+			b->start_ns = b->last_ns;
+	}
 	if (!b->start_ns)
 		b->start_ns = b->last_ns;
 	gs_budget_tick(b->budget, b->last_ns, &ratio, probe ? make_step : NULL, b);
 	atomic_store(&b->ratio_ppm, (int64_t)(ratio * 1e6));
+}
+
+bool trace_budget_has_begun(const struct trace_budget *b)
+{
+	return !b || !b->options->plan_waits || b->begun;
 }
 
 double trace_budget_ratio(const struct trace_budget *b)
@@ -236,8 +256,21 @@ static struct row row_of(const struct trace_budget *b, unsigned func)
 	return r;
 }
 
-static void plan_row(FILE *out, enum gs_summary_format format, const char *name, const char *layer,
-		     const struct row *row, double seconds)
+/* The column of names: as wide as it must be, and so that 80 columns suffice for most. */
+static int name_width(const struct trace_budget *b, const struct row *rows, size_t n)
+{
+	size_t width = strlen("function");
+
+	for (size_t i = 0; i < n; i++) {
+		size_t length = strlen(name_of(b, rows[i].func));
+
+		width = length > width ? length : width;
+	}
+	return width < 44 ? (int)width : 44;
+}
+
+static void plan_row(FILE *out, enum gs_summary_format format, int width, const char *name,
+		     const char *layer, const struct row *row, double seconds)
 {
 	char text[6 * 256 + 8];
 	double rate = (double)row->hits / seconds;
@@ -258,7 +291,7 @@ static void plan_row(FILE *out, enum gs_summary_format format, const char *name,
 			(unsigned long long)row->hits, rate, events, added, price,
 			row->is_stepped ? "yes" : "no");
 	} else {
-		fprintf(out, "%-44s %12llu %12.0f %9.0f ns%s %12.2f %% %12.2f %%\n", name,
+		fprintf(out, "%-*s %10llu %9.0f %8.0f ns%s %9.2f %% %7.2f %%\n", width, name,
 			(unsigned long long)row->hits, rate, price, row->is_stepped ? "*" : " ",
 			100 * events, 100 * added);
 	}
@@ -270,6 +303,7 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_summary_f
 	GS_FREE struct row *rows = calloc(GS_FUNC_MAX, sizeof(*rows));
 	struct row all = {0};
 	size_t n = 0;
+	int width;
 
 	if (!rows)
 		return -ENOMEM;
@@ -284,6 +318,7 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_summary_f
 		n += rows[n].hits != 0;
 	}
 	qsort(rows, n, sizeof(*rows), dearer);
+	width = name_width(b, rows, n);
 	if (format == GS_SUMMARY_JSON)
 		fprintf(out,
 			"{\"seconds\":%.3f,\"event_price_ns\":%.0f,\"summary_price_ns\":%.0f,"
@@ -296,21 +331,25 @@ int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_summary_f
 	else
 		fprintf(out,
 			"Counted for %.1f s. Costs are of the time of one thread.\n\n"
-			"%-44s %12s %12s %13s %14s %14s\n",
-			seconds, "function", "calls", "calls/s", "an event", "events (-o)",
+			"%-*s %10s %9s %12s %11s %9s\n",
+			seconds, width, "function", "calls", "calls/s", "an event ", "events (-o)",
 			"summary");
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_func *f = gs_func_set_get(b->funcs, rows[i].func);
 
 		if (format == GS_SUMMARY_JSON && i)
 			fputs(",\n", out);
-		plan_row(out, format, name_of(b, rows[i].func),
+		plan_row(out, format, width, name_of(b, rows[i].func),
 			 f ? gs_layer_name(f->desc.layer) : "unknown", &rows[i], seconds);
 	}
 	if (format == GS_SUMMARY_JSON)
 		fputs("]}\n", out);
 	else if (format == GS_SUMMARY_TABLE)
-		plan_row(out, format, "all", "", &all, seconds);
+		plan_row(out, format, width, "all", "", &all, seconds);
+	if (format == GS_SUMMARY_TABLE && !n)
+		fputs("\nNothing that would be traced was called in that time (--duration counts "
+		      "longer).\n",
+		      out);
 	if (format == GS_SUMMARY_TABLE && all.is_stepped)
 		fprintf(out, "\n* its probes are single-stepped: no instruction that the kernel "
 			     "emulates was found where they must stand\n");

@@ -29,6 +29,9 @@ void trace_budget_user(struct trace_budget *budget, const struct gs_user_sum *su
  * probe NULL). The first one starts the clock. */
 void trace_budget_tick(struct trace_budget *budget, struct gs_probe *probe);
 
+/* Of any thread: false while a plan that is to wait for the first call has seen none. */
+bool trace_budget_has_begun(const struct trace_budget *budget);
+
 /* Of any thread: what the busiest thread spent in probes in the last interval; negative: not known.
  */
 double trace_budget_ratio(const struct trace_budget *budget);

@@ -136,8 +136,8 @@ static const struct argp_option option_table[] = {
 	 "sampled, then only counted",
 	 4},
 	{"plan", OPT_PLAN, NULL, 0,
-	 "count calls for two seconds (or --duration), and print what tracing each function would "
-	 "cost",
+	 "count calls for two seconds (of a command from its first call on; or --duration), and "
+	 "print what tracing each function would cost",
 	 4},
 	{"avoid", OPT_AVOID, "WHAT[,WHAT]", 0,
 	 "do without: session, multi, task-storage, moved-sites (to compare, or to step round a "
@@ -623,8 +623,10 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		return trace_list(o);
 	}
 	trace_stacks_settle(o);
-	if (o->plan && !o->duration_ns)
+	if (o->plan && !o->duration_ns) {
 		o->duration_ns = PLAN_NS;
+		o->plan_waits = o->command; /* which may have to import PyTorch first */
+	}
 	trace_python_settle(o);
 	if (o->summary_only && o->python_wants_calls) {
 		gs_say("--summary-only adds calls up in the kernel, so there are none to note a "

@@ -307,6 +307,20 @@ def plan(t):
         t.fail('table: ' + table.err)
 
 
+@case('--plan of a command that has to load first: the two seconds begin with its first call', timeout=90)
+def plan_waits(t):
+    path = t.path('plan.json')
+    live = harness.Live(t, lambda summary: [harness.gpuscope, 'trace', '--plan', '--format', 'json', '--summary', path, '--',
+                                            *t.app('--pause-ms=3000', 'cudaMalloc=31')], env=t.envs())  # fmt: skip
+    t.equal('status', live.finish().status, 0)
+    with open(path, encoding='utf-8') as f:
+        got = json.load(f)
+    t.equal('calls', {f['function']: f['calls'] for f in got['functions']}, {'cudaMalloc': 31})
+    text = t.tool('trace', '--plan', '--', 'true').err
+    t.match('nothing', 'Nothing that would be traced was called', text)
+    t.true('80 columns', max(len(x) for x in text.splitlines()) <= 80, text)
+
+
 @case('--plan and --max-overhead: wrong use', needs=None)
 def wrong_use(t):
     for words in (['--plan', '-o', 'x.csv'], ['--plan', '--max-overhead', '2%'], ['--plan', '--format', 'yaml'],
