@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,6 +26,7 @@
 #include "cmd/trace_budget.h"
 #include "model/func.h"
 
+#define MOST_FILES 65536
 #define POLL_NS    20000000ull
 #define BUSY_NS    2000000ull /* after a full-looking ring */
 #define HARVEST_NS 500000000ull
@@ -522,6 +524,20 @@ static int try_summary_path(const char *path)
 	return -EIO;
 }
 
+/* Where each function takes links of its own, they are more files than shells mostly allow (1,024):
+ * as many as we may. The command, forked before, keeps what it was given. */
+static void raise_file_limit(void)
+{
+	struct rlimit limit, most = {MOST_FILES, MOST_FILES};
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= MOST_FILES)
+		return;
+	if (limit.rlim_max < MOST_FILES && setrlimit(RLIMIT_NOFILE, &most) == 0)
+		return;
+	limit.rlim_cur = limit.rlim_max < MOST_FILES ? limit.rlim_max : MOST_FILES;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /* Everything up to the first event. 0 or an exit status, said. */
 static int start(struct trace *t)
 {
@@ -542,6 +558,7 @@ static int start(struct trace *t)
 			return GS_EXIT_FAILED;
 		}
 	}
+	raise_file_limit();
 	describe_target(t, target, sizeof(target));
 	t->funcs = gs_func_set_new();
 	if (!t->funcs)

@@ -96,6 +96,7 @@ void gs_site_rules_here(struct gs_site_rules *rules)
 int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 {
 	int r = check_capabilities(err);
+	GS_CLOSE int prog = tiny_program(0);
 	bool session, multi, storage;
 
 	if (r < 0)
@@ -104,6 +105,10 @@ int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 		return gs_err_set(err, -ENOTSUP,
 				  "this kernel has no type information (/sys/kernel/btf/vmlinux): "
 				  "boot one built with CONFIG_DEBUG_INFO_BTF=y");
+	if (prog == -EPERM)
+		return gs_err_set(err, prog,
+				  "the kernel permits no tracing here: it takes the "
+				  "machine's root, or a privileged container");
 	if (libbpf_probe_bpf_map_type(BPF_MAP_TYPE_RINGBUF, NULL) != 1)
 		return gs_err_set(
 			err, -ENOTSUP,

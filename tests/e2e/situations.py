@@ -229,6 +229,30 @@ def file_limit(t):
     t.counts(run)
 
 
+@case('a low limit of open files is raised for us, not for the command')
+def few_files(t):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < 4096:
+        raise Skip(f'at most {hard} files may be opened here')
+    run = t.trace('--avoid=session,multi', '--layer=cuda-runtime', '--func=cudaMalloc*', command=['sh', '-c',
+                  'ulimit -n; exec "$@"', 'sh', *t.app('cudaMalloc=3')],
+                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (30, hard)))  # fmt: skip
+    t.counts(run)
+    t.equal('limit of the command', run.out.split()[0], '30')
+    t.equal('attach failures', run.summary['attach_failures'], [])
+
+
+@case('root of a user namespace: told what it takes, as not permitted')
+def user_namespace(t):
+    made = subprocess.run(['unshare', '--user', '--map-root-user', 'true'], capture_output=True, text=True)
+    if made.returncode:
+        raise Skip(f'no user namespace can be made: {made.stderr.strip()}')
+    done = subprocess.run(['unshare', '--user', '--map-root-user', harness.gpuscope, 'trace', '--', 'true'],
+                          capture_output=True, text=True, env=t.env)  # fmt: skip
+    t.equal('status', done.returncode, 3)
+    one_line(t, harness.Run(done.returncode, done.stdout, done.stderr), 'privileged container')
+
+
 @case('summary into a full device is told')
 def full_summary(t):
     run = t.tool('trace', '--summary', '/dev/full', '--', *t.app('cudaMalloc=31'))
