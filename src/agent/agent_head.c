@@ -16,7 +16,7 @@
 #include "base/secret.h"
 #include "cmd/cmd.h"
 #include "link/link.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "moment/moment.h"
 
 #define HEADS_MAX  8

@@ -3,8 +3,8 @@
 #define GS_CMD_JOB_GPU_H
 
 #include "base/err.h"
-#include "model/job.h"
-#include "model/job_usage.h"
+#include "node/job.h"
+#include "node/job_usage.h"
 
 struct job_gpu;
 

@@ -6,7 +6,7 @@
 #include "cmd/cmd.h"
 #include "headcmd/to_head.h"
 #include "job/delivery.h"
-#include "model/job_account.h"
+#include "node/job_account.h"
 
 static int push_one(struct gs_link *link, const struct gs_job_session *session, size_t i,
 		    struct gs_buf *text)

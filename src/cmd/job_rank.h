@@ -5,8 +5,8 @@
 #include "cmd/job_kernel.h"
 #include "host/work.h"
 #include "job/report.h"
-#include "model/gpu.h"
-#include "model/job.h"
+#include "node/gpu.h"
+#include "node/job.h"
 
 struct job_ranks;
 

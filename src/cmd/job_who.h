@@ -6,8 +6,8 @@
 
 #include "base/err.h"
 #include "cmd/job.h"
-#include "model/gpu.h"
-#include "model/job.h"
+#include "node/gpu.h"
+#include "node/job.h"
 
 struct job_who;
 

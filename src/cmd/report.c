@@ -8,7 +8,7 @@
 #include "cmd/job_compare.h"
 #include "cmd/trace.h"
 #include "text/text.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "plot/plot.h"
 #include "view/python_glob.h"
 #include "view/under.h"

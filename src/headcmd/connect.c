@@ -20,7 +20,7 @@
 #include "headcmd/to_head.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "moment/moment.h"
 
 #define HEADS_MAX         8

@@ -1,4 +1,4 @@
-#include "model/host.h"
+#include "node/host.h"
 
 #include <stdlib.h>
 #include <stdio.h>

@@ -2,13 +2,13 @@
  * A machine and its processes as they are at one moment: plain values, made by src/host. A value
  * that could not be had, or a rate of a first reading, is negative and never shown as 0.
  */
-#ifndef GS_MODEL_HOST_H
-#define GS_MODEL_HOST_H
+#ifndef GS_NODE_HOST_H
+#define GS_NODE_HOST_H
 
 #include <stdint.h>
 
-#include "model/gpu.h"
-#include "model/job_account.h"
+#include "node/gpu.h"
+#include "node/job_account.h"
 
 #define GS_HOST_NAME_BYTES    65
 #define GS_HOST_CMDLINE_BYTES 256

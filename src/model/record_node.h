@@ -1,17 +1,16 @@
 /*
- * Snapshots of a machine as records. One moment is one HOST_SAMPLE, which says how many records of
- * each other kind belong to it, and these: GPU_INFO, GPU_SAMPLE (one of each GPU), GPU_PROCESS,
- * GPU_EVENT, HOST_PROCESS, HOST_JOB. A moment needs nothing from an earlier one, so that a file can
- * be read from any moment on.
+ * Snapshots of a machine as records; node/record.h makes them and reads them back. One moment is
+ * one HOST_SAMPLE, which says how many records of each other kind belong to it, and these:
+ * GPU_INFO, GPU_SAMPLE (one of each GPU), GPU_PROCESS, GPU_EVENT, HOST_PROCESS, HOST_JOB. A moment
+ * needs nothing from an earlier one, so that a file can be read from any moment on.
  *
  * Texts stand behind a record's fields, one after the other without terminators; text_bytes[] says
- * how long each is. A value of a GPU is known by the hash of its key in model/gpu_field.h, so that
+ * how long each is. A value of a GPU is known by the hash of its key in node/gpu_field.h, so that
  * rows can be added there; a reader leaves out values that it does not know.
  */
-#ifndef GS_MODEL_GPU_RECORD_H
-#define GS_MODEL_GPU_RECORD_H
+#ifndef GS_MODEL_RECORD_NODE_H
+#define GS_MODEL_RECORD_NODE_H
 
-#include "model/host.h"
 #include "model/record.h"
 
 enum { GS_TEXT_HOST_NAME, GS_TEXT_HOST_GPU_STATE, GS_N_TEXTS_HOST };
@@ -131,29 +130,5 @@ _Static_assert(sizeof(struct gs_rec_gpu_process) == 104, "gpu_process");
 _Static_assert(sizeof(struct gs_rec_gpu_event) == 32, "gpu_event");
 _Static_assert(sizeof(struct gs_rec_host_process) == 80, "host_process");
 _Static_assert(sizeof(struct gs_rec_host_job) == 160, "host_job");
-
-/* FNV-1a of 32 bits over the key's letters. No two keys share one (tested). */
-uint32_t gs_gpu_key_hash(const char *key);
-
-/* Append the records of one moment. 0, -ENOBUFS or -ENOMEM, and then nothing is appended. */
-int gs_node_encode(struct gs_buf *buf, const struct gs_node_snapshot *node);
-
-struct gs_node_decoder; /* makes snapshots of records */
-
-struct gs_node_decoder *gs_node_decoder_new(void); /* NULL: no memory */
-void gs_node_decoder_free(struct gs_node_decoder **decoder);
-
-#define GS_NODE_WHOLE 1 /* outcome: that was the last record of a moment */
-
-/* Take the next record of a stream; other kinds are passed over. GS_NODE_WHOLE and the snapshot,
- * which is the caller's; 0: not yet; -ENOMEM. */
-int gs_node_decode(struct gs_node_decoder *decoder, const struct gs_record *record,
-		   struct gs_node_snapshot **ret_node);
-
-/* What was begun is given up without being counted: the next record is not the following one. */
-void gs_node_decoder_reset(struct gs_node_decoder *decoder);
-
-/* Moments that were given up so far because records of them were missing or malformed. */
-uint64_t gs_node_decoder_torn(const struct gs_node_decoder *decoder);
 
 #endif

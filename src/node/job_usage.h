@@ -2,8 +2,8 @@
  * What a job used over an interval, as far as it could be learned: input of its figures. Made from
  * the kernel's counters or from procfs; which it was is told family by family.
  */
-#ifndef GS_MODEL_JOB_USAGE_H
-#define GS_MODEL_JOB_USAGE_H
+#ifndef GS_NODE_JOB_USAGE_H
+#define GS_NODE_JOB_USAGE_H
 
 #include <stdbool.h>
 #include <stdint.h>

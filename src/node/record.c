@@ -1,4 +1,4 @@
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #include <errno.h>
 #include <math.h>

@@ -3,14 +3,14 @@
  * others. A value that could not be had is not there (its valid bit is 0) and is never shown as 0.
  * GPUs are known by UUID and PCI bus id; an index is for display only and may change.
  */
-#ifndef GS_MODEL_GPU_H
-#define GS_MODEL_GPU_H
+#ifndef GS_NODE_GPU_H
+#define GS_NODE_GPU_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/gpu_field.h"
+#include "node/gpu_field.h"
 
 #define GS_GPU_LINK_MAX 36 /* NVLinks of one GPU: 18 on Hopper, 36 ids in the API (nvml.h) */
 
@@ -33,7 +33,7 @@ enum gs_gpu_field {
 		GS_GPU_FIELD_COUNT
 };
 
-struct gs_gpu_field_info { /* a row of model/gpu_field.h */
+struct gs_gpu_field_info { /* a row of node/gpu_field.h */
 	const char *key;
 	enum gs_metric_unit unit;
 	bool counter;

@@ -1,6 +1,6 @@
 /* XID errors in words. */
 #include "base/mem.h"
-#include "model/gpu.h"
+#include "node/gpu.h"
 
 /* NVIDIA's "XID Errors" guide, the ones that are met. */
 static const struct {

@@ -1,4 +1,4 @@
-#include "model/job_account.h"
+#include "node/job_account.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/gpu.h"
+#include "node/gpu.h"
 
 static const struct gs_gpu_field_info fields[GS_GPU_FIELD_COUNT] = {
 #define KIND_GAUGE   false

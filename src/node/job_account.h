@@ -2,14 +2,14 @@
  * What the jobs of a node have used since they were first seen: running totals that only grow, and
  * how they are now. Plain values, made by src/account, written by src/prom and shown by src/tui.
  */
-#ifndef GS_MODEL_JOB_ACCOUNT_H
-#define GS_MODEL_JOB_ACCOUNT_H
+#ifndef GS_NODE_JOB_ACCOUNT_H
+#define GS_NODE_JOB_ACCOUNT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/job.h"
-#include "model/job_usage.h"
+#include "node/job.h"
+#include "node/job_usage.h"
 
 enum gs_pressure {
 	GS_PRESSURE_CPU = 0,
