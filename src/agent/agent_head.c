@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "link/link.h"
 #include "node/record.h"
 #include "moment/moment.h"

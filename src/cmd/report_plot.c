@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "journal/journal.h"
 #include "node/record.h"
 #include "plot/plot.h"

@@ -13,7 +13,7 @@
 
 #include "account/account.h"
 #include "base/clock.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "cmd/top.h"
 #include "gpu/gpu.h"
 #include "host/host.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/fmt.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "cmd/top.h"
 #include "journal/journal.h"
 #include "node/record.h"
