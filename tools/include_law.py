@@ -6,7 +6,7 @@ import re
 import sys
 
 SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
-FIRST = {"elf", "place", "amd", "gpu", "host", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
+FIRST = {"elf", "place", "amd", "gpu", "host", "plan", "probe", "watch", "budget", "work", "probefile", "code", "journal", "span", "stack", "view", "flame", "store", "cluster"}
 BELOW = {"base", "model"}
 ALLOWED = {
     "base": {"base"},
@@ -52,7 +52,8 @@ ALLOWED = {
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
-ALLOWED["probe"] |= {"code", "elf", "watch"}
+ALLOWED["plan"] |= {"code", "elf"}
+ALLOWED["probe"] |= {"code", "elf", "plan", "watch"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"amd", "place"}
 # Who reads, keeps, shows or sends what a machine is in a moment.

@@ -13,6 +13,7 @@
 #include "feed/feed.h"
 #include "journal/journal.h"
 #include "place/place.h"
+#include "plan/plan.h"
 #include "probe/probe.h"
 #include "render/summary.h"
 #include "span/span.h"

@@ -510,7 +510,7 @@ static void list_operators(const struct trace_options *o)
 	const char *command = o->command ? o->command[0] : "python3";
 	char *told = NULL;
 
-	gs_probe_list_operators(command, environ, list_operator, &told);
+	gs_plan_list_operators(command, environ, list_operator, &told);
 	if (told)
 		gs_say("these are the operators of %s", told);
 	else

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "model/func.h"
-#include "probe/probe_int.h"
+#include "plan/plan_int.h"
 #include "elf/torch_name.h"
 
 #define MAX_OPERATORS (GS_FUNC_MAX - GS_FUNC_FIXED)
@@ -47,7 +47,7 @@ static void operators_fini(struct operators *o)
 /* All of them or none: their names are known when they are there. */
 #define SPANS "record_function"
 
-static bool wants_spans(const struct gs_probe_options *o)
+static bool wants_spans(const struct gs_plan_options *o)
 {
 	for (size_t i = 0; i < o->n_ops; i++)
 		if (gs_torch_matches(o->ops[i], SPANS))
@@ -55,7 +55,7 @@ static bool wants_spans(const struct gs_probe_options *o)
 	return !o->n_ops && o->op_set != GS_OPS_EACGM;
 }
 
-int torch_select(struct selection *s, const struct gs_probe_options *o, struct gs_err *err)
+int torch_select(struct gs_plan_selection *s, const struct gs_plan_options *o, struct gs_err *err)
 {
 	if (!o->funcs)
 		return gs_err_set(err, -EINVAL, "operators need a set of functions");
@@ -158,7 +158,7 @@ static void full_name(const struct operator* op, char out[GS_TORCH_NAME_BYTES + 
 	snprintf(out, GS_TORCH_NAME_BYTES + 8, "%s%s", op->is_span ? "" : "aten::", op->name);
 }
 
-static bool is_chosen(const struct gs_probe_options *o, const struct operator* op,
+static bool is_chosen(const struct gs_plan_options *o, const struct operator* op,
 		      const char *full_name, const char **ret_name)
 {
 	*ret_name = full_name;
@@ -180,7 +180,8 @@ static bool is_chosen(const struct gs_probe_options *o, const struct operator* o
 }
 
 /* Where spans are seen. */
-static int add_spans(struct plan *plan, const struct plan_context *c, const struct operators *o)
+static int add_spans(struct gs_plan *plan, const struct gs_plan_context *c,
+		     const struct operators *o)
 {
 	static const char *const names[GS_SPAN_END + 1] = {
 		[GS_SPAN_NAME] = "record_function_enter_new",
@@ -191,7 +192,7 @@ static int add_spans(struct plan *plan, const struct plan_context *c, const stru
 
 	for (unsigned i = GS_SPAN_NAME; r == 0 && i <= GS_SPAN_END; i++) {
 		if (o->span[i].found) {
-			r = plan_add(plan, c, &o->span[i], names[i], FAMILY_SPAN, GS_LAYER_TORCH,
+			r = plan_add(plan, c, &o->span[i], names[i], GS_FAMILY_SPAN, GS_LAYER_TORCH,
 				     0);
 			if (plan->n == before + i)
 				plan->places[plan->n - 1].cookie = i;
@@ -209,9 +210,10 @@ static int add_spans(struct plan *plan, const struct plan_context *c, const stru
 	return r;
 }
 
-static int add_chosen(struct plan *plan, const struct plan_context *c, const struct operators *o)
+static int add_chosen(struct gs_plan *plan, const struct gs_plan_context *c,
+		      const struct operators *o)
 {
-	unsigned room = c->features->multi ? MAX_OPERATORS : MAX_SINGLE_OPERATORS;
+	unsigned room = c->options->many_links ? MAX_OPERATORS : MAX_SINGLE_OPERATORS;
 	size_t n_refused = 0, before = plan->n;
 	int r = 0;
 
@@ -232,8 +234,8 @@ static int add_chosen(struct plan *plan, const struct plan_context *c, const str
 		r = gs_func_set_add(c->options->funcs, GS_LAYER_TORCH, GS_CLASS_OPERATOR, name,
 				    &id);
 		if (r == 0)
-			r = plan_add_scope(plan, c, &op->symbol, name, FAMILY_TORCH, GS_LAYER_TORCH,
-					   id);
+			r = gs_plan_add_scope(plan, c, &op->symbol, name, GS_FAMILY_TORCH,
+					      GS_LAYER_TORCH, id);
 	}
 	if (r == 0 && plan->n == before && !n_refused && !c->selection->span_first)
 		plan_tell(c, "operators", "no operator is chosen by these names", -ENOENT,
@@ -264,7 +266,7 @@ static int read_operators(struct gs_elf *elf, const char *path, struct operators
 	return r;
 }
 
-int torch_plan(struct plan *plan, const struct plan_context *c, struct gs_err *err)
+int torch_plan(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
 {
 	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
 	int r = read_operators(c->elf, c->path, &o, err);
@@ -286,7 +288,7 @@ static int list_file(void *ctx, const struct gs_mapped_file *file)
 {
 	GS_CLEANUP(operators_fini) struct operators o = {.by_part = GS_MAP_INIT(GS_FUNC_MAX)};
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
-	const struct gs_probe_options defaults = {.op_set = GS_OPS_DEFAULT};
+	const struct gs_plan_options defaults = {.op_set = GS_OPS_DEFAULT};
 	const struct listing *l = ctx;
 
 	if (gs_elf_open(file->open_path, &elf, NULL) < 0 ||
@@ -302,8 +304,8 @@ static int list_file(void *ctx, const struct gs_mapped_file *file)
 	return 0;
 }
 
-int gs_probe_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
-			    void *ctx)
+int gs_plan_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
+			   void *ctx)
 {
 	struct listing l = {fn, ctx};
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "probe/probe_int.h"
+#include "plan/plan_int.h"
 
 #define MAX_NAME_BYTES 256
 

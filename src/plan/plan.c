@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "model/func.h"
 #include "code/exit.h"
-#include "probe/probe_int.h"
+#include "plan/plan_int.h"
 
 static const char *const markers[] = {"cudaLaunchKernel", "cudaMalloc",    "cuLaunchKernel",
 				      "cuMemAlloc_v2",    "ncclAllReduce", "ncclCommInitRank"};
@@ -25,11 +25,11 @@ static bool matches_any(const char *name, const char *const *globs, size_t n)
 	return false;
 }
 
-int selection_make(struct selection *s, const struct gs_probe_options *o, struct gs_err *err)
+int gs_plan_select(struct gs_plan_selection *s, const struct gs_plan_options *o, struct gs_err *err)
 {
 	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
 
-	*s = (struct selection){0};
+	*s = (struct gs_plan_selection){0};
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
 
@@ -46,7 +46,7 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 		if (r < 0)
 			return r;
 	}
-	s->unwind = s->operators || (o->funcs && users_may_throw(o->users));
+	s->unwind = s->operators || (o->funcs && o->may_throw);
 	s->python_gc = o->python_gc && o->funcs;
 	s->python_gil = o->python_gil && o->funcs;
 	if (o->python_calls && o->funcs) {
@@ -57,7 +57,7 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 			return r;
 	}
 	s->scopes = s->unwind || s->python_gc || s->python_gil || s->py_func;
-	if (!s->n && (!s->scopes || o->n_globs) && !gs_user_set_n(o->users))
+	if (!s->n && (!s->scopes || o->n_globs) && !o->described)
 		return gs_err_set(
 			err, -ENOENT,
 			"no function matches%s%s%s: `gpuscope trace --list` shows all names",
@@ -69,10 +69,10 @@ int selection_make(struct selection *s, const struct gs_probe_options *o, struct
 /* libstdc++: whoever catches an exception calls it. */
 #define CATCHER "__cxa_begin_catch"
 
-void plan_fini(struct plan *plan)
+void gs_plan_fini(struct gs_plan *plan)
 {
 	free(plan->places);
-	*plan = (struct plan){0};
+	*plan = (struct gs_plan){0};
 }
 
 static bool is_of_interest(struct gs_elf *elf, bool is_exe)
@@ -84,7 +84,7 @@ static bool is_of_interest(struct gs_elf *elf, bool is_exe)
 	return is_exe && gs_elf_has_symtab(elf);
 }
 
-static bool has_place(const struct plan *plan, uint64_t file_off)
+static bool has_place(const struct gs_plan *plan, uint64_t file_off)
 {
 	for (size_t i = 0; i < plan->n; i++)
 		if (plan->places[i].file_off == file_off)
@@ -92,11 +92,11 @@ static bool has_place(const struct plan *plan, uint64_t file_off)
 	return false;
 }
 
-static int append(struct plan *plan, const struct place *place)
+static int append(struct gs_plan *plan, const struct gs_plan_place *place)
 {
 	if (plan->n == plan->n_room) {
 		size_t n = plan->n_room ? plan->n_room * 2 : 256;
-		struct place *places = realloc(plan->places, n * sizeof(*places));
+		struct gs_plan_place *places = realloc(plan->places, n * sizeof(*places));
 
 		if (!places)
 			return -ENOMEM;
@@ -107,8 +107,8 @@ static int append(struct plan *plan, const struct place *place)
 	return 0;
 }
 
-void plan_tell(const struct plan_context *c, const char *function, const char *reason, int status,
-	       unsigned layer)
+void plan_tell(const struct gs_plan_context *c, const char *function, const char *reason,
+	       int status, unsigned layer)
 {
 	struct gs_attach a = {.path = c->path,
 			      .function = function,
@@ -119,40 +119,41 @@ void plan_tell(const struct plan_context *c, const char *function, const char *r
 	c->options->on_attach(c->options->ctx, &a);
 }
 
-int plan_add_probes(struct plan *plan, const struct gs_usdt_places *probe, enum family family,
+int plan_add_probes(struct gs_plan *plan, const struct gs_usdt_places *probe, enum gs_family family,
 		    uint64_t cookie, uint16_t func)
 {
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < probe->n; i++)
-		r = append(plan, &(struct place){.file_off = probe->at[i].file_off,
-						 .ref_ctr_off = probe->at[i].ref_ctr_off,
-						 .cookie = func | cookie | probe->at[i].cookie,
-						 .func = func,
-						 .family = (uint8_t)family});
+		r = append(plan,
+			   &(struct gs_plan_place){.file_off = probe->at[i].file_off,
+						   .ref_ctr_off = probe->at[i].ref_ctr_off,
+						   .cookie = func | cookie | probe->at[i].cookie,
+						   .func = func,
+						   .family = (uint8_t)family});
 	return r;
 }
 
-int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_elf_symbol *symbol,
-	     const char *name, enum family family, unsigned layer, uint16_t func)
+int plan_add(struct gs_plan *plan, const struct gs_plan_context *c,
+	     const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
+	     unsigned layer, uint16_t func)
 {
-	struct gs_site_rules rules = {.nop5_is_call = c->features->nop5_is_call,
-				      .long_nop_is_emulated = c->features->long_nop_is_emulated};
-	struct place place = {.file_off = symbol->file_off,
-			      .cookie = func,
-			      .func = func,
-			      .family = (uint8_t)family,
-			      .has_return = true};
+	struct gs_plan_place place = {.file_off = symbol->file_off,
+				      .cookie = func,
+				      .func = func,
+				      .family = (uint8_t)family,
+				      .has_return = true};
 	struct gs_site site;
 	uint8_t code[64];
 	long n = gs_elf_read(c->elf, symbol->file_off, code, sizeof(code));
 
-	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, symbol->size_bytes, &rules);
+	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, symbol->size_bytes,
+				     &c->options->sites);
 	if (site.kind == GS_SITE_REFUSED) {
 		plan_tell(c, name, site.reason, -EOPNOTSUPP, layer);
 		return 0;
 	}
-	if (site.kind == GS_SITE_MOVED && !(c->options->avoid & GS_AVOID_MOVED_SITES))
+	if (site.kind == GS_SITE_MOVED && !c->options->first_byte)
 		place.file_off += site.offset_bytes;
 	else if (site.kind != GS_SITE_EMULATED)
 		place.is_stepped = true;
@@ -174,12 +175,11 @@ int plan_add(struct plan *plan, const struct plan_context *c, const struct gs_el
 
 #define MAX_EXITS          256u
 #define MAX_FUNCTION_BYTES (256u << 10)
-#define MAX_CALLEES        65536u
 
 /* Two probes at one place are asked in an order of the kernel's. The entry gives way to the exit: a
  * function of "test; jne" whose first byte is single-stepped has both on the jump. */
-static int part(struct plan *plan, const struct gs_elf_symbol *symbol, struct place *entry,
-		uint64_t exit_off)
+static int part(struct gs_plan *plan, const struct gs_elf_symbol *symbol,
+		struct gs_plan_place *entry, uint64_t exit_off)
 {
 	if (exit_off != entry->file_off)
 		return 0;
@@ -194,12 +194,12 @@ static int part(struct plan *plan, const struct gs_elf_symbol *symbol, struct pl
 
 /* Probes where the function is left, for the entry at that index of the plan. 0, or why there are
  * none. */
-static int add_exits(struct plan *plan, const struct plan_context *c,
+static int add_exits(struct gs_plan *plan, const struct gs_plan_context *c,
 		     const struct gs_elf_symbol *symbol, size_t entry, bool is_loop)
 {
 	GS_FREE uint8_t *code = NULL;
 	struct gs_exit exits[MAX_EXITS];
-	struct place exit = plan->places[entry];
+	struct gs_plan_place exit = plan->places[entry];
 	struct around around = {c, symbol->file_off};
 	const struct gs_exit_around asked = {&around, around_read, around_callee, is_loop};
 	int n, r = 0;
@@ -237,8 +237,8 @@ static int add_exits(struct plan *plan, const struct plan_context *c,
 	return n < 0 ? n : r;
 }
 
-int plan_add_loop(struct plan *plan, const struct plan_context *c,
-		  const struct gs_elf_symbol *symbol, const char *name, enum family family,
+int plan_add_loop(struct gs_plan *plan, const struct gs_plan_context *c,
+		  const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
 		  unsigned layer, uint16_t func)
 {
 	size_t before = plan->n, n_stepped;
@@ -255,9 +255,9 @@ int plan_add_loop(struct plan *plan, const struct plan_context *c,
 	return r;
 }
 
-int plan_add_scope(struct plan *plan, const struct plan_context *c,
-		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
-		   unsigned layer, uint16_t func)
+int gs_plan_add_scope(struct gs_plan *plan, const struct gs_plan_context *c,
+		      const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
+		      unsigned layer, uint16_t func)
 {
 	size_t before = plan->n;
 	int r = plan_add(plan, c, symbol, name, family, layer, func);
@@ -273,7 +273,7 @@ int plan_add_scope(struct plan *plan, const struct plan_context *c,
 }
 
 /* Functions of the fixed table. */
-static int plan_fixed(struct plan *plan, const struct plan_context *c, bool is_exe,
+static int plan_fixed(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe,
 		      struct gs_err *err)
 {
 	struct gs_elf_symbol symbols[GS_FUNC_FIXED];
@@ -293,7 +293,8 @@ static int plan_fixed(struct plan *plan, const struct plan_context *c, bool is_e
 	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct gs_func *func = gs_func_by_id(ids[i]);
-		enum family family = func->desc.layer == GS_LAYER_NCCL ? FAMILY_NCCL : FAMILY_CUDA;
+		enum gs_family family =
+			func->desc.layer == GS_LAYER_NCCL ? GS_FAMILY_NCCL : GS_FAMILY_CUDA;
 
 		if (symbols[i].found && !has_place(plan, symbols[i].file_off))
 			r = plan_add(plan, c, &symbols[i], func->name, family, func->desc.layer,
@@ -302,25 +303,25 @@ static int plan_fixed(struct plan *plan, const struct plan_context *c, bool is_e
 	return r;
 }
 
-static int plan_catcher(struct plan *plan, const struct plan_context *c, struct gs_err *err)
+static int plan_catcher(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
 {
 	const char *name = CATCHER;
 	struct gs_elf_symbol symbol;
 	int r = gs_elf_find(c->elf, &name, 1, false, &symbol, err);
 
-	return r == 0 && symbol.found ? plan_add(plan, c, &symbol, name, FAMILY_UNWIND, 0, 0) : r;
+	return r == 0 && symbol.found ? plan_add(plan, c, &symbol, name, GS_FAMILY_UNWIND, 0, 0)
+				      : r;
 }
 
-int plan_file(struct plan *plan, const struct selection *selection,
-	      const struct gs_probe_options *options, const struct features *features,
-	      const struct gs_mapped_file *file, struct gs_err *err)
+int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection,
+		 const struct gs_plan_options *options, const struct gs_mapped_file *file,
+		 struct gs_err *err)
 {
-	GS_CLEANUP(gs_map_fini) struct gs_map callees = GS_MAP_INIT(MAX_CALLEES);
-	struct plan_context c = {.selection = selection,
-				 .options = options,
-				 .features = features,
-				 .path = file->path,
-				 .callees = &callees};
+	GS_CLEANUP(gs_map_fini) struct gs_map callees = GS_MAP_INIT(GS_PLAN_CALLEES_MAX);
+	struct gs_plan_context c = {.selection = selection,
+				    .options = options,
+				    .path = file->path,
+				    .callees = &callees};
 	int r = gs_elf_open(file->open_path, &c.elf, err);
 
 	if (r < 0)

@@ -6,9 +6,9 @@
 
 #include "elf/python_site.h"
 #include "model/func.h"
-#include "probe/probe_int.h"
+#include "plan/plan_int.h"
 
-static int add_all(struct plan *plan, const struct plan_context *c, enum gs_python_deed deed,
+static int add_all(struct gs_plan *plan, const struct gs_plan_context *c, enum gs_python_deed deed,
 		   unsigned func_class, const char *shown, unsigned *ret_n, struct gs_err *err)
 {
 	struct gs_python_site sites[GS_PYTHON_SITE_MAX];
@@ -20,8 +20,8 @@ static int add_all(struct plan *plan, const struct plan_context *c, enum gs_pyth
 	for (unsigned i = 0; r == 0 && i < n; i++) {
 		r = gs_func_set_add(c->options->funcs, GS_LAYER_PYTHON, func_class, shown, &id);
 		if (r == 0)
-			r = plan_add_scope(plan, c, &sites[i].symbol, sites[i].name, FAMILY_PYSPAN,
-					   GS_LAYER_PYTHON, id);
+			r = gs_plan_add_scope(plan, c, &sites[i].symbol, sites[i].name,
+					      GS_FAMILY_PYSPAN, GS_LAYER_PYTHON, id);
 	}
 	*ret_n = (unsigned)(plan->n - before);
 	return r;
@@ -31,7 +31,7 @@ static int add_all(struct plan *plan, const struct plan_context *c, enum gs_pyth
  * calls others, so that nothing lies below it: a kernel may make calls of the nops. */
 #define FRAME_BYTES 256
 
-static int add_gc_probes(struct plan *plan, const struct plan_context *c, unsigned *ret_n,
+static int add_gc_probes(struct gs_plan *plan, const struct gs_plan_context *c, unsigned *ret_n,
 			 struct gs_err *err)
 {
 	const uint64_t ends = GS_COOKIE_EXIT | GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN |
@@ -44,13 +44,13 @@ static int add_gc_probes(struct plan *plan, const struct plan_context *c, unsign
 	if (r == 0 && *ret_n)
 		r = gs_func_set_add(c->options->funcs, GS_LAYER_PYTHON, GS_CLASS_GC, "gc", &id);
 	if (r == 0 && *ret_n)
-		r = plan_add_probes(plan, &probes[0], FAMILY_PYSPAN, 0, id);
+		r = plan_add_probes(plan, &probes[0], GS_FAMILY_PYSPAN, 0, id);
 	if (r == 0 && *ret_n)
-		r = plan_add_probes(plan, &probes[1], FAMILY_PYSPAN, ends, id);
+		r = plan_add_probes(plan, &probes[1], GS_FAMILY_PYSPAN, ends, id);
 	return r;
 }
 
-int pyspan_plan(struct plan *plan, const struct plan_context *c, struct gs_err *err)
+int pyspan_plan(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
 {
 	unsigned n;
 	int r = 0;
