@@ -33,6 +33,13 @@ bool gs_export_knows(const char *path)
 	return writer_of(path) != NULL;
 }
 
+bool gs_export_is_flame(const char *path)
+{
+	const struct gs_writer *w = writer_of(path);
+
+	return w == &gs_writer_folded || w == &gs_writer_svg;
+}
+
 static void export_free(struct gs_export **export)
 {
 	struct gs_export *e = *export;

@@ -24,6 +24,8 @@ struct gs_export_options {
  * ".svg". */
 bool gs_export_knows(const char *path);
 
+bool gs_export_is_flame(const char *path); /* a flame graph */
+
 /* The suffixes, for messages: ".pftrace, .json, ...". */
 #define GS_EXPORT_SUFFIXES ".pftrace, .json, .csv, .folded, .svg"
 

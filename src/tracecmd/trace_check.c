@@ -1,0 +1,106 @@
+/*
+ * Options of `gpuscope trace` that do not go together. An option that would do nothing is wrong
+ * usage: who gave it expects something else than what would come out.
+ */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "tracecmd/trace.h"
+
+static int wrong(const char *text)
+{
+	gs_say("%s", text);
+	return GS_EXIT_USAGE;
+}
+
+/* Who is traced. */
+static int check_target(const struct trace_options *o)
+{
+	bool others = o->all || o->uid >= 0 || o->cgroup;
+	bool chosen = o->n_pids || o->comm || others;
+
+	if (!o->command && !chosen)
+		return wrong("nothing to trace: give a command (gpuscope trace -- python "
+			     "train.py), -p PID, -u USER, -c NAME, --cgroup PATH or -a");
+	if (o->command && chosen)
+		return wrong("a command is traced alone: leave out -p, -u, -c, --cgroup and -a, "
+			     "or the command");
+	if (o->follow && others && !o->n_pids && !o->comm)
+		return wrong("--follow is for -p and -c: leave it out, -u, --cgroup and -a take "
+			     "children by themselves");
+	return 0;
+}
+
+static int check_plan(const struct trace_options *o)
+{
+	if (o->n_outputs || o->head.n_addresses || o->max_overhead > 0)
+		return wrong("--plan only counts: leave out -o, --head and --max-overhead");
+	if (o->format == GS_SUMMARY_YAML)
+		return wrong("--plan prints a table, json or csv");
+	return 0;
+}
+
+/* What is sent only as events, or written only into files. */
+static int check_events(const struct trace_options *o)
+{
+	if (o->summary_only && o->head.n_addresses)
+		return wrong("--summary-only sends no events, so there is nothing to deliver: "
+			     "leave out --head, or --summary-only");
+	if (o->summary_only && o->n_outputs) {
+		gs_say("--summary-only sends no events, so there is nothing to write into %s: "
+		       "leave out one of the two",
+		       o->outputs[0]);
+		return GS_EXIT_USAGE;
+	}
+	if (o->summary_only && o->min_dur_ns)
+		return wrong("--min-duration chooses the calls that become events, and none do "
+			     "without a file: add -o FILE");
+	if (o->max_bytes && !o->n_outputs)
+		return wrong("--max-size is the size of files, and there is none: add -o FILE");
+	return 0;
+}
+
+static int check_files(const struct trace_options *o)
+{
+	bool flame = false;
+
+	for (size_t i = 0; i < o->n_outputs; i++) {
+		flame |= gs_export_is_flame(o->outputs[i]);
+		for (size_t j = 0; j < i; j++)
+			if (strcmp(o->outputs[i], o->outputs[j]) == 0)
+				return wrong("-o names one file twice");
+		if (o->summary_path && strcmp(o->outputs[i], o->summary_path) == 0)
+			return wrong("--summary and -o name the same file");
+	}
+	if (o->flame_by_given && !flame)
+		return wrong("--flame is for flame graphs: add -o FILE.svg or -o FILE.folded");
+	return 0;
+}
+
+int trace_check(const struct trace_options *o)
+{
+	int r = check_target(o);
+
+	if (r == 0 && o->plan)
+		r = check_plan(o);
+	if (r == 0)
+		r = check_events(o);
+	if (r == 0)
+		r = check_files(o);
+	if (r == 0 && o->n_ops && o->op_set_given)
+		r = wrong("--op and --op-set both choose operators: leave out one of the two");
+	if (r == 0 && o->layers == 1u << GS_LAYER_USER && !o->n_probe_files)
+		r = wrong("--layer user is what probe files describe: add --probes FILE (gpuscope "
+			  "probes makes one)");
+	return r;
+}
+
+int trace_check_stacks(const struct trace_options *o)
+{
+	if (o->stack_bytes && !o->native_stack_at)
+		return wrong("--stack-bytes is for native stacks: add --stacks native");
+	if (o->n_line_filters && !o->py_stack_at)
+		return wrong("--python-filter is for Python stacks: add --layer python, "
+			     "--python-hz or --python-at");
+	return 0;
+}
