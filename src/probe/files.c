@@ -212,8 +212,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	if (r < 0) {
 		/* Most files that are mapped executable are none of ours; only what looks like one
 		 * by its name is worth a word. */
-		if (strstr(file->path, "libcuda") || strstr(file->path, "libnccl") ||
-		    strstr(file->path, "libtorch"))
+		if (files_look_traced(file->path))
 			files_tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
 		return;
 	}
@@ -234,6 +233,11 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	f->n_probes += n_users;
 	if (f->n_probes && probe->options.modes)
 		f->fd = gs_take_fd(&fd);
+}
+
+bool files_look_traced(const char *path)
+{
+	return strstr(path, "libcuda") || strstr(path, "libnccl") || strstr(path, "libtorch");
 }
 
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new)

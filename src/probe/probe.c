@@ -374,27 +374,29 @@ static void tell_map(struct gs_probe *probe, const struct gs_watch_notice *notic
 static void note_followed(struct gs_probe *probe, pid_t pid)
 {
 	/* A process too many is as one that was not chosen: its last stacks may be lost. */
-	if (probe->options.native_stack_at)
-		gs_map_put(&probe->descent, (uint32_t)pid, 1);
+	gs_map_put(&probe->descent, (uint32_t)pid, 1);
 }
 
 static bool was_followed(struct gs_probe *probe, pid_t pid)
 {
 	uint64_t one;
 
-	return probe->options.native_stack_at &&
-	       (gs_map_get(&probe->descent, (uint32_t)pid, &one) || target_may_match(probe, pid));
+	return gs_map_get(&probe->descent, (uint32_t)pid, &one) || target_may_match(probe, pid);
+}
+
+static bool is_gone(pid_t pid)
+{
+	char exe[64], target[1];
+
+	snprintf(exe, sizeof(exe), "/proc/%d/exe", pid);
+	return readlink(exe, target, sizeof(target)) < 0;
 }
 
 /* The file of a process that has ended, if it can be reached from our root too. */
 static bool resolve_gone(const struct gs_watch_notice *notice, struct gs_mapped_file *ret_file)
 {
-	char exe[64], target[1];
 	struct stat st;
 
-	snprintf(exe, sizeof(exe), "/proc/%d/exe", notice->pid);
-	if (readlink(exe, target, sizeof(target)) >= 0)
-		return false;
 	if (strlen(notice->path) >= sizeof(ret_file->open_path) || stat(notice->path, &st) < 0 ||
 	    !S_ISREG(st.st_mode) || st.st_ino != notice->ino)
 		return false;
@@ -402,6 +404,24 @@ static bool resolve_gone(const struct gs_watch_notice *notice, struct gs_mapped_
 					    .path = notice->path};
 	strcpy(ret_file->open_path, notice->path);
 	return true;
+}
+
+/* A process has mapped a file and ended: nothing was seen of it, but the next one may map it too.
+ */
+static void on_gone(struct gs_probe *probe, const struct gs_watch_notice *notice)
+{
+	struct gs_mapped_file file;
+	bool is_new = true;
+
+	if (resolve_gone(notice, &file)) {
+		tell_map(probe, notice, &file);
+		if (!probe->by_process)
+			files_use(probe, notice->pid, &file, &is_new);
+	}
+	/* Whether one that was chosen by its name was so chosen, nobody can tell any more. */
+	if (is_new && files_look_traced(notice->path) && !probe->options.comm &&
+	    probe->options.on_late)
+		probe->options.on_late(probe->options.ctx, notice->path, 0, 0);
 }
 
 static void on_notice(void *ctx, const struct gs_watch_notice *notice)
@@ -418,8 +438,8 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 		/* One that has ended is no target any more, but its stacks may still come. */
 		if (!target_may_match(probe, notice->pid) ||
 		    gs_library_resolve(notice->pid, notice->path, &file) < 0) {
-			if (was_followed(probe, notice->pid) && resolve_gone(notice, &file))
-				tell_map(probe, notice, &file);
+			if (was_followed(probe, notice->pid) && is_gone(notice->pid))
+				on_gone(probe, notice);
 			return;
 		}
 		tell_map(probe, notice, &file);

@@ -86,7 +86,8 @@ struct gs_probe_options {
 	/* Called by the control thread's functions for each file or function that was attached to
 	 * or could not be; what is lent is good during the call. */
 	void (*on_attach)(void *ctx, const struct gs_attach *attach);
-	/* A library was mapped gap_ns before its probes were in place; may be NULL. */
+	/* A library was mapped gap_ns before its probes were in place; pid 0: by a process that had
+	 * ended by then. May be NULL. */
 	void (*on_late)(void *ctx, const char *path, pid_t pid, uint64_t gap_ns);
 	/* A process that may be a followed one was born, or runs a new program; may be NULL. */
 	void (*on_process)(void *ctx, pid_t pid);

@@ -192,6 +192,9 @@ void files_free(struct file_table **files, struct links *ret_links);
 /* A process has this file mapped: attach when it is of interest and new. ret_new: probes were
  * placed now. */
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new);
+
+/* By its name it is a library of CUDA, NCCL or PyTorch. */
+bool files_look_traced(const char *path);
 const char *files_reason_of(int status);
 void files_tell_failure(struct gs_probe *probe, const char *path, const char *function,
 			const char *reason, int status, uint32_t layer);

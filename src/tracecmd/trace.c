@@ -78,8 +78,12 @@ static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
 	struct trace *t = ctx;
 	char detail[512], gap[GS_FMT_BYTES];
 
-	snprintf(detail, sizeof(detail), "%.400s in process %d: probes came %s after it was loaded",
-		 path, (int)pid, gs_fmt_ns(gap, gap_ns));
+	if (pid)
+		snprintf(detail, sizeof(detail),
+			 "%.400s in process %d: probes came %s after it was loaded", path, (int)pid,
+			 gs_fmt_ns(gap, gap_ns));
+	else
+		snprintf(detail, sizeof(detail), "%.400s: its process ended before that", path);
 	trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE, detail, 1);
 }
 

@@ -400,6 +400,14 @@ def mount_namespace(t):
 
 @case('a library behind another root folder (chroot), started by gpuscope')
 def another_root(t):
+    root = make_root(t)
+    run = t.trace(env={'LD_LIBRARY_PATH': '/opt'},
+                  command=['chroot', root, '/fake_app', '--pause-ms=1500', 'cudaMalloc=31', 'cuMemAlloc_v2=37'])  # fmt: skip
+    t.equal('lines', len(run.lines), 1)
+    t.counts(run)
+
+
+def make_root(t):
     root = t.path('root')
     wanted = {os.path.join(harness.fake, 'fake_app'): 'fake_app'}
     listed = subprocess.run(['ldd', os.path.join(harness.fake, 'fake_app')], capture_output=True, text=True, env=t.env)
@@ -413,27 +421,36 @@ def another_root(t):
         os.makedirs(os.path.join(root, os.path.dirname(inside)), exist_ok=True)
         shutil.copy(path, os.path.join(root, inside))
     os.makedirs(os.path.join(root, 'dev/shm'), exist_ok=True)
-    run = t.trace(env={'LD_LIBRARY_PATH': '/opt'},
-                  command=['chroot', root, '/fake_app', '--pause-ms=1500', 'cudaMalloc=31', 'cuMemAlloc_v2=37'])  # fmt: skip
+    return root
+
+
+def trace_asleep(t, command, *options, env=None):
+    """gpuscope stands still from before the command's start until after its end."""
+    go = t.path('go')
+    script = f'while [ ! -e {go} ]; do sleep 0.01; done; kill -STOP $PPID; exec "$0" "$@"'
+    live = t.start_trace(*options, command=['sh', '-c', script, *command], env=env)
+    live.wait_err('engine: ')
+    children = f'/proc/{live.pid}/task/{live.pid}/children'
+    wait_until(lambda: live.out_text() or harness.read_text(children).split(), what='the command')
+    pid = int(harness.read_text(children).split()[0])
+    wait_until(lambda: harness.read_text(f'/proc/{pid}/comm').strip() == 'sh', what='its start')
+    open(go, 'w').close()
+    wait_until(lambda: harness.read_text(f'/proc/{pid}/stat').rpartition(')')[2].split()[0] == 'Z', what='its end')
+    os.kill(live.pid, signal.SIGCONT)
+    return live.finish(), pid
+
+
+@case('libraries of a process that ended before anybody looked, behind another root: told as not seen')
+def gone_with_its_root(t):
+    run, pid = trace_asleep(t, ['chroot', make_root(t), '/fake_app', 'cudaMalloc=7'], env={'LD_LIBRARY_PATH': '/opt'})
     t.equal('lines', len(run.lines), 1)
-    t.counts(run)
+    told = {x['detail'].split(':')[0] for x in run.summary['lost_details'] if x['cause'] == 'late_attach'}
+    t.true('told', '/opt/libcudart.so.13' in told, run.summary['lost_details'])
 
 
 @case('a command that is over before anybody looked at it is known by its name')
 def over_at_once(t):
-    go = t.path('go')
-    # Its parent, gpuscope, stands still from before the program's start until after its end.
-    script = f'while [ ! -e {go} ]; do sleep 0.01; done; kill -STOP $PPID; exec "$0" "$@"'
-    live = t.start_trace('-o', 't.csv', command=['sh', '-c', script, *t.app('cudaMalloc=7')],
-                         env={'LD_LIBRARY_PATH': harness.fake})  # fmt: skip
-    live.wait_err(re.escape(harness.fake) + r'/libcudart[^ ]*: [0-9]+ probes')
-    children = f'/proc/{live.pid}/task/{live.pid}/children'
-    wait_until(lambda: harness.read_text(children).split(), what='the command')
-    pid = int(harness.read_text(children).split()[0])
-    open(go, 'w').close()
-    wait_until(lambda: harness.read_text(f'/proc/{pid}/stat').rpartition(')')[2].split()[0] == 'Z', what='its end')
-    os.kill(live.pid, signal.SIGCONT)
-    run = live.finish()
+    run, pid = trace_asleep(t, t.app('cudaMalloc=7'), '-o', 't.csv', env={'LD_LIBRARY_PATH': harness.fake})
     t.counts(run)
     t.nothing_lost(run)
     t.equal('processes', [(p['pid'], p['comm']) for p in run.summary['processes']], [(pid, 'fake_app')])
