@@ -343,6 +343,7 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	bool only_samples;
 	int r = o->n_under && !under ? -ENOMEM : gs_view_new(&view);
 
+	style.part = o->n_under;
 	if (r == 0 && o->n_line_filters)
 		r = gs_view_set_line_filter(view, o->line_filters,
 					    no_filter ? 0 : o->n_line_filters);

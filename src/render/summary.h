@@ -26,6 +26,7 @@ struct gs_summary_style {
 	bool color;     /* ANSI colours in the table */
 	bool threads;   /* the table also shows each thread */
 	unsigned n_top; /* functions shown by layer in the table; 0: all */
+	bool part;      /* of the calls of a run some were chosen: none proves nothing */
 };
 
 /* Render; 0 or a negative errno of writing to out. */

@@ -557,7 +557,9 @@ static void put_nothing(struct table *t)
 
 	for (size_t i = 0; i < s->n_attached; i++)
 		n_probes += s->attached[i].n_probes;
-	if (s->n_open_calls)
+	if (t->style->part)
+		snprintf(text, sizeof(text), "No CUDA or NCCL call is among what was chosen.");
+	else if (s->n_open_calls)
 		snprintf(text, sizeof(text),
 			 "No CUDA or NCCL call returned while tracing; "
 			 "those that were open are listed below.");

@@ -223,7 +223,8 @@ static void test_table_empty(void **state GS_UNUSED)
 	struct gs_summary empty = sample_empty(), full = sample_full();
 	struct gs_summary_style style = {.size = sizeof(style), .width = 80};
 	char *text GS_FREE = render(&empty, GS_SUMMARY_TABLE, &style), *attached GS_FREE = NULL;
-	char *failed GS_FREE = NULL, *open GS_FREE = NULL, *too_late GS_FREE = NULL;
+	char *failed GS_FREE = NULL, *open GS_FREE = NULL, *too_late GS_FREE = NULL,
+		     *chosen GS_FREE = NULL;
 	struct gs_lost_count late = {
 		.cause = GS_LOSS_LATE, .count = 1, .detail = "libcudart.so.13"};
 
@@ -242,6 +243,11 @@ static void test_table_empty(void **state GS_UNUSED)
 	empty.n_attached = 1;
 	attached = render(&empty, GS_SUMMARY_TABLE, &style);
 	assert_non_null(strstr(attached, "none of these functions was called"));
+	style.part = true;
+	chosen = render(&empty, GS_SUMMARY_TABLE, &style);
+	assert_null(strstr(chosen, "none of these functions was called"));
+	assert_non_null(strstr(chosen, "among what was chosen"));
+	style.part = false;
 	empty.lost = &late;
 	empty.n_lost = 1;
 	too_late = render(&empty, GS_SUMMARY_TABLE, &style);
