@@ -390,14 +390,15 @@ static void describe_target(const struct trace *t, char *out, size_t bytes)
 				      (int)o->pids[i]);
 	if (o->all && n < bytes)
 		n += (size_t)snprintf(out + n, bytes - n, "all processes");
+	/* Who meets all of these. */
+	if ((o->uid >= 0 || o->comm || o->cgroup) && n < bytes)
+		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses", n ? ", and " : "");
 	if (o->uid >= 0 && n < bytes)
-		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses of user %lld", n ? ", " : "",
-				      (long long)o->uid);
+		n += (size_t)snprintf(out + n, bytes - n, " of user %lld", (long long)o->uid);
 	if (o->comm && n < bytes)
-		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses named %s", n ? ", " : "",
-				      o->comm);
+		n += (size_t)snprintf(out + n, bytes - n, " named %s", o->comm);
 	if (o->cgroup && n < bytes)
-		snprintf(out + n, bytes - n, "%sprocesses in %s", n ? ", " : "", o->cgroup);
+		snprintf(out + n, bytes - n, " in %s", o->cgroup);
 }
 
 static int open_targets(struct trace *t)

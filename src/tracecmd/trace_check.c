@@ -25,6 +25,8 @@ static int check_target(const struct trace_options *o)
 	if (o->command && chosen)
 		return wrong("a command is traced alone: leave out -p, -u, -c, --cgroup and -a, "
 			     "or the command");
+	if (o->all && (o->n_pids || o->uid >= 0 || o->comm || o->cgroup))
+		return wrong("-a is every process: leave it out, or -p, -u, -c and --cgroup");
 	if (o->follow && others && !o->n_pids && !o->comm)
 		return wrong("--follow is for -p and -c: leave it out, -u, --cgroup and -a take "
 			     "children by themselves");

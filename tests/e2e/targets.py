@@ -207,6 +207,25 @@ def no_target(t):
     t.match('said', '/no/such/folder', run.err)
 
 
+@case('-u and -c together: who meets both')
+def by_user_and_name(t):
+    name = 'e2e_both_xyz'
+    os.symlink(os.path.join(harness.fake, 'fake_app'), name)
+    env = {'LD_LIBRARY_PATH': harness.fake}
+    mine = t.start_app('cudaMalloc=31', program=t.path(name), env=env)
+    other = t.start_app('cudaMalloc=1009')
+    for user, lines in ((os.geteuid() + 12345, []), (os.geteuid(), None)):
+        live = t.start_trace('-u', str(user), '-c', name)
+        settle(live)
+        if lines is None:
+            for app in (other, mine):
+                app.let_go()
+                lines = app.result()
+        run = interrupt(live)
+        t.equal('target', run.summary['command'], f'processes of user {user} named {name}')
+        t.counts(run, lines, what=str(user))
+
+
 @case('a command is traced with its children, not its neighbours')
 def command(t):
     other = t.start_app('cudaMalloc=1009')
