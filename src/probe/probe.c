@@ -444,7 +444,7 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 		}
 		tell_map(probe, notice, &file);
 		files_use(probe, notice->pid, &file, &is_new);
-		if (is_new && probe->options.on_late)
+		if (is_new && probe->options.on_late && target_is_named(probe, notice->pid))
 			probe->options.on_late(probe->options.ctx, notice->path, notice->pid,
 					       gs_clock_mono_ns() - notice->time_ns);
 		return;

@@ -218,6 +218,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 /* After loading: what only a map can hold. */
 int target_fill_maps(struct gs_probe *probe, struct gs_err *err);
 bool target_may_match(const struct gs_probe *probe, pid_t pid);
+bool target_is_named(const struct gs_probe *probe, pid_t pid); /* when a name was chosen */
 void target_follow_cgroup_v1(struct gs_probe *probe);
 
 #endif

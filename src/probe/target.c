@@ -109,6 +109,21 @@ bool target_may_match(const struct gs_probe *probe, pid_t pid)
 	return stat(path, &st) == 0 && st.st_uid == (uint64_t)o->uid;
 }
 
+bool target_is_named(const struct gs_probe *probe, pid_t pid)
+{
+	char path[64], comm[17] = "";
+	GS_FCLOSE FILE *f = NULL;
+
+	if (!probe->comm)
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	f = fopen(path, "re");
+	if (!f || !fgets(comm, sizeof(comm), f))
+		return false;
+	comm[strcspn(comm, "\n")] = '\0';
+	return strncmp(comm, probe->comm, 15) == 0;
+}
+
 static void follow_members(struct gs_probe *probe, const char *folder, int depth)
 {
 	GS_FCLOSE FILE *f = NULL;

@@ -82,8 +82,8 @@ def everything(t):
     summary, err = t.path('s.json'), t.path('err')
     words = f'{harness.gpuscope} trace -v -a --format json --summary {summary} 2> {err}'
     run = subprocess.Popen([*CONTAINER, 'sh', '-c', f'''({script}) & 
-        ({words}) & sleep 0.2; until [ -e {done} ]; do sleep 0.05; done
-        kill -INT $(pgrep -x gpuscope); until [ -s {summary} ]; do sleep 0.05; done'''], env=t.env)  # fmt: skip
+        {words} & tracer=$!; until [ -e {done} ]; do sleep 0.05; done
+        kill -INT $tracer; wait $tracer'''], env=t.env)  # fmt: skip
     wait_until(lambda: probes_are_in_place(err), 30, 'probes')
     other.let_go()
     other.result()

@@ -81,6 +81,13 @@ def by_name(t):
     settle(live)
     other.let_go()
     other.result()
+    # A library that only another program has, and that is new to us.
+    os.mkdir('copy')
+    shutil.copy(os.path.join(harness.fake, 'libcudart.so.13'), 'copy')
+    unknown = t.start_app('cudaMalloc=1009', env={'LD_LIBRARY_PATH': f'{t.path("copy")}:{harness.fake}'})
+    live.wait_err(r'copy/libcudart[^ ]*: [0-9]+ probes')
+    unknown.let_go()
+    unknown.result()
     mine.let_go()
     lines = mine.result()
     later = t.start_app('cudaMalloc=37', program=t.path(name), env=env)
@@ -88,6 +95,7 @@ def by_name(t):
     lines += later.result()
     run = interrupt(live)
     t.counts(run, lines)
+    t.equal('libraries of others that came late', run.lost('late_attach'), 0)
     t.equal('processes', pids(run), {mine.pid, later.pid})
 
 
