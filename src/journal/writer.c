@@ -232,9 +232,24 @@ static void note_call(struct gs_journal *j, const struct gs_rec_call *c)
 		j->last_ns = end_ns;
 }
 
+static int add_record(struct gs_journal *j, const struct gs_record *r);
+
+/* Who reads the file adds up what is in it: the rest must be told there. */
+static int tell_left_out(struct gs_journal *j)
+{
+	const struct gs_rec_loss l = {.head = {.bytes = sizeof(l), .kind = GS_REC_LOSS},
+				      .cause = GS_LOSS_FULL,
+				      .count = j->n_left_out};
+
+	return j->n_left_out ? add_record(j, &l.head) : 0;
+}
+
 static int add_record(struct gs_journal *j, const struct gs_record *r)
 {
-	int e;
+	int e = r->kind == GS_REC_END ? tell_left_out(j) : 0;
+
+	if (e < 0)
+		return e;
 
 	if (r->kind == GS_REC_CALL || r->kind == GS_REC_COUNTER) {
 		e = check_limit(j, r->bytes);

@@ -294,6 +294,7 @@ enum gs_loss {
 	GS_LOSS_UNTIMED =
 		18, /* Python calls below GS_SCOPE_MAX open functions, or of 3.11: only counted */
 	GS_LOSS_PYFUNC = 19, /* calls of Python functions that got no number: not seen at all */
+	GS_LOSS_FULL = 20,   /* a .gst file's: calls left out of it, which had reached --max-size */
 	GS_LOSS_COUNT
 };
 

@@ -45,7 +45,8 @@ const char *gs_loss_name(unsigned cause)
 		"none",        "ring_full",    "too_deep",    "no_thread",     "no_cell",
 		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
-		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions"};
+		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions",
+		"file_full"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -79,6 +80,8 @@ const char *gs_loss_text(unsigned cause)
 				    "are in the summary)",
 		[GS_LOSS_UNTIMED] = "calls of Python functions below 128 open ones, or of Python "
 				    "3.11: counted, without their times and not in the trace",
+		[GS_LOSS_FULL] = "calls and values of counters left out of this file, which was "
+				 "full (--max-size): they are in no figure here",
 		[GS_LOSS_PYFUNC] = "calls of Python functions not seen: too many functions at one "
 				   "time, or code that could not be read",
 	};

@@ -229,8 +229,16 @@ static void maximum(void **state)
 				assert_int_equal(
 					((const struct gs_rec_call *)(const void *)r)->bytes,
 					n[GS_REC_CALL] * 2654435761u * 4096);
+			if (r->kind == GS_REC_LOSS) {
+				const struct gs_rec_loss *l = (const void *)r;
+
+				assert_int_equal(l->cause, GS_LOSS_FULL);
+				assert_int_equal(l->count, left_out);
+				assert_int_equal(n[GS_REC_END], 0);
+			}
 			n[r->kind]++;
 		}
+		assert_int_equal(n[GS_REC_LOSS], 1);
 		assert_int_equal(n[GS_REC_CALL] + n[GS_REC_COUNTER] + left_out, 50001);
 		assert_true(left_out > 0);
 		assert_int_equal(n[GS_REC_STATS], 1);
