@@ -14,6 +14,7 @@
 #include "cmd/cmd.h"
 #include "headcmd/head_token.h"
 #include "api/api.h"
+#include "gswarm/gswarm.h"
 #include "head/head_conf.h"
 #include "head/head_push.h"
 
@@ -81,6 +82,7 @@ struct head_command {
 	const char *listen[LISTEN_MAX]; /* into listen_split */
 	char listen_split[1024];
 	struct head_tokens *tokens;
+	struct gs_gswarm *gswarm;
 	struct gs_api *api;
 	char data[4096], hostname[65];
 	int ready_fd; /* of --background: told that it listens */
@@ -361,9 +363,14 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 		c->head.authorize_ctx = c->tokens;
 	}
 	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
-	if (r == 0)
-		warn(c);
-	return r < 0 ? r : gs_head_start(&c->head, ret_head, err);
+	c->gswarm = gs_gswarm_new();
+	if (r == 0 && !c->gswarm)
+		r = gs_err_set(err, -ENOMEM, "no memory");
+	if (r < 0)
+		return r;
+	c->head.service = gs_gswarm_service(c->gswarm);
+	warn(c);
+	return gs_head_start(&c->head, ret_head, err);
 }
 
 /* What a bearer token may, as the HTTP server counts it. */
@@ -448,6 +455,7 @@ static int run(struct head_command *c)
 	if (r < 0) {
 		gs_api_stop(&c->api);
 		gs_head_stop(&head);
+		gs_gswarm_free(&c->gswarm);
 		gs_say("%s", gs_err_text(&err, r));
 		head_tokens_free(&c->tokens);
 		return gs_exit_status_of(r);
@@ -459,6 +467,7 @@ static int run(struct head_command *c)
 	gs_head_push_end(head);
 	gs_api_stop(&c->api);
 	gs_head_stop(&head);
+	gs_gswarm_free(&c->gswarm);
 	head_tokens_free(&c->tokens);
 	return GS_EXIT_DONE;
 }
