@@ -28,7 +28,8 @@ ALLOWED = {
     "gswarm": BELOW | {"rpc", "store", "cluster", "head", "gswarm"},
     # The head as HTTP; a front end above it.
     "describe": {"base", "text", "describe"},
-    "api": BELOW | {"text", "describe", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
+    "live": BELOW | {"text", "http", "cluster", "live"},
+    "api": BELOW | {"live", "text", "describe", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
     "plot": BELOW | {"plot"},
     "moment": BELOW | {"host", "place", "moment"},
     "push": BELOW | {"text", "spool", "fetch", "prom", "push"},
@@ -41,7 +42,7 @@ ALLOWED = {
     "job": BELOW | {"text", "verdict", "job"},
     "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "api", "agent", "cmd/cmd.h"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "live", "agent", "cmd/cmd.h"},
     # So are the commands that talk to a head, and the head's own.
     "headcmd": BELOW | FIRST | {"text", "plot", "head", "gswarm", "archive", "api", "rpc", "fetch", "link", "moment", "headcmd", "cmd/cmd.h"},
     "cmd": BELOW | FIRST | {"launch", "feed", "text", "export", "render", "tui", "http", "prom", "verdict", "job", "account", "alert", "notify", "moment", "plot", "headcmd", "cmd"},
@@ -52,7 +53,7 @@ ALLOWED["probe"] |= {"code", "elf", "watch"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"amd", "place"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
-LARGE = {"rpc": 5600, "api": 6500, "model": 6600, "cmd": 8800, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands, endpoints and programs of the kernel side, which share little
+LARGE = {"rpc": 5600, "model": 6600, "cmd": 8800, "bpf": 6500}  # both ends of a protocol; tables of names and layouts, and next to no logic; commands, endpoints and programs of the kernel side, which share little
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -65,9 +66,9 @@ def check(path):
         name = match.group(1)
         target = name.split("/")[0]
         if "/" not in name:
-            # Generated: skeletons belong to probe and work, pages' parts to export and api. A room of the kernel side names its own headers plainly.
+            # Generated: skeletons belong to probe and work, pages' parts to export and live. A room of the kernel side names its own headers plainly.
             if (name.endswith(".pb-c.h") and room in ("link", "head", "gswarm", "headcmd", "cmd")) or (name.endswith(".skel.h") and room in ("probe", "work")) or (room == "bpf" and name.endswith(".bpf.h")) or (
-                    room == "export" and name in ("flame_css.h", "flame_js.h")) or (room == "api" and name == "api_files.h"):
+                    room == "export" and name in ("flame_css.h", "flame_js.h")) or (room == "live" and name == "page_files.h"):
                 continue
             yield f"{path.relative_to(SRC.parent)}:{number}: name the room: \"{room}/{name}\"?"
         elif target not in ALLOWED[room] and name not in ALLOWED[room]:
