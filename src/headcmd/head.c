@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "base/fmt.h"
+#include "base/folder.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "headcmd/head_token.h"
@@ -351,9 +352,18 @@ static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
 	}
 }
 
+static int usual_folder(char *out, size_t bytes, struct gs_err *err)
+{
+	int r = gs_folder_state(out, bytes - sizeof("/head"), "the data", "--data", err);
+
+	if (r == 0)
+		strcat(out, "/head");
+	return r;
+}
+
 static int start(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
 {
-	int r = c->head.data ? 0 : gs_head_data_default(c->data, sizeof(c->data), err);
+	int r = c->head.data ? 0 : usual_folder(c->data, sizeof(c->data), err);
 
 	if (!c->head.data)
 		c->head.data = c->data;
