@@ -231,6 +231,11 @@ void gs_api_tick(struct gs_api *api)
 	gs_live_tick(api->live, api->http);
 }
 
+bool gs_api_answers(struct gs_api *api)
+{
+	return gs_http_answers(api->http);
+}
+
 const char *gs_api_address(const struct gs_api *api)
 {
 	return gs_http_address(api->http);

@@ -161,6 +161,24 @@ struct gs_cluster *gs_head_cluster(struct gs_head *head)
 	return head->cluster;
 }
 
+static void come_around(void *arg)
+{
+	struct gs_head *h = arg;
+
+	h->asked = false;
+}
+
+bool gs_head_answers(struct gs_head *head)
+{
+	if (head->asked)
+		return false;
+	head->asked = true;
+	/* Who has no memory for the question has not been asked. */
+	if (gs_rpc_server_post(head->rpc, come_around, head) < 0)
+		head->asked = false;
+	return true;
+}
+
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats)
 {
 	pthread_mutex_lock(&head->lock);

@@ -116,6 +116,10 @@ struct gs_head_stats {
 	char trouble[256];       /* what keeps it from storing; "" nothing */
 };
 
+/* False when the thread that serves gRPC has not come around since the last call, which must be
+ * some time ago. The thread that started the head. */
+bool gs_head_answers(struct gs_head *head);
+
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats);
 
 #endif

@@ -70,6 +70,7 @@ struct gs_head {
 	struct gs_head_options o; /* keep: under the lock */
 	struct gs_rpc_server *rpc;
 	struct gs_rpc_method *methods; /* owned: our own, and those of o.service */
+	_Atomic bool asked; /* whether the rpc's thread comes around; it says so by false */
 	struct gs_cluster *cluster;
 	struct gs_store *store; /* of the store's thread */
 	pthread_t thread;

@@ -12,6 +12,7 @@
 #include "base/fmt.h"
 #include "base/folder.h"
 #include "base/mem.h"
+#include "base/systemd.h"
 #include "cmd/cmd.h"
 #include "headcmd/head_token.h"
 #include "api/api.h"
@@ -86,6 +87,7 @@ struct head_command {
 	struct gs_gswarm *gswarm;
 	struct gs_api *api;
 	char data[4096], hostname[65];
+	struct gs_systemd_watchdog watchdog;
 	int ready_fd; /* of --background: told that it listens */
 };
 
@@ -319,8 +321,10 @@ static void apply_conf(struct head_command *c, struct gs_head *head)
 static void reload(struct head_command *c, struct gs_head *head)
 {
 	struct gs_err err = {{0}};
-	int r = c->tokens ? head_tokens_reload(c->tokens, &err) : 0;
+	int r;
 
+	gs_systemd_reloading();
+	r = c->tokens ? head_tokens_reload(c->tokens, &err) : 0;
 	if (r < 0)
 		gs_say("the old tokens stay: %s", gs_err_text(&err, r));
 	err.text[0] = 0;
@@ -332,6 +336,15 @@ static void reload(struct head_command *c, struct gs_head *head)
 	else
 		gs_say("read tokens and certificates again");
 	apply_conf(c, head);
+	gs_systemd_ready();
+}
+
+/* A head whose servers are stuck is as good as dead: let systemd see it. */
+static void feed_watchdog(struct head_command *c, struct gs_head *head)
+{
+	if (gs_systemd_watchdog_due(&c->watchdog) && gs_head_answers(head) &&
+	    (!c->api || gs_api_answers(c->api)))
+		gs_systemd_alive();
 }
 
 static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
@@ -349,6 +362,7 @@ static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
 		gs_head_tick(head);
 		if (c->api)
 			gs_api_tick(c->api);
+		feed_watchdog(c, head);
 	}
 }
 
@@ -473,7 +487,10 @@ static int run(struct head_command *c)
 	gs_say("head on %s, data in %s", gs_head_address(head, 0), c->head.data);
 	if (c->background)
 		listening(c);
+	gs_systemd_watchdog_start(&c->watchdog);
+	gs_systemd_ready();
 	loop(c, head, signal_fd);
+	gs_systemd_stopping();
 	gs_head_push_end(head);
 	gs_api_stop(&c->api);
 	gs_head_stop(&head);
