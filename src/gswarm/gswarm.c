@@ -1,215 +1,16 @@
-/*
- * The interface of gswarm-profiler (proto/gswarm_profiler.proto), for its clients and scripts: what
- * they send becomes moments like those of our own nodes, and sessions are the same sessions.
- *
- * Their stream says who it is by a host name alone, and a host may run several clients, or one that
- * comes back before its old stream has ended. So a client is its host name, the address it comes
- * from, and a number; a new stream gets the least number whose stream has ended, or has been silent
- * for so long that a client which samples would not have been.
- */
-#include "head/head_gswarm.h"
+/* The service's life, its methods, and what they ask of the head. */
+#include "gswarm/gswarm_int.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "base/clock.h"
+#include "head/reply.h"
 #include "node/record.h"
 
-#define SILENT_SAMPLES  3
-#define SILENT_LEAST_NS 3000000000ull
-#define CLIENTS_MAX     64 /* of one host and address */
-
-static void refuse(struct gs_rpc_call *call, const char *text)
+void gswarm_refuse(struct gs_rpc_call *call, const char *text)
 {
 	gs_rpc_call_finish(call, GS_RPC_INVALID_ARGUMENT, text);
-}
-
-static bool hostname_valid(const char *name)
-{
-	if (!name[0] || strlen(name) >= 64)
-		return false;
-	for (const char *p = name; *p; p++)
-		if ((unsigned char)*p <= 0x20 || *p == 0x7f)
-			return false;
-	return true;
-}
-
-/* --- streams of metrics --- */
-
-/* The address without the port. */
-static void host_of(const char *peer, char *out, size_t bytes)
-{
-	const char *colon = strrchr(peer, ':');
-
-	snprintf(out, bytes, "%.*s", colon ? (int)(colon - peer) : 40, peer);
-}
-
-/* Silent for longer than a client at work would be. With the lock held. */
-static bool silent(const struct gs_head *h, const struct head_stream *s)
-{
-	uint64_t limit = SILENT_SAMPLES * h->o.interval_ns;
-
-	if (limit < SILENT_LEAST_NS)
-		limit = SILENT_LEAST_NS;
-	return gs_clock_mono_ns() - s->heard_ns > limit;
-}
-
-/* Its number among those of its host and address; 0: there are too many. A stream that is silent
- * and whose number is taken over is returned, to be ended. With the lock held. */
-static unsigned number_of(struct gs_head *h, const char *hostname, const char *host,
-			  struct gs_rpc_call **ret_old)
-{
-	*ret_old = NULL;
-	for (unsigned n = 1; n <= CLIENTS_MAX; n++) {
-		struct head_stream *taken = NULL;
-
-		for (struct head_stream *s = h->live; s; s = s->behind)
-			if (s->gswarm == n && strcmp(s->node.hostname, hostname) == 0 &&
-			    strncmp(s->address, host, strlen(host)) == 0 &&
-			    s->address[strlen(host)] == ':')
-				taken = s;
-		if (!taken)
-			return n;
-		if (silent(h, taken)) {
-			taken->gswarm = CLIENTS_MAX + 1; /* no longer of that number */
-			*ret_old = gs_rpc_call_ref(taken->call);
-			return n;
-		}
-	}
-	return 0;
-}
-
-static struct head_stream *begin(struct gs_head *h, struct gs_rpc_call *call, const char *hostname)
-{
-	struct head_stream *s = calloc(1, sizeof(*s));
-	struct gs_rpc_call *old = NULL;
-	struct head_item *item;
-	char host[48];
-
-	if (!s || getrandom(&s->stream.stream, sizeof(s->stream.stream), 0) !=
-			  (ssize_t)sizeof(s->stream.stream)) {
-		free(s);
-		return NULL;
-	}
-	s->refs = 1;
-	s->head = h;
-	s->call = gs_rpc_call_ref(call);
-	s->is_gswarm = true;
-	s->heard_ns = gs_clock_mono_ns();
-	s->stream.kind = GS_STORE_SAMPLES;
-	snprintf(s->node.hostname, sizeof(s->node.hostname), "%s", hostname);
-	snprintf(s->node.machine_id, sizeof(s->node.machine_id), "%s", hostname);
-	snprintf(s->address, sizeof(s->address), "%s", gs_rpc_call_peer(call));
-	snprintf(s->version, sizeof(s->version), "gswarm");
-	host_of(s->address, host, sizeof(host));
-	pthread_mutex_lock(&h->lock);
-	s->gswarm = number_of(h, hostname, host, &old);
-	if (s->gswarm) {
-		snprintf(s->node.instance, sizeof(s->node.instance), "gswarm %s %u", host,
-			 s->gswarm);
-		s->live = true;
-		s->behind = h->live;
-		if (h->live)
-			h->live->before = s;
-		h->live = s;
-	}
-	pthread_mutex_unlock(&h->lock);
-	if (old) {
-		gs_rpc_call_finish(old, GS_RPC_ABORTED, "the client has come back on another call");
-		gs_rpc_call_unref(&old);
-	}
-	item = s->gswarm ? head_item_new(s, HEAD_HELLO, NULL, 0) : NULL;
-	if (s->gswarm)
-		gs_rpc_call_set_user(call, s);
-	else
-		head_stream_unref(&s);
-	if (!item)
-		return NULL;
-	head_store_put(h, item);
-	return s;
-}
-
-/* The newest moment; until the store knows the stream it waits for head_store.c. */
-static void show(struct head_stream *s, struct gs_node_snapshot **moment)
-{
-	int64_t id;
-
-	pthread_mutex_lock(&s->head->lock);
-	id = s->node_id;
-	if (!id) {
-		gs_node_snapshot_free(&s->early);
-		s->early = gs_take(*moment);
-	}
-	pthread_mutex_unlock(&s->head->lock);
-	if (id)
-		gs_cluster_apply(s->head->cluster, id, moment);
-}
-
-static int take_update(struct gs_head *h, struct head_stream *s,
-		       const GswarmProfiler__MetricsUpdate *m)
-{
-	struct gs_node_snapshot *node;
-	struct gs_head_switches wish;
-	struct head_item *item;
-	int r;
-
-	gs_head_wish(h, s->node.hostname, &wish);
-	node = head_gswarm_moment(m, (int64_t)gs_clock_wall_ns(), &wish);
-	if (!node)
-		return -ENOMEM;
-	gs_buf_reset(&h->raw);
-	r = gs_node_encode(&h->raw, node);
-	item = r < 0 ? NULL : head_item_new(s, HEAD_BATCH, h->raw.data, h->raw.bytes);
-	if (item) {
-		item->batch.seq = ++s->seq;
-		item->batch.first_wall_ns = item->batch.last_wall_ns = node->wall_ns;
-		item->batch.n_samples = 1;
-		item->batch.raw_bytes = (uint32_t)h->raw.bytes;
-		item->batch.codec = GS_STORE_PLAIN;
-	}
-	if (item)
-		show(s, &node);
-	gs_node_snapshot_free(&node);
-	if (!item)
-		return r < 0 ? r : -ENOMEM;
-	head_store_put(h, item);
-	(void)head_store_full(s);
-	return 0;
-}
-
-static void on_update(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
-{
-	struct gs_head *h = ctx;
-	struct head_stream *s = gs_rpc_call_user(call);
-	GswarmProfiler__MetricsUpdate *m = head_gswarm_update(data, bytes);
-
-	if (!m || !hostname_valid(m->hostname)) {
-		refuse(call,
-		       m ? "a host's name has 1 to 63 bytes and no blanks" : "no MetricsUpdate");
-	} else if (s && strcmp(s->node.hostname, m->hostname) != 0) {
-		refuse(call, "a stream is of one host");
-	} else {
-		if (!s)
-			s = begin(h, call, m->hostname);
-		if (s)
-			s->heard_ns = gs_clock_mono_ns();
-		if (!s || take_update(h, s, m) < 0)
-			gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED,
-					   "too many clients of this host, or no memory");
-	}
-	if (m)
-		gswarm_profiler__metrics_update__free_unpacked(m, NULL);
-}
-
-static void on_updates_end(void *ctx, struct gs_rpc_call *call)
-{
-	struct head_stream *s = gs_rpc_call_user(call);
-	struct head_item *item = s ? head_item_new(s, HEAD_END, NULL, 0) : NULL;
-
-	if (item)
-		head_store_put(ctx, item);
-	gs_rpc_call_reply(call, "", 0); /* Empty has no bytes */
 }
 
 /* --- asking and steering --- */
@@ -228,12 +29,12 @@ static void on_connect(void *ctx, struct gs_rpc_call *call, const void *data, si
 	GswarmProfiler__ConnectResponse out = GSWARM_PROFILER__CONNECT_RESPONSE__INIT;
 
 	if (!m) {
-		refuse(call, "no InitialInfo");
+		gswarm_refuse(call, "no InitialInfo");
 		return;
 	}
-	out.success = hostname_valid(m->hostname);
-	out.message = out.success ? "Connected" : "a host's name has 1 to 63 bytes and no blanks";
-	head_reply(call, &out.base);
+	out.success = gswarm_hostname_valid(m->hostname);
+	out.message = out.success ? "Connected" : GSWARM_NO_HOSTNAME;
+	gs_head_reply(call, &out.base);
 	gswarm_profiler__initial_info__free_unpacked(m, NULL);
 }
 
@@ -268,7 +69,7 @@ static void start_profiling(struct ask *a, struct gs_store *store)
 	out.success = r == 0;
 	out.message = text;
 	out.output_file = r == 0 ? file : "";
-	head_reply(a->call, &out.base);
+	gs_head_reply(a->call, &out.base);
 }
 
 static void add_stopped(void *ctx, const struct gs_store_session *s)
@@ -294,7 +95,7 @@ static void stop_profiling(struct ask *a, struct gs_store *store)
 			 r < 0 ? gs_err_text(&err, r) : "No session is active");
 	out.success = r == 0 && a->n;
 	out.message = text;
-	head_reply(a->call, &out.base);
+	gs_head_reply(a->call, &out.base);
 }
 
 static void set_switch(struct ask *a, bool nvlink)
@@ -314,7 +115,7 @@ static void set_switch(struct ask *a, bool nvlink)
 		: nvlink    ? (m->enable ? "NVLink profiling enabled" : "NVLink profiling disabled")
 		: m->enable ? "Bandwidth profiling enabled"
 			    : "Bandwidth profiling disabled";
-	head_reply(a->call, &out.base);
+	gs_head_reply(a->call, &out.base);
 }
 
 static void set_bandwidth(struct ask *a, struct gs_store *store)
@@ -329,33 +130,30 @@ static void set_nvlink(struct ask *a, struct gs_store *store)
 
 static void exit_head(struct ask *a, struct gs_store *store)
 {
-	if (!a->head->o.exit) {
+	if (gs_head_exit(a->head, gs_rpc_call_peer(a->call)) < 0)
 		gs_rpc_call_finish(
 			a->call, GS_RPC_PERMISSION_DENIED,
 			"this head is not ended by calls: start it with --allow-exit for "
 			"that, or end it where it runs");
-		return;
-	}
-	gs_rpc_call_reply(a->call, "", 0);
-	head_say(a->head, "told to end by %s", gs_rpc_call_peer(a->call));
-	a->head->o.exit(a->head->o.exit_ctx);
+	else
+		gs_rpc_call_reply(a->call, "", 0);
 }
 
 static void get_status(struct ask *a, struct gs_store *store)
 {
-	head_gswarm_status(a->head, a->call);
+	gswarm_status(a->head, a->call);
 }
 
 static void read_cluster(struct ask *a, struct gs_store *store)
 {
-	head_gswarm_cluster(a->head, a->call);
+	gswarm_cluster(a->head, a->call);
 }
 
 static void read_node(struct ask *a, struct gs_store *store)
 {
 	const GswarmProfiler__ReadNodeStatusRequest *m = a->message;
 
-	head_gswarm_node(a->head, a->call, m->node_id);
+	gswarm_node(a->head, a->call, m->node_id);
 }
 
 /* --- the methods --- */
@@ -413,17 +211,18 @@ static void work(void *ctx, struct gs_store *store)
 
 static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
 {
+	struct gs_gswarm *g = ctx;
 	size_t i = row_of(call);
 	struct ask *a = calloc(1, sizeof(*a));
 
 	if (a)
 		a->message = protobuf_c_message_unpack(rows[i].in, NULL, bytes, data);
 	if (!a || !a->message) {
-		refuse(call, "no message of this method");
+		gswarm_refuse(call, "no message of this method");
 		free(a);
 		return;
 	}
-	a->head = ctx;
+	a->head = g->head;
 	a->call = gs_rpc_call_ref(call);
 	if ((rows[i].writes ? gs_head_write : gs_head_read)(a->head, work, a) < 0) {
 		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
@@ -437,15 +236,15 @@ static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, si
 		.max_message_bytes = 1 << 20, .message = handler                                   \
 	}
 
-const struct gs_rpc_method head_gswarm_methods[HEAD_N_GSWARM] = {
+static const struct gs_rpc_method methods[GSWARM_METHODS] = {
 	METHOD("Connect", GS_HEAD_ROLE_NODE, on_connect),
 	{.path = PATH "StreamMetrics",
 	 .kind = GS_RPC_STREAM,
 	 .role = GS_HEAD_ROLE_NODE,
 	 .max_message_bytes = 1 << 20,
-	 .message = on_update,
-	 .half_closed = on_updates_end,
-	 .closed = head_node_closed},
+	 .message = gswarm_on_update,
+	 .half_closed = gswarm_on_updates_end,
+	 .closed = gswarm_on_closed},
 	METHOD("GetStatus", GS_HEAD_ROLE_ANY, on_message),
 	METHOD("StartProfiling", GS_HEAD_ROLE_CONTROL, on_message),
 	METHOD("StopProfiling", GS_HEAD_ROLE_CONTROL, on_message),
@@ -455,3 +254,34 @@ const struct gs_rpc_method head_gswarm_methods[HEAD_N_GSWARM] = {
 	METHOD("SetBandwidthProfiling", GS_HEAD_ROLE_CONTROL, on_message),
 	METHOD("SetNVLinkProfiling", GS_HEAD_ROLE_CONTROL, on_message),
 };
+
+/* --- life --- */
+
+static void begin(void *ctx, struct gs_head *head)
+{
+	struct gs_gswarm *g = ctx;
+
+	g->head = head;
+}
+
+struct gs_gswarm *gs_gswarm_new(void)
+{
+	struct gs_gswarm *g = calloc(1, sizeof(*g));
+
+	for (size_t i = 0; g && i < GSWARM_METHODS; i++) {
+		g->methods[i] = methods[i];
+		g->methods[i].ctx = g;
+	}
+	return g;
+}
+
+void gs_gswarm_free(struct gs_gswarm **gswarm)
+{
+	gs_free_p(gswarm);
+}
+
+struct gs_head_service gs_gswarm_service(struct gs_gswarm *g)
+{
+	return (struct gs_head_service){
+		.methods = g->methods, .n_methods = GSWARM_METHODS, .begin = begin, .ctx = g};
+}
