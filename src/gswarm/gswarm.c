@@ -4,9 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "head/reply.h"
-#include "node/record.h"
 
 void gswarm_refuse(struct gs_rpc_call *call, const char *text)
 {
