@@ -401,12 +401,30 @@ static void describe_target(const struct trace *t, char *out, size_t bytes)
 		snprintf(out + n, bytes - n, " in %s", o->cgroup);
 }
 
+/* No process; top and ps -L also show the ids of threads. */
+static void tell_no_process(pid_t id)
+{
+	char path[64], line[128];
+	GS_FCLOSE FILE *f = NULL;
+	int pid = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)id);
+	f = fopen(path, "re");
+	while (f && pid <= 0 && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Tgid: %d", &pid) != 1)
+			pid = 0;
+	if (pid > 0 && pid != id)
+		gs_say("%d is a thread of process %d: give -p %d", (int)id, pid, pid);
+	else
+		gs_say("no process has the id %d", (int)id);
+}
+
 static int open_targets(struct trace *t)
 {
 	for (size_t i = 0; i < t->options.n_pids; i++) {
 		t->pid_fds[i] = (int)syscall(SYS_pidfd_open, t->options.pids[i], 0);
 		if (t->pid_fds[i] < 0) {
-			gs_say("no process has the id %d", (int)t->options.pids[i]);
+			tell_no_process(t->options.pids[i]);
 			return -ESRCH;
 		}
 		t->n_pids_left++;

@@ -6,6 +6,7 @@ import re
 import pwd
 import shutil
 import subprocess
+import sys
 import time
 
 import harness
@@ -232,6 +233,21 @@ def by_user_and_name(t):
         run = interrupt(live)
         t.equal('target', run.summary['command'], f'processes of user {user} named {name}')
         t.counts(run, lines, what=str(user))
+
+
+@case('-p with the id of a thread names its process')
+def thread_id(t):
+    program = 'import sys, threading; threading.Thread(target=sys.stdin.read).start()'
+    held = subprocess.Popen([sys.executable, '-c', program], stdin=subprocess.PIPE, env=t.env)
+
+    def threads():
+        return [int(x) for x in os.listdir(f'/proc/{held.pid}/task') if int(x) != held.pid]
+
+    wait_until(threads, what='a thread')
+    thread = threads()[0]
+    run = t.tool('trace', '-p', str(thread), status=1)
+    held.communicate()
+    t.match('says', f'{thread} is a thread of process {held.pid}: give -p {held.pid}', run.err)
 
 
 @case('a command is traced with its children, not its neighbours')
