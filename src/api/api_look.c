@@ -224,11 +224,14 @@ struct api_look *api_look(struct gs_api *a)
 	struct api_look *l = NULL, *before;
 
 	pthread_mutex_lock(&a->lock);
-	if (is_good(a, gs_clock_mono_ns())) {
+	before = is_good(a, gs_clock_mono_ns()) ? NULL : gs_take(a->look);
+	if (a->look) {
 		l = a->look;
 		l->refs++;
 	}
 	pthread_mutex_unlock(&a->lock);
+	/* Not beside the new one: each keeps a moment of every node in memory. */
+	api_look_unref(&before);
 	if (l)
 		return l;
 	l = look_new(a);
