@@ -236,11 +236,15 @@ static int join(char *out, size_t bytes, char *const *part, size_t n)
 static void start_session(struct ask *a, struct gs_store *store)
 {
 	const Gpuscope__V1__SessionStart *m = a->message;
-	struct gs_store_session s = {
-		.interval_ns = m->interval_ns, .bandwidth = m->bandwidth, .nvlink = m->nvlink};
+	struct gs_store_session s = {.interval_ns = m->interval_ns};
+	struct gs_head_switches own;
 	struct gs_err err = {{0}};
 	int r = strlen(m->name) < sizeof(s.name) ? 0 : -EINVAL;
 
+	/* What the head has read anyway is in the session's files too. */
+	gs_head_switches(a->head, &own);
+	s.bandwidth = m->bandwidth || own.bandwidth;
+	s.nvlink = m->nvlink || own.nvlink;
 	snprintf(s.name, sizeof(s.name), "%s", m->name);
 	if (r < 0)
 		(void)gs_err_set(&err, r, "a session's name is at most 128 bytes long");

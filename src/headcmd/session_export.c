@@ -64,6 +64,26 @@ static int write_all(int fd, const uint8_t *data, size_t bytes)
 	return 0;
 }
 
+static int take_bytes(void *ctx, const void *data, size_t bytes)
+{
+	return write_all(((const struct file *)ctx)->fd, data, bytes);
+}
+
+int session_write_file(const char *name,
+		       int (*fill)(void *fill_ctx, session_take take, void *ctx,
+				   struct gs_err *err),
+		       void *fill_ctx, struct gs_err *err)
+{
+	struct file f = {.fd = -1};
+	int r = name_is_safe(name)
+			? file_open(&f, name, err)
+			: gs_err_set(err, -EBADMSG, "the head gave a file a name that cannot be");
+
+	if (r == 0)
+		r = fill(fill_ctx, take_bytes, &f, err);
+	return file_close(&f, r, err);
+}
+
 /* Where a further file of the export goes: beside the first. */
 static void beside(const char *first, const char *name, char *out, size_t bytes)
 {

@@ -18,6 +18,17 @@ def has(t, what, found, keys):
     t.equal(what, sorted(set(keys) - set(found)), [])
 
 
+@case('a session has the counters that its head reads, unless it is told otherwise', timeout=100, needs=None)
+def counters(t):
+    h = Head(t, '--enable-bandwidth', '--enable-nvlink')
+    t.equal('gswarm', h.json('POST', '/profiling/start', {'name': 'a'})[0], 200)
+    t.equal('ours', h.json('POST', '/api/v1/sessions', {'name': 'b'})[0], 200)
+    t.equal('without', h.json('POST', '/api/v1/sessions', {'name': 'c', 'bandwidth': False, 'nvlink': False})[0], 200)
+    t.tool('session', 'start', 'd', '--head', h.grpc)
+    found = {s['name']: (s['bandwidth'], s['nvlink']) for s in h.get('/api/v1/sessions')['sessions']}
+    t.equal('sessions', found, {'a': (True, True), 'b': (True, True), 'c': (False, False), 'd': (True, True)})
+
+
 @case('the endpoints of gswarm-profiler have its keys', timeout=200, needs=None)
 def gswarm(t):
     h = Head(t, '--freq', '200')
