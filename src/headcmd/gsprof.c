@@ -257,7 +257,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (g->has_head)
 			argp_error(state, "what is \"%s\"?", arg);
-		g->remote.head = arg;
+		g->remote.head = remote_address(state, arg);
 		g->has_head = true;
 		return 0;
 	default:

@@ -15,6 +15,7 @@
 #include "headcmd/head_token.h"
 #include "api/api.h"
 #include "head/head_conf.h"
+#include "head/session.h"
 #include "head/head_push.h"
 
 #define CONF_PATH     "/etc/gpuscope/head.yaml"
@@ -133,7 +134,8 @@ static const char *with_unit(struct argp_state *state, const char *arg)
 	static char text[64];
 	uint64_t ns;
 
-	if (gs_parse_ns(arg, 1000000ull, &ns) < 0)
+	if (gs_parse_ns(arg, 1000000ull, &ns) < 0 || ns < GS_HEAD_INTERVAL_LEAST_NS ||
+	    ns > GS_HEAD_INTERVAL_MOST_NS)
 		argp_error(state, "--freq takes 50 (ms) to 1h, such as 500 or 2s");
 	snprintf(text, sizeof(text), "%lluns", (unsigned long long)ns);
 	return text;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/net.h"
 #include "base/secret.h"
 #include "cmd/cmd.h"
 
@@ -233,13 +234,22 @@ int remote_call(struct remote *remote, const char *path, const ProtobufCMessage 
 
 enum { OPT_HEAD = 768, OPT_TLS, OPT_CA, OPT_CERT, OPT_KEY, OPT_SERVER_NAME, OPT_TOKEN_FILE };
 
+const char *remote_address(struct argp_state *state, const char *text)
+{
+	char host[256], port[8];
+
+	if (!gs_net_split(text, host, sizeof(host), port, sizeof(port)) || strcmp(host, "*") == 0)
+		argp_error(state, "\"%s\" is no address of a head: HOST:PORT or [IPv6]:PORT", text);
+	return text;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct remote_options *o = state->input;
 
 	switch (key) {
 	case OPT_HEAD:
-		o->head = arg;
+		o->head = remote_address(state, arg);
 		return 0;
 	case OPT_TLS:
 		o->tls = true;

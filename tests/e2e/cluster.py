@@ -199,6 +199,10 @@ def errors(t):
     t.match('head down', r'^gpuscope: no head answers at 127\.0\.0\.1:1: .*\n$', run.err)
     for words, status in ((('stop',), 2), ((), 2), (('frobnicate',), 2), (('export',), 2), (('list', 'x'), 2), (('list', '--all'), 2)):
         t.equal(f'status of {words}', t.tool('session', *words).status, 2)
+    for words in (('session', 'list', '--head', 'localhost'), ('session', 'list', '--head', ':1'), ('connect', 'foo')):
+        t.match(f'{words}', 'is no address of a head', t.tool(*words, status=2).err)
+    t.match('too often', r'--freq takes 50 \(ms\) to 1h', t.tool('head', '--freq', '10', status=2).err)
+    t.match('IPv6', r'connect to \[::1\]:1 ', t.tool('session', 'list', '--head', '[::1]:1', status=1).err)
     h = Head(t)
     for words, pattern, status in (
         (('stop', 'nope'), 'there is no session "nope"', 1),
