@@ -88,6 +88,9 @@ def sessions(t):
     h.session('mark', 'epoch 1', 'loss=0.25', 'step=3')
     stopped = json.loads(h.session('stop', 'wide', '--format', 'json').out)['sessions']
     t.equal('stopped one', [s['name'] for s in stopped], ['wide'])
+    # What nodes still had to deliver comes behind that.
+    t.true('with what is stored of it', 0 < stopped[0]['samples'] <= listed(h)['wide']['samples'], stopped)
+    t.equal('nodes of it', stopped[0]['nodes_delivering'], 2)
     t.equal('states', {n: s['state'] for n, s in listed(h).items()}, {'wide': 'stopped', 'slow': 'active', 'none': 'active'})
     before = n_stored(h.data, 'a')
     wait_stored(h.data, before + 3, 'a')
