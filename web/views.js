@@ -9,7 +9,7 @@ import { onTheme } from './theme.js'
 
 
 export const gpuColumns = [
-	['GPU', gpuLink],
+	['GPU', gpuLink, 'name'],
 	['State', g => [state(g.state), g.reason ? h('div.note', {}, g.reason) : null]],
 	['Utilisation', g => bar(g.utilization_ratio)],
 	['Memory', g => bar(g.memory_used_ratio)],
@@ -82,14 +82,20 @@ export function gpuList(query) {
 	return { title: 'GPUs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'GPUs'), h('div.panel', {}, h('div.row', {}, h('label', {}, 'State', which), h('label', {}, 'Node', name)), info, list, more)) }
 }
 
+/* A node that delivers is no better than its GPUs. */
+function nodeState(n) {
+	const worst = !n.healthy ? '' : ['failing', 'throttled'].find(s => n.states[s])
+	return worst ? h('span', { class: `state ${worst}` }, `${n.states[worst]} ${worst}`) : state(n.healthy ? 'ok' : 'unreachable')
+}
+
 export function nodes() {
 	const list = h('div')
 	async function refresh() {
 		const n = await get('/api/v1/nodes?limit=2000')
 		n.nodes.sort((a, b) => a.healthy - b.healthy || b.states.failing - a.states.failing || a.name.localeCompare(b.name))
 		put(list, table(n.nodes, [
-			['Node', nodeLink],
-			['State', x => state(x.healthy ? 'ok' : 'unreachable')],
+			['Node', nodeLink, 'name'],
+			['State', nodeState],
 			['GPUs', x => x.gpus, 'n'],
 			['Utilisation', x => bar(x.utilization_ratio)],
 			['Power', x => watts(x.power_watts), 'n'],
@@ -98,7 +104,7 @@ export function nodes() {
 			['Samples', x => count(x.samples), 'n'],
 			['Lost', x => count(x.lost_samples), 'n'],
 			['Version', x => x.version || none, 'hide-small'],
-		], 'No node has delivered yet.'))
+		], 'No node has delivered yet.'), n.next ? h('p.note', {}, `The first ${n.nodes.length}.`) : '')
 	}
 	return { title: 'Nodes', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Nodes'), h('div.panel', {}, list)) }
 }
@@ -113,9 +119,9 @@ export function node(id) {
 	async function refresh() {
 		const [n, p] = await Promise.all([get(`/api/v1/nodes/${id}`), get(`/api/v1/processes?node=${id}&limit=200`)])
 		const card = (value, text) => h('div.card', {}, h('b', {}, value), h('span', {}, text))
-		put(title, n.name, ' ', state(n.healthy ? 'ok' : 'unreachable'))
+		put(title, n.name, ' ', nodeState(n))
 		put(cards, card(n.gpus, 'GPUs'), card(percent(n.utilization_ratio), 'utilisation'), card(watts(n.power_watts), 'power'), card(percent(n.cpu_ratio), 'CPU'),
-			card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`), card(n.clock_offset_seconds === null ? none : `${(n.clock_offset_seconds * 1000).toFixed(1)} ms`, 'clock behind the head'),
+			card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`), card(n.clock_offset_seconds === null ? none : `${Math.abs(n.clock_offset_seconds * 1000).toFixed(1)} ms`, `clock ${n.clock_offset_seconds < 0 ? 'ahead of' : 'behind'} the head`),
 			card(count(n.lost_samples), 'samples lost'))
 		put(list, table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))
 		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'))

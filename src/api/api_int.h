@@ -167,7 +167,7 @@ struct api_job {
 	double least, median, most; /* of their utilization */
 	bool has_straggler;         /* the GPU that does least holds up the others: */
 	int64_t node;
-	char node_name[65];
+	char node_name[160];
 	uint32_t gpu;
 };
 

@@ -433,7 +433,7 @@ static void fill_job(struct api_job *j, struct member *m, size_t n)
 			      .gpu = m->gpu};
 	snprintf(j->job, sizeof(j->job), "%s", m->job);
 	snprintf(j->user, sizeof(j->user), "%s", m->user);
-	snprintf(j->node_name, sizeof(j->node_name), "%s", m->node->hostname);
+	api_client_id(m->node, j->node_name, sizeof(j->node_name));
 }
 
 struct api_job *api_jobs_now(const struct api_look *l, size_t *ret_n)

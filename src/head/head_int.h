@@ -200,6 +200,8 @@ void head_node_config(struct gs_head *h);
 
 /* Nodes of earlier runs: their absence is shown. */
 int head_know_node(void *head, const struct gs_store_node *node);
+/* And what is stored of them, and what was lost. */
+int head_know_stream(void *head, const struct gs_store_stream *stream);
 
 void head_say(struct gs_head *h, const char *fmt, ...) GS_PRINTF(2, 3);
 

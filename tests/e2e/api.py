@@ -158,6 +158,7 @@ def now(t):
     wait_until(lambda: any(v >= 0 for v in h.get('/api/v1/heatmap')['rows'][0]['v']), 60, 'the heat map')
     check_series(t, h, 1, one['gpu_list'][0]['uuid'])
     check_heat(t, h)
+    t.equal('rows are called as their nodes', {r['node_name'] for r in h.get('/api/v1/heatmap')['rows']}, {n['name'] for n in h.get('/api/v1/nodes')['nodes']})
     nodes[0].terminate()
     wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 2, 60, 'a node that went')
     t.true('an alert', any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']))
@@ -165,6 +166,11 @@ def now(t):
     t.true('metrics', status == 200 and 'gpuscope_head_nodes 3' in text and 'gpuscope_head_nodes_healthy 2' in text, text[:500])
     for n in nodes[1:]:
         n.terminate()
+    wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 0, 60, 'all nodes are gone')
+    before = [n['samples'] for n in h.get('/api/v1/nodes')['nodes']]
+    h.stop()
+    h.start()
+    t.equal('what is stored of each node is known to the next head', [n['samples'] for n in h.get('/api/v1/nodes')['nodes']], before)
 
 
 @case('a process, and what it did', timeout=200, needs=None)
