@@ -21,7 +21,7 @@ import time
 
 import harness
 from certs import certificates
-from cluster_help import Head, Node, Stubs, messages
+from cluster_help import Head, Node, Stubs, messages, nvml
 from harness import Skip, case, main, wait_until
 
 FAST = ('--freq', '100')
@@ -153,6 +153,28 @@ def sessions(t):
     t.equal('offline, the same', json.loads(harness.read_text(offline)), wide)
     t.equal('offline list', {s['name'] for s in json.loads(t.tool('session', 'list', '--data', h.data, '--format', 'json', status=0).out)['sessions']},
             {'wide', 'slow', 'none'})  # fmt: skip
+
+
+@case('files of several machines: each is counted, and figures have all of them', timeout=120, needs=None)
+def machines(t):
+    if subprocess.run(['unshare', '--uts', 'true'], capture_output=True).returncode:
+        raise Skip('host names of its own are not permitted here')
+    h = Head(t, '--freq', '100', '--enable-nvlink')
+    h.session('start', 'both')
+    nodes = {}
+    for name in ('machine-a', 'a-machine-with-a-very-long-name-in-rack-42-unit-7-of-the-last-row'[:60]):
+        words = ['unshare', '--uts', 'sh', '-c', f'hostname {name}; exec "$@"', 'sh', harness.gpuscope, 'connect', h.address, '--nvml', nvml(), '--machine-id', name]
+        nodes[name] = harness.Live(t, lambda _, words=words: words, env=t.envs({'FAKE_NVML': 'gpus=2'}))
+        wait_stored(h.data, 5, name)
+    h.session('stop', 'both')
+    for node in nodes.values():
+        node.interrupt(signal.SIGTERM)
+        node.finish()
+    h.session('export', 'both', '--format', 'gst', '-o', t.path('both.gst'))
+    t.match('the file', r'samples of 2 nodes over [\d.]+ m?s: 4 GPUs', t.tool('report', t.path('both.gst'), status=0).out)
+    h.session('export', 'both', '-o', t.path('both.json'))
+    # The stand-in's GPUs of both machines have the same UUIDs, which the JSON does not tell.
+    t.match('all GPUs', 'samples of 4 GPUs', t.tool('report', t.path('both.json'), '--plot', t.path('both.svg'), status=0).err)
 
 
 @case('what nodes measure follows sessions and switches', timeout=120, needs=None)
