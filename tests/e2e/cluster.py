@@ -684,7 +684,8 @@ def gsprof(t):
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         http_port = s.getsockname()[1]
-    address, page = f'127.0.0.1:{port}', f'127.0.0.1:{http_port}'
+    # HTTP is where --host is, as its head's.
+    address, page = f'127.0.0.2:{port}', f'127.0.0.2:{http_port}'
 
     def prof(*args, status=0):
         done = subprocess.run([program, *args], capture_output=True, text=True, timeout=100, cwd=t.tmp)
@@ -694,7 +695,7 @@ def gsprof(t):
     prof('help')
     prof('nonsense', status=2)
     t.match('help of one', '--freq', prof('help', 'start').stdout)
-    prof('start', '--host', '127.0.0.1', '--port', str(port), '--freq', '100', '--enable-bandwidth', '--disable-nvlink', '--background',
+    prof('start', '--host', '127.0.0.2', '--port', str(port), '--freq', '100', '--enable-bandwidth', '--disable-nvlink', '--background',
          '--http-port', str(http_port))  # fmt: skip
     node = harness.Live(t, lambda _: [program, 'connect', address, '--enable-bandwidth', '--resilient', '--nvml',
                                       os.path.join(harness.fake, 'libnvidia-ml.so.1'), '--spool', t.path('spool')], env=t.envs())  # fmt: skip
