@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "archive/archive.h"
@@ -11,6 +12,7 @@
 struct file {   /* being written */
 	int fd; /* -1: none */
 	char path[4096], part[4104];
+	bool is_other; /* than a regular file */
 };
 
 /* A name that a head gives is a name: it leads nowhere. */
@@ -26,8 +28,12 @@ static bool name_is_safe(const char *name)
 
 static int file_open(struct file *f, const char *path, struct gs_err *err)
 {
+	struct stat st;
+
 	snprintf(f->path, sizeof(f->path), "%s", path);
-	snprintf(f->part, sizeof(f->part), "%s.part", f->path);
+	/* A device or a pipe is written to, not replaced. */
+	f->is_other = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+	snprintf(f->part, sizeof(f->part), f->is_other ? "%s" : "%s.part", f->path);
 	f->fd = open(f->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	return f->fd < 0 ? gs_err_set(err, -errno, "cannot write %s: %s", f->part, strerror(errno))
 			 : 0;
@@ -40,11 +46,11 @@ static int file_close(struct file *f, int r, struct gs_err *err)
 		return r;
 	if (close(gs_take_fd(&f->fd)) < 0 && r == 0)
 		r = gs_err_set(err, -errno, "cannot write %s: %s", f->part, strerror(errno));
-	if (r == 0 && rename(f->part, f->path) < 0)
+	if (r == 0 && !f->is_other && rename(f->part, f->path) < 0)
 		r = gs_err_set(err, -errno, "cannot write %s: %s", f->path, strerror(errno));
-	if (r < 0)
+	if (r < 0 && !f->is_other)
 		(void)unlink(f->part);
-	else
+	else if (r == 0)
 		gs_say("wrote %s", f->path);
 	return r;
 }
