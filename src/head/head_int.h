@@ -43,6 +43,10 @@ struct head_stream {
 	uint64_t best_trip_ns;
 	uint64_t best_at_ns;
 	int64_t offset_ns;
+	/* When offset_ns was found: the node's wall clock less its boot clock (0: not told), and
+	 * this machine's less its monotonic one. What they are since tells that a clock was set. */
+	int64_t node_base_ns, base_ns;
+	uint64_t live_seq; /* from this number on batches are made while it is connected */
 };
 
 struct head_item {
