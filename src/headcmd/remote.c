@@ -15,7 +15,7 @@
 struct remote {
 	struct gs_rpc_client *client;
 	const char *head; /* lent */
-	bool lost;
+	bool lost, tls;
 	char why[256];
 	enum gs_rpc_status why_status;
 };
@@ -52,9 +52,10 @@ static int connect_now(struct remote *r, struct gs_err *err)
 	if (code == 0 && gs_rpc_client_connected(r->client))
 		return 0;
 	return gs_err_set(err, code < 0 ? code : -ECONNREFUSED,
-			  "no head answers at %s%s%s: does it run (`gpuscope head`), and is "
-			  "--head its address?",
-			  r->head, r->why[0] ? ": " : "", r->why);
+			  "no head answers at %s%s%s: does it run (`gpuscope head`), %sis "
+			  "--head its address%s?",
+			  r->head, r->why[0] ? ": " : "", r->why, r->tls ? "and " : "",
+			  r->tls ? "" : ", and does it want --tls");
 }
 
 int remote_open(const struct remote_options *options, struct remote **ret_remote,
@@ -85,6 +86,7 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 	}
 	if (code == 0) {
 		r->head = options->head;
+		r->tls = options->tls;
 		code = gs_rpc_client_new(&o, &r->client, err);
 	}
 	explicit_bzero(token, sizeof(token));

@@ -168,6 +168,8 @@ def machines(t):
         nodes[name] = harness.Live(t, lambda _, words=words: words, env=t.envs({'FAKE_NVML': 'gpus=2'}))
         wait_stored(h.data, 5, name)
     h.session('stop', 'both')
+    table = h.session('status').out.split('\n\n')[1].splitlines()
+    t.equal('columns of the nodes', {line.find('healthy') for line in table[1:]}, {table[0].find('STATE')})
     for node in nodes.values():
         node.interrupt(signal.SIGTERM)
         node.finish()
@@ -228,7 +230,7 @@ def wishes(t):
 @case('errors of the command: one line, and the exit status', timeout=60, needs=None)
 def errors(t):
     run = t.tool('session', 'list', '--head', '127.0.0.1:1', status=1)
-    t.match('head down', r'^gpuscope: no head answers at 127\.0\.0\.1:1: .*\n$', run.err)
+    t.match('head down', r'^gpuscope: no head answers at 127\.0\.0\.1:1: .*does it want --tls\?\n$', run.err)
     for words, status in ((('stop',), 2), ((), 2), (('frobnicate',), 2), (('export',), 2), (('list', 'x'), 2), (('list', '--all'), 2)):
         t.equal(f'status of {words}', t.tool('session', *words).status, 2)
     for words in (('session', 'list', '--head', 'localhost'), ('session', 'list', '--head', ':1'), ('connect', 'foo')):
