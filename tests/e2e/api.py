@@ -161,6 +161,8 @@ def now(t):
     t.equal('rows are called as their nodes', {r['node_name'] for r in h.get('/api/v1/heatmap')['rows']}, {n['name'] for n in h.get('/api/v1/nodes')['nodes']})
     nodes[0].terminate()
     wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 2, 60, 'a node that went')
+    reasons = [g.get('reason', '') for g in h.get('/api/v1/nodes/1')['gpu_list']]
+    t.true('its GPUs say so, whatever else is wrong with them', all('its node is not connected' in r for r in reasons), reasons)
     t.true('an alert', any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']))
     status, headers, text = h.ask('GET', '/api/v1/metrics')
     t.true('metrics', status == 200 and 'gpuscope_head_nodes 3' in text and 'gpuscope_head_nodes_healthy 2' in text, text[:500])

@@ -120,8 +120,11 @@ def ways(t):
     t.equal('counters as the head', b.run('[...document.querySelectorAll("form input[type=checkbox]")].map(e => e.checked)'), [True, False])
     b.open(home + '#/')
     b.wait('document.querySelectorAll(".heat .names div").length == 2', 'rows of the heat map have names')
-    t.equal('errors of the console', [e for e in b.errors if '404' not in e], [])
     node.terminate()
+    for page in ('#/node/1', '#/gpu/1/0'):
+        b.open(home + page)
+        b.wait('document.getElementById("main").innerText.includes("Not heard of since")', f'{page}: what is shown is old')
+    t.equal('errors of the console', [e for e in b.errors if '404' not in e], [])
 
 
 @case('a session is started, stopped and compared by clicking', timeout=300, needs=None)
