@@ -515,6 +515,7 @@ def tls(t):
     certificates(t)
     files = {name: t.path(name) for name in ('ca.pem', 'server.pem', 'server.key', 'client.pem', 'client.key')}
     h = Head(t, *FAST, '--tls-cert', files['server.pem'], '--tls-key', files['server.key'], '--tls-client-ca', files['ca.pem'])
+    t.match('it ends soon', r'warning: the certificate \S+ expires in less than 2 days', h.live.err_text())
     ours = ('--ca', files['ca.pem'], '--cert', files['client.pem'], '--key', files['client.key'])
     n = Node(t, h.address, 'a', '--interval', '0.1', *ours)
     wait_stored(h.data, 3)
@@ -522,6 +523,12 @@ def tls(t):
     wait_stored(h.data, n_stored(h.data) + 3)
     h.session('stop', 'x', *ours)
     t.true('exported', json.loads(export(t, h, 'x', *ours))['account']['samples'] >= 1)
+    subprocess.run(['openssl', 'x509', '-req', '-in', 'server.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '-1', '-out', 'old.pem', '-extfile', 'san'],
+                   check=True, capture_output=True, cwd=t.tmp)  # fmt: skip
+    old = Head(t, '--tls-cert', t.path('old.pem'), '--tls-key', files['server.key'])
+    t.match('it has ended', 'has expired: nobody will connect', old.live.err_text())
+    t.match('a client says why', 'certificate has expired', old.session('list', '--ca', files['ca.pem'], status=1).err)
+    old.stop()
     for what, words in (('plaintext', ()), ('no certificate', ('--ca', files['ca.pem'])), ('another authority', ('--tls',))):
         run = h.session('list', *words, status=1)
         t.equal(f'{what}: one line ({run.err!r})', run.err.count('\n'), 1)
