@@ -174,14 +174,16 @@ def machines(t):
         node.interrupt(signal.SIGTERM)
         node.finish()
     h.session('export', 'both', '--format', 'gst', '-o', t.path('both.gst'))
-    t.match('the file', r'samples of 2 nodes over [\d.]+ m?s: 4 GPUs', t.tool('report', t.path('both.gst'), status=0).out)
+    t.match('the file', r'samples of 2 nodes over .+: 4 GPUs', t.tool('report', t.path('both.gst'), status=0).out)
     h.session('export', 'both', '-o', t.path('both.json'))
     # A pipe or a device is written to, not replaced by a file.
     os.mkfifo(t.path('pipe'))
-    reader = subprocess.Popen(['cat', t.path('pipe')], stdout=subprocess.PIPE)
+    with open(t.path('came'), 'wb') as f:
+        reader = subprocess.Popen(['cat', t.path('pipe')], stdout=f)
     h.session('export', 'both', '-o', t.path('pipe'))
     t.true('still a pipe', stat.S_ISFIFO(os.stat(t.path('pipe')).st_mode))
-    t.equal('what came', json.loads(reader.communicate(timeout=60)[0])['session_name'], 'both')
+    reader.wait(60)
+    t.equal('what came', json.loads(harness.read_text(t.path('came')))['session_name'], 'both')
     # The stand-in's GPUs of both machines have the same UUIDs, which the JSON does not tell.
     t.match('all GPUs', 'samples of 4 GPUs', t.tool('report', t.path('both.json'), '--plot', t.path('both.svg'), status=0).err)
 
