@@ -161,8 +161,10 @@ def now(t):
     t.equal('rows are called as their nodes', {r['node_name'] for r in h.get('/api/v1/heatmap')['rows']}, {n['name'] for n in h.get('/api/v1/nodes')['nodes']})
     nodes[0].terminate()
     wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 2, 60, 'a node that went')
+    wait_until(lambda: any(not n['healthy'] for n in h.get('/api/v1/nodes')['nodes']), 60, 'which it is')
+    gone = next(n['id'] for n in h.get('/api/v1/nodes')['nodes'] if not n['healthy'])
     # An answer may be used again for a moment.
-    wait_until(lambda: all('its node is not connected' in g.get('reason', '') for g in h.get('/api/v1/nodes/1')['gpu_list']), 60,
+    wait_until(lambda: all('its node is not connected' in g.get('reason', '') for g in h.get(f'/api/v1/nodes/{gone}')['gpu_list']), 60,
                'its GPUs say so, whatever else is wrong with them')  # fmt: skip
     t.true('an alert', any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']))
     status, headers, text = h.ask('GET', '/api/v1/metrics')
