@@ -1,5 +1,6 @@
 /* Moments as records and back: everything, whatever is missing, and what is damaged. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -123,6 +124,28 @@ static void there_and_back(void **state)
 		assert_memory_equal(a->link, b->link, sizeof(a->link));
 		assert_int_equal(a->time_ns, b->time_ns);
 	}
+	gs_node_snapshot_free(&n);
+	gs_node_snapshot_free(&m);
+	gs_buf_fini(&buf);
+}
+
+/* A head holds a moment of each of its nodes: no more than what is in it. */
+static void a_moment_takes_what_it_needs(void **state)
+{
+	struct gs_node_snapshot *n = rich(), *m;
+	struct gs_buf buf = GS_BUF_INIT(1u << 20);
+	const size_t spare = 64;
+
+	assert_int_equal(gs_node_encode(&buf, n), 0);
+	assert_int_equal(decode_all(&buf, &m, NULL), 1);
+	assert_in_range(malloc_usable_size(m->gpu->sample), 3 * sizeof(*m->gpu->sample),
+			3 * sizeof(*m->gpu->sample) + spare);
+	assert_in_range(malloc_usable_size(m->gpu->info), 3 * sizeof(*m->gpu->info),
+			3 * sizeof(*m->gpu->info) + spare);
+	assert_in_range(malloc_usable_size(m->gpu->process), 5 * sizeof(*m->gpu->process),
+			5 * sizeof(*m->gpu->process) + spare);
+	assert_in_range(malloc_usable_size(m->host->process), 5 * sizeof(*m->host->process),
+			5 * sizeof(*m->host->process) + spare);
 	gs_node_snapshot_free(&n);
 	gs_node_snapshot_free(&m);
 	gs_buf_fini(&buf);
@@ -267,6 +290,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(a_moment_takes_what_it_needs),
 		cmocka_unit_test(keys_have_their_own_hashes),
 		cmocka_unit_test(nothing_at_all),
 		cmocka_unit_test(a_record_is_missing),
