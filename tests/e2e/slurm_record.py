@@ -11,6 +11,8 @@ import sys
 
 import harness
 from harness import Skip, case, main, read_text, wait_until
+from job_help import FINISHED, again, kill, rows
+from page_help import Head
 from slurm_help import Slurm, find
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(harness.HERE)), 'packaging', 'slurm')
@@ -100,6 +102,70 @@ def prolog(t):
         t.equal("the output is the user's", owner(f'{out}/slurm.out')[0], USER)
         wait_until(lambda: not os.listdir(t.path('run')), 30, 'no recorder is left')
         t.true('the node stays', 'drain' not in s.run('sinfo', '-h', '-N', '-o', '%T').stdout)
+
+
+def at_head(head, jobs):
+    """What the head has of these jobs, by number, when it has all of them; each once."""
+    wait_until(lambda: set(map(str, jobs)) <= {r['job'] for r in rows(head)}, 90, f'reports of {jobs} at the head')
+    found = [r for r in rows(head) if r['job'] in set(map(str, jobs))]
+    assert len(found) == len(jobs), f'reports more than once: {[(r["job"], r["report"]) for r in found]}'
+    return {r['job']: r for r in found}
+
+
+@case('prolog and epilog with a head: each job\'s report once, whose it was and what it did, also after the head was away', timeout=300)
+def prolog_head(t):
+    head = Head(t)
+    spool = t.path('spool')
+    lines = install(t, more=f'GPUSCOPE_OPTIONS="--head {head.grpc} --head-spool {spool} --head-machine-id node"\n')
+    with Slurm(t, prolog=lines) as s:
+        out = user_folder(t)
+
+        def submit(name, *more):
+            return s.submit(f'{burner(t)}\n', '-n1', f'--job-name={name}', f'--output={out}/{name}', *more, user=USER)
+
+        def reported(job):
+            # The epilog hands it over last of all.
+            return any(f.startswith(f'{job}.') and f.endswith('.txt') and owner(t.path('reports', f))[0] == USER
+                       for f in os.listdir(t.path('reports')))  # fmt: skip
+
+        first = submit('a|b,c')
+        s.wait_state(first, 'COMPLETED', 120)
+        try:
+            r = at_head(head, [first])[str(first)]
+        except AssertionError:
+            t.note(str([os.listdir(spool) if os.path.exists(spool) else None, os.listdir(t.path('reports')), os.listdir(t.path('run')), read_text(head.log)[-2000:], s.logs()[-4000:]] + [read_text(t.path('run',x)) for x in os.listdir(t.path('run'))]))
+            t.note(subprocess.run("ps -ef | grep gpuscope", shell=True, capture_output=True, text=True).stdout[-3000:])
+            raise
+        t.equal('whose', [r['state'], r['source'], r['kind'], r['user'], r['name']], [FINISHED, 'job', 'slurm', USER, 'a|b,c'])
+        j = r['document']['jobs'][0]
+
+        t.equal('of Slurm', [j['partition'], j['cluster'], j['ended'], j['uid']], ['debug', 'testers', True, pwd.getpwnam(USER).pw_uid])
+        # The step is noticed some tenths of a second after it began.
+        t.true('what it did', 1 <= j['thread_seconds']['cpu'] <= 3 and j['metrics']['total_syscalls'] > 0, j['thread_seconds'])
+        t.true('judged', r['class'] and r['score'] is not None, r['class'])
+        wait_until(lambda: reported(first), 60, 'the report in the folder too')
+        t.equal('nothing waits', os.listdir(spool), [])
+        # Two at once, on both nodes, that end while there is no head; the jobs do not hear of it.
+        kill(head)
+        two = [submit(f'two{i}', f'--nodelist={node}') for i, node in enumerate(s.nodes)]
+        for job in two:
+            s.wait_state(job, 'COMPLETED', 120)
+            wait_until(lambda: reported(job), 60, f'the report of {job} here')
+        t.equal('both wait', len(os.listdir(spool)), 2)
+        t.equal('the head did not hear of them', [r['job'] for r in rows(head)], [str(first)])
+        t.true('the nodes stay', 'drain' not in s.run('sinfo', '-h', '-N', '-o', '%T').stdout)
+        again(head)
+        last = submit('last')
+        s.wait_state(last, 'COMPLETED', 120)
+        found = at_head(head, [first, *two, last])
+        t.equal('users', {r['user'] for r in found.values()}, {USER})
+        t.equal('names', [found[str(x)]['name'] for x in (*two, last)], ['two0', 'two1', 'last'])
+        for r in found.values():
+            t.true(f'what {r["job"]} did', 1 <= r['document']['jobs'][0]['thread_seconds']['cpu'] <= 3, r['document']['jobs'][0]['thread_seconds'])
+        wait_until(lambda: reported(last), 60, 'the last epilog')
+        t.equal('nothing waits', os.listdir(spool), [])
+        t.equal('still each once', len(rows(head)), 4)
+    head.stop()
 
 
 @case('prolog and epilog without gpuscope, or with one that fails: jobs run', timeout=240, needs=None)
