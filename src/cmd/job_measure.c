@@ -118,6 +118,10 @@ static bool consider(struct job_measure *m, uint32_t pid)
 		gs_launches_follow(m->cuda, pid, (uint32_t)(x - m->member));
 	job_who_task(m->who, pid, &task);
 	job_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
+	if (job.kind == GS_JOB_CGROUP && x->job.uid != job.uid) { /* of several users: nobody's */
+		job.uid = -1;
+		job.user[0] = '\0';
+	}
 	x->job = job;
 	x->any_pid = pid;
 	return true;
@@ -444,6 +448,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	*ret = (struct gs_job_report){
 		.job = x->job, .n_processes_seen = t.n_processes_seen, .ended = t.n_processes == 0};
 	end_ns = ret->ended && x->last_alive_ns ? x->last_alive_ns : m->last_ns;
+	snprintf(ret->command, sizeof(ret->command), "%s", job_who_command(m->who, &x->job));
 	u->elapsed_ns = end_ns > x->start_ns ? end_ns - x->start_ns : 0;
 	u->work = t.work;
 	u->cores = cores_of(x, &t);

@@ -41,8 +41,11 @@ struct gs_job_imbalance {
 	char evidence[256];
 };
 
+#define GS_JOB_COMMAND_BYTES 1024
+
 struct gs_job_report { /* one job */
 	struct gs_job job;
+	char command[GS_JOB_COMMAND_BYTES]; /* of a process tree: its root's arguments; "" */
 	struct gs_job_usage usage;
 	struct gs_figures figures;
 	struct gs_verdict verdict;

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """gpuscope job on loads that are known: classes, scores, times that sum to wall time, formats,
 selections, comparison; once with probes and once with what procfs tells."""
+import calendar
 import csv
 import io
 import json
 import os
+import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -13,7 +16,7 @@ import time
 
 import harness
 from browser import Browser
-from harness import Skip, case, main
+from harness import Skip, case, main, read_text, wait_until
 
 OFF = 'ebpf:\n  enabled: false\n'
 BURN = 'while True: pass'
@@ -231,6 +234,87 @@ def filtered(t):
     assert whole['jobs'][0]['metrics']['cpu_percent'] is None
     assert whole['jobs'][0]['metrics']['read_bytes'] is not None
     assert 'not asked for' in whole['monitoring_session']['sources']['time']
+
+
+@case('a tree is told by whose it is, what was called, since when and where', needs=None)
+def tree_who(t):
+    user = pwd.getpwnam('uucp')
+    script = t.path('träin |,"x.py')
+    with open(script, 'w', encoding='utf-8') as f:
+        f.write('import time\ntime.sleep(60)\n')
+    os.chmod(t.tmp, 0o755)
+    begin = time.time()
+    words = [sys.executable, script, 'a\nb', 'ö' * 2000]
+    proc = subprocess.Popen(words, user='uucp', start_new_session=True, cwd='/')
+    try:
+        time.sleep(0.3)
+        outputs = [x for suffix in ('json', 'csv', 'txt', 'html') for x in ('-o', t.path('who.' + suffix))]
+        out = gpuscope('job', '-p', str(proc.pid), '-d', '0.3', *outputs[:8]).stdout
+    finally:
+        proc.kill()
+        proc.wait()
+    assert not out, out
+    whole = json.load(open(t.path('who.json'), encoding='utf-8'))
+    j = whole['jobs'][0]
+    t.equal('whose', [j['user'], j['uid'], j['job_name']], ['uucp', user.pw_uid, os.path.basename(script)])
+    line = ' '.join(words).replace('\n', '?')
+    t.true('what, to 1,024 bytes', line.startswith(j['command']) and 1000 < len(j['command'].encode()) < 1024, j['command'])
+    since = calendar.timegm(time.strptime(j['start_time'], '%Y-%m-%dT%H:%M:%SZ'))
+    t.true('since when', begin - 2 <= since <= begin + 5, (begin, since))
+    t.equal('where', [whole['system_info']['hostname'], j['nodes']], [os.uname().nodename] * 1 + [[os.uname().nodename]])
+    row = list(csv.DictReader(open(t.path('who.csv'), encoding='utf-8', newline='')))[0]
+    t.equal('CSV', [row['user'], row['uid'], row['host'], row['command']],
+            ['uucp', str(user.pw_uid), os.uname().nodename, j['command']])  # fmt: skip
+    table, page = (open(t.path('who.' + x), encoding='utf-8').read() for x in ('txt', 'html'))
+    t.match('table', rf'tree of {proc.pid}  träin \|,"x\.py  of uucp ', table)
+    t.true('its command', f'command     {j["command"]}, since {j["start_time"]}' in table, table[:2000])
+    t.true('page', 'uucp' in page and 'träin |,&quot;x.py' in page, page[:3000])
+
+
+@case('a later process with the number of one of the tree is none of it', needs=None)
+def tree_reuse(t):
+    last = '/proc/sys/kernel/ns_last_pid'
+    if not os.access(last, os.W_OK):
+        raise Skip('pids cannot be chosen: ' + last)
+    root = subprocess.Popen([sys.executable, '-c', 'import subprocess, sys\nfor line in sys.stdin:\n'
+                             '    p = subprocess.Popen(["sleep", "60"]); print(p.pid, flush=True)\n'
+                             '    sys.stdin.readline(); p.kill(); p.wait(); print("gone", flush=True)\n'],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # fmt: skip
+
+    def ask():
+        root.stdin.write('\n')
+        root.stdin.flush()
+        return root.stdout.readline()
+
+    with open(t.path('off.yaml'), 'w', encoding='utf-8') as f:
+        f.write(OFF)
+    child = int(ask())
+    job = subprocess.Popen([harness.gpuscope, 'job', '-p', str(root.pid), '-r', '-c', t.path('off.yaml'), '-o', t.path('r.json')],
+                           stdout=open(t.path('live'), 'w'))  # fmt: skip
+    other = None
+    try:
+        wait_until(lambda: re.search(r' 2  Idle', read_text(t.path('live'))), 30, 'both are seen')
+        ask()
+        for _ in range(200):
+            with open(last, 'w') as f:
+                f.write(str(child - 1))
+            other = subprocess.Popen(['sleep', '60'], start_new_session=True)
+            if other.pid == child:
+                break
+            other.kill()
+            other.wait()
+        else:
+            raise Skip('another one had the number each time')
+        n = len(read_text(t.path('live')))
+        wait_until(lambda: read_text(t.path('live'))[n:].count('Classification') >= 3, 30, 'it was looked for again')
+        job.send_signal(signal.SIGINT)
+        t.equal('status', job.wait(30), 0)
+    finally:
+        for p in (root, job, *([other] if other else [])):
+            p.kill()
+            p.wait()
+    j = json.load(open(t.path('r.json'), encoding='utf-8'))['jobs'][0]
+    t.equal('processes', j['pids'], [root.pid])
 
 
 @case('the live table', needs=None)
