@@ -267,6 +267,11 @@ size_t job_measure_alive(const struct job_measure *m)
 	return n;
 }
 
+uint64_t job_measure_found(const struct job_measure *m)
+{
+	return job_who_found(m->who);
+}
+
 size_t job_measure_jobs(const struct job_measure *m)
 {
 	return m->n_members;

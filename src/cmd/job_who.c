@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "cmd/job_id.h"
 #include "place/job.h"
 #include "place/job_cgroup.h"
 #include "place/place.h"
@@ -31,8 +32,10 @@ struct job_who {
 	struct gs_map others; /* pid -> when (ms) it was asked for first << 32 and last */
 	struct gs_map tree;   /* pid -> its start (ticks) * JOB_SELECT_MAX + which root it is of */
 	uint64_t now_ns;
+	uint64_t found; /* bits of the ids or pids that had processes */
 	char path[512];
 };
+_Static_assert(JOB_SELECT_MAX <= 64, "a bit each");
 
 static void clear(struct gs_job *job)
 {
@@ -232,6 +235,7 @@ static bool in_tree(struct job_who *w, uint32_t pid, struct gs_job *job)
 	    (!root_of(w, parent, start_of(parent, &grandparent), &root) ||
 	     gs_map_put(&w->tree, pid, start * JOB_SELECT_MAX + root) < 0))
 		return false;
+	w->found |= 1ull << root;
 	*job = w->root[root].job;
 	job->kind = GS_JOB_TREE;
 	snprintf(job->id, sizeof(job->id), "tree of %u", w->options->pids[root]);
@@ -279,27 +283,20 @@ static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
 	return false;
 }
 
-static bool has_id(const struct job_who *w, const struct gs_job *job)
+static bool has_id(struct job_who *w, const struct gs_job *job)
 {
-	char number[32];
+	uint64_t found = 0;
 
-	for (size_t i = 0; i < w->options->n_select; i++) {
-		const char *id = w->options->ids[i];
+	for (size_t i = 0; i < w->options->n_select; i++)
+		if (job_id_names(w->options->ids[i], job))
+			found |= 1ull << i;
+	w->found |= found;
+	return found;
+}
 
-		if (strcmp(job->id, id) == 0)
-			return true;
-		snprintf(number, sizeof(number), "%lld", (long long)job->job_id);
-		if (job->job_id > 0 && strcmp(number, id) == 0)
-			return true;
-		/* A whole array, or a whole het job. */
-		snprintf(number, sizeof(number), "%lld", (long long)job->array_job_id);
-		if (job->array_job_id > 0 && strcmp(number, id) == 0)
-			return true;
-		snprintf(number, sizeof(number), "%lld", (long long)job->het_job_id);
-		if (job->het_job_id > 0 && strcmp(number, id) == 0)
-			return true;
-	}
-	return false;
+uint64_t job_who_found(const struct job_who *w)
+{
+	return w->found;
 }
 
 static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)

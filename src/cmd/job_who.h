@@ -27,6 +27,9 @@ bool job_who_is(struct job_who *who, uint32_t pid, struct gs_job *ret_job);
 /* Which task of a step the process is. */
 void job_who_task(struct job_who *who, uint32_t pid, struct gs_job_task *ret_task);
 
+/* Which of the ids and pids that were asked for had processes: a bit each. */
+uint64_t job_who_found(const struct job_who *who);
+
 /* What a tree's root is called with, as it was when it was found; "" of other jobs. Lent. */
 const char *job_who_command(const struct job_who *who, const struct gs_job *job);
 

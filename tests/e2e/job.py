@@ -3,6 +3,7 @@
 selections, comparison; once with probes and once with what procfs tells."""
 import calendar
 import csv
+import fcntl
 import io
 import json
 import os
@@ -12,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import harness
@@ -325,12 +327,81 @@ def live(t):
     assert f'tree of {load.pid}' in out or 'tree' in out, out
 
 
+@case('of several that were asked for, who is not there is told; the others are reported', needs=None)
+def some_missing(t):
+    with Load(t, ['sleep', '60']) as load:
+        r = gpuscope('job', '-p', f'{load.pid},4194304', '-d', '0.3', '--format', 'json')
+        env = {**os.environ, 'SLURM_JOB_ID': '987653', 'SLURM_ARRAY_JOB_ID': '987650', 'SLURM_ARRAY_TASK_ID': '3'}
+        proc = subprocess.Popen(['sleep', '60'], start_new_session=True, env=env)
+        try:
+            time.sleep(0.3)
+            array = gpuscope('job', '-j', '987650_[1-3,9],999999', '-d', '0.3', '--format', 'json')
+        finally:
+            proc.kill()
+            proc.wait()
+    assert [j['job_id'] for j in json.loads(r.stdout)['jobs']] == [f'tree of {load.pid}'], r.stdout
+    assert r.stderr == 'gpuscope: no process 4194304 was here\n', r.stderr
+    assert [j['job_id'] for j in json.loads(array.stdout)['jobs']] == ['987650_3'], array.stdout
+    assert array.stderr == 'gpuscope: no process of job 999999 was here\n', array.stderr
+
+
+@case('a report that cannot be written is told before anything is measured', timeout=30, needs=None)
+def no_file(t):
+    with Load(t, ['sleep', '60']) as load:
+        for path, why in ((t.path('no', 'r.json'), 'No such file or directory'), (t.tmp, 'Is a directory')):
+            # Without an end of its own: it would measure for a minute.
+            r = gpuscope('job', '-p', str(load.pid), '-o', t.path('good.json'), '-o', path, '--format', 'json', expect=1)
+            assert r.stderr == f'gpuscope: cannot write {path}: {why}\n', r.stderr
+        assert not os.path.exists(t.path('good.json'))
+
+
+@case('a live table that nobody reads any more: the report is not lost', timeout=120, needs=None)
+def reader_gone(t):
+    with Load(t, ['sleep', '600']) as load:
+        # A pipe whose reader goes.
+        p = subprocess.Popen([harness.gpuscope, 'job', '-p', str(load.pid), '-r', '-o', t.path('pipe.json')], stdout=subprocess.PIPE,
+                             stderr=open(t.path('pipe.err'), 'w'))  # fmt: skip
+        p.stdout.readline()
+        p.stdout.close()
+        wait_until(lambda: 'the measuring goes on' in read_text(t.path('pipe.err')), 30, 'it is told')
+        p.send_signal(signal.SIGINT)
+        t.equal('status', p.wait(30), 0)
+        t.equal('told', read_text(t.path('pipe.err')), 'gpuscope: cannot write the live table: Broken pipe; the measuring goes on\n')
+        # A terminal that is closed.
+        master, slave = os.openpty()
+
+        def own_terminal():
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        p = subprocess.Popen([harness.gpuscope, 'job', '-p', str(load.pid), '-r', '-o', t.path('tty.json')], stdin=slave, stdout=slave,
+                             stderr=slave, start_new_session=True, preexec_fn=own_terminal)  # fmt: skip
+        os.close(slave)
+        text = b''
+        while b'Classification' not in text:
+            text += os.read(master, 65536)
+        os.close(master)
+        t.equal('status', p.wait(30), 0)
+        # nohup's wish is kept.
+        p = subprocess.Popen(['nohup', harness.gpuscope, 'job', '-p', str(load.pid), '-d', '3', '-o', t.path('nohup.json')],
+                             stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
+        wait_until(lambda: re.search(r'SigCgt:.*2$', read_text(f'/proc/{p.pid}/status'), re.M), 30, 'it has taken its signals')
+        p.send_signal(signal.SIGHUP)
+        t.equal('status', p.wait(30), 0)
+    for name in ('pipe.json', 'tty.json', 'nohup.json'):
+        j = json.load(open(t.path(name), encoding='utf-8'))
+        t.equal(name, j['jobs'][0]['job_id'], f'tree of {load.pid}')
+    t.true('nohup: to its end', j['monitoring_session']['duration_seconds'] >= 2.9, j['monitoring_session']['duration_seconds'])
+
+
 @case('what is not there is told', needs=None)
 def nothing(t):
     assert 'no process of job 999999' in gpuscope('job', '-j', '999999', '-d', '1', expect=1).stderr
     assert 'no user' in gpuscope('job', '-u', 'no-such-user-here', expect=2).stderr
     assert 'no process' in gpuscope('job', '-p', '4194304', '-d', '1', expect=1).stderr
     assert 'one of --job-id' in gpuscope('job', '-p', '1', '-u', 'root', expect=2).stderr
+    for bad in ('4711.0', '1-5', '4711_[3-1]', 'a b'):
+        assert f'not "{bad}"' in gpuscope('job', '-j', bad, expect=2).stderr
+    assert '-o takes a file' in gpuscope('job', '-o', '', expect=2).stderr
     assert 'not "cpu"' in gpuscope('job', '-f', 'cpu', expect=2).stderr
     assert 'cannot read the configuration' in gpuscope('job', '-c', t.path('none'), expect=1).stderr
 
