@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -22,7 +23,10 @@ struct job_kernel {
 	struct gs_map job_of;         /* pid -> job */
 	struct gs_map holders;        /* pid -> nothing: those that do not count */
 	uint32_t families;
+	uint32_t *pending; /* owned: to be followed at the next flush */
+	size_t n_pending, pending_room;
 	uint64_t n_not_followed;
+	uint64_t read_ns; /* boot clock */
 	char missing[160];
 };
 
@@ -86,24 +90,46 @@ void job_kernel_close(struct job_kernel **ref)
 	gs_work_probe_free(k->probe);
 	gs_map_fini(&k->job_of);
 	gs_map_fini(&k->holders);
+	free(k->pending);
 	free(k);
 	*ref = NULL;
 }
 
 void job_kernel_follow(struct job_kernel *k, uint32_t pid, uint32_t job)
 {
-	struct gs_err err = {{0}};
-	int r;
+	if (k->n_pending == k->pending_room) {
+		size_t room = k->pending_room ? 2 * k->pending_room : 64;
+		void *more = realloc(k->pending, room * sizeof(*k->pending));
 
+		if (!more) {
+			k->n_not_followed++;
+			return;
+		}
+		k->pending = more;
+		k->pending_room = room;
+	}
 	if (gs_map_put(&k->job_of, pid, job) < 0) {
 		k->n_not_followed++;
 		return;
 	}
-	r = gs_work_probe_follow_pid(k->probe, pid, &err);
-	if (r < 0 && r != -ESRCH) {
-		gs_log(1, "process %u is not followed: %s", pid, gs_err_text(&err, r));
-		k->n_not_followed++;
+	k->pending[k->n_pending++] = pid;
+}
+
+uint64_t job_kernel_flush(struct job_kernel *k)
+{
+	uint64_t begin_ns = gs_clock_boot_ns();
+	struct gs_err err = {{0}};
+	int r;
+
+	if (!k->n_pending)
+		return 0;
+	r = gs_work_probe_follow_pids(k->probe, k->pending, k->n_pending, &err);
+	if (r < 0) {
+		gs_log(1, "%s", gs_err_text(&err, r));
+		k->n_not_followed += k->n_pending;
 	}
+	k->n_pending = 0;
+	return begin_ns + (gs_clock_boot_ns() - begin_ns) / 2;
 }
 
 void job_kernel_follow_holder(struct job_kernel *k, uint32_t pid, uint32_t job)
@@ -123,7 +149,13 @@ int job_kernel_read(struct job_kernel *k)
 		return r;
 	gs_work_snapshot_free(k->now);
 	k->now = next;
+	k->read_ns = gs_clock_boot_ns() - gs_clock_mono_ns() + next->mono_ns;
 	return 0;
+}
+
+uint64_t job_kernel_read_ns(const struct job_kernel *k)
+{
+	return k->read_ns;
 }
 
 static const struct gs_work_row *row_of(const struct job_kernel *k, uint32_t pid)
@@ -161,6 +193,24 @@ void job_kernel_add_by(const struct job_kernel *k, const struct gs_map *of, stru
 	for (size_t row = 0; k->now && row < k->now->n_rows; row++)
 		if (known_of(k, of, &k->now->rows[row], &i) && i < n_sums)
 			gs_work_add(&sums[i], &k->now->rows[row].work);
+}
+
+uint64_t job_kernel_since_ns(const struct job_kernel *k, uint32_t job)
+{
+	uint64_t n_threads = 0, all_ns = 0, none;
+
+	for (size_t i = 0; k->now && i < k->now->n_rows; i++) {
+		const struct gs_work_row *row = &k->now->rows[i];
+
+		if (gs_map_get(&k->holders, row->pid, &none) || !is_of(k, row, job))
+			continue;
+		n_threads += row->n_threads;
+		for (unsigned t = 0; t < GS_TIME_COUNT; t++)
+			all_ns += row->work.time_ns[t];
+	}
+	if (!(k->families & GS_WORK_SCHED) || !n_threads || all_ns / n_threads > k->read_ns)
+		return 0;
+	return k->read_ns - all_ns / n_threads;
 }
 
 static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_call_row *row)

@@ -15,14 +15,25 @@ int job_kernel_open(const char *filter, const bool probes[4], struct job_kernel 
 		    struct gs_err *err);
 void job_kernel_close(struct job_kernel **kernel);
 
-/* The process belongs to this job; its children follow by themselves. */
+/* The process belongs to this job; its children follow by themselves. It is followed from the next
+ * job_kernel_flush() on: all of a search at once, for each time the kernel looks at every task. */
 void job_kernel_follow(struct job_kernel *kernel, uint32_t pid, uint32_t job);
 
 /* The process starts those of this job and is none of them: its children count, it does not. */
 void job_kernel_follow_holder(struct job_kernel *kernel, uint32_t pid, uint32_t job);
 
+/* Follow those, too. The moment (boot clock) from which they count; 0: there were none. */
+uint64_t job_kernel_flush(struct job_kernel *kernel);
+
 /* Read the counters of all. 0, or a negative errno. */
 int job_kernel_read(struct job_kernel *kernel);
+
+/* The moment (boot clock) that the last reading is of; 0 before the first. */
+uint64_t job_kernel_read_ns(const struct job_kernel *kernel);
+
+/* Since when (boot clock) the threads that a job has were counted at the last reading, in the mean:
+ * on a busy machine it takes a while until all are followed. 0: their times are not counted. */
+uint64_t job_kernel_since_ns(const struct job_kernel *kernel, uint32_t job);
 
 /* What was read, of one job: its usage, with the families known, its calls, tables and the number
  * of processes seen. */

@@ -136,7 +136,9 @@ static bool hurries(const struct job_measure *m)
 
 static void scan(struct job_measure *m)
 {
+	size_t n_before = m->n_members;
 	bool again = true;
+	uint64_t from_ns;
 
 	/* A child may stand before its parent when numbers have wrapped. */
 	for (int pass = 0; again && pass < 16; pass++) {
@@ -152,6 +154,15 @@ static void scan(struct job_measure *m)
 		if (dir)
 			closedir(dir);
 	}
+	from_ns = m->kernel ? job_kernel_flush(m->kernel) : 0;
+	for (size_t i = n_before; from_ns && i < m->n_members; i++)
+		m->member[i].start_ns = from_ns;
+	if (!m->first_scan_done && from_ns && job_kernel_read(m->kernel) == 0)
+		for (size_t i = n_before; i < m->n_members; i++) {
+			from_ns = job_kernel_since_ns(m->kernel, (uint32_t)i);
+			if (from_ns)
+				m->member[i].start_ns = from_ns;
+		}
 	m->first_scan_done = true;
 }
 
@@ -336,6 +347,8 @@ static void follow_launcher(struct job_measure *m)
 		job_kernel_follow_holder(m->kernel, m->options->launcher,
 					 (uint32_t)(x - m->member));
 	x->any_pid = m->options->launcher;
+	if (m->kernel)
+		job_kernel_flush(m->kernel);
 }
 
 int job_measure_open(const struct job_options *options, struct job_measure **ret,
@@ -589,8 +602,9 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 
 	if (r < 0)
 		return r;
+	/* What the kernel has counted is of this moment, however long reading it took. */
 	if (m->kernel)
-		m->last_ns = gs_clock_boot_ns();
+		m->last_ns = job_kernel_read_ns(m->kernel);
 	*s = (struct gs_job_session){
 		.ebpf = m->kernel != NULL,
 		.start_wall_ns = m->start_wall_ns,
