@@ -189,6 +189,7 @@ static int take_row(struct gs_account *a, const struct gs_work_snapshot *s,
 		    const struct gs_map *row_of, const struct gs_work_row *row, uint64_t now_ns)
 {
 	struct account_process *p;
+	struct gs_work before;
 	uint64_t at;
 	int r = 0;
 
@@ -206,7 +207,9 @@ static int take_row(struct gs_account *a, const struct gs_work_snapshot *s,
 	p->alive = row->n_threads > 0;
 	if (p->job == ACCOUNT_NO_JOB)
 		return 0;
+	before = p->last;
 	account_add_growth(&a->job[p->job].total.work, &p->last, &row->work);
+	account_add_rank(a, p, row->parent_pid, &before);
 	if (a->options.n_calls)
 		r = add_calls(&a->job[p->job], p, row);
 	if (p->alive) {

@@ -72,6 +72,7 @@ struct gs_job_session {
 	char filter[32];
 	/* How each family was learned, or why it was not: "procfs, ...". */
 	char source[GS_JOB_KNOWS_COUNT][320];
+	char ranks_source[160]; /* likewise of ranks; "" as the others */
 	uint64_t failed_reads;
 	/* Of the whole machine, as a part of the interval; NAN unknown. */
 	double pressure_ratio[GS_STALL_COUNT];
@@ -80,6 +81,10 @@ struct gs_job_session {
 	struct gs_job_report *jobs; /* owned */
 	size_t n_jobs;
 };
+
+/* A rank by what it and what it started did; nothing of its GPU. */
+void gs_job_rank_of(const struct gs_work *work, const char *step, int32_t rank,
+		    uint32_t n_processes, struct gs_job_rank *ret_rank);
 
 void gs_job_session_fini(struct gs_job_session *session);
 

@@ -55,6 +55,8 @@ static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_begin_map(doc, "sources");
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++)
 		gs_doc_put_text(doc, gs_job_family_key(i), s->source[i]);
+	if (s->ranks_source[0])
+		gs_doc_put_text(doc, "ranks", s->ranks_source);
 	gs_doc_end(doc);
 	gs_doc_end(doc);
 }

@@ -155,14 +155,17 @@ static void rank(const struct reading *r, struct gs_job_task *task)
 	if (v[V_RANK] >= 0 && v[V_LOCAL_RANK] >= 0 && v[V_WORLD_SIZE] > v[V_RANK]) {
 		task->rank = small(v[V_RANK]);
 		task->local_rank = small(v[V_LOCAL_RANK]);
+		task->launched = true;
 		return;
 	}
 	task->local_rank = small(v[V_LOCALID]);
 	if (v[V_OMPI_RANK] >= 0) {
 		task->rank = small(v[V_OMPI_RANK]);
 		task->local_rank = small(v[V_OMPI_LOCAL]);
+		task->launched = true;
 	} else if (v[V_PMIX_RANK] >= 0 || v[V_PMI_RANK] >= 0) {
 		task->rank = small(v[V_PMIX_RANK] >= 0 ? v[V_PMIX_RANK] : v[V_PMI_RANK]);
+		task->launched = true;
 		if (v[V_MPI_LOCAL] >= 0)
 			task->local_rank = small(v[V_MPI_LOCAL]);
 	} else {
