@@ -21,7 +21,7 @@
 #include "base/fmt.h"
 #include "base/log.h"
 #include "agent/agent.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 
 #define CONF_PATH "/etc/gpuscope/agent.yaml"
 
@@ -697,7 +697,7 @@ static int control(int argc, char **argv)
 		.options = option_table,
 		.parser = parse_ctl,
 		.args_doc = "COMMAND",
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 		.doc = "Tells a running agent what to do: release-gpus lets go of the driver, so "
 		       "that "
 		       "a GPU can be reset or divided, resume-gpus takes it up again, reload reads "
@@ -750,7 +750,7 @@ int gs_cmd_agent(int argc, char **argv)
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
 		       "Prometheus, and to browsers as a page.\v"
 		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "

@@ -15,7 +15,7 @@
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
-#include "model/job_account.h"
+#include "node/job_account.h"
 #include "prom/prom.h"
 #include "push/set.h"
 

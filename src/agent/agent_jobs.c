@@ -12,7 +12,7 @@
 #include "agent/agent.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "prom/job.h"
 
 struct agent_jobs {

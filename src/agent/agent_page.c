@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cluster/cluster.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "moment/moment.h"
 
 #define NODE       1              /* its number */

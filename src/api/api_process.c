@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "store/coarse.h"
 
 #define SAME_START_NS 2000000000ll /* a start is told by clocks of which two never quite agree */

@@ -9,7 +9,7 @@
 
 #include "api/api_look.h"
 #include "base/clock.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "store/coarse.h"
 
 #define VALUES_MAX 8

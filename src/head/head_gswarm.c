@@ -14,7 +14,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #define SILENT_SAMPLES  3
 #define SILENT_LEAST_NS 3000000000ull

@@ -9,7 +9,7 @@
 #include "head/head.h"
 #include "head/head_push.h"
 #include "head/session.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "store/report.h"
 #include "store/store.h"
 

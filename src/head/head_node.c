@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "gpuscope.pb-c.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #define CLOCK_FIRST_NS  1000000000ull /* between the first few questions */
 #define CLOCK_EVERY_NS  30000000000ull

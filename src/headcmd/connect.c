@@ -15,12 +15,12 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/secret.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/remote.h"
 #include "headcmd/to_head.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "moment/moment.h"
 
 #define HEADS_MAX         8
@@ -535,7 +535,7 @@ int gs_cmd_connect(int argc, char **argv)
 		       "gswarm-profiler).\vWith several heads the next one is tried when one does "
 		       "not "
 		       "answer. SIGUSR1 lets go of the GPUs, SIGUSR2 takes them up again.",
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 	};
 	struct connect_options o = {
 		.link = {.size = sizeof(struct gs_link_options), .kind = GS_LINK_SAMPLES}};

@@ -11,7 +11,7 @@
 
 #include "base/fmt.h"
 #include "base/mem.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/head_token.h"
 #include "api/api.h"
 #include "head/head_conf.h"
@@ -506,7 +506,7 @@ int gs_cmd_head(int argc, char **argv)
 		.doc = "The centre of a cluster: nodes deliver what they measure (gpuscope "
 		       "connect), and "
 		       "it keeps it.",
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 	};
 	static struct head_command c = {.ready_fd = -1};
 	struct gs_err err = {{0}};

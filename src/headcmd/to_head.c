@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/remote.h"
 #include "link/outbox.h"
 

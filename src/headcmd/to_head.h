@@ -44,21 +44,4 @@ int to_head_finish(struct to_head **head);
 /* Without waiting or a word. */
 void to_head_abandon(struct to_head **head);
 
-/* --- a trace: trace_head.c --- */
-
-struct trace_head;
-
-int trace_head_new(const struct to_head_options *options, const char *title,
-		   struct trace_head **ret_head, struct gs_err *err);
-const struct gs_sink *trace_head_sink(struct trace_head *head);
-int trace_head_finish(struct trace_head **head); /* as to_head_finish() */
-void trace_head_free(struct trace_head **head);
-
-/* --- reports of jobs: job_head.c --- */
-
-struct gs_job_session;
-
-/* The report of each job. 0, or a negative errno after having said why. */
-int job_head_push(struct to_head *head, const struct gs_job_session *session);
-
 #endif

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/mem.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "store/coarse.h"
 #include "store/downsample.h"
 

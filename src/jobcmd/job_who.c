@@ -1,0 +1,413 @@
+/* Selection of processes by job, user, cgroup or tree; names of jobs come from src/place. */
+#include "jobcmd/job_who.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/clock.h"
+#include "base/map.h"
+#include "jobcmd/job_id.h"
+#include "place/job.h"
+#include "place/job_cgroup.h"
+#include "place/place.h"
+
+/* A process that was none of ours is asked for again: soon while it is new, for what starts jobs
+ * first makes a process and then puts it where it belongs. */
+#define AGAIN_MS     2000
+#define AGAIN_NEW_MS 80
+#define NEW_MS       3000
+
+struct root {              /* of a tree */
+	struct gs_job job; /* what is said of it */
+	char command[GS_JOB_COMMAND_BYTES];
+};
+
+struct job_who {
+	const struct job_options *options;
+	struct root root[JOB_SELECT_MAX]; /* as many as were asked for, of JOB_OF_PIDS */
+	struct gs_jobs *jobs;
+	struct gs_map others; /* pid -> when (ms) it was asked for first << 32 and last */
+	struct gs_map tree;   /* pid -> its start (ticks) * JOB_SELECT_MAX + which root it is of */
+	uint64_t now_ns;
+	uint64_t found; /* bits of the ids or pids that had processes */
+	char path[512];
+};
+_Static_assert(JOB_SELECT_MAX <= 64, "a bit each");
+
+static void clear(struct gs_job *job)
+{
+	*job = (struct gs_job){.job_id = -1,
+			       .array_job_id = -1,
+			       .array_task_id = -1,
+			       .het_job_id = -1,
+			       .het_offset = -1,
+			       .uid = -1,
+			       .n_cpus = -1,
+			       .mem_bytes = -1,
+			       .start_s = -1,
+			       .limit_s = -1};
+}
+
+static bool read_text(uint32_t pid, const char *name, char *text, size_t bytes)
+{
+	char path[64];
+	GS_CLOSE int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, bytes - 1) : -1;
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* Parent and start (ticks since boot) in /proc/PID/stat; 0: it is gone. */
+static uint64_t start_of(uint32_t pid, uint32_t *ret_parent)
+{
+	char text[1024], *at;
+	unsigned long long start = 0;
+
+	if (!read_text(pid, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')) ||
+	    sscanf(at + 1,
+		   " %*c %u %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+		   "%llu",
+		   ret_parent, &start) != 2)
+		return 0;
+	return start;
+}
+
+static uint32_t parent_of(uint32_t pid)
+{
+	uint32_t parent = 0;
+
+	return start_of(pid, &parent) ? parent : 0;
+}
+
+/* The last part of a path, without what steers a terminal, and no letter cut in half. */
+static void name_file(const char *path, char *out, size_t bytes)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n;
+
+	path = slash && slash[1] ? slash + 1 : path;
+	n = strnlen(path, bytes - 1);
+	while (path[n] && n && ((unsigned char)path[n] & 0xc0) == 0x80)
+		n--;
+	for (size_t i = 0; i < n; i++)
+		out[i] = (unsigned char)path[i] < 0x20 || path[i] == 0x7f ? '?' : path[i];
+	out[n] = '\0';
+}
+
+/* A script is called by its own name, not by that of what runs it. */
+static void name_program(const struct gs_place_process *p, char *out, size_t bytes)
+{
+	static const char *const run[] = {"python", "pypy", "bash", "sh",    "dash",
+					  "perl",   "ruby", "node", "julia", "Rscript"};
+	char words[4096] = "";
+	const char *word = words;
+	size_t i = 0;
+
+	snprintf(out, bytes, "%s", p->comm);
+	while (i < GS_ARRAY_LEN(run) && strncmp(p->comm, run[i], strlen(run[i])) != 0)
+		i++;
+	if (i == GS_ARRAY_LEN(run) || !read_text(p->pid, "cmdline", words, sizeof(words) - 2))
+		return;
+	words[sizeof(words) - 2] = words[sizeof(words) - 1] = '\0';
+	word += strlen(word) + 1;
+	if (strcmp(word, "-m") == 0)
+		word += strlen(word) + 1;
+	if (word[0] && word[0] != '-')
+		name_file(word, out, bytes);
+}
+
+/* What can be said of a process that was asked for, now: it may be gone at the end. */
+static int read_root(struct job_who *w, size_t i)
+{
+	uint64_t boot_ns = gs_clock_boot_ns(), wall_ns = gs_clock_wall_ns(), start;
+	uint32_t pid = w->options->pids[i], parent;
+	const struct gs_place_process *p;
+	struct root *root = &w->root[i];
+	struct gs_place *place = gs_place_new("/proc");
+
+	if (!place)
+		return -ENOMEM;
+	start = start_of(pid, &parent);
+	p = gs_place_process(place, pid);
+	if (start && p && !p->gone && gs_map_put(&w->tree, pid, start * JOB_SELECT_MAX + i) == 0) {
+		root->job.uid = p->uid;
+		gs_jobs_name_user(p->uid, root->job.user, sizeof(root->job.user));
+		name_program(p, root->job.name, sizeof(root->job.name));
+		snprintf(root->command, sizeof(root->command), "%s", p->cmdline);
+		if (p->start_ns && p->start_ns <= boot_ns)
+			root->job.start_s =
+				(int64_t)((wall_ns - boot_ns + p->start_ns) / 1000000000);
+	}
+	gs_place_free(&place);
+	return 0;
+}
+
+int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_err *err)
+{
+	struct job_who *w = calloc(1, sizeof(*w));
+	struct gs_jobs_options options = {
+		.size = sizeof(options),
+		.cache_ns = (uint64_t)o->conf.slurm_cache_s * 1000000000,
+		.command_ns = (uint64_t)o->conf.slurm_timeout_s * 1000000000,
+	};
+	int r;
+
+	if (!w)
+		return -ENOMEM;
+	w->options = o;
+	w->others = GS_MAP_INIT(1u << 20);
+	w->tree = GS_MAP_INIT(1u << 16);
+	r = gs_jobs_new(&options, &w->jobs, err);
+	for (size_t i = 0; r == 0 && o->by == JOB_OF_PIDS && i < o->n_select; i++) {
+		clear(&w->root[i].job);
+		r = read_root(w, i);
+	}
+	if (r < 0)
+		job_who_close(&w);
+	*ret = w;
+	return r;
+}
+
+void job_who_close(struct job_who **ref)
+{
+	struct job_who *w = *ref;
+
+	if (!w)
+		return;
+	gs_jobs_free(&w->jobs);
+	gs_map_fini(&w->others);
+	gs_map_fini(&w->tree);
+	free(w);
+	*ref = NULL;
+}
+
+void job_who_scan(struct job_who *w)
+{
+	w->now_ns = gs_clock_boot_ns();
+	gs_jobs_ask(w->jobs, 0);
+}
+
+/* Only root's: anybody can call his process what he likes. */
+static bool is_slurmstepd(uint32_t pid)
+{
+	char name[64], path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	return pid && stat(path, &st) == 0 && st.st_uid == 0 &&
+	       read_text(pid, "comm", name, sizeof(name)) && strcmp(name, "slurmstepd\n") == 0;
+}
+
+bool job_who_is_holder(uint32_t pid)
+{
+	/* A task has its name too, until it becomes the user's program. */
+	return is_slurmstepd(pid) && !is_slurmstepd(parent_of(pid));
+}
+
+/* Whose tree the process was put into; a later one with its number is of none. */
+static bool root_of(struct job_who *w, uint32_t pid, uint64_t start, uint64_t *ret_root)
+{
+	uint64_t known;
+
+	if (!start || !gs_map_get(&w->tree, pid, &known))
+		return false;
+	if (known / JOB_SELECT_MAX != start) {
+		gs_map_del(&w->tree, pid);
+		return false;
+	}
+	*ret_root = known % JOB_SELECT_MAX;
+	return true;
+}
+
+static bool in_tree(struct job_who *w, uint32_t pid, struct gs_job *job)
+{
+	uint32_t parent = 0, grandparent;
+	uint64_t start = start_of(pid, &parent), root;
+
+	if (!root_of(w, pid, start, &root) &&
+	    (!root_of(w, parent, start_of(parent, &grandparent), &root) ||
+	     gs_map_put(&w->tree, pid, start * JOB_SELECT_MAX + root) < 0))
+		return false;
+	w->found |= 1ull << root;
+	*job = w->root[root].job;
+	job->kind = GS_JOB_TREE;
+	snprintf(job->id, sizeof(job->id), "tree of %u", w->options->pids[root]);
+	return true;
+}
+
+const char *job_who_command(const struct job_who *w, const struct gs_job *job)
+{
+	unsigned pid;
+
+	if (w->options->by != JOB_OF_PIDS || sscanf(job->id, "tree of %u", &pid) != 1)
+		return "";
+	for (size_t i = 0; i < w->options->n_select; i++)
+		if (w->options->pids[i] == pid)
+			return w->root[i].command;
+	return "";
+}
+
+static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
+{
+	const char *path = w->options->cgroup;
+	size_t n = strlen(path);
+	char text[8192], folder[32];
+	struct stat st;
+
+	if (!read_text(pid, "cgroup", text, sizeof(text)))
+		return false;
+	snprintf(folder, sizeof(folder), "/proc/%u", pid);
+	for (char *line = text, *next; line && *line; line = next) {
+		char *at;
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		at = strchr(line, ':');
+		at = at ? strchr(at + 1, ':') : NULL;
+		if (at && strncmp(at + 1, path, n) == 0 && (at[1 + n] == '/' || !at[1 + n])) {
+			job->kind = GS_JOB_CGROUP;
+			snprintf(job->id, sizeof(job->id), "%s", path);
+			job->uid = stat(folder, &st) == 0 ? (int64_t)st.st_uid : -1;
+			gs_jobs_name_user(job->uid, job->user, sizeof(job->user));
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool has_id(struct job_who *w, const struct gs_job *job)
+{
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < w->options->n_select; i++)
+		if (job_id_names(w->options->ids[i], job))
+			found |= 1ull << i;
+	w->found |= found;
+	return found;
+}
+
+uint64_t job_who_found(const struct job_who *w)
+{
+	return w->found;
+}
+
+static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)
+{
+	const struct job_options *o = w->options;
+	struct gs_job_task task;
+	const struct gs_job *job;
+	char path[32];
+	struct stat st;
+
+	clear(ret);
+	if (o->by == JOB_OF_PIDS)
+		return in_tree(w, pid, ret);
+	if (o->by == JOB_OF_CGROUP)
+		return in_cgroup(w, pid, ret);
+	snprintf(path, sizeof(path), "/proc/%u", pid);
+	if (stat(path, &st) < 0 || (o->by == JOB_OF_USER && st.st_uid != o->uid))
+		return false;
+	job = gs_jobs_lookup(w->jobs, pid, &task);
+	if (o->by == JOB_OF_IDS || (o->by == JOB_OF_ALL && !o->conf.slurm_fallback)) {
+		if (!job || (o->by == JOB_OF_IDS ? !has_id(w, job) : job->kind != GS_JOB_SLURM))
+			return false;
+		*ret = *job;
+		return true;
+	}
+	if (o->by == JOB_OF_USER && (!job || job->kind != GS_JOB_SLURM)) {
+		ret->kind = GS_JOB_USER;
+		ret->uid = st.st_uid;
+		snprintf(ret->id, sizeof(ret->id), "%s", o->user);
+		snprintf(ret->user, sizeof(ret->user), "%s", o->user);
+		return true;
+	}
+	/* Threads of the kernel are nobody's: children of kthreadd. */
+	if (!job || pid == 2 || (o->by == JOB_OF_ALL && parent_of(pid) == 2))
+		return false;
+	*ret = *job;
+	return true;
+}
+
+bool job_who_is(struct job_who *w, uint32_t pid, struct gs_job *ret)
+{
+	uint32_t now_ms = (uint32_t)(w->now_ns / 1000000), first_ms = now_ms;
+	uint64_t then;
+	bool is;
+
+	/* Whose child a process is does not change, but a tree's members come to be known one by
+	 * one. */
+	if (w->options->by != JOB_OF_PIDS && gs_map_get(&w->others, pid, &then)) {
+		first_ms = (uint32_t)(then >> 32);
+		if (now_ms - (uint32_t)then <
+		    (now_ms - first_ms < NEW_MS ? AGAIN_NEW_MS : AGAIN_MS))
+			return false;
+	}
+	/* The measuring is not part of what is measured. */
+	is = pid != (uint32_t)getpid() && decide(w, pid, ret);
+	if (is)
+		gs_map_del(&w->others, pid);
+	else if (gs_map_put(&w->others, pid, (uint64_t)first_ms << 32 | now_ms) == -ENOBUFS) {
+		gs_map_fini(&w->others);
+		w->others = GS_MAP_INIT(1u << 20);
+	}
+	return is;
+}
+
+void job_who_task(struct job_who *w, uint32_t pid, struct gs_job_task *ret)
+{
+	(void)gs_jobs_lookup(w->jobs, pid, ret);
+}
+
+void job_who_settle(struct job_who *w, uint64_t wait_ns)
+{
+	uint64_t end_ns = gs_clock_boot_ns() + wait_ns, now_ns;
+
+	/* A question may be asked again in another form: the first answer is not always the last.
+	 */
+	while ((now_ns = gs_clock_boot_ns()) < end_ns && gs_jobs_ask(w->jobs, end_ns - now_ns))
+		;
+}
+
+void job_who_refresh(struct job_who *w, struct gs_job *job)
+{
+	const struct gs_job *now;
+
+	if (job->kind != GS_JOB_SLURM)
+		return;
+	now = gs_jobs_by_id(w->jobs, job->id);
+	if (now && now->job_id == job->job_id)
+		*job = *now;
+}
+
+const char *job_who_cgroup(struct job_who *w, const struct gs_job *job)
+{
+	if (job->kind != GS_JOB_CGROUP || w->options->by != JOB_OF_CGROUP)
+		return NULL;
+	return w->options->cgroup;
+}
+
+const char *job_who_cgroup_of(struct job_who *w, uint32_t pid)
+{
+	struct gs_job_cgroup group;
+	char text[8192];
+
+	if (!read_text(pid, "cgroup", text, sizeof(text)) || !gs_job_of_cgroup(text, &group) ||
+	    !group.path[0])
+		return NULL;
+	snprintf(w->path, sizeof(w->path), "%s", group.path);
+	return w->path;
+}
+
+void job_who_gpus(struct job_who *w, const struct gs_gpu_snapshot *gpus)
+{
+	if (gpus)
+		(void)gs_jobs_set_gpus(w->jobs, gpus);
+}
