@@ -265,15 +265,15 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	a->probe_losses = s->losses.keys_full + s->losses.cells_full + s->losses.threads +
 			  s->losses.requests + s->losses.torn + s->losses.missed;
 	gs_map_fini(&row_of);
-	gs_work_snapshot_free(s);
 	if (r == 0)
 		r = sweep(a);
 	/* Giving room back walks all tables: not for each process that ends. */
 	if (r == 0 && (n_ended >= FORGET_AT || now_ns - a->forgot_ns >= FORGET_NS)) {
-		gs_work_probe_forget_ended(a->probe);
+		gs_work_probe_forget_ended(a->probe, s);
 		gs_work_probe_rest(a->probe);
 		a->forgot_ns = now_ns;
 	}
+	gs_work_snapshot_free(s);
 	return r;
 }
 

@@ -28,6 +28,12 @@ uint64_t job_kernel_flush(struct job_kernel *kernel);
 /* Read the counters of all. 0, or a negative errno. */
 int job_kernel_read(struct job_kernel *kernel);
 
+/* Once in a while: what processes did that have ended is added up here, and the kernel has their
+ * room for others. It has room for some thousands. rank_of: pid -> rank, which job_kernel_add_by()
+ * is asked with; its owner keeps it. */
+struct gs_map;
+void job_kernel_fold(struct job_kernel *kernel, const struct gs_map *rank_of);
+
 /* The moment (boot clock) that the last reading is of; 0 before the first. */
 uint64_t job_kernel_read_ns(const struct job_kernel *kernel);
 
@@ -44,7 +50,6 @@ uint64_t job_kernel_open_bytes(const struct job_kernel *kernel);
 
 /* Adds each process's counters to sums[i], where of says that it, or the nearest of its ancestors
  * that of knows, is i. */
-struct gs_map;
 void job_kernel_add_by(const struct job_kernel *kernel, const struct gs_map *of,
 		       struct gs_work *sums, size_t n_sums);
 

@@ -235,6 +235,8 @@ void job_measure_look(struct job_measure *m)
 		scan(m);
 	}
 	m->look_cost_ns = gs_host_work_look(m->work);
+	if (m->kernel)
+		job_kernel_fold(m->kernel, job_ranks_map(m->ranks));
 	if (m->cuda)
 		gs_launches_look(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {

@@ -60,6 +60,11 @@ void job_ranks_free(struct job_ranks **ref)
 	*ref = NULL;
 }
 
+const struct gs_map *job_ranks_map(const struct job_ranks *r)
+{
+	return &r->rank_of;
+}
+
 /* Room for one more; NULL: no memory. */
 static void *grown(void *array, size_t n, size_t *room, size_t bytes)
 {

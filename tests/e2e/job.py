@@ -228,6 +228,35 @@ def short_lived(t):
     assert job['syscall_breakdown'].get('execve', 0) > 20, job['syscall_breakdown']
 
 
+@case('more processes than the kernel has room for at once, one after the other: all are counted (probes)', timeout=300)
+def thousands(t):
+    # Grandchildren too, which nobody has ever seen when their parent's room has been given back.
+    script = ('read go; i=0; while [ $i -lt 9000 ]; do (:); i=$((i+1)); done\n'
+              '(i=0; while [ $i -lt 900 ]; do (:); i=$((i+1)); done; echo done; sleep 600)')  # fmt: skip
+    proc = subprocess.Popen(['/bin/sh', '-c', script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    job = subprocess.Popen([harness.gpuscope, 'job', '-p', str(proc.pid), '-f', 'sched,syscall', '-r', '-o', t.path('r.json')],
+                           stdout=open(t.path('live'), 'w'))  # fmt: skip
+    try:
+        wait_until(lambda: 'Classification' in read_text(t.path('live')), 60, 'it is watched')
+        proc.stdin.write('go\n')
+        proc.stdin.flush()
+        t.equal('all were there', proc.stdout.readline(), 'done\n')
+        job.send_signal(signal.SIGINT)
+        t.equal('status', job.wait(60), 0)
+    finally:
+        os.killpg(proc.pid, signal.SIGKILL)
+        proc.wait()
+        job.kill()
+        job.wait()
+    whole = json.load(open(t.path('r.json'), encoding='utf-8'))
+    j = whole['jobs'][0]
+    started = sum(j['syscall_breakdown'].get(c, 0) for c in ('clone', 'fork', 'vfork', 'clone3'))
+    # The shell, its 9,000, the second one, its 900 and sleep, which is a process of that one or it itself.
+    t.true('calls', started in (9901, 9902), started)
+    t.equal('processes', j['metrics']['monitored_pids'], started + 1)
+    t.equal('lost', whole['monitoring_session']['lost'], None)
+
+
 @case('the report ends with the job', needs=None)
 def ends(t):
     proc = subprocess.Popen(['sleep', '1.5'], start_new_session=True)
