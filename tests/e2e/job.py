@@ -503,6 +503,11 @@ def compare(t):
     gpuscope('report', '--compare', '-o', t.path('c.html'), *files)
     page = open(t.path('c.html'), encoding='utf-8').read()
     assert '<svg' in page and 'src=' not in page and 'href=' not in page
+    with open(t.path('none.json'), 'w', encoding='utf-8') as f:
+        f.write('{"jobs": []}')
+    assert 'there is no job in' in gpuscope('report', '--compare', t.path('none.json'), expect=1).stderr
+    full = gpuscope('report', '--compare', '--format', 'json', '-o', '/dev/full', *files, expect=1)
+    assert full.stderr == 'gpuscope: cannot write /dev/full: No space left on device\n', full.stderr
     assert 'one file at a time' in gpuscope('report', *files, expect=2).stderr
 
 
