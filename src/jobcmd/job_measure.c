@@ -57,6 +57,7 @@ struct job_measure {
 	struct job_ranks *ranks;
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
+	char slurm_version[32]; /* at the end */
 	struct member member[GS_HOST_WORK_GROUPS];
 	size_t n_members;
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
@@ -592,9 +593,50 @@ static void put_stalls(const struct job_measure *m, struct gs_job_session *s)
 
 void job_measure_settle(struct job_measure *m)
 {
+	bool slurm = false;
+
 	job_who_settle(m->who, SETTLE_NS);
-	for (size_t i = 0; i < m->n_members; i++)
+	for (size_t i = 0; i < m->n_members; i++) {
 		job_who_refresh(m->who, &m->member[i].job);
+		slurm |= m->member[i].job.kind == GS_JOB_SLURM;
+	}
+	if (slurm)
+		job_who_slurm_version(m->who, m->slurm_version, sizeof(m->slurm_version));
+}
+
+static void add_loss(struct gs_job_session *s, const char *text)
+{
+	size_t n = strlen(s->loss);
+
+	if (text[0])
+		snprintf(s->loss + n, sizeof(s->loss) - n, "%s%s", n ? "; " : "", text);
+}
+
+static void put_losses(const struct job_measure *m, struct gs_job_session *s)
+{
+	char text[256] = "";
+
+	if (m->kernel)
+		job_kernel_losses(m->kernel, text, sizeof(text));
+	add_loss(s, text);
+	text[0] = '\0';
+	if (m->cuda)
+		gs_launches_losses(m->cuda, text, sizeof(text));
+	add_loss(s, text);
+	text[0] = '\0';
+	if (m->kernel && job_kernel_missing(m->kernel)[0])
+		snprintf(text, sizeof(text), "this kernel does not tell: %s",
+			 job_kernel_missing(m->kernel));
+	add_loss(s, text);
+	text[0] = '\0';
+	if (m->n_jobs_full)
+		snprintf(text, sizeof(text),
+			 "processes of further jobs were not watched (%zu jobs are; "
+			 "slurm.max_fallback_jobs)",
+			 m->n_members);
+	add_loss(s, text);
+	job_who_losses(m->who, text, sizeof(text));
+	add_loss(s, text);
 }
 
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
@@ -629,17 +671,7 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		s->slurm |= m->member[i].job.kind == GS_JOB_SLURM;
 		report_one(m, i, rules, &s->jobs[s->n_jobs++]);
 	}
-	if (m->kernel)
-		job_kernel_losses(m->kernel, s->loss, sizeof(s->loss));
-	if (m->cuda && !s->loss[0])
-		gs_launches_losses(m->cuda, s->loss, sizeof(s->loss));
-	if (m->kernel && !s->loss[0] && job_kernel_missing(m->kernel)[0])
-		snprintf(s->loss, sizeof(s->loss), "this kernel does not tell: %s",
-			 job_kernel_missing(m->kernel));
-	if (m->n_jobs_full)
-		snprintf(s->loss, sizeof(s->loss),
-			 "processes of further jobs were not watched (%zu jobs are; "
-			 "slurm.max_fallback_jobs)",
-			 m->n_members);
+	memcpy(s->slurm_version, m->slurm_version, sizeof(s->slurm_version));
+	put_losses(m, s);
 	return 0;
 }

@@ -411,3 +411,23 @@ void job_who_gpus(struct job_who *w, const struct gs_gpu_snapshot *gpus)
 	if (gpus)
 		(void)gs_jobs_set_gpus(w->jobs, gpus);
 }
+
+void job_who_losses(const struct job_who *w, char *out, size_t bytes)
+{
+	struct gs_jobs_stats st;
+	uint64_t n;
+
+	out[0] = '\0';
+	gs_jobs_stats(w->jobs, &st);
+	n = st.n_commands_failed + st.n_commands_late + st.n_answers_bad + st.n_answers_long;
+	if (n)
+		snprintf(out, bytes,
+			 "Slurm left %llu of %llu questions unanswered: names, limits and "
+			 "processors of jobs may be missing",
+			 (unsigned long long)n, (unsigned long long)st.n_commands);
+}
+
+void job_who_slurm_version(const struct job_who *w, char *out, size_t bytes)
+{
+	gs_jobs_slurm_version(w->jobs, out, bytes);
+}

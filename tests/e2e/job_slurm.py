@@ -4,11 +4,12 @@ follow from formulas) given, used and left idle."""
 
 import json
 import os
+import signal
 import subprocess
 
 import harness
 from agent_help import Agent, config_text, library
-from harness import case, main, wait_until
+from harness import case, main, read_text, wait_until
 from job_help import FINISHED, rows
 from page_help import Head
 from slurm_help import Slurm
@@ -52,7 +53,10 @@ def start_ranks(t, s):
 def ranks(t, config, probes):
     with Slurm(t) as s:
         job_id = start_ranks(t, s)
-        j, _ = job(t, s, job_id, config, seconds='4')
+        j, whole = job(t, s, job_id, config, seconds='4')
+        version = s.run('scontrol', '--version').stdout.split()[1]
+        t.equal('version', whole['system_info']['slurm_version'], version)
+        t.equal('nothing is missing', whole['monitoring_session']['lost'], None)
         t.equal('who', [j[k] for k in ('user', 'account', 'partition', 'job_name', 'cpus')], ['games', 'phys', 'debug', 'ranks', 4])
         t.equal('ranks of the step, not the script', [(r['rank'], r['step']) for r in j['ranks']], [(i, '0') for i in range(4)])
         cpu = [r['cpu_seconds'] for r in j['ranks']]
@@ -98,6 +102,20 @@ def launched(t):
             j, _ = job(t, s, job_id, config, seconds='4')
             t.equal('ranks', [(r['rank'], r['step']) for r in j['ranks']], [(i, 'batch') for i in range(3)])
             t.equal('the slow one', j['imbalance'] and j['imbalance']['slowest_rank'], 2)
+
+
+@case('a controller that does not answer: what is known is reported, and that something is missing', timeout=150, needs=None)
+def no_controller(t):
+    with Slurm(t) as s:
+        job_id = start_ranks(t, s)
+        number = int(read_text(s.path('slurmctld.pid')))
+        os.kill(number, signal.SIGSTOP)
+        try:
+            j, whole = job(t, s, job_id, OFF + 'slurm:\n  command_timeout: 1\n', seconds='4')
+        finally:
+            os.kill(number, signal.SIGCONT)
+        t.equal('known', [j['user'], j['job_name'], j['cluster']], ['games', 'ranks', 'testers'])
+        t.match('told', r'Slurm left [1-9]\d* of \d+ questions unanswered', whole['monitoring_session']['lost'] or '')
 
 
 @case("an agent's reports at a head tell ranks, and what the agent does not measure", timeout=200)
