@@ -16,8 +16,11 @@
  */
 #include "code/site.h"
 
+#include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "base/mem.h"
 #include "code/insn.h"
@@ -492,4 +495,21 @@ struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t
 	if (refused)
 		return (struct gs_site){GS_SITE_REFUSED, 0, refused};
 	return (struct gs_site){GS_SITE_STEPPED, 0, reason ? reason : reason_of_end(EFFECT_NONE)};
+}
+
+/* An unreadable version counts as the newest: the rules then are the most careful ones. */
+static unsigned kernel_version(void)
+{
+	unsigned major, minor;
+	struct utsname u;
+
+	if (uname(&u) != 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
+		return UINT_MAX;
+	return major << 8 | (minor < 255 ? minor : 255);
+}
+
+void gs_site_rules_here(struct gs_site_rules *rules)
+{
+	rules->long_nop_is_emulated = kernel_version() >= (6 << 8 | 16);
+	rules->nop5_is_call = kernel_version() >= (6 << 8 | 18);
 }

@@ -9,12 +9,6 @@
 #include "link/link.h"
 #include "model/record.h"
 
-/* Where what waits for a head is kept: /var/lib/gpuscope, or the user's ~/.local/state/gpuscope.
- * Made when it is not there. option: the one that names another place, for the message. */
-int to_head_state_folder(char *out, size_t bytes, const char *option, struct gs_err *err);
-
-/* --- what ends and also goes to a head --- */
-
 #define TO_HEADS_MAX 8
 
 struct to_head_options {

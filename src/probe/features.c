@@ -5,12 +5,10 @@
  * since 6.18. Later kernels may do better; treating them alike costs little.
  */
 #include <errno.h>
-#include <limits.h>
 #include <linux/bpf.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -76,23 +74,6 @@ static bool link_type_known(unsigned attach_type)
 	return link == -EBADF;
 }
 
-/* An unreadable version counts as the newest: the rules then are the most careful ones. */
-static unsigned kernel_version(void)
-{
-	unsigned major, minor;
-	struct utsname u;
-
-	if (uname(&u) != 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
-		return UINT_MAX;
-	return major << 8 | (minor < 255 ? minor : 255);
-}
-
-void gs_site_rules_here(struct gs_site_rules *rules)
-{
-	rules->long_nop_is_emulated = kernel_version() >= (6 << 8 | 16);
-	rules->nop5_is_call = kernel_version() >= (6 << 8 | 18);
-}
-
 int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 {
 	int r = check_capabilities(err);
@@ -115,9 +96,8 @@ int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 		.session = session && !(avoid & (GS_AVOID_SESSION | GS_AVOID_MULTI)),
 		.multi = multi && !(avoid & GS_AVOID_MULTI),
 		.task_storage = storage && !(avoid & GS_AVOID_TASK_STORAGE),
-		.long_nop_is_emulated = kernel_version() >= (6 << 8 | 16),
-		.nop5_is_call = kernel_version() >= (6 << 8 | 18),
 	};
+	gs_site_rules_here(&f->sites);
 	gs_log(1, "kernel: session links %s, multi links %s, task storage %s",
 	       f->session ? "used"
 	       : session  ? "there, not used"

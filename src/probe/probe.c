@@ -124,8 +124,7 @@ static int choose(struct gs_probe *probe, struct gs_err *err)
 	r = gs_plan_select(&probe->selection, &probe->plan, err);
 	if (r == 0)
 		r = features_detect(o->avoid, &probe->features, err);
-	probe->plan.sites.nop5_is_call = f->nop5_is_call;
-	probe->plan.sites.long_nop_is_emulated = f->long_nop_is_emulated;
+	probe->plan.sites = f->sites;
 	probe->plan.many_links = f->multi;
 	return r;
 }

@@ -15,11 +15,10 @@
 /* --- features.c: what this kernel and user can --- */
 
 struct features {
-	bool session;              /* Linux 6.13: entry and return by one link */
-	bool multi;                /* Linux 6.6: one link for many functions */
-	bool task_storage;         /* Linux 5.11 */
-	bool long_nop_is_emulated; /* Linux 6.16 */
-	bool nop5_is_call;         /* Linux 6.18 turns five-byte nops under a probe into calls */
+	bool session;      /* Linux 6.13: entry and return by one link */
+	bool multi;        /* Linux 6.6: one link for many functions */
+	bool task_storage; /* Linux 5.11 */
+	struct gs_site_rules sites;
 };
 
 /* 0; -EPERM or -ENOTSUP with a text when nothing can be traced here. */

@@ -389,7 +389,7 @@ static int on_site(void *ctx, const struct gs_usdt_site *site)
 		    fnmatch(spec->probe, site->name, 0) != 0)
 			continue;
 		s->n_found[i]++;
-		if (s->probe->features.nop5_is_call &&
+		if (s->probe->features.sites.nop5_is_call &&
 		    gs_elf_read(s->elf, site->file_off, code, sizeof(code)) == sizeof(code) &&
 		    memcmp(code, nop5, sizeof(code)) == 0) {
 			tell(s, name,

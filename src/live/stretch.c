@@ -1,24 +1,26 @@
 /* Values over time as charts want them: a number of stretches of equal length. */
+#include "live/stretch.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/api_int.h"
 #include "base/clock.h"
+#include "live/reply.h"
 
 #define POINTS_MAX     2000
 #define POINTS_DEFAULT 300
 
 /* Times are seconds since 1970; negative: before now. */
-bool api_stretch_parse(const struct gs_http_request *q, struct gs_http_reply *reply,
-		       size_t n_values, struct api_stretches *ret)
+bool gs_live_stretch_parse(const struct gs_http_request *q, struct gs_http_reply *reply,
+			   size_t n_values, struct gs_live_stretches *ret)
 {
 	double points = POINTS_DEFAULT, from = -300, to = 0;
 	double now = (double)gs_clock_wall_ns() / 1e9;
 
-	if (api_number(q, reply, "points", 1, POINTS_MAX, &points) < 0 ||
-	    api_number(q, reply, "from", -4e9, 9e9, &from) < 0 ||
-	    api_number(q, reply, "to", -4e9, 9e9, &to) < 0)
+	if (gs_live_number(q, reply, "points", 1, POINTS_MAX, &points) < 0 ||
+	    gs_live_number(q, reply, "from", -4e9, 9e9, &from) < 0 ||
+	    gs_live_number(q, reply, "to", -4e9, 9e9, &to) < 0)
 		return false;
 	from += from <= 0 ? now : 0;
 	to += to <= 0 ? now : 0;
@@ -27,34 +29,34 @@ bool api_stretch_parse(const struct gs_http_request *q, struct gs_http_reply *re
 			    "from is before to, in seconds since 1970, or negative: before now");
 		return false;
 	}
-	*ret = (struct api_stretches){.from_ns = (int64_t)(from * 1e9),
-				      .to_ns = (int64_t)(to * 1e9),
-				      .n_points = (size_t)points,
-				      .n_values = n_values};
+	*ret = (struct gs_live_stretches){.from_ns = (int64_t)(from * 1e9),
+					  .to_ns = (int64_t)(to * 1e9),
+					  .n_points = (size_t)points,
+					  .n_values = n_values};
 	return true;
 }
 
-void *api_stretch_new(const void *asked, size_t bytes, size_t offset)
+void *gs_live_stretch_new(const void *asked, size_t bytes, size_t offset)
 {
-	const size_t align = _Alignof(struct api_stretch);
-	struct api_stretches *s;
+	const size_t align = _Alignof(struct gs_live_stretch);
+	struct gs_live_stretches *s;
 	char *copy;
 
 	bytes = (bytes + align - 1) / align * align;
-	s = (struct api_stretches *)((const char *)asked + offset);
+	s = (struct gs_live_stretches *)((const char *)asked + offset);
 	copy = calloc(1, bytes + s->n_values * s->n_points * sizeof(*s->at));
 	if (!copy)
 		return NULL;
 	memcpy(copy, asked, bytes);
-	s = (struct api_stretches *)(copy + offset);
-	s->at = (struct api_stretch *)(copy + bytes);
+	s = (struct gs_live_stretches *)(copy + offset);
+	s->at = (struct gs_live_stretch *)(copy + bytes);
 	return copy;
 }
 
-void api_stretch_add_mean(struct api_stretches *s, size_t value, int64_t wall_ns, double mean,
-			  double most, uint32_t n)
+void gs_live_stretch_add_mean(struct gs_live_stretches *s, size_t value, int64_t wall_ns,
+			      double mean, double most, uint32_t n)
 {
-	struct api_stretch *t;
+	struct gs_live_stretch *t;
 	size_t at;
 
 	if (isnan(mean) || wall_ns < s->from_ns || wall_ns >= s->to_ns)
@@ -68,12 +70,12 @@ void api_stretch_add_mean(struct api_stretches *s, size_t value, int64_t wall_ns
 	t->n += n;
 }
 
-void api_stretch_add(struct api_stretches *s, size_t value, int64_t wall_ns, double v)
+void gs_live_stretch_add(struct gs_live_stretches *s, size_t value, int64_t wall_ns, double v)
 {
-	api_stretch_add_mean(s, value, wall_ns, v, v, 1);
+	gs_live_stretch_add_mean(s, value, wall_ns, v, v, 1);
 }
 
-void api_stretch_put_time(struct gs_buf *b, const struct api_stretches *s)
+void gs_live_stretch_put_time(struct gs_buf *b, const struct gs_live_stretches *s)
 {
 	double step = (double)(s->to_ns - s->from_ns) / (double)s->n_points / 1e9;
 
@@ -88,7 +90,7 @@ void api_stretch_put_time(struct gs_buf *b, const struct api_stretches *s)
 	j_close(b, ']');
 }
 
-static void put_column(struct gs_buf *b, const char *key, const struct api_stretch *t, size_t n,
+static void put_column(struct gs_buf *b, const char *key, const struct gs_live_stretch *t, size_t n,
 		       unsigned which)
 {
 	j_open(b, key, '[');
@@ -101,9 +103,10 @@ static void put_column(struct gs_buf *b, const char *key, const struct api_stret
 	j_close(b, ']');
 }
 
-void api_stretch_put(struct gs_buf *b, const char *key, const struct api_stretches *s, size_t value)
+void gs_live_stretch_put(struct gs_buf *b, const char *key, const struct gs_live_stretches *s,
+			 size_t value)
 {
-	const struct api_stretch *t = s->at + value * s->n_points;
+	const struct gs_live_stretch *t = s->at + value * s->n_points;
 
 	j_open(b, key, '{');
 	put_column(b, "min", t, s->n_points, 0);

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/api_look.h"
+#include "live/live_int.h"
 #include "base/clock.h"
 #include "text/put.h"
 
@@ -103,8 +103,8 @@ static void put_columns(struct gs_buf *b, const struct heat *h, const struct pla
 }
 
 /* The rows of a node's GPUs from one to another. */
-static void put_rows(struct gs_buf *b, struct gs_cluster *c, const struct api_look *l, size_t at,
-		     uint32_t from, uint32_t to, struct heat *h)
+static void put_rows(struct gs_buf *b, struct gs_cluster *c, const struct gs_live_look *l,
+		     size_t at, uint32_t from, uint32_t to, struct heat *h)
 {
 	const struct gs_cluster_node *n = gs_cluster_view_at(l->view, at);
 	/* With those before that decide about the first columns. */
@@ -128,14 +128,14 @@ static void put_rows(struct gs_buf *b, struct gs_cluster *c, const struct api_lo
 			j_text(b, "node_name", n->hostname);
 			j_u64(b, "gpu", g);
 		}
-		j_text(b, "state", api_state_name(api_look_state(l, at, g)));
+		j_text(b, "state", gs_live_state_name(gs_live_look_state(l, at, g)));
 		put_columns(b, h, places, steps + (size_t)g * GS_CLUSTER_POINTS, n_points);
 		j_close(b, '}');
 	}
 }
 
 /* FNV-1a over what makes two answers have the same rows. */
-static uint64_t hash_rows(const struct heat *h, const struct api_look *l)
+static uint64_t hash_rows(const struct heat *h, const struct gs_live_look *l)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
 	const uint64_t first[] = {h->value, h->n_points, h->after, h->limit, (uint64_t)h->step_ns};
@@ -144,7 +144,7 @@ static uint64_t hash_rows(const struct heat *h, const struct api_look *l)
 		hash = (hash ^ first[i]) * 0x100000001b3ull;
 	for (size_t i = 0; i < l->n_nodes; i++) {
 		hash = (hash ^ (uint64_t)gs_cluster_view_at(l->view, i)->id) * 0x100000001b3ull;
-		hash = (hash ^ api_look_gpus(l, i)) * 0x100000001b3ull;
+		hash = (hash ^ gs_live_look_gpus(l, i)) * 0x100000001b3ull;
 	}
 	return hash;
 }
@@ -180,7 +180,7 @@ static int parse(const struct gs_http_request *q, struct gs_http_reply *reply, s
 			    "sm_clock_hertz");
 		return -EINVAL;
 	}
-	if (api_number(q, reply, "points", 1, GS_CLUSTER_POINTS, &points) < 0)
+	if (gs_live_number(q, reply, "points", 1, GS_CLUSTER_POINTS, &points) < 0)
 		return -EINVAL;
 	*h = (struct heat){.value = (enum gs_cluster_value)i,
 			   .n_columns = (size_t)points,
@@ -209,29 +209,29 @@ static void put_head(struct gs_buf *b, const struct heat *h)
 		j_null(b, "fresh");
 }
 
-API_LOOK(api_heatmap)
+LIVE_LOOK(live_heatmap)
 {
 	size_t put = 0, total = l->all.n_gpus;
-	struct gs_head_switches switches = {.interval_ns = a->local.interval_ns};
+	const struct gs_live *a = ctx;
+	struct gs_live_settings settings;
 	struct gs_buf *b = &reply->body;
 	double after = 0;
 	struct heat h;
 
-	if (parse(q, reply, &h) < 0 || !(h.limit = api_limit(q, reply)) ||
-	    api_number(q, reply, "after", 0, 1e9, &after) < 0)
+	if (parse(q, reply, &h) < 0 || !(h.limit = gs_live_limit(q, reply)) ||
+	    gs_live_number(q, reply, "after", 0, 1e9, &after) < 0)
 		return;
 	h.after = (size_t)after;
-	if (a->o.head)
-		gs_head_switches(a->o.head, &switches);
+	live_settings(a, &settings);
 	/* A column is never shorter than the time between samples: there would be holes. */
 	h.step_ns =
-		(int64_t)(switches.interval_ns > 1000000000 ? switches.interval_ns : 1000000000);
+		(int64_t)(settings.interval_ns > 1000000000 ? settings.interval_ns : 1000000000);
 	h.end_wall_ns = (int64_t)gs_clock_wall_ns();
 	h.end_wall_ns -= h.end_wall_ns % h.step_ns;
 	h.rows_hash = hash_rows(&h, l);
 	h.steps = GS_BUF_INIT((size_t)GS_CLUSTER_GPUS_MAX * GS_CLUSTER_POINTS * sizeof(uint16_t));
 	look_since(&h);
-	j_open(api_json(reply), NULL, '{');
+	j_open(gs_live_json(reply), NULL, '{');
 	put_head(b, &h);
 	j_open(b, "rows", '[');
 	for (size_t i = 0; i < l->n_nodes && put < h.limit; i++) {
@@ -243,7 +243,7 @@ API_LOOK(api_heatmap)
 			first = h.after;
 		if (end - first > h.limit - put)
 			end = first + h.limit - put;
-		put_rows(b, a->cluster, l, i, (uint32_t)(first - l->first[i]),
+		put_rows(b, a->o.cluster, l, i, (uint32_t)(first - l->first[i]),
 			 (uint32_t)(end - l->first[i]), &h);
 		put += end - first;
 	}

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "head/head_gswarm.h"
+#include "gswarm/gswarm_int.h"
 
 #define GPUS_MAX 1024
 
@@ -39,7 +39,7 @@ static const struct {
 	{"pcie_rx_throughput", GS_GPU_PCIE_RX_BPS, 1024},
 };
 
-GswarmProfiler__MetricsUpdate *head_gswarm_update(const void *data, size_t bytes)
+GswarmProfiler__MetricsUpdate *gswarm_update(const void *data, size_t bytes)
 {
 	GswarmProfiler__MetricsUpdate *m =
 		gswarm_profiler__metrics_update__unpack(NULL, bytes, data);
@@ -103,9 +103,8 @@ static double share(double percent)
 	return isfinite(percent) && percent >= 0 && percent <= 100 ? percent / 100 : -1;
 }
 
-struct gs_node_snapshot *head_gswarm_moment(const GswarmProfiler__MetricsUpdate *update,
-					    int64_t now_wall_ns,
-					    const struct gs_head_switches *wish)
+struct gs_node_snapshot *gswarm_moment(const GswarmProfiler__MetricsUpdate *update,
+				       int64_t now_wall_ns, const struct gs_head_switches *wish)
 {
 	struct gs_node_snapshot *n = calloc(1, sizeof(*n));
 	struct gs_host_sample *h;

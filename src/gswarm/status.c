@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "head/head_gswarm.h"
+#include "gswarm/gswarm_int.h"
+#include "head/reply.h"
 
 #define MB 1048576.0
 
@@ -27,7 +28,7 @@ static char *sessions_json(const struct gs_store_session *s, size_t n)
 
 static size_t connected(struct gs_head *h, char ***ret_names)
 {
-	struct gs_cluster_view *view = gs_cluster_view(h->cluster);
+	struct gs_cluster_view *view = gs_cluster_view(gs_head_cluster(h));
 	size_t n = 0, all = gs_cluster_view_count(view);
 	char **names;
 
@@ -43,7 +44,7 @@ static size_t connected(struct gs_head *h, char ***ret_names)
 	return n;
 }
 
-void head_gswarm_status(struct gs_head *h, struct gs_rpc_call *call)
+void gswarm_status(struct gs_head *h, struct gs_rpc_call *call)
 {
 	GswarmProfiler__StatusResponse m = GSWARM_PROFILER__STATUS_RESPONSE__INIT;
 	struct gs_store_session *active = NULL;
@@ -76,7 +77,7 @@ void head_gswarm_status(struct gs_head *h, struct gs_rpc_call *call)
 	m.output_filename = file;
 	m.active_sessions_json = json ? json : "";
 	m.n_connected_clients = connected(h, &m.connected_clients);
-	head_reply(call, &m.base);
+	gs_head_reply(call, &m.base);
 	for (size_t i = 0; i < m.n_connected_clients; i++)
 		free(m.connected_clients[i]);
 	free(m.connected_clients);
@@ -154,10 +155,10 @@ static void node_free(GswarmProfiler__NodeStatus *m)
 	free(m);
 }
 
-void head_gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call)
+void gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call)
 {
 	GswarmProfiler__ClusterStatusResponse m = GSWARM_PROFILER__CLUSTER_STATUS_RESPONSE__INIT;
-	struct gs_cluster_view *view = gs_cluster_view(h->cluster);
+	struct gs_cluster_view *view = gs_cluster_view(gs_head_cluster(h));
 	size_t all = gs_cluster_view_count(view);
 
 	m.nodes = calloc(all + 1, sizeof(*m.nodes));
@@ -171,16 +172,16 @@ void head_gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call)
 	m.success = true;
 	m.message = "ok";
 	m.cluster_id = (char *)gs_head_address(h, 0);
-	head_reply(call, &m.base);
+	gs_head_reply(call, &m.base);
 	for (size_t i = 0; i < m.n_nodes; i++)
 		node_free(m.nodes[i]);
 	free(m.nodes);
 }
 
-void head_gswarm_node(struct gs_head *h, struct gs_rpc_call *call, const char *node_id)
+void gswarm_node(struct gs_head *h, struct gs_rpc_call *call, const char *node_id)
 {
 	GswarmProfiler__NodeStatusResponse m = GSWARM_PROFILER__NODE_STATUS_RESPONSE__INIT;
-	struct gs_cluster_view *view = gs_cluster_view(h->cluster);
+	struct gs_cluster_view *view = gs_cluster_view(gs_head_cluster(h));
 
 	for (size_t i = 0; !m.node_status && i < gs_cluster_view_count(view); i++) {
 		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
@@ -191,6 +192,6 @@ void head_gswarm_node(struct gs_head *h, struct gs_rpc_call *call, const char *n
 	gs_cluster_view_unref(&view);
 	m.success = m.node_status != NULL;
 	m.message = m.success ? "ok" : "there is no such node";
-	head_reply(call, &m.base);
+	gs_head_reply(call, &m.base);
 	node_free(m.node_status);
 }

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/api_look.h"
+#include "live/live_int.h"
 #include "base/clock.h"
 
 #define IDLE_RATIO 0.05
@@ -19,20 +19,20 @@
 
 #define RANKS 1002 /* of a state: by thousandths of use, at last those whose use is not known */
 
-static const char *const state_names[API_STATES] = {"ok", "idle", "throttled", "unreachable",
-						    "failing"};
+static const char *const state_names[GS_LIVE_STATES] = {"ok", "idle", "throttled", "unreachable",
+							"failing"};
 
-const char *api_state_name(unsigned state)
+const char *gs_live_state_name(unsigned state)
 {
-	return state < API_STATES ? state_names[state] : "unknown";
+	return state < GS_LIVE_STATES ? state_names[state] : "unknown";
 }
 
-double api_value(const struct gs_gpu_sample *s, enum gs_gpu_field f)
+double gs_live_value(const struct gs_gpu_sample *s, enum gs_gpu_field f)
 {
 	return gs_gpu_has(s, f) ? s->value[f] : NAN;
 }
 
-bool api_event_is_of(const struct gs_cluster_node *n, const struct gs_gpu_info *g)
+bool live_event_is_of(const struct gs_cluster_node *n, const struct gs_gpu_info *g)
 {
 	const struct gs_gpu_event *e = &n->last_gpu_event;
 
@@ -42,42 +42,43 @@ bool api_event_is_of(const struct gs_cluster_node *n, const struct gs_gpu_info *
 			   : strcmp(e->pci_bus_id, g->pci_bus_id) == 0);
 }
 
-const char *api_failure_of(const struct gs_cluster_node *n, uint32_t i)
+const char *live_failure_of(const struct gs_cluster_node *n, uint32_t i)
 {
 	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
 
 	if (s->lost)
 		return "it is off the bus";
-	if (api_value(s, GS_GPU_REMAP_FAILED) > 0)
+	if (gs_live_value(s, GS_GPU_REMAP_FAILED) > 0)
 		return "a row of its memory could not be replaced";
-	if (api_value(s, GS_GPU_ECC_NOW_UNCORRECTED) > 0)
+	if (gs_live_value(s, GS_GPU_ECC_NOW_UNCORRECTED) > 0)
 		return "uncorrected memory errors since the driver was loaded";
-	if (api_value(s, GS_GPU_REMAP_PENDING) > 0 || api_value(s, GS_GPU_RETIRED_PENDING) > 0)
+	if (gs_live_value(s, GS_GPU_REMAP_PENDING) > 0 ||
+	    gs_live_value(s, GS_GPU_RETIRED_PENDING) > 0)
 		return "memory waits for a reset to be replaced";
-	if (api_value(s, GS_GPU_RECOVERY_ACTION) > 0)
+	if (gs_live_value(s, GS_GPU_RECOVERY_ACTION) > 0)
 		return "the driver asks for a reset or restart";
-	return api_event_is_of(n, &n->latest->gpu->info[i]) ? "an error (XID) in the last minutes"
-							    : NULL;
+	return live_event_is_of(n, &n->latest->gpu->info[i]) ? "an error (XID) in the last minutes"
+							     : NULL;
 }
 
-static enum api_state state_of(const struct gs_cluster_node *n, uint32_t i)
+static enum gs_live_state state_of(const struct gs_cluster_node *n, uint32_t i)
 {
 	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
 
-	if (api_failure_of(n, i))
-		return API_FAILING;
+	if (live_failure_of(n, i))
+		return GS_LIVE_FAILING;
 	if (!n->healthy)
-		return API_UNREACHABLE;
+		return GS_LIVE_UNREACHABLE;
 	if (gs_gpu_has(s, GS_GPU_THROTTLE_REASONS) &&
 	    (uint64_t)s->value[GS_GPU_THROTTLE_REASONS] & THROTTLE_MASK)
-		return API_THROTTLED;
-	return api_value(s, GS_GPU_UTIL) < IDLE_RATIO ? API_IDLE : API_OK;
+		return GS_LIVE_THROTTLED;
+	return gs_live_value(s, GS_GPU_UTIL) < IDLE_RATIO ? GS_LIVE_IDLE : GS_LIVE_OK;
 }
 
 /* --- sums --- */
 
-static void add_gpu(struct api_sums *s, const struct gs_gpu_sample *v, bool healthy,
-		    enum api_state state)
+static void add_gpu(struct gs_live_sums *s, const struct gs_gpu_sample *v, bool healthy,
+		    enum gs_live_state state)
 {
 	s->n_gpus++;
 	s->state[state]++;
@@ -97,17 +98,17 @@ static void add_gpu(struct api_sums *s, const struct gs_gpu_sample *v, bool heal
 	}
 }
 
-void api_look_sums(const struct api_look *l, size_t node, struct api_sums *ret_sums)
+void gs_live_look_sums(const struct gs_live_look *l, size_t node, struct gs_live_sums *ret_sums)
 {
 	const struct gs_cluster_node *n = gs_cluster_view_at(l->view, node);
 
-	*ret_sums = (struct api_sums){0};
-	for (uint32_t i = 0; i < api_look_gpus(l, node); i++)
+	*ret_sums = (struct gs_live_sums){0};
+	for (uint32_t i = 0; i < gs_live_look_gpus(l, node); i++)
 		add_gpu(ret_sums, &n->latest->gpu->sample[i], n->healthy,
-			api_look_state(l, node, i));
+			gs_live_look_state(l, node, i));
 }
 
-static void add_up(struct api_sums *all, const struct api_sums *s)
+static void add_up(struct gs_live_sums *all, const struct gs_live_sums *s)
 {
 	all->n_gpus += s->n_gpus;
 	all->n_power += s->n_power;
@@ -116,13 +117,13 @@ static void add_up(struct api_sums *all, const struct api_sums *s)
 	all->util += s->util;
 	all->used += s->used;
 	all->total += s->total;
-	for (unsigned i = 0; i < API_STATES; i++)
+	for (unsigned i = 0; i < GS_LIVE_STATES; i++)
 		all->state[i] += s->state[i];
 }
 
 /* --- making one --- */
 
-static void look_free(struct api_look *l)
+static void look_free(struct gs_live_look *l)
 {
 	gs_cluster_view_unref(&l->view);
 	free(l->first);
@@ -132,9 +133,9 @@ static void look_free(struct api_look *l)
 }
 
 /* Worst first, of the same state the least used: by counting, not by comparing. */
-static int rank(struct api_look *l)
+static int rank(struct gs_live_look *l)
 {
-	const size_t n_ranks = (size_t)API_STATES * RANKS;
+	const size_t n_ranks = (size_t)GS_LIVE_STATES * RANKS;
 	GS_FREE uint32_t *end = calloc(n_ranks + 1, sizeof(*end));
 	GS_FREE uint16_t *of = malloc((l->all.n_gpus + 1) * sizeof(*of));
 
@@ -143,11 +144,11 @@ static int rank(struct api_look *l)
 		return -ENOMEM;
 	for (size_t i = 0; i < l->all.n_gpus; i++) {
 		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, l->gpu[i].node);
-		double util = api_value(&n->latest->gpu->sample[l->gpu[i].gpu], GS_GPU_UTIL);
+		double util = gs_live_value(&n->latest->gpu->sample[l->gpu[i].gpu], GS_GPU_UTIL);
 		unsigned use =
 			isnan(util) ? RANKS - 1 : (unsigned)(fmin(fmax(util, 0), 1) * (RANKS - 2));
 
-		of[i] = (uint16_t)((API_STATES - 1u - l->gpu[i].state) * RANKS + use);
+		of[i] = (uint16_t)((GS_LIVE_STATES - 1u - l->gpu[i].state) * RANKS + use);
 		end[of[i] + 1]++;
 	}
 	for (size_t r = 0; r < n_ranks; r++)
@@ -157,7 +158,7 @@ static int rank(struct api_look *l)
 	return 0;
 }
 
-static int fill(struct api_look *l)
+static int fill(struct gs_live_look *l)
 {
 	size_t n_gpus = 0;
 
@@ -173,27 +174,27 @@ static int fill(struct api_look *l)
 		return -ENOMEM;
 	for (size_t i = 0; i < l->n_nodes; i++) {
 		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
-		struct api_sums s;
+		struct gs_live_sums s;
 
 		l->n_healthy += n->healthy;
-		for (uint32_t g = 0; g < api_look_gpus(l, i); g++)
+		for (uint32_t g = 0; g < gs_live_look_gpus(l, i); g++)
 			l->gpu[l->first[i] + g] =
-				(struct api_look_gpu){(uint32_t)i, g, (uint8_t)state_of(n, g)};
-		api_look_sums(l, i, &s);
+				(struct gs_live_look_gpu){(uint32_t)i, g, (uint8_t)state_of(n, g)};
+		gs_live_look_sums(l, i, &s);
 		add_up(&l->all, &s);
 	}
 	return rank(l);
 }
 
-static struct api_look *look_new(struct gs_api *a)
+static struct gs_live_look *look_new(struct gs_live *a)
 {
-	struct api_look *l = calloc(1, sizeof(*l));
+	struct gs_live_look *l = calloc(1, sizeof(*l));
 	uint64_t began = gs_clock_mono_ns(), now;
 
 	if (!l)
 		return NULL;
 	l->refs = 1;
-	l->view = gs_cluster_view(a->cluster);
+	l->view = gs_cluster_view(a->o.cluster);
 	l->n_nodes = gs_cluster_view_count(l->view);
 	l->first = calloc(l->n_nodes + 1, sizeof(*l->first));
 	if (!l->view || !l->first || fill(l) < 0) {
@@ -201,27 +202,27 @@ static struct api_look *look_new(struct gs_api *a)
 		return NULL;
 	}
 	now = gs_clock_mono_ns();
-	l->until_ns = api_again_until(began, now);
+	l->until_ns = live_again_until(began, now);
 	return l;
 }
 
-uint64_t api_again_until(uint64_t began_ns, uint64_t now_ns)
+uint64_t live_again_until(uint64_t began_ns, uint64_t now_ns)
 {
-	uint64_t again = (now_ns - began_ns) * API_AGAIN;
+	uint64_t again = (now_ns - began_ns) * LIVE_AGAIN;
 
-	return now_ns + (again < API_AGAIN_MAX_NS ? again : API_AGAIN_MAX_NS);
+	return now_ns + (again < LIVE_AGAIN_MAX_NS ? again : LIVE_AGAIN_MAX_NS);
 }
 
 /* With the lock held. */
-static bool is_good(const struct gs_api *a, uint64_t now_ns)
+static bool is_good(const struct gs_live *a, uint64_t now_ns)
 {
 	return a->look && (now_ns < a->look->until_ns || gs_cluster_view_version(a->look->view) ==
-								 gs_cluster_version(a->cluster));
+								 gs_cluster_version(a->o.cluster));
 }
 
-struct api_look *api_look(struct gs_api *a)
+struct gs_live_look *gs_live_look(struct gs_live *a)
 {
-	struct api_look *l = NULL, *before;
+	struct gs_live_look *l = NULL, *before;
 
 	pthread_mutex_lock(&a->lock);
 	if (is_good(a, gs_clock_mono_ns())) {
@@ -239,25 +240,40 @@ struct api_look *api_look(struct gs_api *a)
 	before = a->look;
 	a->look = l;
 	pthread_mutex_unlock(&a->lock);
-	api_look_unref(&before);
+	gs_live_look_unref(&before);
 	return l;
 }
 
-void api_look_unref(struct api_look **look)
+void gs_live_look_unref(struct gs_live_look **look)
 {
-	struct api_look *l = gs_take(*look);
+	struct gs_live_look *l = gs_take(*look);
 
 	if (l && --l->refs == 0)
 		look_free(l);
 }
 
-void api_look_forget(struct gs_api *a)
+void live_look_forget(struct gs_live *a)
 {
-	struct api_look *l = NULL;
+	struct gs_live_look *l = NULL;
 
 	pthread_mutex_lock(&a->lock);
 	if (!is_good(a, gs_clock_mono_ns()))
 		l = gs_take(a->look);
 	pthread_mutex_unlock(&a->lock);
-	api_look_unref(&l);
+	gs_live_look_unref(&l);
+}
+
+void gs_live_client_id(const struct gs_cluster_node *n, char *out, size_t bytes)
+{
+	bool is_named = n->instance[0] && strcmp(n->instance, "default") != 0;
+	size_t host = strlen(n->hostname), instance = is_named ? strlen(n->instance) + 1 : 0;
+
+	if (host + instance >= bytes)
+		host = bytes - 1, instance = 0;
+	memcpy(out, n->hostname, host);
+	if (instance) {
+		out[host] = '/';
+		memcpy(out + host + 1, n->instance, instance - 1);
+	}
+	out[host + instance] = '\0';
 }

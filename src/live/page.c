@@ -1,9 +1,9 @@
-/* The page: files of web/ that the build put into this program (api_files.h). */
-#include "api/api_int.h"
+/* The page: files of web/ that the build put into this program (page_files.h). */
+#include "live/live_int.h"
 
 #include <string.h>
 
-#include "api_files.h"
+#include "page_files.h"
 
 /* Nothing from elsewhere, nothing inline: what a name of a process might smuggle in does not run.
  */
@@ -11,12 +11,12 @@
 	"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "            \
 	"img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-API_HANDLER(api_page)
+LIVE_HANDLER(live_page)
 {
 	const char *name = q->param[0] ? q->param[0] : "index.html";
 
-	for (size_t i = 0; i < GS_ARRAY_LEN(api_files); i++) {
-		const struct api_file *f = &api_files[i];
+	for (size_t i = 0; i < GS_ARRAY_LEN(page_files); i++) {
+		const struct page_file *f = &page_files[i];
 
 		if (strcmp(f->name, name) != 0)
 			continue;
