@@ -19,6 +19,7 @@
 #include "host/host.h"
 #include "journal/journal.h"
 #include "model/gpu_record.h"
+#include "gpu/select.h"
 #include "moment/moment.h"
 
 #define QUEUE_MAX     16 /* moments that wait; then the oldest is given up */
@@ -48,6 +49,7 @@ struct top_live {
 
 	struct gs_journal *journal; /* NULL: nothing is recorded */
 	struct gs_buf records;
+	bool known; /* the GPUs that were asked for have been seen */
 
 	pthread_t thread;
 	bool has_thread;
@@ -63,19 +65,15 @@ struct top_live {
 	_Atomic bool all, wants_jobs;
 };
 
-int top_select(const struct top_options *o, struct gs_node_snapshot *node, struct gs_err *err)
+int top_select(const struct top_options *o, bool *known, struct gs_node_snapshot *node,
+	       struct gs_err *err)
 {
-	const char *unmatched;
+	int r = o->gpus ? gs_gpu_select(node->gpu, o->gpus, err) : 0;
 
-	if (!o->gpus || node->gpu->state != GS_GPU_STATE_OK)
-		return 0;
-	gs_gpu_snapshot_select(node->gpu, o->gpus, &unmatched);
-	if (unmatched)
-		return gs_err_set(err, -ENODEV,
-				  "no GPU \"%.*s\": give an index, a UUID or a PCI bus id, as "
-				  "`nvidia-smi -L` shows them",
-				  (int)strcspn(unmatched, ","), unmatched);
-	return 0;
+	if (r == 0)
+		*known = true;
+	/* One that went away, or is not there yet, is no mistake of the user. */
+	return *known || node->gpu->state != GS_GPU_STATE_OK ? 0 : r;
 }
 
 /* --- recording --- */
@@ -199,7 +197,7 @@ static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n,
 	int r = gs_gpu_read_groups(l->gpu, quick ? FIRST_GROUPS : GS_GPU_READ_ALL, &n->gpu);
 
 	if (r == 0)
-		r = top_select(l->options, n, err);
+		r = top_select(l->options, &l->known, n, err);
 	if (r == 0)
 		r = read_host(l, n);
 	if (r == 0)

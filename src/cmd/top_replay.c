@@ -29,6 +29,7 @@ struct top_replay {
 	size_t n, room;
 	size_t at; /* the moment that comes next */
 	struct gs_journal_stats stats;
+	bool known; /* the GPUs that were asked for have been seen */
 };
 
 /* The next whole moment. enum gs_tui_next or a negative errno. */
@@ -110,7 +111,7 @@ static int next(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
 			e = note(p);
 		p->at++;
 		if (e == 0)
-			e = top_select(p->options, *ret, err);
+			e = top_select(p->options, &p->known, *ret, err);
 		if (e < 0)
 			gs_node_snapshot_free(ret);
 	}

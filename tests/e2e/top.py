@@ -250,7 +250,7 @@ def replays(t):
     t.equal('report as JSON', json.loads(t.tool('report', '--format', 'json', path, status=0).out)['mode'], 'samples')
     one = json.loads(t.tool('top', '--once', '--format', 'json', '--replay', path, '-i', '1', status=0).out)
     t.equal('one GPU', [g['index'] for g in one['gpus']], [1])
-    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--replay', path, '-i', '9', status=1).err)
+    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--replay', path, '-i', '9', status=2).err)
 
 
 @case('to and fro in a recording', needs=None)
@@ -363,7 +363,7 @@ def refusals(t):
     with open(t.path('x.gst'), 'wb') as f:
         f.write(b'text')
     t.match('no recording', 'not a .gst file', t.tool('top', '--replay', t.path('x.gst'), status=1).err)
-    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--nvml', nvml(), '-i', '9', status=1).err)
+    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--nvml', nvml(), '-i', '9', status=2).err)
     t.match('a full disk', '/dev/full', t.tool('top', '--once', '--nvml', nvml(), '--record', '/dev/full', status=1).err)
 
 
