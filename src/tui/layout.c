@@ -276,7 +276,7 @@ void tui_layout(struct tui_ui *ui, struct tui_screen *s)
 		tui_draw_help(ui, s);
 		return;
 	case TUI_JOB_DETAIL:
-		tui_job_draw_detail(&ui->jobs, ui->node, s);
+		tui_job_draw_detail(&ui->jobs, ui->node, s, &ui->detail_top);
 		return;
 	case TUI_DETAIL:
 		tui_draw_detail(ui, s);
