@@ -345,7 +345,7 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 {
 	struct gs_gpu_snapshot *s = NULL, *before = NULL;
 	bool released = false;
-	uint64_t next_ns, shown = 0;
+	uint64_t next_ns, now_ns, shown = 0, missed = 0;
 	unsigned told = GS_GPU_STATE_OK;
 	struct gs_err err = {{0}};
 	int r = gs_gpu_read(gpu, &s), status;
@@ -393,6 +393,7 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 				status = GS_EXIT_FAILED;
 				break;
 			}
+			s->missed_samples += missed;
 			/* A GPU that went away in between is no mistake of the user. */
 			if (o->select[0])
 				gs_gpu_select(s, o->select, NULL);
@@ -404,10 +405,10 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 		status = show(o, s, shown++, before);
 		if (!o->watch_ns || (o->count && shown >= o->count))
 			break;
-		/* On time, and never faster to catch up. */
+		/* On time: what is late already is left out, and counted. */
 		next_ns += o->watch_ns;
-		if (next_ns < gs_clock_mono_ns())
-			next_ns = gs_clock_mono_ns();
+		for (now_ns = gs_clock_mono_ns(); next_ns <= now_ns; missed++)
+			next_ns += o->watch_ns;
 	}
 	if (status == GS_EXIT_DONE && !o->watch_ns && s) {
 		status = exit_of(s);

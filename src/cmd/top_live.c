@@ -49,7 +49,8 @@ struct top_live {
 
 	struct gs_journal *journal; /* NULL: nothing is recorded */
 	struct gs_buf records;
-	bool known; /* the GPUs that were asked for have been seen */
+	uint64_t missed; /* readings that did not take place because those before took too long */
+	bool known;      /* the GPUs that were asked for have been seen */
 
 	pthread_t thread;
 	bool has_thread;
@@ -196,8 +197,10 @@ static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n,
 {
 	int r = gs_gpu_read_groups(l->gpu, quick ? FIRST_GROUPS : GS_GPU_READ_ALL, &n->gpu);
 
-	if (r == 0)
+	if (r == 0) {
+		n->gpu->missed_samples += l->missed;
 		r = top_select(l->options, &l->known, n, err);
+	}
 	if (r == 0)
 		r = read_host(l, n);
 	if (r == 0)
@@ -293,6 +296,11 @@ static void add_ns(struct timespec *t, uint64_t ns)
 	t->tv_nsec = (long)(ns % 1000000000ull);
 }
 
+static uint64_t ns_of(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000ull + (uint64_t)t->tv_nsec;
+}
+
 static void hand_over(struct top_live *l, struct gs_node_snapshot *n)
 {
 	uint64_t one = 1;
@@ -343,10 +351,13 @@ static void *read_on(void *arg)
 		add_ns(&due, first && l->interval_ns > FIRST_NS ? FIRST_NS : l->interval_ns);
 		first = false;
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		/* Late (a slow driver, a machine that slept): go on from now, do not catch up. */
-		if (now.tv_sec > due.tv_sec ||
-		    (now.tv_sec == due.tv_sec && now.tv_nsec > due.tv_nsec))
-			due = now;
+		/* Late (a slow driver, a machine that stood still): left out, and counted. */
+		if (ns_of(&now) >= ns_of(&due)) {
+			uint64_t late = (ns_of(&now) - ns_of(&due)) / l->interval_ns + 1;
+
+			add_ns(&due, late * l->interval_ns);
+			l->missed += late;
+		}
 		while (!l->stop && !l->again &&
 		       pthread_cond_timedwait(&l->wake, &l->lock, &due) != ETIMEDOUT)
 			;

@@ -30,7 +30,7 @@ def sleeper(t, seconds='300'):
 class Screen:
     """gpuscope top in a terminal of its own, looked at through tmux."""
 
-    def __init__(self, t, *args, columns=80, rows=24, env=None, fake_file=None, replay=False):
+    def __init__(self, t, *args, columns=80, rows=24, env=None, fake_file=None, replay=False, term=None):
         if not shutil.which('tmux'):
             raise Skip('tmux is not installed')
         t.n_files += 1
@@ -38,6 +38,8 @@ class Screen:
         self.err = t.path(f'err{t.n_files}')
         words = [harness.gpuscope, 'top', *(() if replay else ('--nvml', nvml())), '--interval', '200ms', *args]
         command = ' '.join(f"'{w}'" for w in words)
+        if term:
+            command = f'TERM={term} {command}'
         shell = f'{command} 2>{self.err}; echo "ended with $?"; sleep 300'
         env = {**t.env, 'LC_ALL': 'C.UTF-8', 'LANG': 'C.UTF-8', **(env or {})}
         if fake_file:
@@ -350,7 +352,13 @@ def refusals(t):
     s.keys('q')
     s.wait('ended with 0')
     s.close()
-    for term, pattern in (('', 'TERM is not set'), ('no-such-kind', '"no-such-kind"')):
+    s = Screen(t, env={'FAKE_NVML': 'gpus=1'}, term='linux')  # it has no second screen
+    s.wait('F1 Help')
+    s.keys('q')
+    text = s.wait('ended with 0')
+    t.true('its last line is left clean', 'Help' not in text, text)
+    s.close()
+    for term, pattern in (('', 'TERM is not set'), ('no-such-kind', '"no-such-kind"'), ('dumb', 'cannot show a screen')):
         run = subprocess.run(['script', '-qec', f"TERM='{term}' '{harness.gpuscope}' top --nvml '{nvml()}'", '/dev/null'],
                              capture_output=True, text=True, env=t.env, stdin=subprocess.DEVNULL, timeout=30)  # fmt: skip
         t.match(f'TERM={term}', pattern, run.stdout)

@@ -179,6 +179,15 @@ for args in (["--format", "xml"], ["--fields", "nothing"], ["--dmon=x"], ["--com
     run(*args, expect=2)
     check(run.stderr.startswith("gpuscope gpu: "), f"{args}: {run.stderr}")
 
+# A driver that is slower than asked for: what is left out is counted, and nothing is caught up.
+text = run("-w", "50ms", "-n", "4", "--format", "json", words="gpus=1,slow=DeviceGetMemoryInfo_v2:120")
+docs, at = [], 0
+while text[at:].strip():
+    doc, end = json.JSONDecoder().raw_decode(text[at:].lstrip())
+    docs.append(doc)
+    at = len(text) - len(text[at:].lstrip()) + end
+check(len(docs) == 4 and docs[3]["missed_samples"] >= 4, f"missed samples: {[d['missed_samples'] for d in docs]}")
+
 # A disk that is full.
 for args in ([], ["--topology"], ["--fields", "help"], ["--format", "json"]):
     with open("/dev/full", "w") as full:
