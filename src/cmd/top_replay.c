@@ -123,6 +123,23 @@ static size_t length(void *ctx)
 	return ((struct top_replay *)ctx)->n;
 }
 
+/* Why there is no moment in the file. */
+static int nothing_in_it(const struct top_replay *p, struct gs_err *err)
+{
+	uint64_t lost = p->stats.cut_bytes + p->stats.skipped_bytes;
+	char n[GS_FMT_BYTES];
+
+	if (lost)
+		return gs_err_set(
+			err, -EBADMSG,
+			"%s is damaged: %s could not be read, and no whole moment is left",
+			p->options->replay, gs_fmt_bytes(n, lost));
+	return gs_err_set(err, -EBADMSG,
+			  "%s holds no samples of GPUs (made by `gpuscope top --record`); "
+			  "`gpuscope report` tells what is in it",
+			  p->options->replay);
+}
+
 int top_replay_open(const struct top_options *options, struct top_replay **ret, struct gs_err *err)
 {
 	struct top_replay *p = calloc(1, sizeof(*p));
@@ -145,12 +162,7 @@ int top_replay_open(const struct top_options *options, struct top_replay **ret, 
 	if (p->reader)
 		gs_journal_stats(p->reader, &p->stats);
 	if (e == GS_TUI_END)
-		e = p->n ? seek(p, 0, err)
-			 : gs_err_set(
-				   err, -EBADMSG,
-				   "%s holds no samples of GPUs (made by `gpuscope top --record`); "
-				   "`gpuscope report` tells what is in it",
-				   options->replay);
+		e = p->n ? seek(p, 0, err) : nothing_in_it(p, err);
 	if (e < 0)
 		top_replay_close(&p);
 	else

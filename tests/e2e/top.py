@@ -250,6 +250,13 @@ def replays(t):
     t.match('table', rf'{a.pid} ', t.tool('top', '--once', '--replay', path, status=0).out)
     t.match('report', r'2 samples of .* 2 GPUs, at most 2 processes', t.tool('report', path, status=0).out)
     t.equal('report as JSON', json.loads(t.tool('report', '--format', 'json', path, status=0).out)['mode'], 'samples')
+    with open(path, 'rb') as f:
+        whole = f.read()
+    for damaged in (whole[:-30], whole[:-30] + bytes(30)):
+        with open(t.path('damaged.gst'), 'wb') as f:
+            f.write(damaged)
+        t.match('damaged', 'is damaged: .* could not be read, and no whole moment is left',
+                t.tool('top', '--once', '--replay', t.path('damaged.gst'), status=1).err)  # fmt: skip
     one = json.loads(t.tool('top', '--once', '--format', 'json', '--replay', path, '-i', '1', status=0).out)
     t.equal('one GPU', [g['index'] for g in one['gpus']], [1])
     t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--replay', path, '-i', '9', status=2).err)
