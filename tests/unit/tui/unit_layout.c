@@ -298,6 +298,31 @@ static void detail_of_a_lost_gpu(void **state)
 	view_close(&v);
 }
 
+/* What is wrong and what to do is whole on the usual terminal, and what failed is told. */
+static void troubles_are_readable(void **state)
+{
+	struct gs_node_snapshot *n = sample_node(0, 4, 1);
+	struct view v;
+	const char *text;
+
+	view_open(&v, false);
+	n->gpu->state = GS_GPU_STATE_NO_LIBRARY;
+	strcpy(n->gpu->state_text, "libnvidia-ml.so.1 was not found: NVIDIA's driver is not "
+				   "installed here, or its library "
+				   "lies elsewhere (--nvml, the agent's gpu.library)");
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	assert_non_null(strstr(render(&v, 24, 80), "gpu.library)"));
+	v.ui.print_all = true;
+	assert_non_null(strstr(render(&v, tui_rows_of_all(&v.ui, 80), 80), "gpu.library)"));
+	v.ui.print_all = false;
+	n = sample_node(1, 1, 2);
+	n->gpu->failed_calls = 7;
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	text = render(&v, 24, 80);
+	assert_non_null(strstr(text, "so far 7 calls of the driver failed"));
+	view_close(&v);
+}
+
 static void unknown_is_not_zero(void **state)
 {
 	struct gs_node_snapshot *n = sample_node(1, 1, 0);
@@ -386,6 +411,7 @@ int main(void)
 		cmocka_unit_test(unknown_is_not_zero),
 		cmocka_unit_test(jobs),
 		cmocka_unit_test(scrolls),
+		cmocka_unit_test(troubles_are_readable),
 		cmocka_unit_test(detail_of_a_lost_gpu),
 		cmocka_unit_test(worst_comes_first),
 		cmocka_unit_test(idle_though_held),
