@@ -26,7 +26,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "gpuscope.pb-c.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "rpc/rpc_client.h"
 
 #define SECOND_NS    1000000000ull

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building and testing gpuscope needs on Debian 12 and Ubuntu 24.04, and nothing that
-# is there already. `--check`: also what some tests run on, where the distribution has it (PyTorch: a
-# hundred packages, 50 MiB to fetch). `--print` only names the missing packages.
+# is there already. `--check`: also what some tests run on, where the distribution has it (PyTorch and
+# Chromium: some two hundred packages). `--print` only names the missing packages.
 #
 # usage: tools/deps.sh [--check] [--print]
 set -euo pipefail
@@ -16,7 +16,8 @@ wanted=()
 print=
 for word in "$@"; do
 	case $word in
-	--check) wanted=(systemd-container python3-torch strace python3-grpcio python3-protobuf python3-websocket python3-jsonschema libnss3-tools victoria-metrics musl-tools) ;;
+	--check) wanted=(clang-format shellcheck systemd-container iproute2 strace musl-tools python3-torch python3-grpcio python3-protobuf
+		python3-websocket python3-jsonschema chromium libnss3-tools victoria-metrics) ;;
 	--print) print=1 ;;
 	*)
 		echo "usage: tools/deps.sh [--check] [--print]" >&2

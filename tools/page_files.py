@@ -23,10 +23,10 @@ def main():
         data = path.read_bytes()
         etag = hashlib.sha256(data).hexdigest()[:16]
         lines = [", ".join(map(str, data[at : at + 24])) for at in range(0, len(data), 24)]
-        text.append(f"static const unsigned char api_file_{i}[] = {{\n" + ",\n".join(lines) + "};\n")
-        rows.append(f'\t{{"{path.name}", "{TYPES[path.suffix]}", "\\"{etag}\\"", api_file_{i}, {len(data)}}},\n')
-    text.append("static const struct api_file {\n\tconst char *name, *type, *etag;\n\tconst unsigned char *data;\n\tsize_t bytes;\n} ")
-    text.append("api_files[] = {\n" + "".join(rows) + "};\n")
+        text.append(f"static const unsigned char page_file_{i}[] = {{\n" + ",\n".join(lines) + "};\n")
+        rows.append(f'\t{{"{path.name}", "{TYPES[path.suffix]}", "\\"{etag}\\"", page_file_{i}, {len(data)}}},\n')
+    text.append("static const struct page_file {\n\tconst char *name, *type, *etag;\n\tconst unsigned char *data;\n\tsize_t bytes;\n} ")
+    text.append("page_files[] = {\n" + "".join(rows) + "};\n")
     pathlib.Path(out).write_text("".join(text))
 
 

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/gpu.h"
-#include "model/job_account.h"
+#include "node/gpu.h"
+#include "node/job_account.h"
 #include "verdict/verdict.h"
 
 #define GS_ACCOUNT_JOBS_MAX 256

@@ -18,10 +18,11 @@
 #include <sys/signalfd.h>
 
 #include "base/clock.h"
+#include "base/systemd.h"
 #include "base/fmt.h"
 #include "base/log.h"
 #include "agent/agent.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 
 #define CONF_PATH "/etc/gpuscope/agent.yaml"
 
@@ -55,7 +56,7 @@ struct agent {
 	bool ending, released;
 	bool told_start;
 	uint32_t told_state; /* of the driver */
-	uint64_t watchdog_ns, watchdog_next_ns;
+	struct gs_systemd_watchdog watchdog;
 };
 
 /* --- configuration --- */
@@ -315,12 +316,10 @@ static void tell(struct agent *a, const struct gs_gpu_snapshot *s)
 /* 0, or why the old configuration stays. */
 static int handle_reload(struct agent *a, struct gs_err *err)
 {
-	char text[96], where[400];
+	char where[400];
 	int r;
 
-	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%llu",
-		 (unsigned long long)gs_clock_mono_ns() / 1000);
-	notify_send(text);
+	gs_systemd_reloading();
 	r = reload(a, err);
 	pthread_mutex_lock(&a->state.lock);
 	a->state.last_reload_ok = r == 0;
@@ -333,7 +332,7 @@ static int handle_reload(struct agent *a, struct gs_err *err)
 	else
 		gs_say("agent: configuration read again; served at %s", where);
 	agent_shrink_begin(&a->shrink, gs_clock_mono_ns());
-	notify_send("READY=1");
+	gs_systemd_ready();
 	return r;
 }
 
@@ -459,14 +458,11 @@ static int sample(struct agent *a)
 	return 0;
 }
 
-static void feed_watchdog(struct agent *a, uint64_t now)
+static void feed_watchdog(struct agent *a)
 {
-	if (!a->watchdog_ns || now < a->watchdog_next_ns)
-		return;
 	/* An agent whose server is stuck is as good as dead: let systemd see it. */
-	if (gs_http_answers(a->http))
-		notify_send("WATCHDOG=1");
-	a->watchdog_next_ns = now + a->watchdog_ns;
+	if (gs_systemd_watchdog_due(&a->watchdog) && gs_http_answers(a->http))
+		gs_systemd_alive();
 }
 
 static int loop(struct agent *a)
@@ -486,8 +482,8 @@ static int loop(struct agent *a)
 			next = next_alert;
 		if (next_shrink < next)
 			next = next_shrink;
-		if (a->watchdog_ns && a->watchdog_next_ns < next)
-			next = a->watchdog_next_ns;
+		if (a->watchdog.next_ns < next)
+			next = a->watchdog.next_ns;
 		if (next > now + 3600000000000ULL)
 			next = now + 3600000000000ULL;
 		wait.tv_sec = next > now ? (time_t)((next - now) / 1000000000) : 0;
@@ -504,10 +500,10 @@ static int loop(struct agent *a)
 			gs_say("agent: cannot read the GPUs: %s", strerror(-r));
 		agent_alert_look(&a->state, gs_clock_mono_ns());
 		if (!ready && r == 0)
-			notify_send("READY=1");
+			gs_systemd_ready();
 		ready = true;
 		agent_shrink_look(&a->shrink, &a->state, gs_clock_mono_ns());
-		feed_watchdog(a, gs_clock_mono_ns());
+		feed_watchdog(a);
 	}
 	return r;
 }
@@ -575,8 +571,7 @@ static int start(struct agent *a, struct gs_err *err)
 		r = restart_push(a, &a->state.conf, err);
 	if (r < 0)
 		return r;
-	a->watchdog_ns = notify_watchdog_ns();
-	a->watchdog_next_ns = gs_clock_mono_ns() + a->watchdog_ns;
+	gs_systemd_watchdog_start(&a->watchdog);
 	return 0;
 }
 
@@ -597,7 +592,7 @@ static int run(const struct agent_options *o, struct agent_conf **conf)
 		gs_say("agent: %s", gs_err_text(&err, r));
 	else
 		r = loop(&a);
-	notify_send("STOPPING=1");
+	gs_systemd_stopping();
 	gs_http_stop(&a.http);
 	agent_page_free(&a.page);
 	pthread_mutex_lock(&a.state.lock);
@@ -694,7 +689,7 @@ int gs_cmd_agent(int argc, char **argv)
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 		.doc = "Reads the GPUs and the jobs of this node and serves what it reads to "
 		       "Prometheus, and to browsers as a page.\v"
 		       "SIGHUP reads the configuration again, SIGUSR1 lets go of the driver (to "

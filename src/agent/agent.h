@@ -15,7 +15,7 @@
 #include "base/conf.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
-#include "model/job_account.h"
+#include "node/job_account.h"
 #include "prom/prom.h"
 #include "push/set.h"
 
@@ -335,13 +335,5 @@ int agent_push_open(const struct agent_conf *conf, struct agent_state *state,
 
 /* Whether pushing goes on as it is. */
 bool agent_push_same(const struct agent_conf *a, const struct agent_conf *b);
-
-/* --- notify.c: systemd --- */
-
-/* Send "READY=1" and the like to who started us; nothing happens without NOTIFY_SOCKET. */
-void notify_send(const char *text);
-
-/* Half of the time in which systemd wants to hear of us; 0: it does not watch. */
-uint64_t notify_watchdog_ns(void);
 
 #endif

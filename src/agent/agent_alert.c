@@ -11,7 +11,7 @@
 #include "alert/alert.h"
 #include "base/clock.h"
 #include "base/map.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "host/host.h"
 #include "notify/notify.h"
 

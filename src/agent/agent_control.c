@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 
 #define REQUEST_MAX 64
 #define CLIENT_MS   200   /* for a client to send its line: it holds up the readings */
@@ -276,7 +276,7 @@ int agent_control_command(int argc, char **argv)
 		.options = option_table,
 		.parser = parse_ctl,
 		.args_doc = "COMMAND",
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 		.doc = "Tells a running agent what to do: release-gpus lets go of the driver, so "
 		       "that "
 		       "a GPU can be reset or divided, resume-gpus takes it up again, reload reads "

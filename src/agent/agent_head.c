@@ -14,9 +14,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "link/link.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "moment/moment.h"
 
 #define HEADS_MAX  8

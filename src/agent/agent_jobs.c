@@ -12,7 +12,7 @@
 #include "agent/agent.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "prom/job.h"
 
 struct agent_jobs {
@@ -208,13 +208,6 @@ bool agent_jobs_same(const struct agent_jobs_conf *a, const struct agent_jobs_co
 	       a->window_ns == b->window_ns && a->gpu_idle_ns == b->gpu_idle_ns;
 }
 
-static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, const char *unit,
-		double value, const char *help)
-{
-	gs_prom_family(p, name, kind, unit, help);
-	gs_prom_line(p, "", NULL, 0, value, 0);
-}
-
 static void put_trouble(struct gs_prom *p, const struct gs_job_account_trouble *t)
 {
 	const struct {
@@ -227,8 +220,8 @@ static void put_trouble(struct gs_prom *p, const struct gs_job_account_trouble *
 		{"slurm", t->questions_failed},
 	};
 
-	one(p, "gpuscope_agent_jobs_left_out", GS_PROM_COUNTER, "", (double)t->jobs_left_out,
-	    "Jobs that are not told, for jobs.max.");
+	gs_prom_one(p, "gpuscope_agent_jobs_left_out", GS_PROM_COUNTER, (double)t->jobs_left_out,
+		    "Jobs that are not told, for jobs.max.");
 	gs_prom_family(p, "gpuscope_agent_jobs_errors", GS_PROM_COUNTER, "",
 		       "What is missing in the totals of jobs: not_followed, processes without "
 		       "room; lost, rows and events of the probes; failed_read, files; slurm, "
@@ -247,24 +240,25 @@ void agent_jobs_render(struct agent_jobs *j, struct gs_prom *p, const struct gs_
 
 	pthread_mutex_lock(&j->lock);
 	a = j->latest;
-	one(p, "gpuscope_agent_jobs_reads", GS_PROM_COUNTER, "", (double)j->reads,
-	    "Readings of the jobs.");
-	one(p, "gpuscope_agent_jobs_reads_failed", GS_PROM_COUNTER, "", (double)j->failed,
-	    "Of them, those that failed.");
-	one(p, "gpuscope_agent_jobs_cpu_seconds", GS_PROM_COUNTER, "seconds",
-	    (double)j->read_cpu_ns / 1e9, "Processor time used to read jobs.");
+	gs_prom_one(p, "gpuscope_agent_jobs_reads", GS_PROM_COUNTER, (double)j->reads,
+		    "Readings of the jobs.");
+	gs_prom_one(p, "gpuscope_agent_jobs_reads_failed", GS_PROM_COUNTER, (double)j->failed,
+		    "Of them, those that failed.");
+	gs_prom_one(p, "gpuscope_agent_jobs_cpu_seconds", GS_PROM_COUNTER,
+		    (double)j->read_cpu_ns / 1e9, "Processor time used to read jobs.");
 	if (a) {
 		struct gs_prom_label why = {"reason", a->why};
 
-		one(p, "gpuscope_agent_jobs", GS_PROM_GAUGE, "", a->n_accounts,
-		    "Jobs that are told, ended ones for a while.");
+		gs_prom_one(p, "gpuscope_agent_jobs", GS_PROM_GAUGE, a->n_accounts,
+			    "Jobs that are told, ended ones for a while.");
 		gs_prom_family(p, "gpuscope_agent_jobs_probes", GS_PROM_GAUGE, "",
 			       "1 when the kernel counts for the jobs, 0 when procfs is read: "
 			       "system calls, network and device I/O are then unknown. reason: "
 			       "why, or what this kernel cannot tell.");
 		gs_prom_line(p, "", &why, 1, a->probes, 0);
-		one(p, "gpuscope_agent_jobs_read_duration_seconds", GS_PROM_GAUGE, "seconds",
-		    (double)a->read_ns / 1e9, "How long the last reading of the jobs took.");
+		gs_prom_one(p, "gpuscope_agent_jobs_read_duration_seconds", GS_PROM_GAUGE,
+			    (double)a->read_ns / 1e9,
+			    "How long the last reading of the jobs took.");
 		put_trouble(p, &a->trouble);
 		gs_prom_jobs(p, a, gpus, (enum gs_prom_job_names)names);
 	}

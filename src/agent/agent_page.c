@@ -1,5 +1,5 @@
 /*
- * The page of this node, by the endpoints that a head has too (api/local.h): the node is a cluster
+ * The page of this node, by the endpoints that a head has too (live/live.h): the node is a cluster
  * of one. The main thread gives it what it has read, about once a second; that is a copy and a
  * point of each chart, and nothing else is done while nobody looks. As long as somebody does, it
  * also reads what stands beside the GPUs: the machine and the processes.
@@ -12,49 +12,49 @@
 #include <unistd.h>
 
 #include "agent/agent.h"
-#include "api/local.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "cluster/cluster.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
+#include "live/live.h"
 #include "moment/moment.h"
 
 #define NODE       1              /* its number */
 #define SPACING_NS 900000000ull   /* pages do not ask more often */
 #define LOOKED_NS  15000000000ull /* since the last question: somebody looks */
-#define ROUTES_MAX (GS_API_LOCAL_ROUTES + 8)
+#define ROUTES_MAX (GS_LIVE_ENDPOINTS + 8)
 
 struct agent_page {
 	struct agent_state *state;
 	struct gs_cluster *cluster;
-	struct gs_api *api;
+	struct gs_live *live;
 	struct gs_http_route route[ROUTES_MAX];
 	size_t n_routes;
 	struct gs_moment *moment; /* NULL: nobody looks, or it cannot be had */
 	bool told_failed;
 	uint64_t taken_ns;
 	pthread_mutex_t lock; /* what follows */
-	struct gs_api_alert *alert;
+	struct gs_live_alert *alert;
 	size_t n_alerts;
 };
 
 /* --- about the agent, on the server's thread --- */
 
-static size_t put_head(const struct agent_state *s, struct gs_api_fact *f)
+static size_t put_head(const struct agent_state *s, struct gs_live_fact *f)
 {
 	struct agent_head_stats h;
 
 	if (!s->head)
 		return 0;
 	agent_head_stats(s->head, &h);
-	f[0] = (struct gs_api_fact){.key = "head_connected", .number = h.connected};
-	f[1] = (struct gs_api_fact){.key = "head_waiting_samples",
-				    .number = (double)h.waiting_samples};
-	f[2] = (struct gs_api_fact){.key = "head_lost_samples", .number = (double)h.lost_samples};
+	f[0] = (struct gs_live_fact){.key = "head_connected", .number = h.connected};
+	f[1] = (struct gs_live_fact){.key = "head_waiting_samples",
+				     .number = (double)h.waiting_samples};
+	f[2] = (struct gs_live_fact){.key = "head_lost_samples", .number = (double)h.lost_samples};
 	return 3;
 }
 
-static size_t facts(void *ctx, struct gs_api_fact *ret)
+static size_t facts(void *ctx, struct gs_live_fact *ret)
 {
 	struct agent_page *p = ctx;
 	struct agent_state *s = p->state;
@@ -63,7 +63,7 @@ static size_t facts(void *ctx, struct gs_api_fact *ret)
 	struct rusage u;
 	size_t n = 0;
 
-#define FACT(name, value) ret[n++] = (struct gs_api_fact){.key = (name), .number = (value)}
+#define FACT(name, value) ret[n++] = (struct gs_live_fact){.key = (name), .number = (value)}
 	FACT("resident_bytes", resident >= 0 ? resident : NAN);
 	FACT("cpu_seconds",
 	     getrusage(RUSAGE_SELF, &u) == 0
@@ -87,7 +87,7 @@ static size_t facts(void *ctx, struct gs_api_fact *ret)
 	return n;
 }
 
-static size_t alerts(void *ctx, struct gs_api_alert *ret)
+static size_t alerts(void *ctx, struct gs_live_alert *ret)
 {
 	struct agent_page *p = ctx;
 	size_t n;
@@ -105,15 +105,17 @@ static size_t alerts(void *ctx, struct gs_api_alert *ret)
 static void add_routes(struct agent_page *p)
 {
 	memcpy(p->route, agent_routes, agent_n_routes * sizeof(*agent_routes));
-	p->n_routes = agent_n_routes + gs_api_local_routes(p->api, p->route + agent_n_routes);
+	gs_live_routes(p->live, p->route + agent_n_routes);
+	p->n_routes = agent_n_routes + GS_LIVE_ENDPOINTS;
 }
 
 struct agent_page *agent_page_new(struct agent_state *state)
 {
 	struct agent_page *p = calloc(1, sizeof(*p));
 	struct gs_cluster_node node = {.id = NODE};
-	struct gs_api_local_options o = {
+	struct gs_live_options o = {
 		.size = sizeof(o),
+		.role = "agent",
 		.interval_ns = state->conf.sampling.interval_ns,
 		.facts = facts,
 		.alerts = alerts,
@@ -126,8 +128,8 @@ struct agent_page *agent_page_new(struct agent_state *state)
 	p->state = state;
 	snprintf(node.hostname, sizeof(node.hostname), "%s", state->conf.metrics.hostname);
 	o.cluster = p->cluster = gs_cluster_new();
-	p->api = p->cluster && gs_cluster_put(p->cluster, &node) == 0 ? gs_api_local_new(&o) : NULL;
-	if (!p->api) {
+	p->live = p->cluster && gs_cluster_put(p->cluster, &node) == 0 ? gs_live_new(&o) : NULL;
+	if (!p->live) {
 		agent_page_free(&p);
 		return NULL;
 	}
@@ -142,7 +144,7 @@ void agent_page_free(struct agent_page **page)
 
 	if (!p)
 		return;
-	gs_api_local_free(&p->api);
+	gs_live_free(&p->live);
 	gs_cluster_free(&p->cluster);
 	gs_moment_free(&p->moment);
 	pthread_mutex_destroy(&p->lock);
@@ -193,7 +195,7 @@ static int fill(struct agent_page *p, bool looked, struct gs_node_snapshot *node
 }
 
 struct firing {
-	struct gs_api_alert *list;
+	struct gs_live_alert *list;
 	size_t n;
 	const struct gs_gpu_snapshot *gpu;
 };
@@ -201,12 +203,12 @@ struct firing {
 static void add_firing(void *ctx, const struct gs_alert_message *m)
 {
 	struct firing *f = ctx;
-	struct gs_api_alert *a;
+	struct gs_live_alert *a;
 
-	if (f->n == GS_API_ALERTS_MAX)
+	if (f->n == GS_LIVE_ALERTS_MAX)
 		return;
 	a = &f->list[f->n++];
-	*a = (struct gs_api_alert){.critical = m->severity == GS_ALERT_CRITICAL, .gpu = -1};
+	*a = (struct gs_live_alert){.critical = m->severity == GS_ALERT_CRITICAL, .gpu = -1};
 	snprintf(a->text, sizeof(a->text), "%s: %s", m->rule, m->text[0] ? m->text : m->title);
 	for (uint32_t i = 0; m->kind == GS_ALERT_GPU && i < f->gpu->n_gpus; i++)
 		for (size_t k = 0; k < m->n_labels; k++)
@@ -218,7 +220,7 @@ static void take_alerts(struct agent_page *p, const struct gs_gpu_snapshot *gpu)
 {
 	struct firing f = {.gpu = gpu};
 
-	f.list = calloc(GS_API_ALERTS_MAX, sizeof(*f.list));
+	f.list = calloc(GS_LIVE_ALERTS_MAX, sizeof(*f.list));
 	if (!f.list)
 		return;
 	agent_alert_firing(p->state->alert, add_firing, &f);
@@ -247,8 +249,8 @@ void agent_page_take(struct agent_page *p, const struct gs_gpu_snapshot *gpu)
 	if (now - p->taken_ns < SPACING_NS && !gpu->n_events)
 		return;
 	p->taken_ns = now;
-	gs_api_local_tick(p->api, p->state->http);
-	asked = gs_api_local_asked_ns(p->api);
+	gs_live_tick(p->live, p->state->http);
+	asked = gs_live_asked_ns(p->live);
 	looked = asked && now - asked < LOOKED_NS;
 	if (asked > now) /* by the server's thread, since we asked for the time */
 		looked = true;

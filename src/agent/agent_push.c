@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "agent/agent.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 
 /* Units and types are in OpenMetrics alone. */
 static int render(void *ctx, enum gs_push_protocol protocol, unsigned part, struct gs_buf *out)

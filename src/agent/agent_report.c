@@ -16,7 +16,7 @@
 #include "agent/agent.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "job/delivery.h"
 #include "link/link.h"
 

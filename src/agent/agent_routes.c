@@ -32,13 +32,6 @@ double agent_resident_bytes(void)
 	return (double)resident * (double)sysconf(_SC_PAGESIZE);
 }
 
-static void one(struct gs_prom *p, const char *name, enum gs_prom_kind kind, const char *unit,
-		double value, const char *help)
-{
-	gs_prom_family(p, name, kind, unit, help);
-	gs_prom_line(p, "", NULL, 0, value, 0);
-}
-
 static void by(struct gs_prom *p, const char *label, const char *label_value, double value)
 {
 	struct gs_prom_label l = {label, label_value};
@@ -54,30 +47,31 @@ static void own_process(struct gs_prom *p, const struct agent_state *s)
 
 	gs_prom_family(p, "gpuscope_agent_build", GS_PROM_INFO, "", "Version; always 1.");
 	gs_prom_line(p, "", &version, 1, 1, 0);
-	one(p, "gpuscope_agent_start_time_seconds", GS_PROM_GAUGE, "seconds",
-	    (double)(s->started_wall_ns / 1000000) / 1e3,
-	    "When the agent started, in seconds since 1970.");
+	gs_prom_one(p, "gpuscope_agent_start_time_seconds", GS_PROM_GAUGE,
+		    (double)(s->started_wall_ns / 1000000) / 1e3,
+		    "When the agent started, in seconds since 1970.");
 	if (getrusage(RUSAGE_SELF, &u) == 0)
-		one(p, "gpuscope_agent_cpu_seconds", GS_PROM_COUNTER, "seconds",
-		    (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-			    (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
-		    "Processor time used by the agent.");
+		gs_prom_one(p, "gpuscope_agent_cpu_seconds", GS_PROM_COUNTER,
+			    (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+				    (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
+			    "Processor time used by the agent.");
 	if (resident >= 0)
-		one(p, "gpuscope_agent_resident_memory_bytes", GS_PROM_GAUGE, "bytes", resident,
-		    "Memory of the agent that is in RAM.");
+		gs_prom_one(p, "gpuscope_agent_resident_memory_bytes", GS_PROM_GAUGE, resident,
+			    "Memory of the agent that is in RAM.");
 	gs_prom_family(p, "gpuscope_agent_config_reloads", GS_PROM_COUNTER, "",
 		       "Reloads of the configuration, by what came of them.");
 	by(p, "result", "ok", (double)s->reloads_ok);
 	by(p, "result", "failed", (double)s->reloads_failed);
-	one(p, "gpuscope_agent_config_last_reload_successful", GS_PROM_GAUGE, "", s->last_reload_ok,
-	    "0 when the last reload failed and the configuration before it is "
-	    "in use.");
+	gs_prom_one(p, "gpuscope_agent_config_last_reload_successful", GS_PROM_GAUGE,
+		    s->last_reload_ok,
+		    "0 when the last reload failed and the configuration before it is "
+		    "in use.");
 }
 
 static void own_sampling(struct gs_prom *p, const struct agent_state *s)
 {
-	one(p, "gpuscope_agent_samples", GS_PROM_COUNTER, "", (double)s->samples,
-	    "Readings of the GPUs.");
+	gs_prom_one(p, "gpuscope_agent_samples", GS_PROM_COUNTER, (double)s->samples,
+		    "Readings of the GPUs.");
 	gs_prom_family(p, "gpuscope_agent_group_reads", GS_PROM_COUNTER, "",
 		       "Readings, by group of values.");
 	for (int i = 0; i < AGENT_GROUPS; i++)
@@ -102,11 +96,11 @@ static void own_sampling(struct gs_prom *p, const struct agent_state *s)
 		"too slow; driver, because a call of the driver hung.");
 	by(p, "cause", "late", (double)s->schedule.missed);
 	by(p, "cause", "driver", s->latest ? (double)s->latest->missed_samples : 0);
-	one(p, "gpuscope_agent_sample_lag_seconds", GS_PROM_GAUGE, "seconds",
-	    (double)s->schedule.lag_ns / 1e9, "How late the last reading began.");
+	gs_prom_one(p, "gpuscope_agent_sample_lag_seconds", GS_PROM_GAUGE,
+		    (double)s->schedule.lag_ns / 1e9, "How late the last reading began.");
 	if (s->sampled_ns)
-		one(p, "gpuscope_agent_sample_duration_seconds", GS_PROM_GAUGE, "seconds",
-		    (double)s->sample_ns / 1e9, "How long the last reading took.");
+		gs_prom_one(p, "gpuscope_agent_sample_duration_seconds", GS_PROM_GAUGE,
+			    (double)s->sample_ns / 1e9, "How long the last reading took.");
 	gs_prom_family(
 		p, "gpuscope_agent_errors", GS_PROM_COUNTER, "",
 		"What went wrong, by cause: driver_call, a call that failed; no_gpu, a reading "
@@ -173,20 +167,21 @@ static void own_http(struct gs_prom *p, const struct agent_state *s)
 
 	if (s->http)
 		gs_http_stats(s->http, &h);
-	one(p, "gpuscope_agent_scrapes", GS_PROM_COUNTER, "", (double)s->scrapes,
-	    "Scrapes before this one.");
+	gs_prom_one(p, "gpuscope_agent_scrapes", GS_PROM_COUNTER, (double)s->scrapes,
+		    "Scrapes before this one.");
 	if (s->scrapes)
-		one(p, "gpuscope_agent_scrape_duration_seconds", GS_PROM_GAUGE, "seconds",
-		    (double)s->scrape_ns / 1e9, "Time to write the answer of the scrape before.");
-	one(p, "gpuscope_agent_processes_dropped", GS_PROM_COUNTER, "",
-	    (double)s->processes_dropped,
-	    "Processes left out of scrapes for metrics.max_processes.");
+		gs_prom_one(p, "gpuscope_agent_scrape_duration_seconds", GS_PROM_GAUGE,
+			    (double)s->scrape_ns / 1e9,
+			    "Time to write the answer of the scrape before.");
+	gs_prom_one(p, "gpuscope_agent_processes_dropped", GS_PROM_COUNTER,
+		    (double)s->processes_dropped,
+		    "Processes left out of scrapes for metrics.max_processes.");
 	gs_prom_family(p, "gpuscope_agent_http_requests", GS_PROM_COUNTER, "",
 		       "Answers, by class of status.");
 	for (int i = 1; i < GS_HTTP_CLASSES; i++)
 		by(p, "status", classes[i], (double)h.requests[i]);
-	one(p, "gpuscope_agent_http_open_connections", GS_PROM_GAUGE, "", (double)h.open,
-	    "Connections that are open.");
+	gs_prom_one(p, "gpuscope_agent_http_open_connections", GS_PROM_GAUGE, (double)h.open,
+		    "Connections that are open.");
 	gs_prom_family(p, "gpuscope_agent_http_connections_ended", GS_PROM_COUNTER, "",
 		       "Connections that were ended for a reason.");
 	by(p, "reason", "too_many", (double)h.refused);
@@ -202,37 +197,37 @@ static void own_head(struct gs_prom *p, const struct agent_state *s)
 	if (!s->head)
 		return;
 	agent_head_stats(s->head, &h);
-	one(p, "gpuscope_agent_head_connected", GS_PROM_GAUGE, "", h.connected,
-	    "1: a head takes what is delivered.");
-	one(p, "gpuscope_agent_head_connections", GS_PROM_COUNTER, "", (double)h.connects,
-	    "Connections to heads so far.");
-	one(p, "gpuscope_agent_head_moments", GS_PROM_COUNTER, "", (double)h.moments,
-	    "Moments kept for the head.");
-	one(p, "gpuscope_agent_head_moments_failed", GS_PROM_COUNTER, "", (double)h.failed,
-	    "Moments that could not be made or kept.");
-	one(p, "gpuscope_agent_head_acknowledged_batches", GS_PROM_COUNTER, "",
-	    (double)h.acked_batches, "Batches that the head has stored.");
-	one(p, "gpuscope_agent_head_sent_bytes", GS_PROM_COUNTER, "bytes", (double)h.sent_bytes,
-	    "Bytes of batches sent, also again.");
-	one(p, "gpuscope_agent_head_waiting_moments", GS_PROM_GAUGE, "", (double)h.waiting_samples,
-	    "Moments that the head does not have yet.");
-	one(p, "gpuscope_agent_head_waiting_bytes", GS_PROM_GAUGE, "bytes", (double)h.waiting_bytes,
-	    "Their bytes, on disk and in memory.");
-	one(p, "gpuscope_agent_head_lost_moments", GS_PROM_COUNTER, "", (double)h.lost_samples,
-	    "Moments given up: no room for them, or the head refused them.");
+	gs_prom_one(p, "gpuscope_agent_head_connected", GS_PROM_GAUGE, h.connected,
+		    "1: a head takes what is delivered.");
+	gs_prom_one(p, "gpuscope_agent_head_connections", GS_PROM_COUNTER, (double)h.connects,
+		    "Connections to heads so far.");
+	gs_prom_one(p, "gpuscope_agent_head_moments", GS_PROM_COUNTER, (double)h.moments,
+		    "Moments kept for the head.");
+	gs_prom_one(p, "gpuscope_agent_head_moments_failed", GS_PROM_COUNTER, (double)h.failed,
+		    "Moments that could not be made or kept.");
+	gs_prom_one(p, "gpuscope_agent_head_acknowledged_batches", GS_PROM_COUNTER,
+		    (double)h.acked_batches, "Batches that the head has stored.");
+	gs_prom_one(p, "gpuscope_agent_head_sent_bytes", GS_PROM_COUNTER, (double)h.sent_bytes,
+		    "Bytes of batches sent, also again.");
+	gs_prom_one(p, "gpuscope_agent_head_waiting_moments", GS_PROM_GAUGE,
+		    (double)h.waiting_samples, "Moments that the head does not have yet.");
+	gs_prom_one(p, "gpuscope_agent_head_waiting_bytes", GS_PROM_GAUGE, (double)h.waiting_bytes,
+		    "Their bytes, on disk and in memory.");
+	gs_prom_one(p, "gpuscope_agent_head_lost_moments", GS_PROM_COUNTER, (double)h.lost_samples,
+		    "Moments given up: no room for them, or the head refused them.");
 	if (h.has_reports) {
-		one(p, "gpuscope_agent_head_job_reports", GS_PROM_COUNTER, "",
-		    (double)h.reports.reports, "Reports of jobs kept for the head.");
-		one(p, "gpuscope_agent_head_job_reports_failed", GS_PROM_COUNTER, "",
-		    (double)h.reports.failed, "Those that could not be made or kept.");
-		one(p, "gpuscope_agent_head_waiting_job_reports", GS_PROM_GAUGE, "",
-		    (double)h.reports.waiting, "Those that the head does not have yet.");
-		one(p, "gpuscope_agent_head_lost_job_reports", GS_PROM_COUNTER, "",
-		    (double)h.reports.lost,
-		    "Those given up: no room for them, or the head refused them.");
+		gs_prom_one(p, "gpuscope_agent_head_job_reports", GS_PROM_COUNTER,
+			    (double)h.reports.reports, "Reports of jobs kept for the head.");
+		gs_prom_one(p, "gpuscope_agent_head_job_reports_failed", GS_PROM_COUNTER,
+			    (double)h.reports.failed, "Those that could not be made or kept.");
+		gs_prom_one(p, "gpuscope_agent_head_waiting_job_reports", GS_PROM_GAUGE,
+			    (double)h.reports.waiting, "Those that the head does not have yet.");
+		gs_prom_one(p, "gpuscope_agent_head_lost_job_reports", GS_PROM_COUNTER,
+			    (double)h.reports.lost,
+			    "Those given up: no room for them, or the head refused them.");
 	}
-	one(p, "gpuscope_agent_head_spool_failed", GS_PROM_GAUGE, "", h.spool_failed,
-	    "1: the spool's disk cannot be written to, and memory is used.");
+	gs_prom_one(p, "gpuscope_agent_head_spool_failed", GS_PROM_GAUGE, h.spool_failed,
+		    "1: the spool's disk cannot be written to, and memory is used.");
 }
 
 int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)

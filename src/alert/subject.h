@@ -4,7 +4,7 @@
  * do not know where they come from.
  *
  * Names: of a job those of GS_FIGURES (verdict/verdict.h) and efficiency_score; of a GPU those of
- * model/gpu_field.h, and each "..._ratio" as "..._percent" too; of the node those of
+ * node/gpu_field.h, and each "..._ratio" as "..._percent" too; of the node those of
  * GS_ALERT_NODE_VALUES.
  */
 #ifndef GS_ALERT_SUBJECT_H
@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/gpu.h"
-#include "model/host.h"
-#include "model/job.h"
+#include "node/gpu.h"
+#include "node/host.h"
+#include "node/job.h"
 #include "verdict/verdict.h"
 
 enum gs_alert_kind {

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/gpu.h"
+#include "node/gpu.h"
 
 struct gs_amd;
 

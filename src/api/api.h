@@ -1,6 +1,7 @@
 /*
- * A head over HTTP: the JSON API (doc/http-api.md), events, and the page. The endpoints without
- * /api/v1 are those of gswarm-profiler, with its keys.
+ * A head over HTTP: the JSON API (doc/http-api.md) and the page. What is now is src/live, which
+ * agents have too; here is what only a head knows: sessions, reports of jobs, the past. The
+ * endpoints without /api/v1 are those of gswarm-profiler, with its keys.
  *
  * Handlers run on the HTTP server's thread and look at the cluster as it is now. What changes
  * something is a job for the head's store; what takes long to read has a thread of its own, of
@@ -34,6 +35,9 @@ void gs_api_stop(struct gs_api **api);
 
 /* Now and then: events for who listens. */
 void gs_api_tick(struct gs_api *api);
+
+/* As gs_http_answers(). */
+bool gs_api_answers(struct gs_api *api);
 
 const char *gs_api_address(const struct gs_api *api);
 

@@ -180,7 +180,7 @@ static const struct gs_describe_name parameters[] = {
 	{"q", "text", "a part of a node's name"},
 };
 
-static void describe(const struct api_endpoint *e, struct gs_describe_endpoint *d)
+static void describe(const struct gs_live_endpoint *e, struct gs_describe_endpoint *d)
 {
 	static const char *const methods[] = {"get", "post", "put", "delete"};
 
@@ -202,13 +202,13 @@ static void describe(const struct api_endpoint *e, struct gs_describe_endpoint *
 API_HANDLER(api_openapi)
 {
 	GS_FREE struct gs_describe_endpoint *endpoints =
-		calloc(api_n_endpoints, sizeof(*endpoints));
+		calloc(GS_LIVE_ENDPOINTS + api_n_endpoints, sizeof(*endpoints));
 	const struct gs_describe d = {
 		.title = "gpuscope head",
 		.version = GS_VERSION,
 		.error = "Error",
 		.endpoints = endpoints,
-		.n_endpoints = api_n_endpoints,
+		.n_endpoints = GS_LIVE_ENDPOINTS + api_n_endpoints,
 		.types = types,
 		.n_types = GS_ARRAY_LEN(types),
 		.parameters = parameters,
@@ -219,7 +219,9 @@ API_HANDLER(api_openapi)
 		gs_http_say(reply, 503, "no memory");
 		return;
 	}
+	for (size_t i = 0; i < GS_LIVE_ENDPOINTS; i++)
+		describe(&gs_live_endpoints[i], &endpoints[i]);
 	for (size_t i = 0; i < api_n_endpoints; i++)
-		describe(&api_endpoints[i], &endpoints[i]);
-	gs_describe(api_json(reply), &d);
+		describe(&api_endpoints[i], &endpoints[GS_LIVE_ENDPOINTS + i]);
+	gs_describe(gs_live_json(reply), &d);
 }

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/api_look.h"
+#include "api/api_int.h"
 #include "base/clock.h"
 
 #define OTHERS_MAX 64
@@ -16,13 +16,13 @@ static void answer_started(struct gs_http_reply *reply, int r, const struct gs_e
 	struct gs_buf *b = &reply->body;
 
 	if (r < 0) {
-		api_fail(reply, r, err);
+		gs_live_fail(reply, r, err);
 		message = err->text[0] ? err->text : strerror(-r);
 		while (b->bytes && (b->data[b->bytes - 1] == '\n' || b->data[b->bytes - 1] == '}'))
 			b->bytes--;
 		(void)gs_buf_puts(b, "}");
 	} else {
-		j_open(api_json(reply), NULL, '{');
+		j_open(gs_live_json(reply), NULL, '{');
 	}
 	j_bool(b, "success", r == 0);
 	j_text(b, "message", message);
@@ -31,21 +31,6 @@ static void answer_started(struct gs_http_reply *reply, int r, const struct gs_e
 	else
 		j_null(b, "output_file");
 	j_close(b, '}');
-}
-
-API_HANDLER(api_root)
-{
-	const struct gs_api *a = ctx;
-	const char *accept = gs_http_header(q, "accept");
-
-	if (accept && strstr(accept, "text/html")) {
-		api_page(ctx, q, reply);
-		return;
-	}
-	j_open(api_json(reply), NULL, '{');
-	j_text(&reply->body, "message", a->o.head ? "gpuscope head" : "gpuscope agent");
-	j_text(&reply->body, "version", GS_VERSION);
-	j_close(&reply->body, '}');
 }
 
 /* --- status and clients --- */
@@ -83,7 +68,7 @@ static void put_gpus(struct gs_buf *b, const char *key, const struct gs_cluster_
 	j_close(b, ']');
 }
 
-static void put_clients(struct gs_buf *b, const struct api_look *l)
+static void put_clients(struct gs_buf *b, const struct gs_live_look *l)
 {
 	char id[160];
 	size_t n_gpus = 0;
@@ -94,7 +79,7 @@ static void put_clients(struct gs_buf *b, const struct api_look *l)
 
 		if (!n->n_connections)
 			continue;
-		api_client_id(n, id, sizeof(id));
+		gs_live_client_id(n, id, sizeof(id));
 		j_text(b, NULL, id);
 		n_gpus += n->latest ? n->latest->gpu->n_gpus : 0;
 	}
@@ -106,7 +91,7 @@ static void put_clients(struct gs_buf *b, const struct api_look *l)
 
 		if (!n->n_connections)
 			continue;
-		api_client_id(n, id, sizeof(id));
+		gs_live_client_id(n, id, sizeof(id));
 		put_gpus(b, id, n, false);
 	}
 	j_close(b, '}');
@@ -129,7 +114,8 @@ static void file_of(const struct gs_store_session *s, char *out, size_t bytes)
 
 API_LOOK(api_status)
 {
-	struct gs_buf *b = api_json(reply);
+	const struct gs_api *a = ctx;
+	struct gs_buf *b = gs_live_json(reply);
 	struct gs_store_session *active = NULL;
 	struct gs_head_switches s;
 	char file[GS_STORE_SESSION_NAME_BYTES + 8] = "";
@@ -158,7 +144,7 @@ API_LOOK(api_status)
 
 API_LOOK(api_clients)
 {
-	struct gs_buf *b = api_json(reply);
+	struct gs_buf *b = gs_live_json(reply);
 	char id[160];
 
 	j_open(b, NULL, '{');
@@ -167,7 +153,7 @@ API_LOOK(api_clients)
 	for (size_t i = 0; i < l->n_nodes; i++) {
 		const struct gs_cluster_node *n = gs_cluster_view_at(l->view, i);
 
-		api_client_id(n, id, sizeof(id));
+		gs_live_client_id(n, id, sizeof(id));
 		j_open(b, NULL, '{');
 		j_text(b, "client_id", id);
 		j_text(b, "hostname", n->hostname);
@@ -246,7 +232,7 @@ static void put_latest(struct gs_buf *b, const struct gs_node_snapshot *m)
 
 API_LOOK(api_metrics_latest)
 {
-	struct gs_buf *b = api_json(reply);
+	struct gs_buf *b = gs_live_json(reply);
 	char id[160];
 
 	j_open(b, NULL, '{');
@@ -257,7 +243,7 @@ API_LOOK(api_metrics_latest)
 
 		if (!n->latest || !n->n_connections)
 			continue;
-		api_client_id(n, id, sizeof(id));
+		gs_live_client_id(n, id, sizeof(id));
 		j_open(b, id, '{');
 		put_latest(b, n->latest);
 		j_time(b, "timestamp", n->last_wall_ns);
@@ -448,9 +434,9 @@ static void record_job(void *arg, struct gs_store *store)
 	int r = store ? gs_head_mark(c->api->o.head, store, &mark, NULL, &err) : -ESHUTDOWN;
 
 	if (r < 0) {
-		api_fail(&reply, r, &err);
+		gs_live_fail(&reply, r, &err);
 	} else {
-		j_open(api_json(&reply), NULL, '{');
+		j_open(gs_live_json(&reply), NULL, '{');
 		j_bool(&reply.body, "success", true);
 		j_text(&reply.body, "message", "recorded");
 		j_i64(&reply.body, "sessions", r);
@@ -513,7 +499,7 @@ static void list_job(void *arg, struct gs_store *store)
 	struct change *c = arg;
 	struct gs_http_reply reply = gs_http_reply_new(c->later);
 	struct gs_head_switches switches;
-	struct listing l = {.b = api_json(&reply)};
+	struct listing l = {.b = gs_live_json(&reply)};
 	int r;
 
 	gs_head_switches(c->api->o.head, &switches);
@@ -526,7 +512,7 @@ static void list_job(void *arg, struct gs_store *store)
 	j_u64(l.b, "active_sessions", l.n_active);
 	j_close(l.b, '}');
 	if (r < 0)
-		api_fail(&reply, r, NULL);
+		gs_live_fail(&reply, r, NULL);
 	gs_http_answer(&c->later, &reply);
 	change_free(c);
 }

@@ -76,7 +76,7 @@ static int status_of(int r)
 	case -ENOPKG:
 		return 501;
 	default:
-		return api_status_of(r);
+		return gs_live_status_of(r);
 	}
 }
 
@@ -129,7 +129,7 @@ static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply,
 		gs_http_say(reply, 400, "format is svg, png or pdf");
 		return false;
 	}
-	if (api_number(q, reply, "node", 1, 9e15, &node) < 0)
+	if (gs_live_number(q, reply, "node", 1, 9e15, &node) < 0)
 		return false;
 	p->node = (int64_t)node;
 	if (gs_http_query(q, "panels", panels, sizeof(panels)) < 0)

@@ -3,7 +3,7 @@
  * what their reports say. Lists are read on the reader's thread, comparisons on a thread of their
  * own.
  */
-#include "api/api_look.h"
+#include "api/api_int.h"
 
 #include <errno.h>
 #include <math.h>
@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "job/compare.h"
 #include "job/delivery.h"
+#include "live/job.h"
 #include "store/report.h"
 
 #define IDS_MAX       200
@@ -76,7 +77,7 @@ static bool time_of(const struct gs_http_request *q, struct gs_http_reply *reply
 		    int64_t *ret_ns)
 {
 	double s;
-	int r = api_number(q, reply, key, -4e9, 4e9, &s);
+	int r = gs_live_number(q, reply, key, -4e9, 4e9, &s);
 
 	if (r == 1)
 		*ret_ns = (int64_t)(s * 1e9) + (s < 0 ? (int64_t)gs_clock_wall_ns() : 0);
@@ -180,7 +181,7 @@ static void list(struct inquiry *l, struct gs_store *store, struct gs_http_reply
 {
 	int r;
 
-	l->b = api_json(reply);
+	l->b = gs_live_json(reply);
 	j_open(l->b, NULL, '{');
 	j_open(l->b, "reports", '[');
 	r = gs_store_reports(store, &l->query, list_one, l);
@@ -191,12 +192,12 @@ static void list(struct inquiry *l, struct gs_store *store, struct gs_http_reply
 		j_null(l->b, "next");
 	j_close(l->b, '}');
 	if (r < 0)
-		api_fail(reply, r, NULL);
+		gs_live_fail(reply, r, NULL);
 }
 
 API_HANDLER(api_job_reports)
 {
-	size_t limit = api_limit(q, reply);
+	size_t limit = gs_live_limit(q, reply);
 	char after[GS_STORE_REPORT_AFTER_BYTES];
 	struct inquiry *l;
 
@@ -235,9 +236,9 @@ static void show(struct inquiry *l, struct gs_store *store, struct gs_http_reply
 	if (r == -ENOENT) {
 		gs_http_say(reply, 404, "no report has this number");
 	} else if (r < 0) {
-		api_fail(reply, r, NULL);
+		gs_live_fail(reply, r, NULL);
 	} else {
-		b = api_json(reply);
+		b = gs_live_json(reply);
 		j_open(b, NULL, '{');
 		put_row(b, &row);
 		/* It was parsed when it came: an object, and nothing behind it but blanks. */
@@ -313,7 +314,7 @@ static int write_comparison(struct inquiry *l, struct gs_http_reply *reply)
 
 	if (f && fclose(f) != 0 && r == 0)
 		r = -ENOMEM;
-	return r < 0 ? r : gs_buf_put(api_json(reply), text, bytes);
+	return r < 0 ? r : gs_buf_put(gs_live_json(reply), text, bytes);
 }
 
 static void compare(struct api_task *t)
@@ -331,7 +332,7 @@ static void compare(struct api_task *t)
 	if (r == -E2BIG)
 		gs_http_say(&reply, 413, l->err.text);
 	else if (r < 0)
-		api_fail(&reply, r, &l->err);
+		gs_live_fail(&reply, r, &l->err);
 	gs_http_answer(&t->later, &reply);
 }
 
@@ -358,7 +359,7 @@ API_HANDLER(api_job_reports_compare)
 	double last = COMPARED;
 	struct inquiry *l;
 
-	if (api_number(q, reply, "last", 1, COMPARED_MAX, &last) < 0)
+	if (gs_live_number(q, reply, "last", 1, COMPARED_MAX, &last) < 0)
 		return;
 	l = inquiry_new(ctx, q, reply, NULL);
 	if (!l)
@@ -380,30 +381,12 @@ static int first_of(void *ctx, const struct gs_store_report *r, const char *text
 	return 1;
 }
 
-static int put_job(struct gs_buf *b, const struct api_job *j, struct gs_store *store)
+static int put_report(void *ctx, const char *job, struct gs_buf *b)
 {
-	const struct gs_store_report_query query = {.job = j->job, .kind = "slurm"};
+	const struct gs_store_report_query query = {.job = job, .kind = "slurm"};
 	struct gs_store_report newest;
-	int r = store ? gs_store_reports(store, &query, first_of, &newest) : 0;
+	int r = gs_store_reports(ctx, &query, first_of, &newest);
 
-	if (r < 0)
-		return r;
-	j_open(b, NULL, '{');
-	j_text(b, "job", j->job);
-	j_text(b, "user", j->user);
-	j_u64(b, "gpus", j->n_gpus);
-	j_double(b, "utilization_least_ratio", j->least);
-	j_double(b, "utilization_median_ratio", j->median);
-	j_double(b, "utilization_most_ratio", j->most);
-	if (j->has_straggler) {
-		j_open(b, "straggler", '{');
-		j_i64(b, "node", j->node);
-		j_text(b, "node_name", j->node_name);
-		j_u64(b, "gpu", j->gpu);
-		j_close(b, '}');
-	} else {
-		j_null(b, "straggler");
-	}
 	if (r == 1) {
 		j_open(b, "report", '{');
 		put_row(b, &newest);
@@ -411,55 +394,18 @@ static int put_job(struct gs_buf *b, const struct api_job *j, struct gs_store *s
 	} else {
 		j_null(b, "report");
 	}
-	j_close(b, '}');
-	return 0;
-}
-
-/* store: NULL in a server that has none. */
-static void put_jobs(struct gs_api *a, size_t limit, struct gs_store *store,
-		     struct gs_http_reply *reply)
-{
-	struct api_look *look = api_look(a);
-	size_t n = 0;
-	GS_FREE struct api_job *jobs = look ? api_jobs_now(look, &n) : NULL;
-	struct gs_buf *b;
-	int r = 0;
-
-	api_look_unref(&look);
-	if (!jobs) {
-		gs_http_say(reply, 503, "no memory");
-		return;
-	}
-	b = api_json(reply);
-	j_open(b, NULL, '{');
-	j_open(b, "jobs", '[');
-	for (size_t i = 0; r == 0 && i < n && i < limit; i++)
-		r = put_job(b, &jobs[i], store);
-	j_close(b, ']');
-	j_u64(b, "total", n);
-	j_close(b, '}');
-	if (r < 0)
-		api_fail(reply, r, NULL);
+	return r < 0 ? r : 0;
 }
 
 static void list_jobs(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
 {
-	put_jobs(l->api, l->limit, store, reply);
+	gs_live_jobs(l->api->live, l->limit, put_report, store, reply);
 }
 
-API_HANDLER(api_jobs)
+void api_jobs(void *ctx, const struct gs_http_request *q, size_t limit, struct gs_http_reply *reply)
 {
-	struct gs_api *a = ctx;
-	size_t limit = api_limit(q, reply);
-	struct inquiry *l;
+	struct inquiry *l = inquiry_new(ctx, q, reply, list_jobs);
 
-	if (!limit)
-		return;
-	if (!a->o.head) {
-		put_jobs(a, limit, NULL, reply);
-		return;
-	}
-	l = inquiry_new(a, q, reply, list_jobs);
 	if (!l)
 		return;
 	l->limit = limit;

@@ -1,149 +1,18 @@
 /*
- * Values of a GPU over time, in stretches of equal length with least, mean and most: the last
- * minutes out of what the cluster remembers, older ones out of the store. And means of all GPUs of
- * a session, for comparisons.
+ * Values of a GPU over time out of the store, older than what the cluster remembers. And means of
+ * all GPUs of a session, for comparisons.
  */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "api/api_look.h"
+#include "api/api_int.h"
 #include "base/clock.h"
-#include "model/gpu_record.h"
+#include "live/series.h"
+#include "node/record.h"
 #include "store/coarse.h"
 
-#define VALUES_MAX 8
-#define SKEW_NS    API_SKEW_NS
-
-struct series {
-	int64_t node;
-	char gpu[80]; /* number in the snapshot, or UUID */
-	size_t n_values;
-	int field[VALUES_MAX]; /* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
-	struct api_stretches in;
-	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
-};
-
-static double field_of(const struct gs_gpu_sample *s, int field)
-{
-	if (s->lost)
-		return NAN;
-	if (gs_gpu_has(s, field))
-		return s->value[field];
-	if (field == GS_GPU_MEM_USED_RATIO && gs_gpu_has(s, GS_GPU_MEM_USED) &&
-	    gs_gpu_has(s, GS_GPU_MEM_TOTAL))
-		return s->value[GS_GPU_MEM_USED] / s->value[GS_GPU_MEM_TOTAL];
-	return NAN;
-}
-
-static void put_series(struct gs_buf *b, const struct series *s, const char *source, bool complete)
-{
-	j_open(b, NULL, '{');
-	j_i64(b, "node", s->node);
-	j_text(b, "gpu", s->gpu);
-	j_text(b, "source", source);
-	j_bool(b, "complete", complete);
-	api_stretch_put_time(b, &s->in);
-	/* Points between two samples are empty, and yet nothing is missing there. */
-	if (s->coarse_ns)
-		j_double(b, "downsampled_seconds", (double)s->coarse_ns / 1e9);
-	j_open(b, "values", '{');
-	for (size_t v = 0; v < s->n_values; v++)
-		api_stretch_put(b, gs_gpu_field_info((unsigned)s->field[v])->key, &s->in, v);
-	j_close(b, '}');
-	j_close(b, '}');
-}
-
-/* The GPU's number in this moment; -1: it is not there. */
-static int find_gpu(const struct gs_gpu_snapshot *g, const char *text)
-{
-	if (text[0] && strspn(text, "0123456789") == strlen(text)) {
-		unsigned long i = strtoul(text, NULL, 10);
-
-		return i < g->n_gpus ? (int)i : -1;
-	}
-	for (uint32_t i = 0; i < g->n_gpus; i++)
-		if (strcmp(g->info[i].uuid, text) == 0)
-			return (int)i;
-	return -1;
-}
-
-/* --- the request --- */
-
-static bool parse_values(struct series *s, char *keys)
-{
-	for (char *next, *key = strtok_r(keys, ",", &next); key; key = strtok_r(NULL, ",", &next)) {
-		int field = gs_gpu_field_by_key(key);
-
-		if (field < 0 || s->n_values == VALUES_MAX)
-			return false;
-		s->field[s->n_values++] = field;
-	}
-	if (!s->n_values)
-		s->field[s->n_values++] = GS_GPU_UTIL;
-	return true;
-}
-
-static bool parse(const struct gs_http_request *q, struct gs_http_reply *reply, struct series *s)
-{
-	double node = 0;
-	char keys[512];
-
-	if (api_number(q, reply, "node", 1, 9e15, &node) < 0)
-		return false;
-	if (node < 1 || gs_http_query(q, "gpu", s->gpu, sizeof(s->gpu)) != 1 ||
-	    gs_http_query(q, "values", keys, sizeof(keys)) < 0 || !parse_values(s, keys)) {
-		gs_http_say(reply, 400,
-			    "node and gpu say which; values are at most 8 keys of GPU values");
-		return false;
-	}
-	s->node = (int64_t)node;
-	return api_stretch_parse(q, reply, s->n_values, &s->in);
-}
-
-/* --- from memory --- */
-
-static bool is_remembered(const struct gs_api *a, const struct series *s)
-{
-	int64_t now = (int64_t)gs_clock_wall_ns();
-
-	/* Without a head nothing but this is known. */
-	if (a->o.head && s->in.from_ns < now - (GS_CLUSTER_POINTS + 2) * 1000000000ll)
-		return false;
-	for (size_t v = 0; v < s->n_values; v++) {
-		unsigned i = 0;
-
-		while (i < GS_CLUSTER_VALUES && gs_cluster_value_field(i) != s->field[v])
-			i++;
-		/* The share of used memory is what is remembered of its bytes. */
-		if (i == GS_CLUSTER_MEMORY ||
-		    (i == GS_CLUSTER_VALUES && s->field[v] != GS_GPU_MEM_USED_RATIO))
-			return false;
-	}
-	return true;
-}
-
-static void remember(struct series *s, struct gs_cluster *c, const struct gs_cluster_node *n,
-		     uint32_t gpu)
-{
-	int64_t wall[GS_CLUSTER_POINTS];
-	double v[GS_CLUSTER_POINTS];
-
-	for (size_t k = 0; k < s->n_values; k++) {
-		unsigned i = 0;
-		size_t n_points;
-
-		while (i < GS_CLUSTER_VALUES && gs_cluster_value_field(i) != s->field[k])
-			i++;
-		if (i == GS_CLUSTER_VALUES)
-			i = GS_CLUSTER_MEMORY;
-		n_points = gs_cluster_history(c, n->id, gpu, i, wall, v);
-		for (size_t p = 0; p < n_points; p++)
-			api_stretch_add(&s->in, k, wall[p] + n->clock_offset_ns, v[p]);
-	}
-}
-
-/* --- from the store --- */
+#define SKEW_NS API_SKEW_NS
 
 static void read_records(struct gs_node_decoder *d, const struct gs_store_found *found,
 			 api_moment_fn fn, void *ctx)
@@ -191,15 +60,15 @@ static void add_moment(void *ctx, const struct gs_store_found *found,
 		       const struct gs_node_snapshot *m, const struct gs_coarse_mark *mark)
 {
 	int64_t wall_ns = m->wall_ns + found->batch.clock_offset_ns;
-	struct series *s = ctx;
-	int gpu = find_gpu(m->gpu, s->gpu);
+	struct gs_live_series *s = ctx;
+	int gpu = gs_live_find_gpu(m->gpu, s->gpu);
 
 	for (size_t v = 0; gpu >= 0 && v < s->n_values; v++) {
-		double x = field_of(&m->gpu->sample[gpu], s->field[v]);
+		double x = gs_live_field(&m->gpu->sample[gpu], s->field[v]);
 
-		api_stretch_add_mean(&s->in, v, wall_ns, x,
-				     gs_coarse_most(mark, (uint32_t)gpu, s->field[v], x),
-				     gs_coarse_n(mark, (uint32_t)gpu, s->field[v]));
+		gs_live_stretch_add_mean(&s->in, v, wall_ns, x,
+					 gs_coarse_most(mark, (uint32_t)gpu, s->field[v], x),
+					 gs_coarse_n(mark, (uint32_t)gpu, s->field[v]));
 	}
 	if (wall_ns >= s->in.from_ns && wall_ns < s->in.to_ns && mark->interval_ns > s->coarse_ns)
 		s->coarse_ns = mark->interval_ns;
@@ -207,7 +76,7 @@ static void add_moment(void *ctx, const struct gs_store_found *found,
 
 static void read_series(struct api_task *t)
 {
-	struct series *s = t->arg;
+	struct gs_live_series *s = t->arg;
 	struct gs_http_reply reply = gs_http_reply_new(t->later);
 	struct gs_store_range range = {
 		.from_wall_ns = s->in.from_ns > SKEW_NS ? s->in.from_ns - SKEW_NS : 0,
@@ -219,54 +88,21 @@ static void read_series(struct api_task *t)
 	int r = api_read_moments(t->store, &range, gs_clock_mono_ns() + API_READ_NS, add_moment, s);
 
 	if (r < 0)
-		api_fail(&reply, r, NULL);
+		gs_live_fail(&reply, r, NULL);
 	else
-		put_series(api_json(&reply), s, "store", r == 0);
+		gs_live_put_series(gs_live_json(&reply), s, "store", r == 0);
 	gs_http_answer(&t->later, &reply);
 }
 
-API_HANDLER(api_series)
+void api_past_series(void *ctx, const struct gs_live_series *asked, struct gs_http_reply *reply)
 {
-	struct gs_api *a = ctx;
-	const struct gs_cluster_node *n;
-	struct api_look *l = NULL;
-	struct series asked = {0}, *s;
-	int gpu = -1;
-	bool known;
+	struct gs_live_series *s =
+		gs_live_stretch_new(asked, sizeof(*asked), offsetof(struct gs_live_series, in));
 
-	if (!parse(q, reply, &asked))
-		return;
-	s = api_stretch_new(&asked, sizeof(asked), offsetof(struct series, in));
-	if (!s) {
+	if (s)
+		api_task_start(ctx, reply, read_series, s);
+	else
 		gs_http_say(reply, 503, "no memory");
-		return;
-	}
-	l = api_look(a);
-	n = l ? gs_cluster_view_find(l->view, s->node) : NULL;
-	known = n != NULL;
-	if (n && n->latest)
-		gpu = find_gpu(n->latest->gpu, s->gpu);
-	if (gpu >= 0 && is_remembered(a, s)) {
-		remember(s, a->cluster, n, (uint32_t)gpu);
-		api_look_unref(&l);
-		put_series(api_json(reply), s, "memory", true);
-		free(s);
-		return;
-	}
-	api_look_unref(&l);
-	if (known && !a->o.head) {
-		gs_http_say(reply, 404,
-			    "of this there is no memory here: the past, and other values, are "
-			    "known by a head");
-		free(s);
-		return;
-	}
-	if (known) {
-		api_task_start(a, reply, read_series, s);
-		return;
-	}
-	gs_http_say(reply, 404, "no node has this number");
-	free(s);
 }
 
 /* --- a session's means --- */
@@ -330,8 +166,8 @@ static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sampl
 		       const struct gs_coarse_mark *mark, int64_t wall_ns)
 {
 	uint32_t n;
-	double util = field_of(s, GS_GPU_UTIL), power = field_of(s, GS_GPU_POWER);
-	double memory = field_of(s, GS_GPU_MEM_USED_RATIO);
+	double util = gs_live_field(s, GS_GPU_UTIL), power = gs_live_field(s, GS_GPU_POWER);
+	double memory = gs_live_field(s, GS_GPU_MEM_USED_RATIO);
 
 	g->n += mark->n_samples ? mark->n_samples : 1;
 	if (!isnan(util)) {
@@ -356,7 +192,7 @@ static void sum_sample(struct gpu_sums *g, uint32_t i, const struct gs_gpu_sampl
 			g->joules += power * (double)(wall_ns - g->last_ns) / 1e9;
 	}
 	most(&g->temperature_most,
-	     gs_coarse_most(mark, i, GS_GPU_TEMP_GPU, field_of(s, GS_GPU_TEMP_GPU)));
+	     gs_coarse_most(mark, i, GS_GPU_TEMP_GPU, gs_live_field(s, GS_GPU_TEMP_GPU)));
 	g->last_ns = wall_ns;
 }
 
@@ -452,9 +288,9 @@ static void read_summary(struct api_task *t)
 	if (r == -ENOENT)
 		gs_http_say(&reply, 404, "no session has this name or id");
 	else if (r < 0)
-		api_fail(&reply, r, NULL);
+		gs_live_fail(&reply, r, NULL);
 	else
-		put_summary(api_json(&reply), m, r == 0);
+		put_summary(gs_live_json(&reply), m, r == 0);
 	gs_http_answer(&t->later, &reply);
 	free(m->gpu);
 }

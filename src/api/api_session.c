@@ -200,7 +200,7 @@ static void list(struct job *j, struct gs_store *store, struct gs_http_reply *re
 {
 	int r;
 
-	j->b = api_json(reply);
+	j->b = gs_live_json(reply);
 	j_open(j->b, NULL, '{');
 	j_open(j->b, "sessions", '[');
 	r = gs_store_sessions(store, j->after, j->state, list_one, j);
@@ -211,18 +211,18 @@ static void list(struct job *j, struct gs_store *store, struct gs_http_reply *re
 		j_null(j->b, "next");
 	j_close(j->b, '}');
 	if (r < 0)
-		api_fail(reply, r, NULL);
+		gs_live_fail(reply, r, NULL);
 }
 
 API_HANDLER(api_sessions)
 {
-	size_t limit = api_limit(q, reply);
+	size_t limit = gs_live_limit(q, reply);
 	double after = 0;
 	char state[16];
 	unsigned s = 0;
 	struct job *j;
 
-	if (!limit || api_number(q, reply, "after", 0, 9e15, &after) < 0)
+	if (!limit || gs_live_number(q, reply, "after", 0, 9e15, &after) < 0)
 		return;
 	if (gs_http_query(q, "state", state, sizeof(state)) == 1)
 		for (s = 1; s <= GS_STORE_SESSION_RECOVERABLE; s++)
@@ -248,7 +248,7 @@ static bool get(struct job *j, struct gs_store *store, struct gs_http_reply *rep
 	if (r == -ENOENT)
 		gs_http_say(reply, 404, "no session has this name or id");
 	else if (r < 0)
-		api_fail(reply, r, NULL);
+		gs_live_fail(reply, r, NULL);
 	return r == 0;
 }
 
@@ -262,10 +262,10 @@ static void show(struct job *j, struct gs_store *store, struct gs_http_reply *re
 		return;
 	r = gs_store_session_tally(store, &j->session, &t);
 	if (r < 0) {
-		api_fail(reply, r, NULL);
+		gs_live_fail(reply, r, NULL);
 		return;
 	}
-	b = api_json(reply);
+	b = gs_live_json(reply);
 	j_open(b, NULL, '{');
 	api_put_session(b, "session", &j->session);
 	j_u64(b, "samples", t.n_samples);
@@ -303,13 +303,13 @@ static void marks(struct job *j, struct gs_store *store, struct gs_http_reply *r
 
 	if (!get(j, store, reply))
 		return;
-	j_open(api_json(reply), NULL, '{');
+	j_open(gs_live_json(reply), NULL, '{');
 	j_open(&reply->body, "marks", '[');
 	r = gs_store_marks(store, j->session.number, put_mark, &reply->body);
 	j_close(&reply->body, ']');
 	j_close(&reply->body, '}');
 	if (r < 0)
-		api_fail(reply, r, NULL);
+		gs_live_fail(reply, r, NULL);
 }
 
 API_HANDLER(api_session_marks)
@@ -326,10 +326,10 @@ static void answer(struct gs_http_reply *reply, int r, const struct gs_err *err,
 		   const struct gs_store_session *s)
 {
 	if (r < 0) {
-		api_fail(reply, r, err);
+		gs_live_fail(reply, r, err);
 		return;
 	}
-	j_open(api_json(reply), NULL, '{');
+	j_open(gs_live_json(reply), NULL, '{');
 	api_put_session(&reply->body, "session", s);
 	j_close(&reply->body, '}');
 }
@@ -504,7 +504,7 @@ API_HANDLER(api_mark)
 static void put_switches(struct gs_api *a, struct gs_http_reply *reply)
 {
 	struct gs_head_switches s;
-	struct gs_buf *b = api_json(reply);
+	struct gs_buf *b = gs_live_json(reply);
 
 	gs_head_switches(a->o.head, &s);
 	j_open(b, NULL, '{');
@@ -534,7 +534,7 @@ API_HANDLER(api_switches_set)
 	    bool_of(body, "nvlink", &s.nvlink, reply) && interval_of(body, &s.interval_ns, reply)) {
 		r = gs_head_set(a->o.head, &s, &err);
 		if (r < 0)
-			api_fail(reply, r, &err);
+			gs_live_fail(reply, r, &err);
 		else
 			put_switches(a, reply);
 	}
@@ -606,7 +606,7 @@ static void make_export(struct api_task *t)
 		if (r == -ENOENT)
 			gs_http_say(&reply, 404, "no session has this name or id");
 		else
-			api_fail(&reply, r, NULL);
+			gs_live_fail(&reply, r, NULL);
 		gs_http_answer(&t->later, &reply);
 		free(e);
 		return;

@@ -16,7 +16,7 @@ static void *run(void *arg)
 	if (r < 0) {
 		struct gs_http_reply reply = gs_http_reply_new(t->later);
 
-		api_fail(&reply, r, &t->err);
+		gs_live_fail(&reply, r, &t->err);
 		gs_http_answer(&t->later, &reply);
 	} else {
 		t->run(t);

@@ -12,7 +12,7 @@
 #define GS_ARCHIVE_ARCHIVE_H
 
 #include "base/err.h"
-#include "model/host.h"
+#include "node/host.h"
 #include "store/store.h"
 
 enum gs_archive_format {

@@ -5,7 +5,7 @@
 #include "archive/archive.h"
 #include "base/energy.h"
 #include "base/map.h"
-#include "model/host.h"
+#include "node/host.h"
 #include "store/coarse.h"
 #include "text/pen.h"
 

@@ -10,7 +10,7 @@
 
 #include "archive/archive_int.h"
 #include "journal/journal.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #define RECORDS_MAX (8u << 20)
 

@@ -8,7 +8,7 @@
 
 #include "archive/archive_int.h"
 #include "base/clock.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #define GROUPS_MAX      16
 #define GROUP_SPREAD_NS 1000000000ll

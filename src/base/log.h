@@ -1,6 +1,7 @@
 /*
  * Debug messages. Rooms do not print: they return, and say at debug level what they did. The two
- * kinds of message that a user sees (a warning, the reason of a failure) are printed by src/cmd.
+ * kinds of message that a user sees (a warning, the reason of a failure) are printed by the
+ * commands (cli/cli.h).
  */
 #ifndef GS_BASE_LOG_H
 #define GS_BASE_LOG_H

@@ -13,8 +13,8 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
-#include "cmd/cmd.h"
-#include "cmd/trace.h"
+#include "cli/cli.h"
+#include "cli/summary.h"
 #include "render/gpu.h"
 #include "render/summary.h"
 #include "gpu/gpu.h"
@@ -453,7 +453,7 @@ int gs_cmd_gpu(int argc, char **argv)
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 		.doc = "Values of every GPU and of the processes on it.\v"
 		       "SIGUSR1 lets go of NVIDIA's driver, so that a GPU can be reset or divided; "
 		       "a second one takes it up again.\n"
@@ -479,7 +479,7 @@ int gs_cmd_gpu(int argc, char **argv)
 		return written(gs_gpu_write_fields(stdout));
 	o.style.fields = o.fields;
 	o.gpu.leave_out = not_asked_for(&o);
-	summary_style_of(stdout, true, &terminal);
+	gs_cli_summary_style(stdout, true, &terminal);
 	o.style.width = terminal.width;
 	o.style.color = terminal.color;
 	/* Events are news: one shot has none, and need not wait for their thread. */

@@ -1,14 +1,15 @@
 /* gpuscope COMMAND ...: finds the command in the table and runs it. */
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/gsprof.h"
 
-static const struct gs_command commands[] = {
+static const struct {
+	const char *name;
+	const char *summary; /* one line of `gpuscope --help` */
+	int (*run)(int argc, char **argv);
+} commands[] = {
 	{"trace", "CUDA and NCCL calls of a command, of running processes or of the machine",
 	 gs_cmd_trace},
 	{"report", "the summary of a recorded .gst file, or its conversion to another format",
@@ -26,29 +27,6 @@ static const struct gs_command commands[] = {
 	{"probes", "which functions and static probes of a file can be traced; writes a probe file",
 	 gs_cmd_probes},
 };
-
-void gs_say(const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("gpuscope: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-}
-
-int gs_exit_status_of(int error)
-{
-	switch (error) {
-	case -EPERM:
-	case -EACCES:
-	case -ENOTSUP:
-		return GS_EXIT_NOT_PERMITTED;
-	default:
-		return GS_EXIT_FAILED;
-	}
-}
 
 static void help(FILE *out)
 {

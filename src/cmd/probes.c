@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "elf/elf.h"
 #include "elf/library.h"
 #include "elf/usdt.h"
@@ -315,7 +315,7 @@ int gs_cmd_probes(int argc, char **argv)
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 		.args_doc = "LIBRARY...|PID|COMMAND",
 		.doc = "Lists functions and static probes (USDT) that can be traced, and what a "
 		       "probe on "

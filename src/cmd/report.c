@@ -4,14 +4,17 @@
 #include <string.h>
 
 #include "base/fmt.h"
-#include "cmd/cmd.h"
-#include "cmd/job_compare.h"
-#include "cmd/trace.h"
+#include "cli/cli.h"
+#include "cli/summary.h"
+#include "export/export.h"
+#include "jobcmd/job_compare.h"
+#include "journal/journal.h"
 #include "text/text.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "plot/plot.h"
 #include "view/python_glob.h"
 #include "view/under.h"
+#include "view/view.h"
 
 enum {
 	OPT_FORMAT = 256,
@@ -29,7 +32,8 @@ enum {
 	OPT_PYTHON_FILTER
 };
 
-#define COMPARE_MAX 4096
+#define COMPARE_MAX      4096
+#define LINE_FILTERS_MAX 32
 
 struct report_options {
 	const char *path;
@@ -44,7 +48,7 @@ struct report_options {
 	enum gs_flame_by flame_by;
 	struct gs_py_glob under[GS_PY_GLOB_MAX];
 	size_t n_under;
-	const char *line_filters[TRACE_MAX_GLOBS]; /* --python-filter */
+	const char *line_filters[LINE_FILTERS_MAX]; /* --python-filter */
 	size_t n_line_filters;
 	enum gs_summary_format format;
 	struct gs_summary_style style;
@@ -95,9 +99,9 @@ static void take_filters(struct report_options *o, char *list, struct argp_state
 	char *save = NULL;
 
 	for (char *w = strtok_r(list, ",", &save); w; w = strtok_r(NULL, ",", &save)) {
-		if (o->n_line_filters == TRACE_MAX_GLOBS)
+		if (o->n_line_filters == LINE_FILTERS_MAX)
 			argp_error(state, "--python-filter takes at most %d patterns",
-				   TRACE_MAX_GLOBS);
+				   LINE_FILTERS_MAX);
 		o->line_filters[o->n_line_filters++] = w;
 	}
 	if (!o->n_line_filters)
@@ -352,8 +356,8 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	if (r == 0 && samples.n_moments)
 		tell_samples(o, &samples, only_samples);
 	if (r == 0 && !(only_samples && o->format == GS_SUMMARY_TABLE)) {
-		summary_style_of(stdout, true, &style);
-		r = summary_write_to(NULL, stdout, summary, o->format, &style);
+		gs_cli_summary_style(stdout, true, &style);
+		r = gs_cli_summary_write(NULL, stdout, summary, o->format, &style);
 	}
 	gs_summary_free(&summary);
 	gs_view_free(&view);
@@ -400,7 +404,7 @@ int gs_cmd_report(int argc, char **argv)
 		.options = option_table,
 		.parser = parse,
 		.children = children,
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 		.args_doc = "FILE.gst\n--compare REPORT.json...\n--compare --head "
 			    "HOST:PORT\n--plot FIGURE FILE...",
 		.doc = "Prints the summary of a recorded file, as `gpuscope trace` printed it.\v"

@@ -2,9 +2,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "journal/journal.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "plot/plot.h"
 
 static int add_journal(struct gs_plot *plot, const char *path, struct gs_journal_reader *reader,

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/fmt.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "cmd/top.h"
 #include "gpu/select.h"
 #include "render/node.h"
@@ -269,7 +269,7 @@ int gs_cmd_top(int argc, char **argv)
 	static const struct argp argp = {
 		.options = option_table,
 		.parser = parse,
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 		.doc = "GPUs, their processes and the machine on a full screen; F1 tells the "
 		       "keys.\v"
 		       "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not "

@@ -13,13 +13,13 @@
 
 #include "account/account.h"
 #include "base/clock.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "cmd/top.h"
 #include "gpu/gpu.h"
 #include "host/host.h"
 #include "journal/journal.h"
-#include "model/gpu_record.h"
 #include "gpu/select.h"
+#include "node/record.h"
 #include "moment/moment.h"
 
 #define QUEUE_MAX     16 /* moments that wait; then the oldest is given up */

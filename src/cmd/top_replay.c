@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "base/fmt.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "cmd/top.h"
 #include "journal/journal.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 struct moment {
 	struct gs_journal_place place; /* of the frame that it begins in */

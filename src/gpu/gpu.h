@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/gpu.h"
+#include "node/gpu.h"
 
 struct gs_gpu;
 

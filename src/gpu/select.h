@@ -3,7 +3,7 @@
 #define GS_GPU_SELECT_H
 
 #include "base/err.h"
-#include "model/gpu.h"
+#include "node/gpu.h"
 
 /* Leave only the GPUs that the list names, and their processes. Pieces with commas between them:
  * - an index, or a PCI bus id ("3b:00.0", "0000:3B:00", "00000000:3B:00.0"): with the parts of a

@@ -44,6 +44,8 @@ int head_know_node(void *ctx, const struct gs_store_node *node)
 
 static int start_rpc(struct gs_head *h, struct gs_err *err)
 {
+	const struct gs_head_service *service = &h->o.service;
+	size_t n = 1 + HEAD_N_CONTROL + service->n_methods;
 	struct gs_rpc_server_options o = {
 		.size = sizeof(o),
 		.listen = h->o.listen,
@@ -51,15 +53,21 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 		.tls_cert = h->o.tls_cert,
 		.tls_key = h->o.tls_key,
 		.tls_client_ca = h->o.tls_client_ca,
-		.methods = h->methods,
-		.n_methods = HEAD_N_METHODS,
+		.n_methods = n,
 		.ctx = h,
 		.authorize = authorize,
 	};
 
+	o.methods = h->methods = calloc(n, sizeof(*h->methods));
+	if (!h->methods)
+		return gs_err_set(err, -ENOMEM, "no memory");
 	h->methods[0] = head_node_method;
 	memcpy(&h->methods[1], head_control_methods, sizeof(head_control_methods));
-	memcpy(&h->methods[1 + HEAD_N_CONTROL], head_gswarm_methods, sizeof(head_gswarm_methods));
+	if (service->n_methods) {
+		memcpy(&h->methods[1 + HEAD_N_CONTROL], service->methods,
+		       service->n_methods * sizeof(*h->methods));
+		service->begin(service->ctx, h);
+	}
 	return gs_rpc_server_start(&o, &h->rpc, err);
 }
 
@@ -107,6 +115,7 @@ void gs_head_stop(struct gs_head **head)
 	head_jobs_end(h);
 	head_export_stop(h);
 	head_store_stop(h);
+	free(h->methods);
 	free(h->active);
 	gs_cluster_free(&h->cluster);
 	gs_buf_fini(&h->raw);
@@ -133,6 +142,15 @@ int gs_head_reload_tls(struct gs_head *head, struct gs_err *err)
 						       : 0;
 }
 
+int gs_head_exit(struct gs_head *head, const char *peer)
+{
+	if (!head->o.exit)
+		return -EPERM;
+	head_say(head, "told to end by %s", peer);
+	head->o.exit(head->o.exit_ctx);
+	return 0;
+}
+
 const char *gs_head_address(const struct gs_head *head, size_t i)
 {
 	return gs_rpc_server_address(head->rpc, i);
@@ -141,6 +159,24 @@ const char *gs_head_address(const struct gs_head *head, size_t i)
 struct gs_cluster *gs_head_cluster(struct gs_head *head)
 {
 	return head->cluster;
+}
+
+static void come_around(void *arg)
+{
+	struct gs_head *h = arg;
+
+	h->asked = false;
+}
+
+bool gs_head_answers(struct gs_head *head)
+{
+	if (head->asked)
+		return false;
+	head->asked = true;
+	/* Who has no memory for the question has not been asked. */
+	if (gs_rpc_server_post(head->rpc, come_around, head) < 0)
+		head->asked = false;
+	return true;
 }
 
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats)

@@ -48,6 +48,14 @@ struct gs_head_keep {
 	bool coarse_sessions; /* also what sessions cover becomes coarser */
 };
 
+/* Calls of another protocol than ours, beside the head's own (src/gswarm). */
+struct gs_head_service {
+	const struct gs_rpc_method *methods; /* lent until the stop */
+	size_t n_methods;
+	void (*begin)(void *ctx, struct gs_head *head); /* once, before the first call */
+	void *ctx;
+};
+
 struct gs_head_options {
 	size_t size;      /* of this struct */
 	const char *data; /* folder of the store */
@@ -59,7 +67,8 @@ struct gs_head_options {
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
 	struct gs_head_keep keep;
-	/* gswarm's call Exit came; any thread. NULL: it is refused. */
+	struct gs_head_service service; /* n_methods 0: none */
+	/* A call that ends the head came (gs_head_exit); any thread. NULL: it is refused. */
 	void (*exit)(void *ctx);
 	void *exit_ctx;
 	/* One line about something that a person should know; any thread. May be NULL. */
@@ -83,6 +92,9 @@ void gs_head_set_keep(struct gs_head *head, const struct gs_head_keep *keep);
 /* Certificate and key are read again. */
 int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);
 
+/* It was told to end by this peer. -EPERM: it is not ended by calls. Any thread. */
+int gs_head_exit(struct gs_head *head, const char *peer);
+
 const char *gs_head_address(const struct gs_head *head, size_t i); /* of gRPC */
 struct gs_cluster *gs_head_cluster(struct gs_head *head);
 
@@ -103,6 +115,10 @@ struct gs_head_stats {
 	uint64_t coarse_damaged; /* batches that could not be read and stay as they are */
 	char trouble[256];       /* what keeps it from storing; "" nothing */
 };
+
+/* False when the thread that serves gRPC has not come around since the last call, which must be
+ * some time ago. The thread that started the head. */
+bool gs_head_answers(struct gs_head *head);
 
 void gs_head_stats(struct gs_head *head, struct gs_head_stats *ret_stats);
 

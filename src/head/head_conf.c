@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/fmt.h"
 #include "base/mem.h"
@@ -414,27 +412,4 @@ void gs_head_apply(struct gs_head *head, const struct gs_head_conf *old, struct 
 	r = gs_head_push(head, now->push, hostname, &err);
 	if (r < 0)
 		head_say(head, "nothing is pushed: %s", gs_err_text(&err, r));
-}
-
-int gs_head_data_default(char *out, size_t bytes, struct gs_err *err)
-{
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-	if (geteuid() == 0)
-		snprintf(out, bytes, "/var/lib/gpuscope");
-	else if (state && state[0] == '/')
-		snprintf(out, bytes, "%s/gpuscope", state);
-	else if (home && home[0] == '/')
-		snprintf(out, bytes, "%s/.local/state/gpuscope", home);
-	else
-		return gs_err_set(err, -ENOENT, "no home folder for the data: give --data DIR");
-	for (char *p = out + 1; *p; p++)
-		if (*p == '/') {
-			*p = 0;
-			(void)mkdir(out, 0755);
-			*p = '/';
-		}
-	(void)mkdir(out, 0755);
-	snprintf(out + strlen(out), bytes - strlen(out), "/head");
-	return 0;
 }

@@ -57,7 +57,4 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 void gs_head_apply(struct gs_head *head, const struct gs_head_conf *old, struct gs_head_conf *now,
 		   const char *hostname);
 
-/* The usual folder of the data, of the system or of the user; what is above it is made. */
-int gs_head_data_default(char *out, size_t bytes, struct gs_err *err);
-
 #endif

@@ -51,20 +51,6 @@ static void fail(struct ask *a, int r, const struct gs_err *err)
 	gs_rpc_call_finish(a->call, head_status_of(r), gs_err_text(err, r));
 }
 
-void head_reply(struct gs_rpc_call *call, const ProtobufCMessage *m)
-{
-	size_t bytes = protobuf_c_message_get_packed_size(m);
-	GS_FREE uint8_t *out = malloc(bytes + 1);
-	int r = -ENOMEM;
-
-	if (out) {
-		protobuf_c_message_pack(m, out);
-		r = gs_rpc_call_reply(call, out, bytes);
-	}
-	if (r < 0)
-		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the answer is too large");
-}
-
 /* --- sessions as messages --- */
 
 /* A text with commas into a list of strings; both are freed by list_free(). */
@@ -141,7 +127,7 @@ static void reply_session(struct ask *a, const struct gs_store_session *s)
 	struct session_message m;
 
 	session_fill(&m, s, NULL);
-	head_reply(a->call, &m.m.base);
+	gs_head_reply(a->call, &m.m.base);
 	session_clear(&m);
 }
 
@@ -185,7 +171,7 @@ static void reply_sessions(struct ask *a, bool more)
 		fail(a, -ENOMEM, NULL);
 		return;
 	}
-	head_reply(a->call, &m.base);
+	gs_head_reply(a->call, &m.base);
 	messages_free(a, all, m.sessions);
 }
 
@@ -474,7 +460,7 @@ static void get_head(struct ask *a, struct gs_store *store)
 	if (r < 0)
 		fail(a, r, NULL);
 	else
-		head_reply(a->call, &m.base);
+		gs_head_reply(a->call, &m.base);
 	if (m.active)
 		messages_free(a, all, m.active);
 	if (m.nodes)

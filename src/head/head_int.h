@@ -8,25 +8,26 @@
 #include "base/buf.h"
 #include "head/head.h"
 #include "head/head_push.h"
+#include "head/reply.h"
 #include "head/session.h"
-#include "model/gpu_record.h"
+#include "head/stream.h"
+#include "node/record.h"
 #include "store/report.h"
 #include "store/store.h"
 
-/* --- the queue in front of the store: head_store.c --- */
+/* --- streams, and the queue in front of the store: head_stream.c, head_store.c --- */
 
 /* One stream of one node, as long as somebody delivers it. Owned by references: the call's, and one
  * of each item in the queue. */
-struct head_stream {
+struct gs_head_stream {
 	struct gs_head *head;
 	/* Under the head's lock. */
 	unsigned refs;
-	struct head_stream *before, *behind; /* of those that somebody delivers now */
-	bool live, shown_connected, paused;  /* paused: its call is not read, the queue is full */
+	struct gs_head_stream *before, *behind; /* of those that somebody delivers now */
+	bool live, shown_connected, paused; /* paused: its call is not read, the queue is full */
 
 	struct gs_rpc_call *call; /* referenced */
-	bool is_gswarm;           /* of a client of gswarm-profiler, which knows no answers */
-	unsigned gswarm;          /* and its number; of the rpc's thread */
+	bool is_mute;             /* of moments (stream.h): its node knows no answers */
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
@@ -36,8 +37,8 @@ struct head_stream {
 	_Atomic int64_t node_id; /* 0: the store has not been asked yet */
 	/* Of the rpc's thread. */
 	struct gs_node_decoder *decoder;
-	struct gs_node_snapshot *early; /* gswarm: under the lock, the newest before node_id */
-	uint64_t seq, heard_ns;         /* gswarm: of its last update */
+	struct gs_node_snapshot *early; /* mute: under the lock, the newest before node_id */
+	uint64_t seq;                   /* mute: of its last moment */
 	uint64_t clock_id, clock_sent_ns;
 	int64_t clock_sent_wall_ns;
 	uint64_t best_trip_ns;
@@ -47,7 +48,7 @@ struct head_stream {
 
 struct head_item {
 	struct head_item *next;
-	struct head_stream *stream; /* referenced */
+	struct gs_head_stream *stream; /* referenced */
 	enum { HEAD_HELLO, HEAD_BATCH, HEAD_END } kind;
 	uint64_t taken_ns;              /* monotonic */
 	struct gs_store_batch batch;    /* data behind this struct */
@@ -58,8 +59,6 @@ struct head_item {
 #define HEAD_QUEUE_MAX_BYTES (64u << 20)
 
 #define HEAD_N_CONTROL 10
-#define HEAD_N_GSWARM  10
-#define HEAD_N_METHODS (1 + HEAD_N_CONTROL + HEAD_N_GSWARM)
 
 struct head_job;
 
@@ -70,7 +69,8 @@ struct head_jobs { /* under the head's lock */
 struct gs_head {
 	struct gs_head_options o; /* keep: under the lock */
 	struct gs_rpc_server *rpc;
-	struct gs_rpc_method methods[HEAD_N_METHODS];
+	struct gs_rpc_method *methods; /* owned: our own, and those of o.service */
+	_Atomic bool asked; /* whether the rpc's thread comes around; it says so by false */
 	struct gs_cluster *cluster;
 	struct gs_store *store; /* of the store's thread */
 	pthread_t thread;
@@ -82,7 +82,7 @@ struct gs_head {
 	uint64_t n_queue, queue_bytes;
 	bool stopping;
 	struct gs_head_stats stats;
-	struct head_stream *live; /* a list; each referenced by its call */
+	struct gs_head_stream *live; /* a list; each referenced by its call */
 	size_t n_paused;
 	struct head_jobs writes, reads;
 	pthread_cond_t more_reads;
@@ -149,22 +149,26 @@ void head_store_stop(struct gs_head *h);
 void head_store_put(struct gs_head *h, struct head_item *item);
 
 /* An item of the stream (takes a reference), with room for data. NULL: no memory. */
-struct head_item *head_item_new(struct head_stream *stream, int kind, const void *data,
+struct head_item *head_item_new(struct gs_head_stream *stream, int kind, const void *data,
 				size_t bytes);
+void head_item_free(struct head_item *item);
 
 /* Whether the queue is full; the stream's call is then paused until it is not. */
-bool head_store_full(struct head_stream *s);
+bool head_store_full(struct gs_head_stream *s);
 
-void head_stream_unref(struct head_stream **stream);
+/* A stream of this call, with one reference: the call's. NULL: no memory. */
+struct gs_head_stream *head_stream_new(struct gs_head *h, struct gs_rpc_call *call);
+void head_stream_unref(struct gs_head_stream **stream);
+void head_stream_live(struct gs_head_stream *s); /* one of those that somebody delivers now */
 
 /* --- the services --- */
 
 /* What the store said of a stream: answered to the node. On the store's thread. r: 0 or why not. */
-void head_node_welcome(struct head_stream *s, int r);
-void head_node_ack(struct head_stream *s, uint64_t seq);
-void head_node_reject(struct head_stream *s, uint64_t seq, const char *reason);
+void head_node_welcome(struct gs_head_stream *s, int r);
+void head_node_ack(struct gs_head_stream *s, uint64_t seq);
+void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason);
 /* Its call ends, because of a newer one with the same stream. */
-void head_node_superseded(struct head_stream *s);
+void head_node_superseded(struct gs_head_stream *s);
 
 /* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the
  * caller's, may be NULL): its last moment. */
@@ -183,7 +187,6 @@ void head_reports_list(struct gs_rpc_call *call, const void *query, struct gs_st
 extern const struct gs_rpc_method head_node_method;
 
 enum gs_rpc_status head_status_of(int r); /* that fits a negative errno */
-void head_reply(struct gs_rpc_call *call, const ProtobufCMessage *m);
 
 /* Sends a session in a format of ExportRequest, from a thread of its own; it ends the call. */
 int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct gs_store_session *s,
@@ -191,8 +194,6 @@ int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct 
 void head_export_wake(struct gs_rpc_call *call); /* there is room to send, or the call is over */
 void head_export_stop(struct gs_head *h);        /* waits for those that run */
 
-void head_node_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status);
-extern const struct gs_rpc_method head_gswarm_methods[HEAD_N_GSWARM];
 extern const struct gs_rpc_method head_control_methods[HEAD_N_CONTROL];
 
 /* What the head wants measured has changed: tell all nodes. Any thread. */

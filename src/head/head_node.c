@@ -6,13 +6,13 @@
 
 #include "base/clock.h"
 #include "gpuscope.pb-c.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #define CLOCK_FIRST_NS  1000000000ull /* between the first few questions */
 #define CLOCK_EVERY_NS  30000000000ull
 #define CLOCK_FORGET_NS 600000000000ull /* clocks drift: an estimate that old is made anew */
 
-static void send(struct head_stream *s, const Gpuscope__V1__ToNode *m)
+static void send(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m)
 {
 	uint8_t small[1024];
 	size_t bytes = gpuscope__v1__to_node__get_packed_size(m);
@@ -42,7 +42,7 @@ static void fill_config(const struct gs_head *h, const char *hostname, Gpuscope_
 	c->processes = true;
 }
 
-void head_node_welcome(struct head_stream *s, int r)
+void head_node_welcome(struct gs_head_stream *s, int r)
 {
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Welcome welcome = GPUSCOPE__V1__WELCOME__INIT;
@@ -52,7 +52,7 @@ void head_node_welcome(struct head_stream *s, int r)
 		gs_rpc_call_finish(s->call, GS_RPC_INVALID_ARGUMENT, "no batch of a node");
 		return;
 	}
-	if (s->is_gswarm)
+	if (s->is_mute)
 		return;
 	pthread_mutex_lock(&s->head->lock);
 	fill_config(s->head, s->node.hostname, &config);
@@ -65,12 +65,12 @@ void head_node_welcome(struct head_stream *s, int r)
 	send(s, &m);
 }
 
-void head_node_ack(struct head_stream *s, uint64_t seq)
+void head_node_ack(struct gs_head_stream *s, uint64_t seq)
 {
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Ack ack = GPUSCOPE__V1__ACK__INIT;
 
-	if (s->is_gswarm)
+	if (s->is_mute)
 		return;
 	ack.seq = seq;
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_ACK;
@@ -78,7 +78,7 @@ void head_node_ack(struct head_stream *s, uint64_t seq)
 	send(s, &m);
 }
 
-void head_node_reject(struct head_stream *s, uint64_t seq, const char *reason)
+void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason)
 {
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Reject reject = GPUSCOPE__V1__REJECT__INIT;
@@ -92,7 +92,7 @@ void head_node_reject(struct head_stream *s, uint64_t seq, const char *reason)
 	send(s, &m);
 }
 
-void head_node_superseded(struct head_stream *s)
+void head_node_superseded(struct gs_head_stream *s)
 {
 	if (s->call)
 		gs_rpc_call_finish(s->call, GS_RPC_ABORTED, "delivered over a newer connection");
@@ -106,8 +106,8 @@ void head_node_config(struct gs_head *h)
 	m.body_case = GPUSCOPE__V1__TO_NODE__BODY_CONFIG;
 	m.config = &config;
 	pthread_mutex_lock(&h->lock);
-	for (struct head_stream *s = h->live; s; s = s->behind)
-		if (!s->is_gswarm && s->node_id) {
+	for (struct gs_head_stream *s = h->live; s; s = s->behind)
+		if (!s->is_mute && s->node_id) {
 			fill_config(h, s->node.hostname, &config);
 			send(s, &m);
 		}
@@ -115,7 +115,7 @@ void head_node_config(struct gs_head *h)
 }
 
 /* Clocks are asked for when something came: a node that is silent has none to set right. */
-static void ask_clock(struct head_stream *s)
+static void ask_clock(struct gs_head_stream *s)
 {
 	Gpuscope__V1__ToNode m = GPUSCOPE__V1__TO_NODE__INIT;
 	Gpuscope__V1__Clock clock = GPUSCOPE__V1__CLOCK__INIT;
@@ -132,7 +132,7 @@ static void ask_clock(struct head_stream *s)
 }
 
 /* The offset of the quickest round trip is the least wrong: half of the trip at most. */
-static void on_clock(struct head_stream *s, const Gpuscope__V1__ClockReply *c)
+static void on_clock(struct gs_head_stream *s, const Gpuscope__V1__ClockReply *c)
 {
 	uint64_t now = gs_clock_mono_ns(), trip, away;
 
@@ -171,7 +171,7 @@ static bool name_valid(const char *text, size_t bytes, bool may_be_empty)
 
 static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope__V1__Hello *m)
 {
-	struct head_stream *s;
+	struct gs_head_stream *s;
 	struct head_item *item;
 
 	if (gs_rpc_call_user(call)) {
@@ -193,17 +193,15 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 		refuse(call, "a name is too long, or has control characters");
 		return;
 	}
-	s = calloc(1, sizeof(*s));
+	s = head_stream_new(h, call);
 	if (s)
 		s->decoder = gs_node_decoder_new();
 	if (!s || !s->decoder) {
-		free(s);
+		if (s)
+			head_stream_unref(&s);
 		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the head has no memory");
 		return;
 	}
-	s->refs = 1;
-	s->head = h;
-	s->call = gs_rpc_call_ref(call);
 	strcpy(s->node.machine_id, m->machine_id);
 	strcpy(s->node.instance, m->instance);
 	strcpy(s->node.hostname, m->hostname);
@@ -212,17 +210,10 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	s->run = m->run;
 	s->attempt = m->attempt;
 	s->stream.kind = (uint32_t)m->kind; /* the same numbers */
-	snprintf(s->address, sizeof(s->address), "%s", gs_rpc_call_peer(call));
 	snprintf(s->version, sizeof(s->version), "%s",
 		 name_valid(m->version, sizeof(s->version), true) ? m->version : "");
 	gs_rpc_call_set_user(call, s);
-	pthread_mutex_lock(&h->lock);
-	s->live = true;
-	s->behind = h->live;
-	if (h->live)
-		h->live->before = s;
-	h->live = s;
-	pthread_mutex_unlock(&h->lock);
+	head_stream_live(s);
 	/* The answer comes before the first batch, so that each one has an estimate. */
 	ask_clock(s);
 	item = head_item_new(s, HEAD_HELLO, NULL, 0);
@@ -258,7 +249,7 @@ bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 }
 
 /* The newest moment is shown. False: it is not what a node makes. */
-static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b,
+static bool look_at(struct gs_head_stream *s, const Gpuscope__V1__Batch *b,
 		    struct gs_store_report **ret_report)
 {
 	struct gs_node_snapshot *newest;
@@ -276,7 +267,8 @@ static bool look_at(struct head_stream *s, const Gpuscope__V1__Batch *b,
 	return ok;
 }
 
-static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpuscope__V1__Batch *b)
+static void on_batch(struct gs_head_stream *s, struct gs_rpc_call *call,
+		     const Gpuscope__V1__Batch *b)
 {
 	GS_FREE struct gs_store_report *report = NULL;
 	struct head_item *item;
@@ -320,7 +312,7 @@ static void on_batch(struct head_stream *s, struct gs_rpc_call *call, const Gpus
 static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)
 {
 	struct gs_head *h = ctx;
-	struct head_stream *s = gs_rpc_call_user(call);
+	struct gs_head_stream *s = gs_rpc_call_user(call);
 	Gpuscope__V1__ToHead *m = gpuscope__v1__to_head__unpack(NULL, bytes, data);
 	struct head_item *item;
 
@@ -347,25 +339,12 @@ static void on_half_closed(void *ctx, struct gs_rpc_call *call)
 	gs_rpc_call_finish(call, GS_RPC_OK, NULL);
 }
 
-void head_node_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
+static void on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status)
 {
-	struct head_stream *s = gs_rpc_call_user(call);
+	struct gs_head_stream *s = gs_rpc_call_user(call);
 
-	struct gs_head *h = ctx;
-
-	if (!s)
-		return;
-	gs_node_decoder_free(&s->decoder);
-	pthread_mutex_lock(&h->lock);
-	s->live = false;
-	h->n_paused -= s->paused;
-	*(s->before ? &s->before->behind : &h->live) = s->behind;
-	if (s->behind)
-		s->behind->before = s->before;
-	if (s->shown_connected)
-		gs_cluster_gone(h->cluster, s->node_id);
-	pthread_mutex_unlock(&h->lock);
-	head_stream_unref(&s);
+	if (s)
+		gs_head_stream_close(&s);
 }
 
 const struct gs_rpc_method head_node_method = {
@@ -375,5 +354,5 @@ const struct gs_rpc_method head_node_method = {
 	.max_message_bytes = GS_STORE_BATCH_MAX + 4096,
 	.message = on_message,
 	.half_closed = on_half_closed,
-	.closed = head_node_closed,
+	.closed = on_closed,
 };

@@ -128,6 +128,6 @@ void head_reports_list(struct gs_rpc_call *call, const void *query, struct gs_st
 	if (r < 0)
 		gs_rpc_call_finish(call, head_status_of(r), gs_store_trouble(store));
 	else
-		head_reply(call, &out.base);
+		gs_head_reply(call, &out.base);
 	answer_fini(&a);
 }

@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "head/session.h"
-#include "model/gpu.h"
+#include "node/gpu.h"
 
 /* As the plots of gswarm-profiler are called; others are keys of values. */
 static const char *const reports[] = {"gpu_utilization", "gpu_memory", "gpu_dram_bandwidth",

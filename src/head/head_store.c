@@ -14,87 +14,11 @@
 #define RETRY_NS        1000000000ull
 #define TRANSACTION_MAX 4096 /* batches */
 
-/* --- items and streams --- */
-
-struct head_item *head_item_new(struct head_stream *stream, int kind, const void *data,
-				size_t bytes)
-{
-	struct head_item *i = malloc(sizeof(*i) + bytes);
-
-	if (!i)
-		return NULL;
-	*i = (struct head_item){.stream = stream, .kind = kind, .taken_ns = gs_clock_mono_ns()};
-	if (bytes)
-		memcpy(i->data, data, bytes);
-	i->batch.data = i->data;
-	i->batch.bytes = bytes;
-	pthread_mutex_lock(&stream->head->lock);
-	stream->refs++;
-	pthread_mutex_unlock(&stream->head->lock);
-	return i;
-}
-
-void head_stream_unref(struct head_stream **stream)
-{
-	struct head_stream *s = *stream;
-	unsigned refs;
-
-	*stream = NULL;
-	pthread_mutex_lock(&s->head->lock);
-	refs = --s->refs;
-	pthread_mutex_unlock(&s->head->lock);
-	if (refs)
-		return;
-	if (s->call)
-		gs_rpc_call_unref(&s->call);
-	gs_node_snapshot_free(&s->early);
-	free(s);
-}
-
-static void free_item(struct head_item *i)
-{
-	head_stream_unref(&i->stream);
-	free(i->report);
-	free(i);
-}
-
-void head_store_put(struct gs_head *h, struct head_item *item)
-{
-	pthread_mutex_lock(&h->lock);
-	item->next = NULL;
-	if (h->last)
-		h->last->next = item;
-	else
-		h->first = item;
-	h->last = item;
-	h->n_queue++;
-	h->queue_bytes += sizeof(*item) + item->batch.bytes;
-	pthread_cond_signal(&h->more);
-	pthread_mutex_unlock(&h->lock);
-}
-
-bool head_store_full(struct head_stream *s)
-{
-	struct gs_head *h = s->head;
-	bool pause = false, full;
-
-	pthread_mutex_lock(&h->lock);
-	full = h->queue_bytes >= HEAD_QUEUE_MAX_BYTES;
-	if (full && !s->paused && s->live) {
-		s->paused = pause = true;
-		h->n_paused++;
-	}
-	pthread_mutex_unlock(&h->lock);
-	if (pause)
-		gs_rpc_call_pause(s->call);
-	return full;
-}
-
 static void read_on(struct gs_head *h)
 {
 	pthread_mutex_lock(&h->lock);
 	if (h->n_paused && h->queue_bytes < HEAD_QUEUE_MAX_BYTES / 2)
-		for (struct head_stream *s = h->live; s; s = s->behind)
+		for (struct gs_head_stream *s = h->live; s; s = s->behind)
 			if (s->paused) {
 				s->paused = false;
 				h->n_paused--;
@@ -107,10 +31,10 @@ static void read_on(struct gs_head *h)
 
 /* The newest connection of a stream has it: what comes over older ones from now on is not stored,
  * since this one is told now where to go on. */
-static void supersede(struct gs_head *h, struct head_stream *by)
+static void supersede(struct gs_head *h, struct gs_head_stream *by)
 {
 	pthread_mutex_lock(&h->lock);
-	for (struct head_stream *s = h->live; s; s = s->behind) {
+	for (struct gs_head_stream *s = h->live; s; s = s->behind) {
 		if (s == by || s->stream.id != by->stream.id)
 			continue;
 		/* What a connection that was given up had still under way comes late. */
@@ -125,7 +49,7 @@ static void supersede(struct gs_head *h, struct head_stream *by)
 static void tell_superseded(struct gs_head *h)
 {
 	pthread_mutex_lock(&h->lock);
-	for (struct head_stream *s = h->live; s; s = s->behind)
+	for (struct gs_head_stream *s = h->live; s; s = s->behind)
 		if (s->superseded && !s->told) {
 			s->told = true;
 			head_node_superseded(s);
@@ -133,7 +57,7 @@ static void tell_superseded(struct gs_head *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
-static int open_stream(struct gs_head *h, struct head_stream *s)
+static int open_stream(struct gs_head *h, struct gs_head_stream *s)
 {
 	struct gs_cluster_node node = {.id = 0};
 	int r = gs_store_node(h->store, &s->node, &node.id);
@@ -159,7 +83,7 @@ static int open_stream(struct gs_head *h, struct head_stream *s)
 
 static int store_one(struct gs_head *h, struct head_item *i)
 {
-	struct head_stream *s = i->stream;
+	struct gs_head_stream *s = i->stream;
 
 	switch (i->kind) {
 	case HEAD_HELLO:
@@ -206,7 +130,7 @@ static int store_all(struct gs_head *h, struct head_item *list, int *results)
 }
 
 /* The node is there, unless its call ended before the store came to it. */
-static void show_connected(struct gs_head *h, struct head_stream *s)
+static void show_connected(struct gs_head *h, struct gs_head_stream *s)
 {
 	struct gs_node_snapshot *early;
 
@@ -229,7 +153,7 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 	size_t n = 0;
 
 	for (struct head_item *i = list; i; i = i->next, n++) {
-		struct head_stream *s = i->stream;
+		struct gs_head_stream *s = i->stream;
 		const struct gs_store_batch *b = &i->batch;
 
 		if (results[n] == -ESTALE)
@@ -377,7 +301,7 @@ static void *run(void *arg)
 		while (list) {
 			struct head_item *next = list->next;
 
-			free_item(list);
+			head_item_free(list);
 			list = next;
 		}
 		read_on(h);

@@ -14,13 +14,14 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/folder.h"
 #include "base/secret.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/remote.h"
 #include "headcmd/to_head.h"
 #include "gpu/gpu.h"
 #include "link/link.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "moment/moment.h"
 
 #define HEADS_MAX         8
@@ -261,7 +262,7 @@ static int block_signals(struct connect *c, struct gs_err *err)
 static int default_spool(char *out, size_t bytes, const char *instance, struct gs_err *err)
 {
 	char base[512];
-	int r = to_head_state_folder(base, sizeof(base), "--spool", err);
+	int r = gs_folder_state(base, sizeof(base), "the spool", "--spool", err);
 
 	if (r == 0)
 		snprintf(out, bytes, "%s/spool%s%s", base, instance[0] ? "-" : "", instance);
@@ -298,7 +299,7 @@ static void deliver_left(struct connect *c)
 	if (c->o->left)
 		snprintf(base, sizeof(base), "%s", c->o->left);
 	else
-		(void)to_head_state_folder(base, sizeof(base), "--left", &err);
+		(void)gs_folder_state(base, sizeof(base), "the spool", "--left", &err);
 	o.base = base;
 	if (base[0])
 		gs_left_start(&o, &c->left);
@@ -535,7 +536,7 @@ int gs_cmd_connect(int argc, char **argv)
 		       "gswarm-profiler).\vWith several heads the next one is tried when one does "
 		       "not "
 		       "answer. SIGUSR1 lets go of the GPUs, SIGUSR2 takes them up again.",
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 	};
 	struct connect_options o = {
 		.link = {.size = sizeof(struct gs_link_options), .kind = GS_LINK_SAMPLES}};

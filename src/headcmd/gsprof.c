@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "archive/archive.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/session.h"
 #include "gswarm_profiler.pb-c.h"
 #include "text/text.h"
@@ -309,7 +309,7 @@ static int run_call(const struct call_row *row, int argc, char **argv)
 				  .args_doc = row->run == recover ? "" : "[HEAD:PORT]",
 				  .doc = row->help,
 				  .children = children,
-				  .help_filter = gs_cmd_help_filter};
+				  .help_filter = gs_cli_help_filter};
 	struct gsprof g = {.remote = {.head = "localhost:8090"}};
 	struct remote *remote = NULL;
 	struct gs_err err = {{0}};
@@ -416,7 +416,7 @@ static int start(int argc, char **argv)
 	static const struct argp argp = {.options = options,
 					 .parser = parse_start,
 					 .doc = "Starts the head.",
-					 .help_filter = gs_cmd_help_filter};
+					 .help_filter = gs_cli_help_filter};
 	struct start s = {.host = "localhost", .port = "8090", .n = 1};
 	char address[300];
 

@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/gsprof.h"
 #include "fetch/fetch.h"
 #include "plot/plot.h"
@@ -60,7 +60,7 @@ int gsprof_stat(int argc, char **argv)
 	static const struct argp argp = {.options = options,
 					 .parser = parse_stat,
 					 .doc = "Draws a session.",
-					 .help_filter = gs_cmd_help_filter};
+					 .help_filter = gs_cli_help_filter};
 	struct stat_options o = {.data = NULL};
 	char figure[1024];
 	const char *name, *dot;
@@ -184,7 +184,7 @@ int gsprof_http(int argc, char **argv, const char *command)
 		.parser = parse_http,
 		.args_doc = "[HEAD:PORT]",
 		.doc = "The same by HTTP; HEAD:PORT is localhost:8091 where none is given.",
-		.help_filter = gs_cmd_help_filter};
+		.help_filter = gs_cli_help_filter};
 	struct http_options o = {.head = "localhost:8091"};
 	json_t *body = NULL;
 	int r;

@@ -10,10 +10,13 @@
 #include <sys/wait.h>
 
 #include "base/fmt.h"
+#include "base/folder.h"
 #include "base/mem.h"
-#include "cmd/cmd.h"
+#include "base/systemd.h"
+#include "cli/cli.h"
 #include "headcmd/head_token.h"
 #include "api/api.h"
+#include "gswarm/gswarm.h"
 #include "head/head_conf.h"
 #include "head/head_push.h"
 
@@ -81,8 +84,10 @@ struct head_command {
 	const char *listen[LISTEN_MAX]; /* into listen_split */
 	char listen_split[1024];
 	struct head_tokens *tokens;
+	struct gs_gswarm *gswarm;
 	struct gs_api *api;
 	char data[4096], hostname[65];
+	struct gs_systemd_watchdog watchdog;
 	int ready_fd; /* of --background: told that it listens */
 };
 
@@ -316,8 +321,10 @@ static void apply_conf(struct head_command *c, struct gs_head *head)
 static void reload(struct head_command *c, struct gs_head *head)
 {
 	struct gs_err err = {{0}};
-	int r = c->tokens ? head_tokens_reload(c->tokens, &err) : 0;
+	int r;
 
+	gs_systemd_reloading();
+	r = c->tokens ? head_tokens_reload(c->tokens, &err) : 0;
 	if (r < 0)
 		gs_say("the old tokens stay: %s", gs_err_text(&err, r));
 	err.text[0] = 0;
@@ -329,6 +336,15 @@ static void reload(struct head_command *c, struct gs_head *head)
 	else
 		gs_say("read tokens and certificates again");
 	apply_conf(c, head);
+	gs_systemd_ready();
+}
+
+/* A head whose servers are stuck is as good as dead: let systemd see it. */
+static void feed_watchdog(struct head_command *c, struct gs_head *head)
+{
+	if (gs_systemd_watchdog_due(&c->watchdog) && gs_head_answers(head) &&
+	    (!c->api || gs_api_answers(c->api)))
+		gs_systemd_alive();
 }
 
 static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
@@ -346,12 +362,22 @@ static void loop(struct head_command *c, struct gs_head *head, int signal_fd)
 		gs_head_tick(head);
 		if (c->api)
 			gs_api_tick(c->api);
+		feed_watchdog(c, head);
 	}
+}
+
+static int usual_folder(char *out, size_t bytes, struct gs_err *err)
+{
+	int r = gs_folder_state(out, bytes - sizeof("/head"), "the data", "--data", err);
+
+	if (r == 0)
+		strcat(out, "/head");
+	return r;
 }
 
 static int start(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
 {
-	int r = c->head.data ? 0 : gs_head_data_default(c->data, sizeof(c->data), err);
+	int r = c->head.data ? 0 : usual_folder(c->data, sizeof(c->data), err);
 
 	if (!c->head.data)
 		c->head.data = c->data;
@@ -361,9 +387,14 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 		c->head.authorize_ctx = c->tokens;
 	}
 	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
-	if (r == 0)
-		warn(c);
-	return r < 0 ? r : gs_head_start(&c->head, ret_head, err);
+	c->gswarm = gs_gswarm_new();
+	if (r == 0 && !c->gswarm)
+		r = gs_err_set(err, -ENOMEM, "no memory");
+	if (r < 0)
+		return r;
+	c->head.service = gs_gswarm_service(c->gswarm);
+	warn(c);
+	return gs_head_start(&c->head, ret_head, err);
 }
 
 /* What a bearer token may, as the HTTP server counts it. */
@@ -448,6 +479,7 @@ static int run(struct head_command *c)
 	if (r < 0) {
 		gs_api_stop(&c->api);
 		gs_head_stop(&head);
+		gs_gswarm_free(&c->gswarm);
 		gs_say("%s", gs_err_text(&err, r));
 		head_tokens_free(&c->tokens);
 		return gs_exit_status_of(r);
@@ -455,10 +487,14 @@ static int run(struct head_command *c)
 	gs_say("head on %s, data in %s", gs_head_address(head, 0), c->head.data);
 	if (c->background)
 		listening(c);
+	gs_systemd_watchdog_start(&c->watchdog);
+	gs_systemd_ready();
 	loop(c, head, signal_fd);
+	gs_systemd_stopping();
 	gs_head_push_end(head);
 	gs_api_stop(&c->api);
 	gs_head_stop(&head);
+	gs_gswarm_free(&c->gswarm);
 	head_tokens_free(&c->tokens);
 	return GS_EXIT_DONE;
 }
@@ -506,7 +542,7 @@ int gs_cmd_head(int argc, char **argv)
 		.doc = "The centre of a cluster: nodes deliver what they measure (gpuscope "
 		       "connect), and "
 		       "it keeps it.",
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 	};
 	static struct head_command c = {.ready_fd = -1};
 	struct gs_err err = {{0}};

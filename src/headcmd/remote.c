@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/secret.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 
 #define CONNECT_NS  10000000000ull
 #define TIMEOUT_NS  120000000000ull /* of a call: a look at a long session takes its time */

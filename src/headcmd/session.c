@@ -7,7 +7,7 @@
 #include "archive/archive.h"
 #include "base/clock.h"
 #include "base/fmt.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/session.h"
 
 #define LIST_MAX 64
@@ -506,7 +506,7 @@ int gs_cmd_session(int argc, char **argv)
 			    "NAME\ndelete NAME\nmark TEXT [KEY=NUMBER...]\nset",
 		.doc = "Sessions of a head: what nodes measure in a stretch of time, under a name.",
 		.children = children,
-		.help_filter = gs_cmd_help_filter,
+		.help_filter = gs_cli_help_filter,
 	};
 	struct session_command c = {.remote = {.head = "127.0.0.1:8090"}};
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "archive/archive.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/session.h"
 
 struct file {   /* being written */

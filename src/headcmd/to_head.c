@@ -4,43 +4,18 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fmt.h"
+#include "base/folder.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/secret.h"
-#include "cmd/cmd.h"
+#include "cli/cli.h"
 #include "headcmd/remote.h"
 #include "link/outbox.h"
 
 #define TITLE_BYTES 256
-
-int to_head_state_folder(char *out, size_t bytes, const char *option, struct gs_err *err)
-{
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-	if (geteuid() == 0)
-		snprintf(out, bytes, "/var/lib/gpuscope");
-	else if (state && state[0] == '/')
-		snprintf(out, bytes, "%s/gpuscope", state);
-	else if (home && home[0] == '/')
-		snprintf(out, bytes, "%s/.local/state/gpuscope", home);
-	else
-		return gs_err_set(err, -ENOENT, "no home folder for the spool: give %s DIR",
-				  option);
-	for (char *p = out + 1; *p; p++)
-		if (*p == '/') {
-			*p = 0;
-			(void)mkdir(out, 0755);
-			*p = '/';
-		}
-	if (mkdir(out, 0755) < 0 && errno != EEXIST)
-		return gs_err_set(err, -errno, "cannot make %s for the spool: %s; give %s DIR", out,
-				  strerror(errno), option);
-	return 0;
-}
 
 /* --- options --- */
 
@@ -164,7 +139,7 @@ static int folder_of(const struct to_head_options *o, const char *name, char *ou
 	if (o->spool) {
 		snprintf(out, bytes, "%s", o->spool);
 	} else {
-		r = to_head_state_folder(base, sizeof(base), "--head-spool", err);
+		r = gs_folder_state(base, sizeof(base), "the spool", "--head-spool", err);
 		if (r == 0)
 			snprintf(out, bytes, "%s/%s", base, name);
 	}

@@ -9,12 +9,6 @@
 #include "link/link.h"
 #include "model/record.h"
 
-/* Where what waits for a head is kept: /var/lib/gpuscope, or the user's ~/.local/state/gpuscope.
- * Made when it is not there. option: the one that names another place, for the message. */
-int to_head_state_folder(char *out, size_t bytes, const char *option, struct gs_err *err);
-
-/* --- what ends and also goes to a head --- */
-
 #define TO_HEADS_MAX 8
 
 struct to_head_options {
@@ -43,22 +37,5 @@ int to_head_finish(struct to_head **head);
 
 /* Without waiting or a word. */
 void to_head_abandon(struct to_head **head);
-
-/* --- a trace: trace_head.c --- */
-
-struct trace_head;
-
-int trace_head_new(const struct to_head_options *options, const char *title,
-		   struct trace_head **ret_head, struct gs_err *err);
-const struct gs_sink *trace_head_sink(struct trace_head *head);
-int trace_head_finish(struct trace_head **head); /* as to_head_finish() */
-void trace_head_free(struct trace_head **head);
-
-/* --- reports of jobs: job_head.c --- */
-
-struct gs_job_session;
-
-/* The report of each job. 0, or a negative errno after having said why. */
-int job_head_push(struct to_head *head, const struct gs_job_session *session);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/host.h"
+#include "node/host.h"
 
 struct gs_host_stat { /* /proc/PID/stat */
 	char comm[16];

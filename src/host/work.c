@@ -17,7 +17,7 @@
 #include "base/map.h"
 #include "host/host_int.h"
 #include "host/wait.h"
-#include "model/job_usage.h"
+#include "node/job_usage.h"
 
 #define PROCESS_MAX     65536
 #define STATUS_EVERY_NS 1000000000ull /* switches are read this often */

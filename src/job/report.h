@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "model/job.h"
-#include "model/job_usage.h"
+#include "node/job.h"
+#include "node/job_usage.h"
 #include "model/work_rows.h"
 #include "verdict/verdict.h"
 

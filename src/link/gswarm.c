@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "gswarm_profiler.pb-c.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #define SERVICE "/gswarm_profiler.ProfilerService/"
 

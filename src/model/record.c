@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "model/gpu_record.h"
+#include "model/record_node.h"
 
 #define STRING_MAX_BYTES 4096
 

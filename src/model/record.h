@@ -46,7 +46,7 @@ enum gs_record_kind { /* stored: numbers are never reused */
 		      GS_REC_USE = 17,
 		      GS_REC_AGGREGATE = 18,
 		      GS_REC_ALLOCATOR = 19,
-		      /* of samples: model/gpu_record.h */
+		      /* of samples: model/record_node.h */
 		      GS_REC_GPU_INFO = 20,
 		      GS_REC_GPU_SAMPLE = 21,
 		      GS_REC_GPU_PROCESS = 22,

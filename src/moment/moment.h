@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "base/err.h"
-#include "model/host.h"
+#include "node/host.h"
 
 struct gs_moment;
 

@@ -17,8 +17,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "model/gpu.h"
-#include "model/job.h"
+#include "node/gpu.h"
+#include "node/job.h"
 
 struct gs_jobs;
 

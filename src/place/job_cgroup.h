@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/job.h"
+#include "node/job.h"
 
 struct gs_job_cgroup {
 	uint32_t kind;   /* GS_JOB_SLURM, GS_JOB_POD, GS_JOB_UNIT, GS_JOB_CGROUP or GS_JOB_NONE */

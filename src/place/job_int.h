@@ -11,8 +11,8 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
-#include "model/gpu.h"
-#include "model/job.h"
+#include "node/gpu.h"
+#include "node/job.h"
 
 #define GS_JOB_GPUS_MAX 64
 

@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "model/host.h"
+#include "node/host.h"
 
 struct gs_plot;
 

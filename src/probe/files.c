@@ -135,7 +135,8 @@ bool files_is_off(const struct gs_probe *probe, uint16_t func)
 	return probe->options.modes && probe->kernel.modes->mode[func] == GS_MODE_OFF;
 }
 
-void files_tell_price(struct gs_probe *probe, const struct place *p, const struct gs_user_row *row)
+void files_tell_price(struct gs_probe *probe, const struct gs_plan_place *p,
+		      const struct gs_user_row *row)
 {
 	struct gs_hit hit = {.kind = GS_PRICE_CALL,
 			     .is_exit = p->cookie & GS_COOKIE_EXIT,
@@ -149,9 +150,9 @@ void files_tell_price(struct gs_probe *probe, const struct place *p, const struc
 		for (unsigned i = 0; i < row->n_values; i++)
 			hit.n_values += row->values[i].n_chain > 0;
 		hit.n_texts = row->n_texts;
-	} else if (p->family == FAMILY_PYCALL) {
+	} else if (p->family == GS_FAMILY_PYCALL) {
 		hit.kind = GS_PRICE_PYTHON;
-	} else if (p->family != FAMILY_CUDA && p->family != FAMILY_NCCL) {
+	} else if (p->family != GS_FAMILY_CUDA && p->family != GS_FAMILY_NCCL) {
 		hit.kind = GS_PRICE_SCOPE;
 	}
 	probe->options.on_function(probe->options.ctx, p->func, &hit);
@@ -159,9 +160,9 @@ void files_tell_price(struct gs_probe *probe, const struct place *p, const struc
 
 /* One family's places of the plan. */
 static int attach_family(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file,
-			 const struct plan *plan, enum family family)
+			 const struct gs_plan *plan, enum gs_family family)
 {
-	GS_FREE struct place *places = calloc(plan->n + 1, sizeof(*places));
+	GS_FREE struct gs_plan_place *places = calloc(plan->n + 1, sizeof(*places));
 	GS_FREE int *status = calloc(plan->n + 1, sizeof(*status));
 	size_t n = 0;
 	int done;
@@ -180,7 +181,7 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_func *func =
-			family == FAMILY_UNWIND
+			family == GS_FAMILY_UNWIND
 				? NULL
 				: gs_func_set_get(probe->options.funcs, places[i].func);
 
@@ -200,15 +201,14 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	struct gs_mapped_file held = *seen, *file = &held;
 	struct gs_err err = {{0}};
 	unsigned n_users;
-	GS_CLEANUP(plan_fini) struct plan plan = {0};
+	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
 	int r = fd < 0 ? -errno : 0;
 
 	/* The way through /proc/PID ends with the process, which may be before we are done here;
 	 * probes then still serve the next one that uses the file. */
 	snprintf(held.open_path, sizeof(held.open_path), "/proc/self/fd/%d", fd);
 	if (r == 0)
-		r = plan_file(&plan, &probe->selection, &probe->options, &probe->features, file,
-			      &err);
+		r = gs_plan_file(&plan, &probe->selection, &probe->plan, file, &err);
 	if (r < 0) {
 		/* Most files that are mapped executable are none of ours; only what looks like one
 		 * by its name is worth a word. */
@@ -218,8 +218,8 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 		return;
 	}
 	/* The unwinder's first: from the first probe on, exceptions need it. */
-	f->n_probes += (unsigned)attach_family(probe, f, file, &plan, FAMILY_UNWIND);
-	for (int family = 0; family < FAMILY_UNWIND; family++)
+	f->n_probes += (unsigned)attach_family(probe, f, file, &plan, GS_FAMILY_UNWIND);
+	for (int family = 0; family < GS_FAMILY_UNWIND; family++)
 		f->n_probes += (unsigned)attach_family(probe, f, file, &plan, family);
 	n_users = users_attach(probe, &f->links, file, f->only_pid);
 	if (f->n_probes) {

@@ -129,9 +129,9 @@ static int load_cuda(struct kernel_side *k, const struct gs_kernel_config *confi
 	r = prepare_maps(s->obj, f, config, ring_bytes, NULL);
 	if (r == 0)
 		r = gs_cuda_bpf__load(s);
-	k->session[FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
-	k->enter[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
-	k->leave[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
+	k->session[GS_FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
+	k->enter[GS_FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
+	k->leave[GS_FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
 	return r;
 }
 
@@ -155,9 +155,9 @@ static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *confi
 		return r;
 	}
 	k->nccl = s;
-	k->session[FAMILY_NCCL] = f->session ? s->progs.gs_nccl_session : NULL;
-	k->enter[FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_enter;
-	k->leave[FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_leave;
+	k->session[GS_FAMILY_NCCL] = f->session ? s->progs.gs_nccl_session : NULL;
+	k->enter[GS_FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_enter;
+	k->leave[GS_FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_leave;
 	return 0;
 }
 
@@ -175,7 +175,7 @@ static int load_torch(struct kernel_side *k, const struct gs_kernel_config *conf
 	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_torch_bpf__load(s);
-	k->enter[FAMILY_TORCH] = s->progs.gs_torch_site;
+	k->enter[GS_FAMILY_TORCH] = s->progs.gs_torch_site;
 	return r;
 }
 
@@ -193,7 +193,7 @@ static int load_span(struct kernel_side *k, const struct gs_kernel_config *confi
 	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_span_bpf__load(s);
-	k->enter[FAMILY_SPAN] = s->progs.gs_span_site;
+	k->enter[GS_FAMILY_SPAN] = s->progs.gs_span_site;
 	return r;
 }
 
@@ -212,7 +212,7 @@ static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *con
 	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_unwind_bpf__load(s);
-	k->enter[FAMILY_UNWIND] = s->progs.gs_unwind_site;
+	k->enter[GS_FAMILY_UNWIND] = s->progs.gs_unwind_site;
 	return r;
 }
 
@@ -230,7 +230,7 @@ static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *con
 	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_pyspan_bpf__load(s);
-	k->enter[FAMILY_PYSPAN] = s->progs.gs_pyspan_site;
+	k->enter[GS_FAMILY_PYSPAN] = s->progs.gs_pyspan_site;
 	return r;
 }
 
@@ -251,7 +251,7 @@ static int load_pycall(struct kernel_side *k, const struct gs_probe_options *opt
 		r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
 	if (r == 0)
 		r = gs_pycall_bpf__load(s);
-	k->enter[FAMILY_PYCALL] = s->progs.gs_pycall_site;
+	k->enter[GS_FAMILY_PYCALL] = s->progs.gs_pycall_site;
 	return r;
 }
 
@@ -274,7 +274,7 @@ static int load_uscope(struct kernel_side *k, const struct gs_kernel_config *con
 		return r;
 	}
 	k->uscope = s;
-	k->enter[FAMILY_USCOPE] = s->progs.gs_uscope_site;
+	k->enter[GS_FAMILY_USCOPE] = s->progs.gs_uscope_site;
 	return 0;
 }
 
@@ -383,9 +383,9 @@ static int load_user(struct kernel_side *k, const struct gs_kernel_config *confi
 		r = bpf_map__set_max_entries(s->maps.gs_user_rows, n_rows);
 	if (r == 0)
 		r = gs_user_bpf__load(s);
-	k->session[FAMILY_USER] = f->session ? s->progs.gs_user_session : NULL;
-	k->enter[FAMILY_USER] = f->session ? NULL : s->progs.gs_user_enter;
-	k->leave[FAMILY_USER] = f->session ? NULL : s->progs.gs_user_leave;
+	k->session[GS_FAMILY_USER] = f->session ? s->progs.gs_user_session : NULL;
+	k->enter[GS_FAMILY_USER] = f->session ? NULL : s->progs.gs_user_enter;
+	k->leave[GS_FAMILY_USER] = f->session ? NULL : s->progs.gs_user_leave;
 	return r;
 }
 
@@ -502,9 +502,9 @@ static int load_cuda_alone(struct kernel_side *k, const struct gs_kernel_config 
 		r = bpf_map__set_max_entries(s->maps.gs_cells, ALONE_CELLS);
 	if (r == 0)
 		r = gs_cuda_bpf__load(s);
-	k->session[FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
-	k->enter[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
-	k->leave[FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
+	k->session[GS_FAMILY_CUDA] = f->session ? s->progs.gs_cuda_session : NULL;
+	k->enter[GS_FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_enter;
+	k->leave[GS_FAMILY_CUDA] = f->session ? NULL : s->progs.gs_cuda_leave;
 	return r;
 }
 

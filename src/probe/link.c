@@ -88,7 +88,7 @@ void links_move(struct links *to, struct links *from)
 
 /* --- one group --- */
 
-static uint64_t cookie_of(const struct link_group *g, const struct place *p)
+static uint64_t cookie_of(const struct link_group *g, const struct gs_plan_place *p)
 {
 	return p->cookie | (uint64_t)(g->number << 1 | g->turn) << GS_COOKIE_GROUP_SHIFT;
 }
@@ -139,7 +139,7 @@ static int uprobe_event_type(void)
 static int attach_single(struct link_group *g, const struct bpf_program *prog, bool is_return,
 			 const char *path, pid_t pid)
 {
-	const struct place *place = g->places;
+	const struct gs_plan_place *place = g->places;
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie_of(g, place));
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
@@ -212,8 +212,8 @@ static uint16_t take_number(const struct kernel_side *k, size_t n_places)
 
 /* Places are kept where functions may be taken off again. */
 static int attach_group(struct links *links, const struct kernel_side *k,
-			const struct features *features, enum family family, const char *path,
-			pid_t pid, const struct place *places, size_t n)
+			const struct features *features, enum gs_family family, const char *path,
+			pid_t pid, const struct gs_plan_place *places, size_t n)
 {
 	struct link_group g = {.family = (uint8_t)family, .n = n};
 	struct link_group *groups;
@@ -244,8 +244,8 @@ static int attach_group(struct links *links, const struct kernel_side *k,
 
 /* A multi link fails as a whole when one place is refused. */
 static int attach_halves(struct links *links, const struct kernel_side *k,
-			 const struct features *features, enum family family, const char *path,
-			 pid_t pid, const struct place *places, size_t n, int *status)
+			 const struct features *features, enum gs_family family, const char *path,
+			 pid_t pid, const struct gs_plan_place *places, size_t n, int *status)
 {
 	int r = attach_group(links, k, features, family, path, pid, places, n), done;
 
@@ -263,8 +263,8 @@ static int attach_halves(struct links *links, const struct kernel_side *k,
 }
 
 int links_attach(struct links *links, const struct kernel_side *k, const struct features *features,
-		 enum family family, const char *path, pid_t pid, const struct place *places,
-		 size_t n, int *status)
+		 enum gs_family family, const char *path, pid_t pid,
+		 const struct gs_plan_place *places, size_t n, int *status)
 {
 	int done;
 

@@ -124,9 +124,10 @@ static double measure(const struct bench *b, volatile target_fn target, unsigned
 }
 
 /* Probes on a target; end: on its way out too. */
-static int attach(struct bench *b, target_fn target, const char *end, const struct place *like)
+static int attach(struct bench *b, target_fn target, const char *end,
+		  const struct gs_plan_place *like)
 {
-	struct place places[2] = {*like, *like};
+	struct gs_plan_place places[2] = {*like, *like};
 	int status[2], n = end ? 2 : 1;
 	int r = offset_of((const void *)target, &places[0].file_off);
 
@@ -142,7 +143,7 @@ static int attach(struct bench *b, target_fn target, const char *end, const stru
 
 /* The price in each mode of calls of a target. 0 or negative errno. */
 static int measure_modes(struct bench *b, target_fn target, const char *end,
-			 const struct place *like, double ret_ns[GS_MODE_N])
+			 const struct gs_plan_place *like, double ret_ns[GS_MODE_N])
 {
 	double none = measure(b, target, CALLS), ns, dearest = INFINITY;
 	int r = attach(b, target, end, like);
@@ -167,7 +168,7 @@ static int measure_modes(struct bench *b, target_fn target, const char *end,
 }
 
 /* A counted call, once with an emulated and once with a single-stepped first instruction. */
-static int measure_step(struct bench *b, const struct place *like, struct gs_prices *p)
+static int measure_step(struct bench *b, const struct gs_plan_place *like, struct gs_prices *p)
 {
 	double none = measure(b, gs_price_stepped, STEPPED_CALLS), ns;
 	int r = attach(b, gs_price_stepped, NULL, like);
@@ -196,10 +197,10 @@ static struct gs_user_row row_of(const struct bench *b, bool has_return)
 static int measure_row(struct bench *b, target_fn target, const struct gs_user_row *row,
 		       uint32_t id, double ret_ns[GS_MODE_N])
 {
-	const struct place like = {.cookie = id,
-				   .func = b->func->id,
-				   .family = FAMILY_USER,
-				   .has_return = row->flags & GS_USER_RETURN};
+	const struct gs_plan_place like = {.cookie = id,
+					   .func = b->func->id,
+					   .family = GS_FAMILY_USER,
+					   .has_return = row->flags & GS_USER_RETURN};
 	int fd = bpf_map__fd(b->k.user->maps.gs_user_rows);
 
 	if (bpf_map_update_elem(fd, &id, row, BPF_ANY) < 0)
@@ -274,10 +275,10 @@ static void guess_others(struct gs_prices *p)
 
 static int measure_all(struct bench *b, const struct gs_price_options *o, struct gs_prices *p)
 {
-	struct place like = {.cookie = b->func->id,
-			     .func = b->func->id,
-			     .family = FAMILY_CUDA,
-			     .has_return = true};
+	struct gs_plan_place like = {.cookie = b->func->id,
+				     .func = b->func->id,
+				     .family = GS_FAMILY_CUDA,
+				     .has_return = true};
 	double entry_ns[GS_MODE_N] = {0};
 	int r = measure_modes(b, gs_price_call, NULL, &like, p->ns[GS_PRICE_CALL]);
 
@@ -288,7 +289,7 @@ static int measure_all(struct bench *b, const struct gs_price_options *o, struct
 		r = measure_users(b, p);
 	if (r < 0 || !o->scopes)
 		return r;
-	like.family = FAMILY_TORCH;
+	like.family = GS_FAMILY_TORCH;
 	r = measure_modes(b, gs_price_scope, gs_price_scope_end, &like, p->ns[GS_PRICE_SCOPE]);
 	/* One that is counted loses its second probe (regroup.c). */
 	if (r == 0)

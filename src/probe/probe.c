@@ -99,6 +99,37 @@ static void describe_engine(struct gs_probe *probe)
 		 probe->by_process ? ", probes in the chosen processes only" : "");
 }
 
+/* Which functions, and where the running kernel lets them be probed. */
+static int choose(struct gs_probe *probe, struct gs_err *err)
+{
+	const struct gs_probe_options *o = &probe->options;
+	const struct features *f = &probe->features;
+	int r;
+
+	probe->plan = (struct gs_plan_options){.layers = o->layers,
+					       .globs = o->globs,
+					       .n_globs = o->n_globs,
+					       .op_set = o->op_set,
+					       .ops = o->ops,
+					       .n_ops = o->n_ops,
+					       .python_calls = o->python_calls,
+					       .python_gc = o->python_gc,
+					       .python_gil = o->python_gil,
+					       .described = gs_user_set_n(o->users),
+					       .may_throw = users_may_throw(o->users),
+					       .funcs = o->funcs,
+					       .first_byte = o->avoid & GS_AVOID_MOVED_SITES,
+					       .on_attach = o->on_attach,
+					       .ctx = o->ctx};
+	r = gs_plan_select(&probe->selection, &probe->plan, err);
+	if (r == 0)
+		r = features_detect(o->avoid, &probe->features, err);
+	probe->plan.sites.nop5_is_call = f->nop5_is_call;
+	probe->plan.sites.long_nop_is_emulated = f->long_nop_is_emulated;
+	probe->plan.many_links = f->multi;
+	return r;
+}
+
 static int start(struct gs_probe *probe, struct gs_err *err)
 {
 	const struct gs_probe_options *o = &probe->options;
@@ -106,9 +137,7 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 	struct gs_kernel_config config;
 	int r;
 
-	r = selection_make(&probe->selection, o, err);
-	if (r == 0)
-		r = features_detect(o->avoid, &probe->features, err);
+	r = choose(probe, err);
 	if (r == 0)
 		r = target_config(probe, &config, err);
 	if (r < 0)

@@ -25,6 +25,7 @@
 #include "model/python.h"
 #include "model/price.h"
 #include "model/user_set.h"
+#include "plan/plan.h"
 
 struct gs_probe;
 
@@ -34,12 +35,6 @@ enum gs_avoid { /* kernel features not to be used although they are there: for c
 		GS_AVOID_MULTI = 2,
 		GS_AVOID_TASK_STORAGE = 4,
 		GS_AVOID_MOVED_SITES = 8, /* not a kernel feature: always probe the first byte */
-};
-
-enum gs_op_set {
-	GS_OPS_DEFAULT = 0, /* all but those that start no work: properties, views, memory */
-	GS_OPS_ALL,
-	GS_OPS_EACGM, /* the 24 operators of eACGM, under its names */
 };
 
 struct gs_probe_options {
@@ -141,13 +136,6 @@ unsigned gs_probe_python_id(const struct gs_probe *probe);
 /* How many files have probes now, and how many probes. */
 unsigned gs_probe_n_files(const struct gs_probe *probe);
 unsigned gs_probe_n_probes(const struct gs_probe *probe);
-
-/* The operators that a command would find, without tracing anything: those of every library that it
- * may load. by_default: they are in GS_OPS_DEFAULT. Names are lent; a name comes once for each
- * library. Negative errno, of the walk (-ENOENT: no such command). */
-typedef void (*gs_operator_fn)(void *ctx, const char *name, bool by_default, const char *path);
-int gs_probe_list_operators(const char *command, char *const environment[], gs_operator_fn fn,
-			    void *ctx);
 
 /* --- control thread --- */
 

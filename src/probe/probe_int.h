@@ -5,12 +5,10 @@
 #include <bpf/libbpf.h>
 
 #include "base/map.h"
+#include "code/site.h"
 #include "elf/elf.h"
 #include "elf/library.h"
-#include "elf/usdt.h"
-#include "code/exit.h"
 #include "probe/probe.h"
-#include "code/site.h"
 #include "watch/pyfunc_set.h"
 #include "watch/watch.h"
 
@@ -29,19 +27,6 @@ int features_detect(unsigned avoid, struct features *ret_features, struct gs_err
 
 /* --- kernel.c: programs and maps --- */
 
-enum family {
-	FAMILY_CUDA,
-	FAMILY_NCCL,
-	FAMILY_TORCH,
-	FAMILY_SPAN,
-	FAMILY_PYSPAN,
-	FAMILY_PYCALL,
-	FAMILY_USCOPE, /* described functions that may throw */
-	FAMILY_UNWIND, /* the last of those that plan.c has places for */
-	FAMILY_USER,
-	N_FAMILIES
-};
-
 struct kernel_side {
 	struct gs_cuda_bpf *cuda;     /* owned */
 	struct gs_nccl_bpf *nccl;     /* owned; NULL when the kernel refused it */
@@ -59,7 +44,7 @@ struct kernel_side {
 	struct bpf_link *task_links[3];
 	/* By family; those that the way of attaching does not use are NULL. Without session and
 	 * leave: only entries are caught. */
-	struct bpf_program *session[N_FAMILIES], *enter[N_FAMILIES], *leave[N_FAMILIES];
+	struct bpf_program *session[GS_N_FAMILIES], *enter[GS_N_FAMILIES], *leave[GS_N_FAMILIES];
 	/* borrowed from cuda */
 	int procs_fd, py_procs_fd, cgroup_fd, free_threads_fd, free_cells_fd, cell_of_fd;
 	struct ring_buffer *ring; /* owned */
@@ -87,27 +72,16 @@ void sample_stop(struct kernel_side *k);
 int kernel_load_alone(struct kernel_side *k, const struct gs_kernel_config *config,
 		      const struct features *features, bool with_scopes, bool with_users);
 
-/* --- link.c: one function at a place, in the kernel --- */
-
-struct place { /* one probe */
-	uint64_t file_off;
-	uint64_t ref_ctr_off; /* of a static probe's counter; 0 none */
-	uint64_t cookie;      /* but for the group; of described probes the row, else func and
-			       * GS_COOKIE_* */
-	uint16_t func;        /* gs_func id; 0 of FAMILY_UNWIND */
-	uint8_t family;       /* enum family */
-	bool has_return;      /* its return is caught too, in families that can */
-	bool is_stepped;      /* single-stepped by the kernel */
-};
+/* --- link.c: places, in the kernel --- */
 
 /* Links that stand and fall together: one, or one for entries and one for returns. */
 struct link_group {
 	int fds[2]; /* owned */
 	unsigned n_fds;
 	uint8_t family;
-	uint8_t turn;         /* GS_COOKIE_GROUP_SHIFT */
-	uint16_t number;      /* 0: it cannot be replaced */
-	struct place *places; /* owned; NULL unless functions may be taken off again */
+	uint8_t turn;                 /* GS_COOKIE_GROUP_SHIFT */
+	uint16_t number;              /* 0: it cannot be replaced */
+	struct gs_plan_place *places; /* owned; NULL unless functions may be taken off again */
 	size_t n;
 	/* regroup.c: fds[] are new, and old[] those that they replace */
 	int old[2]; /* owned */
@@ -125,8 +99,8 @@ struct links {                     /* of one file */
  * the kernel refuses are left out and told by status[i] (negative errno, else 0). Returns how many
  * were attached, or a negative errno when none could be for a common reason. */
 int links_attach(struct links *links, const struct kernel_side *k, const struct features *features,
-		 enum family family, const char *path, pid_t pid, const struct place *places,
-		 size_t n, int *status);
+		 enum gs_family family, const char *path, pid_t pid,
+		 const struct gs_plan_place *places, size_t n, int *status);
 void links_close(struct links *links);
 void links_move(struct links *to, struct links *from);
 
@@ -146,102 +120,7 @@ bool links_regroup(struct gs_probe *probe, struct links *links, const char *path
 /* Do probes on the function count still? */
 bool links_have(const struct links *links, uint16_t func);
 
-/* --- plan.c: which functions of a file, and where in them --- */
-
-struct plan {
-	struct place *places; /* owned */
-	size_t n, n_room;
-	uint32_t n_moved, n_stepped;
-	uint32_t layer; /* of all places, 0 when of several */
-};
-
-void plan_fini(struct plan *plan);
-
-/* Which functions are asked for, by id. */
-struct selection {
-	bool wanted[GS_FUNC_FIXED];
-	unsigned n;
-	bool operators;      /* of PyTorch, chosen by gs_probe_options.op_set and .ops */
-	uint16_t span_first; /* the first id of spans; 0 they are not asked for */
-	bool unwind;         /* functions that may throw are probed */
-	bool python_gc, python_gil;
-	uint16_t
-		py_func; /* calls of Python functions: the id that stands for all of them; 0 none */
-	bool scopes;     /* any of these */
-};
-
-int selection_make(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
-
-/* What a plan is made from. */
-struct plan_context {
-	const struct selection *selection;
-	const struct gs_probe_options *options;
-	const struct features *features;
-	const char *path; /* of the file, as the process names it */
-	struct gs_elf *elf;
-	struct gs_map *callees; /* file offset of what is called -> enum gs_callee */
-};
-
-/* Why something of the file is not traced. */
-void plan_tell(const struct plan_context *context, const char *function, const char *reason,
-	       int status, unsigned layer);
-
-/* The places of a static probe. 0 or -ENOMEM. */
-int plan_add_probes(struct plan *plan, const struct gs_usdt_places *probe, enum family family,
-		    uint64_t cookie, uint16_t func);
-
-#define PLAN_NO_EXITS "where it returns cannot be told from its code"
-
-/* Put a probe where it is cheap into a function; name is for messages. 0 also when the function
- * must not be probed (told to options->on_attach); -ENOMEM. */
-int plan_add(struct plan *plan, const struct plan_context *context,
-	     const struct gs_elf_symbol *symbol, const char *name, enum family family,
-	     unsigned layer, uint16_t func);
-
-/* The same for a function that may throw: probes on what it is left by, too, where no return probe
- * will be. */
-int plan_add_scope(struct plan *plan, const struct plan_context *context,
-		   const struct gs_elf_symbol *symbol, const char *name, enum family family,
-		   unsigned layer, uint16_t func);
-
-/* The same for the loop of an interpreter (gs_exit_around.is_loop); cookies of its ways out have
- * the exact distance of the stack pointer to that at the entry. What cannot be told from its code
- * is -EILSEQ or -E2BIG and not told, with the entry alone in the plan. */
-int plan_add_loop(struct plan *plan, const struct plan_context *context,
-		  const struct gs_elf_symbol *symbol, const char *name, enum family family,
-		  unsigned layer, uint16_t func);
-
-/* Fill plan (n 0: not a file of interest; *plan is the caller's to end). Functions that must not be
- * probed are told to options->on_attach. Negative errno: the file could not be read. */
-int plan_file(struct plan *plan, const struct selection *selection,
-	      const struct gs_probe_options *options, const struct features *features,
-	      const struct gs_mapped_file *file, struct gs_err *err);
-
-/* --- around.c: what is around a function, for gs_exits_x86_64() --- */
-
-struct around {
-	const struct plan_context *context;
-	uint64_t file_off; /* of the function */
-};
-
-size_t around_read(void *around, int64_t offset_bytes, uint8_t *buf, size_t bytes);
-enum gs_callee around_callee(void *around, int64_t offset_bytes);
-
-/* --- torch.c: operators of PyTorch --- */
-
-/* Checks op_set and ops. */
-int torch_select(struct selection *s, const struct gs_probe_options *options, struct gs_err *err);
-
-/* Add the chosen operators that the file defines; nothing when it defines none. */
-int torch_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
-
-/* --- pyspan.c: what an interpreter does beside running code --- */
-
-int pyspan_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
-
 /* --- pycall.c: calls of Python functions --- */
-
-int pycall_plan(struct plan *plan, const struct plan_context *context, struct gs_err *err);
 
 /* What the programs know from the start. */
 int pycall_fill(struct gs_pycall_bpf *skeleton, const struct gs_probe_options *options,
@@ -283,7 +162,8 @@ struct gs_probe {
 	bool by_process; /* links are made for one process each: others pay nothing */
 	bool cgroup_v1;  /* members are followed one by one */
 	struct features features;
-	struct selection selection;
+	struct gs_plan_options plan; /* on_attach is that of the options */
+	struct gs_plan_selection selection;
 	struct kernel_side kernel;
 	struct file_table *files;
 	struct gs_map descent;                  /* processes chosen by id, and their children */
@@ -322,7 +202,7 @@ void files_sweep(struct gs_probe *probe);
 bool files_is_off(const struct gs_probe *probe, uint16_t func);
 
 /* What a hit at a placed probe is made of (on_function). row: of described probes, else NULL. */
-void files_tell_price(struct gs_probe *probe, const struct place *place,
+void files_tell_price(struct gs_probe *probe, const struct gs_plan_place *place,
 		      const struct gs_user_row *row);
 
 /* Take off the probes of functions that are to go, a step at a time. */

@@ -30,12 +30,12 @@
 
 enum phase { STEADY, WAITING, BOTH, NEW, STUCK };
 
-static bool is_exit(const struct place *p)
+static bool is_exit(const struct gs_plan_place *p)
 {
-	return p->family != FAMILY_USER && p->cookie & GS_COOKIE_EXIT;
+	return p->family != GS_FAMILY_USER && p->cookie & GS_COOKIE_EXIT;
 }
 
-static bool is_going(const struct gs_probe *probe, const struct place *p)
+static bool is_going(const struct gs_probe *probe, const struct gs_plan_place *p)
 {
 	unsigned mode = __atomic_load_n(&probe->kernel.modes->mode[p->func], __ATOMIC_RELAXED);
 

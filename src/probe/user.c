@@ -21,8 +21,6 @@
 
 #include "user.skel.h"
 
-#define MAX_CALLEES 65536u
-
 struct row_kept { /* of a described probe at a place of a file, for the next process with it */
 	struct gs_file_id id;
 	uint64_t file_off;
@@ -82,7 +80,7 @@ void users_free(struct users **users)
 /* --- what a file has --- */
 
 struct match {
-	struct place place;
+	struct gs_plan_place place;
 	size_t spec;
 	uint64_t from; /* of a scope: where the function begins */
 	char *name;    /* owned: for failures */
@@ -99,7 +97,7 @@ struct search {
 	size_t n, room;
 	unsigned n_moved, n_stepped;
 	unsigned n_unsafe;     /* return probes on functions that may throw */
-	struct gs_map callees; /* of struct plan_context */
+	struct gs_map callees; /* of struct gs_plan_context */
 	int r;                 /* first error */
 };
 
@@ -209,7 +207,7 @@ static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint
 				      .ref_ctr_off = site ? site->ref_ctr_off : 0,
 				      .cookie = (uint64_t)r,
 				      .func = func,
-				      .family = FAMILY_USER,
+				      .family = GS_FAMILY_USER,
 				      .has_return = spec->row.flags & GS_USER_RETURN,
 				      .is_stepped = is_stepped},
 			    .spec = spec_idx,
@@ -253,18 +251,17 @@ bool users_may_throw(const struct gs_user_set *set)
 	return false;
 }
 
-/* A function that may throw, by probes on what it is left by: as operators are (plan.c). */
+/* A function that may throw, by probes on what it is left by: as operators are. */
 static int place_scope(struct search *s, size_t spec_idx, const struct gs_elf_function *f)
 {
 	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
-	const struct plan_context c = {.options = &s->probe->options,
-				       .features = &s->probe->features,
-				       .path = s->file->path,
-				       .elf = s->elf,
-				       .callees = &s->callees};
+	const struct gs_plan_context c = {.options = &s->probe->plan,
+					  .path = s->file->path,
+					  .elf = s->elf,
+					  .callees = &s->callees};
 	const struct gs_elf_symbol symbol = {
 		.found = true, .file_off = f->file_off, .size_bytes = f->size_bytes};
-	GS_CLEANUP(plan_fini) struct plan plan = {0};
+	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
 	uint16_t func;
 	int r;
 
@@ -282,7 +279,8 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_elf_fu
 	r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class,
 			    spec->name ? spec->name : f->name, &func);
 	if (r == 0)
-		r = plan_add_scope(&plan, &c, &symbol, f->name, FAMILY_USCOPE, spec->layer, func);
+		r = gs_plan_add_scope(&plan, &c, &symbol, f->name, GS_FAMILY_USCOPE, spec->layer,
+				      func);
 	if (r < 0) {
 		tell(s, f->name, strerror(-r), r);
 		return r == -ENOMEM ? r : 0;
@@ -309,9 +307,6 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_elf_fu
 static int place_function(struct search *s, size_t spec, const struct gs_elf_function *f)
 {
 	const struct gs_user_spec *described = gs_user_set_spec(s->users->set, spec);
-	const struct features *features = &s->probe->features;
-	struct gs_site_rules rules = {.nop5_is_call = features->nop5_is_call,
-				      .long_nop_is_emulated = features->long_nop_is_emulated};
 	uint64_t off = f->file_off;
 	struct gs_site site;
 	bool is_stepped;
@@ -339,12 +334,13 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 		s->n_unsafe++;
 	}
 	n = gs_elf_read(s->elf, f->file_off, code, sizeof(code));
-	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, f->size_bytes, &rules);
+	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, f->size_bytes,
+				     &s->probe->plan.sites);
 	if (site.kind == GS_SITE_REFUSED) {
 		tell(s, f->name, site.reason, -EOPNOTSUPP);
 		return 0;
 	}
-	if (site.kind == GS_SITE_MOVED && !(s->probe->options.avoid & GS_AVOID_MOVED_SITES))
+	if (site.kind == GS_SITE_MOVED && !s->probe->plan.first_byte)
 		off += site.offset_bytes;
 	if (has_match(s, spec, f->file_off, off))
 		return 0;
@@ -447,9 +443,9 @@ static void tell_found(struct search *s, char *remark, size_t bytes)
 
 /* Links for what was found of a family; how many were placed. */
 static unsigned link_matches(struct search *s, struct links *links, pid_t only_pid,
-			     enum family family)
+			     enum gs_family family)
 {
-	GS_FREE struct place *places = calloc(s->n + 1, sizeof(*places));
+	GS_FREE struct gs_plan_place *places = calloc(s->n + 1, sizeof(*places));
 	GS_FREE int *status = calloc(s->n + 1, sizeof(*status));
 	GS_FREE size_t *which = calloc(s->n + 1, sizeof(*which));
 	size_t n = 0;
@@ -458,7 +454,7 @@ static unsigned link_matches(struct search *s, struct links *links, pid_t only_p
 	if (!places || !status || !which)
 		return 0;
 	for (size_t i = 0; i < s->n; i++) {
-		const struct place *p = &s->matches[i].place;
+		const struct gs_plan_place *p = &s->matches[i].place;
 
 		if (p->family != family || files_is_off(s->probe, p->func))
 			continue;
@@ -471,7 +467,7 @@ static unsigned link_matches(struct search *s, struct links *links, pid_t only_p
 			    s->file->open_path, only_pid, places, n, status);
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_user_row *row =
-			family == FAMILY_USER ? &s->users->rows[places[i].cookie] : NULL;
+			family == GS_FAMILY_USER ? &s->users->rows[places[i].cookie] : NULL;
 
 		if (status[i] < 0)
 			tell(s, s->matches[which[i]].name, files_reason_of(status[i]), status[i]);
@@ -494,8 +490,8 @@ static unsigned attach_found(struct search *s, struct links *links, pid_t only_p
 			 "the returns of %u functions of C++ are probed as asked for: an exception "
 			 "thrown through one of them ends the program",
 			 s->n_unsafe);
-	a.n_probes = link_matches(s, links, only_pid, FAMILY_USCOPE) +
-		     link_matches(s, links, only_pid, FAMILY_USER);
+	a.n_probes = link_matches(s, links, only_pid, GS_FAMILY_USCOPE) +
+		     link_matches(s, links, only_pid, GS_FAMILY_USER);
 	a.n_moved = s->n_moved;
 	a.n_stepped = s->n_stepped;
 	a.reason = *remark ? remark : NULL;
@@ -520,7 +516,7 @@ unsigned users_attach(struct gs_probe *probe, struct links *links,
 	s->probe = probe;
 	s->users = probe->users;
 	s->file = file;
-	s->callees = GS_MAP_INIT(MAX_CALLEES);
+	s->callees = GS_MAP_INIT(GS_PLAN_CALLEES_MAX);
 	r = gs_elf_open(file->open_path, &s->elf, &err);
 	if (r == 0) {
 		if (choose(s))

@@ -7,7 +7,7 @@
 #ifndef GS_PROM_JOB_H
 #define GS_PROM_JOB_H
 
-#include "model/job_account.h"
+#include "node/job_account.h"
 #include "prom/prom.h"
 
 enum gs_prom_job_names {

@@ -1,6 +1,6 @@
 /*
  * Metrics for Prometheus: its text format 0.0.4 and OpenMetrics 1.0. A writer appends families to
- * a buffer; above it, the GPU's families come from the table of model/gpu_field.h, under their own
+ * a buffer; above it, the GPU's families come from the table of node/gpu_field.h, under their own
  * names or under those of dcgm-exporter, so that dashboards made for it work.
  *
  * A value that is not there makes no line. A family without lines makes no heading.
@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/buf.h"
-#include "model/gpu.h"
+#include "node/gpu.h"
 
 #define GS_PROM_TYPE_TEXT        "text/plain; version=0.0.4; charset=utf-8"
 #define GS_PROM_TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"

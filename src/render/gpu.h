@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "render/summary.h"
-#include "model/gpu.h"
+#include "node/gpu.h"
 
 enum gs_gpu_view {
 	GS_GPU_VIEW_ALL = 0,    /* devices, processes and events, as far as the format has room */

@@ -89,6 +89,7 @@ struct gs_rpc_method {
 	 * or the room finished with. With GS_RPC_OK everything that was sent is on its way;
 	 * whether the peer has read it is not known. */
 	void (*closed)(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status);
+	void *ctx; /* of these handlers; NULL: that of the server */
 };
 
 /* --- options --- */

@@ -39,6 +39,11 @@ static bool take_token(double *tokens, uint64_t *filled_ns, double burst, double
 	return true;
 }
 
+static void *ctx_of(const struct gs_rpc_call *call)
+{
+	return call->method->ctx ? call->method->ctx : call->core->o.ctx;
+}
+
 /* --- the end of a call --- */
 
 static void call_over(struct gs_rpc_call *call, enum gs_rpc_status status)
@@ -63,7 +68,7 @@ static void call_over(struct gs_rpc_call *call, enum gs_rpc_status status)
 		gs_rpc_count(&c->counters.calls_now, -1ULL);
 		gs_rpc_count(&c->counters.calls_by_status[status], 1);
 		if (call->method->closed)
-			call->method->closed(c->o.ctx, call, status);
+			call->method->closed(ctx_of(call), call, status);
 	}
 	gs_rpc_call_unref(&call);
 }
@@ -130,7 +135,7 @@ static int submit_trailers(struct gs_rpc_call *call)
 static void tell_writable(struct gs_rpc_call *call)
 {
 	if (call->method->writable)
-		call->method->writable(call->core->o.ctx, call);
+		call->method->writable(ctx_of(call), call);
 }
 
 static ssize_t read_data(nghttp2_session *h2, int32_t stream, uint8_t *out, size_t bytes,
@@ -284,7 +289,7 @@ static void deliver(struct gs_rpc_call *call, const void *data, size_t bytes)
 	call->n_messages++;
 	gs_rpc_count(&c->counters.messages_in, 1);
 	gs_rpc_count(&c->counters.message_bytes_in, bytes);
-	call->method->message(c->o.ctx, call, data, bytes);
+	call->method->message(ctx_of(call), call, data, bytes);
 }
 
 /* The client has sent everything, and everything was delivered. */
@@ -298,7 +303,7 @@ static void half_closed(struct gs_rpc_call *call)
 		refuse(call, GS_RPC_REFUSED_FRAMING, GS_RPC_INTERNAL,
 		       "a call of this method has one message, none came");
 	else if (call->method->kind == GS_RPC_STREAM && call->method->half_closed)
-		call->method->half_closed(call->core->o.ctx, call);
+		call->method->half_closed(ctx_of(call), call);
 }
 
 /* Deliver what is there, unless it is not wanted now. */
@@ -478,7 +483,7 @@ static void begin_call(struct gs_rpc_call *call)
 		return;
 	}
 	if (call->method->start)
-		call->method->start(c->o.ctx, call);
+		call->method->start(ctx_of(call), call);
 }
 
 /* --- frames --- */

@@ -8,7 +8,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #define PROCESSES_MAX 65536 /* of one moment and kind */
 #define EVENTS_MAX    65536

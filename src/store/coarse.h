@@ -18,7 +18,7 @@
 #ifndef GS_STORE_COARSE_H
 #define GS_STORE_COARSE_H
 
-#include "model/host.h"
+#include "node/host.h"
 #include "model/record.h"
 
 struct gs_rec_coarse { /* n_values of the following behind it */

@@ -7,7 +7,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "store/coarse.h"
 #include "store/store_int.h"
 

@@ -5,7 +5,7 @@
 #ifndef GS_TUI_JOBS_H
 #define GS_TUI_JOBS_H
 
-#include "model/host.h"
+#include "node/host.h"
 #include "tui/screen.h"
 
 enum tui_job_column {

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "model/host.h"
+#include "node/host.h"
 #include "tui/screen.h"
 
 enum tui_column {

@@ -15,7 +15,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "model/host.h"
+#include "node/host.h"
 
 enum gs_tui_next { /* outcomes of next() */
 		   GS_TUI_MOMENT = 0,

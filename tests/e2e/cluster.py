@@ -301,7 +301,12 @@ def full(t):
     n = Node(t, h.address, 'f', '--all-processes', '--interval', '0.05')
     h.live.wait_err('cannot store what nodes deliver: No space left', 120)
     t.match('told to who asks', 'No space', json.loads(h.session('status', '--format', 'json').out)['trouble'])
-    t.match('a session', 'disk is full', h.session('start', 'x', status=1).err)
+    # What is as small as a session may still find room in what the store has.
+    for i in range(1000):
+        started = h.session('start', f'small{i}', status=None)
+        if started.status == 1:
+            break
+    t.match('a session', 'disk is full', started.err)
     t.true('the node lives', n.live.proc.poll() is None)
     subprocess.run(['mount', '-o', 'remount,size=64m', folder], check=True)
     wait_until(lambda: not json.loads(h.session('status', '--format', 'json').out)['trouble'], 60, 'the trouble is over')
@@ -689,7 +694,10 @@ def gsprof(t):
     prof('http-stop', page, '--name', '../x', status=1)
     os.unlink(t.path('job 7.json'))
     prof('recover', '--name', 'job 7', '--export', '--head', address)
-    t.equal('again', json.loads(harness.read_text(t.path('job 7.json'))), doc)
+    # What was measured before the stop and delivered after it is behind what was there already.
+    again = json.loads(harness.read_text(t.path('job 7.json')))
+    t.equal('again', [again['session_id'], again['end_time'], again['frames'][:len(doc['frames'])]],
+            [doc['session_id'], doc['end_time'], doc['frames']])  # fmt: skip
     prof('recover', '--name', 'job 7', '--head', address)
     t.match('goes on', r'profiling: yes', prof('status', address).stdout)
     node.interrupt(signal.SIGTERM)

@@ -30,11 +30,11 @@ for _ in range(8):
 '''
 DIRECT = '''
 import mmap, os, sys
-page = mmap.mmap(-1, 1 << 16)
+page = mmap.mmap(-1, 1 << 22)
 f = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
 while True:
-    for at in range(2000):
-        os.pwrite(f, page, at << 16)
+    for at in range(32):
+        os.pwrite(f, page, at << 22)
 '''
 NET = '''
 import os, socket, time

@@ -209,7 +209,8 @@ def plots(t):
     for kind, begin in (('pdf', b'%PDF'), ('png', b'\x89PNG'), ('svg', b'<?xml')):
         b.click(f'button[aria-label="Download {kind.upper()}"]')
         path = t.path('saved', f'run.{kind}')
-        wait_until(lambda: os.path.exists(path), 60, f'the {kind}')
+        # It has its name before its content.
+        wait_until(lambda: os.path.exists(path) and os.path.getsize(path) > len(begin), 60, f'the {kind}')
         with open(path, 'rb') as f:
             t.equal(f'begin of the {kind}', f.read(len(begin)), begin)
     t.equal('errors of the console', b.errors, [])

@@ -1,5 +1,6 @@
 """The units of packaging/systemd under a real systemd, in a container: started, reloaded, hung, stopped."""
 
+import json
 import os
 import re
 import signal
@@ -8,8 +9,10 @@ from harness import case, main, wait_until
 from systemd_help import UNITS, Machine
 
 AGENT, SOCKET = 'gpuscope-agent.service', 'gpuscope-agent.socket'
+HEAD = 'gpuscope-head.service'
 CONF = '/etc/gpuscope/agent.yaml'
 URL = 'http://127.0.0.1:14781'
+HEAD_URL = 'http://127.0.0.1:8091'
 
 
 def conf(more=''):
@@ -98,22 +101,57 @@ def bad(t):
     t.equal('and serves', metric(m.get(URL + '/metrics'), 'gpuscope_driver_state{state="ok"}'), 1)
 
 
-@case('the agent: systemd starts one that hangs anew', timeout=240, needs=None)
+@case('systemd starts an agent and a head that hang anew', timeout=300, needs=None)
 def watchdog(t):
-    m = agent(t)
-    m.must('systemctl', 'start', AGENT)
-    t.equal('the unit has a watchdog', m.show(AGENT, 'WatchdogUSec'), '1min')
-    m.must('systemctl', 'stop', AGENT)
-    # The same with shorter times.
-    m.drop_in(AGENT, '[Service]\nWatchdogSec=3\nTimeoutAbortSec=3\nRestartSec=100ms\n')
-    m.must('systemctl', 'start', AGENT)
-    pid = m.show(AGENT, 'MainPID')
-    m.must('kill', '-STOP', pid)
-    m.wait(AGENT, 'NRestarts', '[1-9][0-9]*', 90)
-    m.wait(AGENT, 'ActiveState', 'active', 60)
-    t.true('another process', m.show(AGENT, 'MainPID') not in (pid, '0'), pid)
-    t.match('the journal', r'[Ww]atchdog timeout', m.journal(AGENT))
-    wait_until(lambda: m.get(URL + '/healthz'), 60, 'an answer')
+    m = agent(t, units=(AGENT, HEAD))
+    for unit, url in ((AGENT, URL + '/healthz'), (HEAD, HEAD_URL + '/')):
+        m.must('systemctl', 'start', unit)
+        t.equal(f'{unit} has a watchdog', m.show(unit, 'WatchdogUSec'), '1min')
+        m.must('systemctl', 'stop', unit)
+        # The same with shorter times.
+        m.drop_in(unit, '[Service]\nWatchdogSec=3\nTimeoutAbortSec=3\nRestartSec=100ms\n')
+        m.must('systemctl', 'start', unit)
+        pid = m.show(unit, 'MainPID')
+        m.must('kill', '-STOP', pid)
+        m.wait(unit, 'NRestarts', '[1-9][0-9]*', 90)
+        m.wait(unit, 'ActiveState', 'active', 60)
+        t.true(f'{unit}: another process', m.show(unit, 'MainPID') not in (pid, '0'), pid)
+        t.match(f'{unit}: the journal', r'[Ww]atchdog timeout', m.journal(unit))
+        wait_until(lambda: m.get(url), 60, 'an answer')
+
+
+@case('the head: active means that it listens; a reload directly after the start; what it is told', timeout=240, needs=None)
+def head(t):
+    m = Machine(t)
+    m.install(HEAD)
+    m.put('/etc/gpuscope/head.yaml', 'sampling:\n  interval: 2s\n')
+    m.must('systemctl', 'start', HEAD)
+    # Nothing is waited for: what systemctl says is so.
+    t.equal('it answers at once', json.loads(m.get(HEAD_URL + '/api/v1/switches'))['interval_seconds'], 2)
+    t.equal('the unit', (m.show(HEAD, 'Type'), m.show(HEAD, 'ActiveState'), m.show(HEAD, 'SubState')),
+            ('notify', 'active', 'running'))  # fmt: skip
+    m.must('systemctl', 'stop', HEAD)
+    for again in range(5):
+        m.put('/etc/gpuscope/head.yaml', f'sampling:\n  interval: {again + 3}s\n')
+        m.must('systemctl', 'start', HEAD)
+        pid = m.show(HEAD, 'MainPID')
+        m.put('/etc/gpuscope/head.yaml', f'sampling:\n  interval: {again + 30}s\n')
+        m.must('systemctl', 'reload', HEAD)
+        wait_until(lambda: json.loads(m.get(HEAD_URL + '/api/v1/switches'))['interval_seconds'] == again + 30, 60, 'the new interval')
+        m.wait(HEAD, 'SubState', 'running')
+        t.equal('the same process', (m.show(HEAD, 'MainPID'), m.show(HEAD, 'NRestarts'), m.show(HEAD, 'ActiveState')),
+                (pid, '0', 'active'))  # fmt: skip
+        m.must('systemctl', 'stop', HEAD)
+        t.equal('it has stopped', (m.show(HEAD, 'Result'), m.show(HEAD, 'ExecMainStatus')), ('success', '0'))
+    m.must('systemctl', 'start', HEAD)
+    pid = m.show(HEAD, 'MainPID')
+    m.must('kill', '-TERM', pid)
+    m.wait(HEAD, 'ActiveState', 'inactive')
+    t.equal('ended by a signal', (m.show(HEAD, 'Result'), m.show(HEAD, 'NRestarts')), ('success', '0'))
+    # What cannot start is no service that serves.
+    m.put('/etc/gpuscope/head.yaml', 'http:\n  port: never\n')
+    t.true('start fails', m.run('systemctl', 'start', HEAD).returncode != 0)
+    t.match('the journal', r'head\.yaml:2:\d+: .*never', m.journal(HEAD))
 
 
 @case('the agent: the socket starts it at the first scrape', timeout=240, needs=None)

@@ -130,7 +130,7 @@ def check_hang(app, env, func):
                              env={**os.environ, **env})  # fmt: skip
     line = json.loads(child.stdout.readline())
     expect("hang", (line["hang"], calls(line)), (func, {"cudaMalloc": 3}))
-    for _ in range(500):
+    for _ in range(6000):
         with open(f"/proc/{child.pid}/wchan", "rb") as f:
             if child.poll() is not None or b"pause" in f.read():
                 break
@@ -145,7 +145,7 @@ def check_late(app, late, folder):
     with tempfile.TemporaryDirectory() as tmp:
         go = os.path.join(tmp, "go")
         child = subprocess.Popen([app, f"--dlopen={folder}", f"--go-file={go}", "cudaMalloc=3"], stdout=subprocess.PIPE)
-        for _ in range(1000):
+        for _ in range(6000):
             with open(f"/proc/{child.pid}/maps") as f:
                 maps = f.read()
             if "libnccl.so.2" in maps and "fake_app_late" in maps:

@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "gpuscope.pb-c.h"
-#include "head/head_gswarm.h"
+#include "gswarm/gswarm_int.h"
+#include "head/head_int.h"
 #include "moment_again.h"
 #include "replay_main.h"
 
@@ -48,12 +49,12 @@ static void of_node(const uint8_t *data, size_t bytes)
 
 static void of_gswarm(const uint8_t *data, size_t bytes)
 {
-	GswarmProfiler__MetricsUpdate *m = head_gswarm_update(data, bytes);
+	GswarmProfiler__MetricsUpdate *m = gswarm_update(data, bytes);
 
 	for (int on = 0; m && on < 2; on++) {
 		const struct gs_head_switches wish = {
 			.interval_ns = 1, .bandwidth = on, .nvlink = on};
-		struct gs_node_snapshot *n = head_gswarm_moment(m, 1700000000000000000, &wish);
+		struct gs_node_snapshot *n = gswarm_moment(m, 1700000000000000000, &wish);
 
 		if (!n)
 			abort();

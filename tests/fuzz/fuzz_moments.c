@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "moment_again.h"
 #include "replay_main.h"
 #include "store/coarse.h"

@@ -20,7 +20,7 @@
 
 #include "archive/archive.h"
 #include "journal/journal.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 
 #define SECOND 1000000000ll
 #define BEGAN  (1700000000ll * SECOND)

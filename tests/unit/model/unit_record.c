@@ -10,7 +10,7 @@
 
 #include "model/dict.h"
 #include "model/event.h"
-#include "model/gpu_record.h"
+#include "model/record_node.h"
 #include "model/record.h"
 #include "model/record_stack.h"
 

@@ -13,53 +13,15 @@
 #include <sys/wait.h>
 
 #include "base/mem.h"
-#include "model/gpu_record.h"
+#include "node/record.h"
 #include "store/coarse.h"
 #include "store/downsample.h"
+#include "store_folder.h"
 
 #define S         1000000000ll
 #define T0        1700000000ll /* s; a multiple of 100, not of 60 */
 #define N_SECONDS 600
 #define N_GPUS    2
-
-struct folder {
-	char path[64];
-};
-
-static int setup(void **state)
-{
-	struct folder *f = calloc(1, sizeof(*f));
-
-	strcpy(f->path, "/tmp/unit_downsample.XXXXXX");
-	assert_non_null(mkdtemp(f->path));
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	static const char *const names[] = {"head.db", "head.db-wal", "head.db-shm", "lock"};
-	struct folder *f = *state;
-	char path[128];
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
-		snprintf(path, sizeof(path), "%s/%s", f->path, names[i]);
-		(void)unlink(path);
-	}
-	assert_int_equal(rmdir(f->path), 0);
-	free(f);
-	return 0;
-}
-
-static struct gs_store *open_store(const struct folder *f, enum gs_store_mode mode)
-{
-	struct gs_store *s = NULL;
-	struct gs_err err;
-
-	if (gs_store_open(f->path, mode, &s, &err) < 0)
-		fail_msg("%s", err.text);
-	return s;
-}
 
 /* --- what is measured --- */
 
@@ -588,12 +550,13 @@ static void test_mark(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_means, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_late, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sessions, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_split, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_damaged_and_gone, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_killed, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_means, folder_setup, folder_teardown),
+		cmocka_unit_test_setup_teardown(test_late, folder_setup, folder_teardown),
+		cmocka_unit_test_setup_teardown(test_sessions, folder_setup, folder_teardown),
+		cmocka_unit_test_setup_teardown(test_split, folder_setup, folder_teardown),
+		cmocka_unit_test_setup_teardown(test_damaged_and_gone, folder_setup,
+						folder_teardown),
+		cmocka_unit_test_setup_teardown(test_killed, folder_setup, folder_teardown),
 		cmocka_unit_test(test_mark),
 	};
 

@@ -15,39 +15,16 @@
 
 #include "base/mem.h"
 #include "store/report.h"
+#include "store_folder.h"
 
-static char folder[64];
+static struct folder *folder; /* of the test that runs */
 
 static int setup(void **state)
 {
-	(void)state;
-	strcpy(folder, "/tmp/unit_report.XXXXXX");
-	assert_non_null(mkdtemp(folder));
-	return 0;
-}
+	int r = folder_setup(state);
 
-static int teardown(void **state)
-{
-	static const char *const names[] = {"head.db", "head.db-wal", "head.db-shm", "lock"};
-	char path[128];
-
-	(void)state;
-	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
-		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
-		(void)unlink(path);
-	}
-	assert_int_equal(rmdir(folder), 0);
-	return 0;
-}
-
-static struct gs_store *open_store(enum gs_store_mode mode)
-{
-	struct gs_store *s = NULL;
-	struct gs_err err;
-
-	if (gs_store_open(folder, mode, &s, &err) < 0)
-		fail_msg("%s", err.text);
-	return s;
+	folder = *state;
+	return r;
 }
 
 static void sql(const char *text)
@@ -55,7 +32,7 @@ static void sql(const char *text)
 	char path[128];
 	sqlite3 *db = NULL;
 
-	snprintf(path, sizeof(path), "%s/head.db", folder);
+	snprintf(path, sizeof(path), "%s/head.db", folder->path);
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_exec(db, text, NULL, NULL, NULL), SQLITE_OK);
 	sqlite3_close(db);
@@ -68,7 +45,7 @@ static int64_t number(const char *text)
 	sqlite3_stmt *stmt = NULL;
 	int64_t n;
 
-	snprintf(path, sizeof(path), "%s/head.db", folder);
+	snprintf(path, sizeof(path), "%s/head.db", folder->path);
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 	assert_int_equal(sqlite3_prepare_v2(db, text, -1, &stmt, NULL), SQLITE_OK);
 	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
@@ -163,7 +140,7 @@ static struct seen look(struct gs_store *s, struct gs_store_report_query q)
 
 static void a_report_is_stored_once_and_replaced_by_its_name(void **state)
 {
-	struct gs_store *s = open_store(GS_STORE_WRITE);
+	struct gs_store *s = open_store(folder, GS_STORE_WRITE);
 	int64_t a = stream_of(s, "a", 1), b = stream_of(s, "b", 1);
 	struct gs_store_report r = report_of("r1", "4711", GS_STORE_REPORT_RUNNING, 1000);
 	struct seen seen;
@@ -189,7 +166,7 @@ static void a_report_is_stored_once_and_replaced_by_its_name(void **state)
 
 static void what_a_killed_one_left_behind_is_partial(void **state)
 {
-	struct gs_store *s = open_store(GS_STORE_WRITE);
+	struct gs_store *s = open_store(folder, GS_STORE_WRITE);
 	int64_t a = stream_of(s, "a", 1), b = stream_of(s, "b", 1);
 	struct gs_store_report old = report_of("old", "4711", GS_STORE_REPORT_RUNNING, 1000);
 	struct gs_store_report other = report_of("other", "4712", GS_STORE_REPORT_RUNNING, 1000);
@@ -210,7 +187,7 @@ static void what_a_killed_one_left_behind_is_partial(void **state)
 
 static void no_report_of_a_node_is_refused_and_takes_no_number(void **state)
 {
-	struct gs_store *s = open_store(GS_STORE_WRITE);
+	struct gs_store *s = open_store(folder, GS_STORE_WRITE);
 	int64_t a = stream_of(s, "a", 1);
 	struct gs_store_report bad[5];
 
@@ -229,7 +206,7 @@ static void no_report_of_a_node_is_refused_and_takes_no_number(void **state)
 
 static void lists_are_chosen_and_come_in_pages(void **state)
 {
-	struct gs_store *s = open_store(GS_STORE_WRITE);
+	struct gs_store *s = open_store(folder, GS_STORE_WRITE);
 	int64_t a = stream_of(s, "a", 1);
 	struct gs_store_report_query q = {.state = 0};
 	struct seen seen, next = {.stop_at = 2};
@@ -290,7 +267,7 @@ static void lists_are_chosen_and_come_in_pages(void **state)
 static void old_ones_go_with_their_streams(void **state)
 {
 	const int64_t day = 86400000000000ll;
-	struct gs_store *s = open_store(GS_STORE_WRITE);
+	struct gs_store *s = open_store(folder, GS_STORE_WRITE);
 	int64_t a = stream_of(s, "a", 1), b = stream_of(s, "a", 2);
 	struct gs_store_report old = report_of("old", "1", GS_STORE_REPORT_FINISHED, 1000);
 	struct gs_store_report fresh = report_of("new", "2", GS_STORE_REPORT_FINISHED, 9 * day);
@@ -316,7 +293,7 @@ static int know(void *ctx, const struct gs_store_node *node)
 
 static void who_sends_only_reports_is_no_node_to_watch(void **state)
 {
-	struct gs_store *s = open_store(GS_STORE_WRITE);
+	struct gs_store *s = open_store(folder, GS_STORE_WRITE);
 	struct gs_store_stream want = {.stream = 9, .kind = GS_STORE_SAMPLES}, got;
 	struct gs_store_node n = {.machine_id = "c", .hostname = "c"};
 	int known = 0;
@@ -336,7 +313,7 @@ static void who_sends_only_reports_is_no_node_to_watch(void **state)
 
 static void a_file_of_the_first_layout_is_brought_up_to_date(void **state)
 {
-	struct gs_store *s = open_store(GS_STORE_WRITE);
+	struct gs_store *s = open_store(folder, GS_STORE_WRITE);
 	struct gs_store_session session = {.name = "kept"};
 	struct gs_store_report r = report_of("r", "1", GS_STORE_REPORT_FINISHED, 1000);
 	struct gs_store_report got;
@@ -348,12 +325,12 @@ static void a_file_of_the_first_layout_is_brought_up_to_date(void **state)
 	gs_store_close(&s);
 	sql("DROP TABLE job_report; PRAGMA user_version = 1");
 	/* Who only reads leaves it as it is, and finds none. */
-	s = open_store(GS_STORE_READ);
+	s = open_store(folder, GS_STORE_READ);
 	assert_int_equal(look(s, (struct gs_store_report_query){.state = 0}).n, 0);
 	assert_int_equal(gs_store_report_get(s, 1, &got, &text), -ENOENT);
 	gs_store_close(&s);
 	assert_int_equal(number("PRAGMA user_version"), 1);
-	s = open_store(GS_STORE_WRITE);
+	s = open_store(folder, GS_STORE_WRITE);
 	assert_true(number("PRAGMA user_version") >= 2);
 	assert_int_equal(put(s, stream_of(s, "a", 1), 1, &r), 0);
 	assert_int_equal(gs_store_report_get(s, 1, &got, &text), 0);
@@ -362,16 +339,16 @@ static void a_file_of_the_first_layout_is_brought_up_to_date(void **state)
 	gs_store_close(&s);
 	/* A step that cannot be done leaves the layout before it, and says so. */
 	sql("DROP TABLE job_report; PRAGMA user_version = 1; CREATE TABLE job_report (x)");
-	assert_true(gs_store_open(folder, GS_STORE_WRITE, &s, &err) < 0);
+	assert_true(gs_store_open(folder->path, GS_STORE_WRITE, &s, &err) < 0);
 	assert_non_null(strstr(err.text, "cannot bring up to date"));
 	assert_int_equal(number("PRAGMA user_version"), 1);
 	/* And one of a newer program is not touched. */
 	sql("PRAGMA user_version = 99");
-	assert_int_equal(gs_store_open(folder, GS_STORE_WRITE, &s, &err), -EUCLEAN);
+	assert_int_equal(gs_store_open(folder->path, GS_STORE_WRITE, &s, &err), -EUCLEAN);
 	assert_non_null(strstr(err.text, "newer gpuscope"));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, folder_teardown)
 
 int main(void)
 {

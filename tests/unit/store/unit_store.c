@@ -18,46 +18,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "store/store.h"
-
-struct folder {
-	char path[64];
-};
-
-static int setup(void **state)
-{
-	struct folder *f = calloc(1, sizeof(*f));
-
-	strcpy(f->path, "/tmp/unit_store.XXXXXX");
-	assert_non_null(mkdtemp(f->path));
-	*state = f;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	static const char *const names[] = {"head.db", "head.db-wal", "head.db-shm", "lock"};
-	struct folder *f = *state;
-	char path[128];
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
-		snprintf(path, sizeof(path), "%s/%s", f->path, names[i]);
-		(void)unlink(path);
-	}
-	assert_int_equal(rmdir(f->path), 0);
-	free(f);
-	return 0;
-}
-
-static struct gs_store *open_store(const char *dir, enum gs_store_mode mode)
-{
-	struct gs_store *s = NULL;
-	struct gs_err err;
-
-	if (gs_store_open(dir, mode, &s, &err) < 0)
-		fail_msg("%s", err.text);
-	return s;
-}
+#include "store_folder.h"
 
 static int64_t node_of(struct gs_store *s, const char *machine)
 {
@@ -152,7 +113,7 @@ static unsigned count(struct gs_store *s, struct gs_store_range range, int64_t *
 static void once_and_whole(void **state)
 {
 	const struct folder *f = *state;
-	struct gs_store *s = open_store(f->path, GS_STORE_WRITE);
+	struct gs_store *s = open_store(f, GS_STORE_WRITE);
 	int64_t a = node_of(s, "a"), b = node_of(s, "b");
 	struct gs_store_stream x = stream_of(s, a, 7), y = stream_of(s, b, UINT64_MAX);
 	struct gs_store_range range = ALL;
@@ -201,7 +162,7 @@ static void once_and_whole(void **state)
 static void refused(void **state)
 {
 	const struct folder *f = *state;
-	struct gs_store *s = open_store(f->path, GS_STORE_WRITE), *other = NULL;
+	struct gs_store *s = open_store(f, GS_STORE_WRITE), *other = NULL;
 	struct gs_store_stream x = stream_of(s, node_of(s, "a"), 1);
 	struct gs_store_batch b = {.seq = 0, .data = "12345678", .bytes = 8, .raw_bytes = 8};
 	struct gs_buf raw = GS_BUF_INIT(GS_STORE_BATCH_MAX + 64);
@@ -258,7 +219,7 @@ static void not_ours(void **state)
 static void newer_layout(void **state)
 {
 	const struct folder *f = *state;
-	struct gs_store *s = open_store(f->path, GS_STORE_WRITE);
+	struct gs_store *s = open_store(f, GS_STORE_WRITE);
 	struct gs_err err;
 
 	gs_store_close(&s);
@@ -286,7 +247,7 @@ static int add_mark(void *ctx, const struct gs_store_mark *mark)
 static void sessions(void **state)
 {
 	const struct folder *f = *state;
-	struct gs_store *s = open_store(f->path, GS_STORE_WRITE);
+	struct gs_store *s = open_store(f, GS_STORE_WRITE);
 	struct gs_store_session a = {
 		.name = "train", .interval_ns = 5, .nodes = "gpu*", .nvlink = true};
 	struct gs_store_session b = {.name = "träin 2"}, got;
@@ -333,7 +294,7 @@ static void sessions(void **state)
 	assert_string_equal(marks, "one{\"x\":1}two{\"x\":1}");
 	/* A head that ended: what was active can be gone on with. */
 	gs_store_close(&s);
-	s = open_store(f->path, GS_STORE_WRITE);
+	s = open_store(f, GS_STORE_WRITE);
 	assert_int_equal(gs_store_sessions_interrupted(s), 2);
 	assert_int_equal(gs_store_sessions_interrupted(s), 0);
 	seen = 0;
@@ -377,7 +338,7 @@ static void names(void **state)
 static void old_ones(void **state)
 {
 	const struct folder *f = *state;
-	struct gs_store *s = open_store(f->path, GS_STORE_WRITE);
+	struct gs_store *s = open_store(f, GS_STORE_WRITE);
 	struct gs_store_stream x = stream_of(s, node_of(s, "a"), 1);
 	struct gs_store_session kept = {.name = "kept"};
 	struct gs_store_usage usage;
@@ -416,7 +377,7 @@ static void killed(void **state)
 		assert_int_equal(pipe(told), 0);
 		pid = fork();
 		if (pid == 0) {
-			struct gs_store *s = open_store(f->path, GS_STORE_WRITE);
+			struct gs_store *s = open_store(f, GS_STORE_WRITE);
 			struct gs_store_stream x = stream_of(s, node_of(s, "a"), 1);
 
 			for (n = x.last_seq;;) {
@@ -439,7 +400,7 @@ static void killed(void **state)
 			last = n;
 		close(told[0]);
 
-		struct gs_store *s = open_store(f->path, GS_STORE_WRITE);
+		struct gs_store *s = open_store(f, GS_STORE_WRITE);
 		struct gs_store_stream x = stream_of(s, node_of(s, "a"), 1);
 
 		assert_true(x.last_seq == last || x.last_seq == last + 10);
@@ -459,7 +420,7 @@ static void torn_log(void **state)
 	int fd;
 
 	if (pid == 0) {
-		struct gs_store *s = open_store(f->path, GS_STORE_WRITE);
+		struct gs_store *s = open_store(f, GS_STORE_WRITE);
 		struct gs_store_stream x = stream_of(s, node_of(s, "a"), 1);
 
 		for (uint64_t n = 1; n <= 20; n++)
@@ -488,7 +449,7 @@ static void torn_log(void **state)
 		fd = open(log_path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 		assert_int_equal(write(fd, log, (size_t)size), size);
 		close(fd);
-		s = open_store(f->path, GS_STORE_WRITE);
+		s = open_store(f, GS_STORE_WRITE);
 		assert_int_equal(count(s, ALL, NULL), stream_of(s, node_of(s, "a"), 1).last_seq);
 		gs_store_close(&s);
 	}
@@ -509,7 +470,7 @@ static void disk_full(void **state)
 		print_message("SKIP: only root can make a small file system\n");
 		skip();
 	}
-	s = open_store(f->path, GS_STORE_WRITE);
+	s = open_store(f, GS_STORE_WRITE);
 	x = stream_of(s, node_of(s, "a"), 1);
 	while (r == 0 && n < 10000) {
 		r = gs_store_begin(s);
@@ -538,11 +499,11 @@ static void disk_full(void **state)
 static void read_while_written(void **state)
 {
 	const struct folder *f = *state;
-	struct gs_store *s = open_store(f->path, GS_STORE_WRITE), *reader;
+	struct gs_store *s = open_store(f, GS_STORE_WRITE), *reader;
 	struct gs_store_stream x = stream_of(s, node_of(s, "a"), 1);
 
 	assert_int_equal(append_one(s, x.id, 1, 1000), 0);
-	reader = open_store(f->path, GS_STORE_READ);
+	reader = open_store(f, GS_STORE_READ);
 	assert_int_equal(gs_store_begin(s), 0);
 	assert_int_equal(append(s, x.id, 2, 2000), 0);
 	assert_int_equal(count(reader, ALL, NULL), 1);
@@ -556,7 +517,7 @@ static void read_while_written(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_setup, folder_teardown)
 		TEST(once_and_whole), TEST(refused),   TEST(not_ours),           TEST(newer_layout),
 		TEST(sessions),       TEST(names),     TEST(old_ones),           TEST(killed),
 		TEST(torn_log),       TEST(disk_full), TEST(read_while_written),

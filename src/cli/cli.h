@@ -1,0 +1,47 @@
+/*
+ * What all commands share: how they talk to the user and how the program ends. The commands alone
+ * do that and handle signals; everything else returns.
+ */
+#ifndef GS_CLI_CLI_H
+#define GS_CLI_CLI_H
+
+#include <stdbool.h>
+
+#include "base/mem.h"
+
+/* How the program ends; documented in the README. A traced command's own status comes before. */
+enum gs_exit {
+	GS_EXIT_DONE = 0,
+	GS_EXIT_FAILED = 1,
+	GS_EXIT_USAGE = 2,
+	GS_EXIT_NOT_PERMITTED = 3, /* or not supported by this machine */
+	GS_EXIT_NOT_EXECUTABLE = 126,
+	GS_EXIT_NOT_FOUND = 127,
+};
+
+/* The commands; argv[0] is "gpuscope NAME". Each returns an exit status. */
+int gs_cmd_trace(int argc, char **argv);
+int gs_cmd_report(int argc, char **argv);
+int gs_cmd_top(int argc, char **argv);
+int gs_cmd_agent(int argc, char **argv);
+int gs_cmd_job(int argc, char **argv);
+int gs_cmd_connect(int argc, char **argv);
+int gs_cmd_gpu(int argc, char **argv);
+int gs_cmd_head(int argc, char **argv);
+int gs_cmd_session(int argc, char **argv);
+int gs_cmd_probes(int argc, char **argv);
+
+/* Recorded samples (.gst, or JSON of gswarm-profiler) as a figure; panels: enum gs_plot_panel, 0
+ * all. An exit status. */
+int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);
+
+/* "gpuscope: ..." on stderr, one line. */
+void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);
+
+/* For struct argp: the help texts without what helps nobody. */
+char *gs_cli_help_filter(int key, const char *text, void *input);
+
+/* The exit status that fits a negative errno of starting something. */
+int gs_exit_status_of(int error);
+
+#endif

@@ -1,0 +1,49 @@
+/* Private to the room. */
+#ifndef GS_GSWARM_GSWARM_INT_H
+#define GS_GSWARM_GSWARM_INT_H
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "gswarm/gswarm.h"
+#include "gswarm_profiler.pb-c.h"
+#include "head/session.h"
+#include "node/record.h"
+
+#define GSWARM_METHODS     10
+#define GSWARM_NO_HOSTNAME "a host's name has 1 to 63 bytes and no blanks"
+
+struct gswarm_client;
+
+struct gs_gswarm {
+	struct gs_head *head;
+	struct gs_rpc_method methods[GSWARM_METHODS];
+	struct gswarm_client *clients; /* a list; of the rpc's thread */
+};
+
+void gswarm_refuse(struct gs_rpc_call *call, const char *text);
+
+/* --- stream.c: StreamMetrics --- */
+
+bool gswarm_hostname_valid(const char *name);
+void gswarm_on_update(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes);
+void gswarm_on_updates_end(void *ctx, struct gs_rpc_call *call);
+void gswarm_on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status status);
+
+/* --- moment.c: messages to moments --- */
+
+/* A message that came, checked to be one; NULL: it is none. Freed by ..._free_unpacked(). */
+GswarmProfiler__MetricsUpdate *gswarm_update(const void *data, size_t bytes);
+
+/* A moment of it. now_wall_ns: the time of those that tell none. wish: what the client was asked
+ * for: of what it was not, a 0 is no measurement. NULL: no memory. */
+struct gs_node_snapshot *gswarm_moment(const GswarmProfiler__MetricsUpdate *update,
+				       int64_t now_wall_ns, const struct gs_head_switches *wish);
+
+/* --- status.c: answers --- */
+
+void gswarm_status(struct gs_head *h, struct gs_rpc_call *call);
+void gswarm_cluster(struct gs_head *h, struct gs_rpc_call *call);
+void gswarm_node(struct gs_head *h, struct gs_rpc_call *call, const char *node_id);
+
+#endif

@@ -1,0 +1,21 @@
+/* Messages of protobuf as answers. */
+#include "head/reply.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+void gs_head_reply(struct gs_rpc_call *call, const ProtobufCMessage *m)
+{
+	size_t bytes = protobuf_c_message_get_packed_size(m);
+	GS_FREE uint8_t *out = malloc(bytes + 1);
+	int r = -ENOMEM;
+
+	if (out) {
+		protobuf_c_message_pack(m, out);
+		r = gs_rpc_call_reply(call, out, bytes);
+	}
+	if (r < 0)
+		gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED, "the answer is too large");
+}

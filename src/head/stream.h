@@ -1,0 +1,34 @@
+/*
+ * Moments of nodes that speak another protocol than ours. Who understands it (src/gswarm) makes
+ * moments of what comes; the head shows them, gives them numbers and stores them like those of its
+ * own nodes. Such a node knows no answers: nothing is acknowledged.
+ *
+ *   open ► moment* ► end ► close
+ *
+ * All of it on the thread of the gRPC server, in handlers of the call.
+ */
+#ifndef GS_HEAD_STREAM_H
+#define GS_HEAD_STREAM_H
+
+#include "head/head.h"
+#include "node/record.h"
+#include "store/store.h"
+
+struct gs_head_stream;
+
+/* Of this node (machine_id, instance, hostname), as long as the call lives; version: of the node's
+ * program. NULL: no memory. */
+struct gs_head_stream *gs_head_stream_open(struct gs_head *head, struct gs_rpc_call *call,
+					   const struct gs_store_node *node, const char *version);
+
+/* Takes the moment over, also on failure. While the head cannot store what it has, the call is not
+ * read. 0 or a negative errno. */
+int gs_head_stream_moment(struct gs_head_stream *stream, struct gs_node_snapshot **moment);
+
+/* The node has said that nothing more comes. */
+void gs_head_stream_end(struct gs_head_stream *stream);
+
+/* The call is over. */
+void gs_head_stream_close(struct gs_head_stream **stream);
+
+#endif

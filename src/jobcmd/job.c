@@ -1,0 +1,603 @@
+/* gpuscope job: what jobs do with this machine, how well, and what to change. */
+#include <argp.h>
+#include <errno.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "jobcmd/job.h"
+#include "jobcmd/job_alert.h"
+#include "jobcmd/job_detach.h"
+#include "jobcmd/job_head.h"
+#include "cli/summary.h"
+
+enum {
+	OPT_FORMAT = 256,
+	OPT_CGROUP,
+	OPT_PRINT_CONFIG,
+	OPT_CHECK_CONFIG,
+	OPT_NVML,
+	OPT_ALERTS,
+	OPT_DETACH,
+	OPT_STOP,
+	OPT_LAUNCHER,
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_stop(int signal_number)
+{
+	(void)signal_number;
+	stop = 1;
+}
+
+static void select_by(struct job_options *o, enum job_selection by, struct argp_state *state)
+{
+	if (o->by != JOB_OF_ALL && o->by != by)
+		argp_error(state, "one of --job-id, --user, --cgroup and -p");
+	o->by = by;
+}
+
+static void parse_ids(struct job_options *o, char *arg, struct argp_state *state)
+{
+	char *save, *piece;
+
+	select_by(o, JOB_OF_IDS, state);
+	for (piece = strtok_r(arg, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
+		if (o->n_select == JOB_SELECT_MAX)
+			argp_error(state, "--job-id takes at most %d jobs", JOB_SELECT_MAX);
+		o->ids[o->n_select++] = piece;
+	}
+	if (!o->n_select)
+		argp_error(state, "--job-id takes ids, as 4711,4712_3");
+}
+
+static void parse_pids(struct job_options *o, char *arg, struct argp_state *state)
+{
+	char *save, *piece, *end;
+
+	select_by(o, JOB_OF_PIDS, state);
+	for (piece = strtok_r(arg, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
+		unsigned long pid = strtoul(piece, &end, 10);
+
+		if (*end || !pid || pid > INT32_MAX || piece[0] == '-')
+			argp_error(state, "-p takes the ids of processes, not \"%s\"", piece);
+		if (o->n_select == JOB_SELECT_MAX)
+			argp_error(state, "-p takes at most %d processes", JOB_SELECT_MAX);
+		o->pids[o->n_select++] = (uint32_t)pid;
+	}
+	if (!o->n_select)
+		argp_error(state, "-p takes the ids of processes");
+}
+
+static void parse_launcher(struct job_options *o, const char *arg, struct argp_state *state)
+{
+	char *end;
+	unsigned long pid = strtoul(arg, &end, 10);
+
+	if (*end || !pid || pid > INT32_MAX || arg[0] == '-')
+		argp_error(state, "--launcher takes the id of a process, not \"%s\"", arg);
+	o->launcher = (uint32_t)pid;
+}
+
+static void parse_user(struct job_options *o, const char *arg, struct argp_state *state)
+{
+	const struct passwd *pw = getpwnam(arg);
+	char *end;
+	unsigned long uid = strtoul(arg, &end, 10);
+
+	select_by(o, JOB_OF_USER, state);
+	if (!pw && (!*arg || *end || arg[0] == '-' || uid >= UINT32_MAX))
+		argp_error(state, "no user \"%s\" here", arg);
+	o->user = arg;
+	o->uid = pw ? pw->pw_uid : (uint32_t)uid;
+}
+
+/* The path below the mount of cgroups; people give it with the mount as often. */
+static void parse_cgroup(struct job_options *o, const char *arg, struct argp_state *state)
+{
+	static const char mount[] = "/sys/fs/cgroup";
+	size_t n;
+
+	select_by(o, JOB_OF_CGROUP, state);
+	if (strncmp(arg, mount, sizeof(mount) - 1) == 0) {
+		static const char *const v1[] = {"/unified", "/memory",  "/cpu,cpuacct", "/cpuacct",
+						 "/cpu",     "/freezer", "/systemd",     "/pids",
+						 "/cpuset",  "/devices", "/blkio"};
+
+		arg += sizeof(mount) - 1;
+		for (size_t i = 0; i < GS_ARRAY_LEN(v1); i++)
+			if (strncmp(arg, v1[i], strlen(v1[i])) == 0 && arg[strlen(v1[i])] == '/') {
+				arg += strlen(v1[i]);
+				break;
+			}
+	}
+	n = strlen(arg);
+	if (arg[0] != '/' || n < 2 || arg[n - 1] == '/' || n >= 64 * 8)
+		argp_error(state, "--cgroup takes a path, as /system.slice/ssh.service");
+	o->cgroup = arg;
+}
+
+static void parse_filter(struct job_options *o, const char *arg, struct argp_state *state)
+{
+	char copy[sizeof(o->filter)], *save, *piece;
+
+	snprintf(copy, sizeof(copy), "%s", arg);
+	if (strlen(arg) >= sizeof(copy) || !*arg)
+		argp_error(state,
+			   "--filter takes all, syscall, sched, io, net, cuda, or several with "
+			   "commas");
+	for (piece = strtok_r(copy, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
+		int i = 0;
+
+		while (gs_job_filters[i] && strcmp(gs_job_filters[i], piece) != 0)
+			i++;
+		if (!gs_job_filters[i])
+			argp_error(state,
+				   "--filter takes all, syscall, sched, io, net, cuda, or several "
+				   "with commas, not \"%s\"",
+				   piece);
+	}
+	snprintf(o->filter, sizeof(o->filter), "%s", arg);
+	o->filter_given = true;
+}
+
+static void parse_duration(struct job_options *o, const char *arg, struct argp_state *state)
+{
+	if (gs_parse_ns(arg, 1000000000, &o->duration_ns) < 0 || !o->duration_ns)
+		argp_error(state, "--duration takes seconds, or a time as 90s or 5m");
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct job_options *o = state->input;
+
+	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->head;
+		return 0;
+	case 'j':
+		parse_ids(o, arg, state);
+		return 0;
+	case 'u':
+		parse_user(o, arg, state);
+		return 0;
+	case 'p':
+		parse_pids(o, arg, state);
+		return 0;
+	case OPT_CGROUP:
+		parse_cgroup(o, arg, state);
+		return 0;
+	case 'd':
+		parse_duration(o, arg, state);
+		return 0;
+	case 'r':
+		o->live = true;
+		return 0;
+	case 'o':
+		if (o->n_outputs == JOB_OUTPUTS_MAX)
+			argp_error(state, "-o at most %d times", JOB_OUTPUTS_MAX);
+		o->output[o->n_outputs++] = arg;
+		return 0;
+	case OPT_DETACH:
+		o->detach = arg;
+		return 0;
+	case OPT_STOP:
+		o->stop = arg;
+		return 0;
+	case OPT_LAUNCHER:
+		parse_launcher(o, arg, state);
+		return 0;
+	case ARGP_KEY_END:
+		if (o->launcher && (o->by != JOB_OF_IDS || o->n_select != 1))
+			argp_error(state, "--launcher is of one job: -j ID");
+		return 0;
+	case OPT_FORMAT:
+		if (gs_job_format_parse(arg, &o->format) < 0)
+			argp_error(state, "--format takes table, json, csv, yaml or html");
+		o->format_given = true;
+		return 0;
+	case 'c':
+		o->config = arg;
+		return 0;
+	case OPT_ALERTS:
+		o->alerts = arg;
+		return 0;
+	case 'f':
+		parse_filter(o, arg, state);
+		return 0;
+	case 'v':
+		o->verbose = true;
+		return 0;
+	case OPT_NVML:
+		o->nvml = arg;
+		return 0;
+	case OPT_PRINT_CONFIG:
+		o->print_config = true;
+		return 0;
+	case OPT_CHECK_CONFIG:
+		o->check_config = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "no argument \"%s\": jobs are chosen with -j, -u, --cgroup or -p",
+			   arg);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void pause_for(uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000),
+			      .tv_nsec = (long)(ns % 1000000000)};
+
+	nanosleep(&ts, NULL); /* a signal ends it early, as it should */
+}
+
+static struct gs_job_style style_of(const struct job_options *o, bool to_terminal)
+{
+	struct gs_summary_style terminal = {.size = sizeof(terminal)};
+	struct gs_job_style style = {
+		.format = o->format,
+		.verbose = o->verbose,
+		.syscalls = o->conf.syscalls,
+		.advice = o->conf.advise,
+		.precision = (int)o->conf.precision,
+		.n_jobs = (unsigned)o->conf.jobs_displayed,
+	};
+
+	if (to_terminal) {
+		gs_cli_summary_style(stdout, true, &terminal);
+		style.width = terminal.width;
+		style.color = terminal.color;
+	}
+	return style;
+}
+
+/* The table again on the same place of a terminal; one below the other in a file. */
+static int show_live(const struct job_options *o, struct job_measure *m,
+		     const struct gs_rules *rules)
+{
+	struct gs_job_style style = style_of(o, true);
+	struct gs_job_session session;
+	int r = job_measure_report(m, rules, &session);
+
+	if (r < 0)
+		return r;
+	if (isatty(STDOUT_FILENO))
+		fputs("\033[H\033[J", stdout);
+	r = gs_job_live_write(stdout, &session, &style);
+	gs_job_session_fini(&session);
+	return r;
+}
+
+static int look_for_alerts(struct job_measure *m, const struct gs_rules *rules,
+			   struct job_alert *alert, uint64_t now_ns)
+{
+	struct gs_job_session session;
+	int r = job_measure_report(m, rules, &session);
+
+	if (r < 0)
+		return r;
+	job_alert_look(alert, &session, now_ns);
+	gs_job_session_fini(&session);
+	return 0;
+}
+
+/* Until the time is over, the jobs have ended, or a signal. */
+static int watch(const struct job_options *o, struct job_measure *m, const struct gs_rules *rules,
+		 struct job_alert *alert)
+{
+	uint64_t start_ns = gs_clock_mono_ns(), shown_ns = start_ns, now_ns = start_ns;
+	/* A job may have nothing running between two of its steps: who detached says when it ends.
+	 */
+	bool ends = o->by != JOB_OF_ALL && o->by != JOB_OF_USER && !o->detach;
+	int r = 0;
+
+	while (!stop && r == 0) {
+		uint64_t pause_ns = job_measure_pause_ns(m);
+
+		if (o->duration_ns && now_ns - start_ns >= o->duration_ns)
+			break;
+		if (o->duration_ns && pause_ns > o->duration_ns - (now_ns - start_ns))
+			pause_ns = o->duration_ns - (now_ns - start_ns);
+		pause_for(pause_ns);
+		job_measure_look(m);
+		now_ns = gs_clock_mono_ns();
+		if (o->live && now_ns - shown_ns >= (uint64_t)o->conf.refresh_s * 1000000000) {
+			shown_ns = now_ns;
+			r = show_live(o, m, rules);
+		}
+		if (r == 0 && now_ns >= job_alert_next(alert))
+			r = look_for_alerts(m, rules, alert, now_ns);
+		if (ends && job_measure_jobs(m) && !job_measure_alive(m))
+			break;
+	}
+	return r;
+}
+
+static int write_one(const struct job_options *o, const struct gs_job_session *session,
+		     const char *path, enum gs_job_format format)
+{
+	struct gs_job_style style = style_of(o, !path);
+	FILE *out = path ? fopen(path, "we") : stdout;
+	int r;
+
+	if (!out) {
+		gs_say("cannot write %s: %s", path, strerror(errno));
+		return GS_EXIT_FAILED;
+	}
+	style.format = format;
+	r = gs_job_report_write(out, session, &style);
+	if (path && fclose(out) != 0 && r == 0)
+		r = -errno;
+	if (r < 0)
+		gs_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
+static int write_report(const struct job_options *o, const struct gs_job_session *session)
+{
+	int status = GS_EXIT_DONE;
+
+	if (!o->n_outputs) /* of who has no terminal the head alone has it */
+		return o->detach ? GS_EXIT_DONE : write_one(o, session, NULL, o->format);
+	for (size_t i = 0; i < o->n_outputs; i++)
+		if (write_one(o, session, o->output[i], o->output_format[i]) != GS_EXIT_DONE)
+			status = GS_EXIT_FAILED;
+	return status;
+}
+
+static void say_nothing_found(const struct job_options *o)
+{
+	switch (o->by) {
+	case JOB_OF_IDS:
+		gs_say("no process of job %s%s here: is it running, and on this node?", o->ids[0],
+		       o->n_select > 1 ? " (or the others)" : "");
+		break;
+	case JOB_OF_USER:
+		gs_say("no process of user %s here", o->user);
+		break;
+	case JOB_OF_CGROUP:
+		gs_say("no process in the cgroup %s here (paths are those of /proc/PID/cgroup)",
+		       o->cgroup);
+		break;
+	case JOB_OF_PIDS:
+		gs_say("no process %u here", o->pids[0]);
+		break;
+	default:
+		gs_say("no job here; -u USER or -p PID measure what no batch system started");
+	}
+}
+
+static int measure(const struct job_options *o, const struct gs_rules *rules,
+		   struct job_alert *alert)
+{
+	GS_CLEANUP(to_head_abandon) struct to_head *head = NULL;
+	struct job_measure *m = NULL;
+	struct gs_job_session session;
+	struct gs_err err = {{0}};
+	int r = o->head.n_addresses
+			? to_head_open(&o->head, GS_LINK_JOBS, "gpuscope job", &head, &err)
+			: 0;
+	int status;
+
+	if (r == 0)
+		r = job_measure_open(o, &m, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		return gs_exit_status_of(r);
+	}
+	/* A user's or a machine's processes may come later. */
+	if (!o->detach && !job_measure_jobs(m) && (o->by != JOB_OF_ALL || !o->duration_ns)) {
+		say_nothing_found(o);
+		job_measure_close(&m);
+		return GS_EXIT_FAILED;
+	}
+	if (o->detach)
+		job_detach_ready(o->detach);
+	r = watch(o, m, rules, alert);
+	job_measure_settle(m);
+	if (o->detach && !job_measure_jobs(m)) {
+		say_nothing_found(o);
+		job_measure_close(&m);
+		return GS_EXIT_FAILED;
+	}
+	if (r == 0)
+		r = job_measure_report(m, rules, &session);
+	if (r < 0) {
+		gs_say("cannot report: %s", strerror(-r));
+		job_measure_close(&m);
+		return GS_EXIT_FAILED;
+	}
+	status = write_report(o, &session);
+	if (head && (job_head_push(head, &session) < 0 || to_head_finish(&head) < 0))
+		status = GS_EXIT_FAILED;
+	gs_job_session_fini(&session);
+	job_measure_close(&m);
+	return status;
+}
+
+static int print_config(void)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf out = GS_BUF_INIT(1u << 20);
+
+	if (gs_conf_print(gs_job_conf_schema(), &out) < 0 ||
+	    fwrite(out.data, 1, out.bytes, stdout) != out.bytes || fflush(stdout) != 0)
+		return GS_EXIT_FAILED;
+	return GS_EXIT_DONE;
+}
+
+/* 0, or an exit status after having said why. */
+static int load_config(struct job_options *o)
+{
+	const struct gs_conf_schema *schema = gs_job_conf_schema();
+	char foreign[512];
+	struct gs_err err = {{0}};
+	int r;
+
+	gs_conf_defaults(schema, &o->conf);
+	if (!o->config)
+		return 0;
+	r = gs_conf_load(schema, o->config, &o->conf, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+	}
+	gs_job_conf_foreign(&o->conf, foreign, sizeof(foreign));
+	/* --alerts of the same file tells what neither of the two reads. */
+	if (foreign[0] && !(o->alerts && strcmp(o->alerts, o->config) == 0))
+		gs_say("%s: no matter of gpuscope job, not read: %s", o->config, foreign);
+	return 0;
+}
+
+/* Where a report goes tells its format, unless it was said. */
+static int format_of(const struct job_options *o, const char *path, enum gs_job_format *ret)
+{
+	static const enum gs_job_format by_choice[] = {GS_JOB_JSON, GS_JOB_CSV, GS_JOB_YAML,
+						       GS_JOB_TABLE};
+
+	*ret = o->format;
+	if (o->format_given)
+		return 0;
+	if (gs_job_format_of_path(path, ret) == 0)
+		return 0;
+	if (strchr(path, '.') && !o->config) {
+		gs_say("%s: the suffix tells no format: .json, .csv, .yaml, .html or .txt, or "
+		       "--format",
+		       path);
+		return GS_EXIT_USAGE;
+	}
+	*ret = by_choice[o->conf.format];
+	return 0;
+}
+
+static int choose_formats(struct job_options *o)
+{
+	int status = 0;
+
+	if (!o->format_given)
+		o->format = GS_JOB_TABLE;
+	for (size_t i = 0; status == 0 && i < o->n_outputs; i++) {
+		status = format_of(o, o->output[i], &o->output_format[i]);
+		if (status == 0 && o->detach && o->output[i][0] != '/') {
+			gs_say("%s: with --detach, -o takes an absolute path", o->output[i]);
+			status = GS_EXIT_USAGE;
+		}
+	}
+	if (o->detach &&
+	    (o->detach[0] != '/' || o->live || (!o->n_outputs && !o->head.n_addresses))) {
+		gs_say("--detach takes an absolute path and -o or --head, and no --real-time: it "
+		       "has no terminal");
+		status = GS_EXIT_USAGE;
+	}
+	return status;
+}
+
+static const struct argp_option option_table[] = {
+	{NULL, 0, NULL, 0, "Which jobs (all of this machine without any):", 1},
+	{"job-id", 'j', "ID[,ID]", 0, "jobs of Slurm: 4711, 4711_3 (array task), 4711+1 (het)", 1},
+	{"user", 'u', "USER", 0, "the jobs of a user, and the processes outside of jobs", 1},
+	{"cgroup", OPT_CGROUP, "PATH", 0, "the processes in a cgroup and below it", 1},
+	{"pid", 'p', "PID[,PID]", 0, "a process with all its descendants", 1},
+	{NULL, 0, NULL, 0, "What and how long:", 2},
+	{"duration", 'd', "TIME", 0, "seconds, or 90s, 5m (without: until the jobs end, or Ctrl-C)",
+	 2},
+	{"filter", 'f', "PART[,PART]", 0, "all, syscall, sched, io, net, cuda", 2},
+	{"real-time", 'r', NULL, 0, "a live table meanwhile, a line a job", 2},
+	{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 2},
+	{NULL, 0, NULL, 0, "The report:", 3},
+	{"output", 'o', "FILE", 0,
+	 "write it there; .json, .csv, .yaml, .html, .txt tell the format", 3},
+	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml, html", 3},
+	{"verbose", 'v', NULL, 0, "tables show every figure and every system call", 3},
+	{"detach", OPT_DETACH, "PIDFILE", 0,
+	 "record in the background, also before the job begins and between its steps, until "
+	 "--stop or --duration; returns once it measures",
+	 3},
+	{"launcher", OPT_LAUNCHER, "PID", 0,
+	 "with -j of one job: this process is about to start the job's; they count from their "
+	 "birth, it does not",
+	 3},
+	{"stop", OPT_STOP, "PIDFILE", 0, "end such a recorder; returns when its report is written",
+	 3},
+	{NULL, 0, NULL, 0, "Configuration:", 4},
+	{"config", 'c', "FILE", 0, "thresholds, rules, advice (YAML)", 4},
+	{"alerts", OPT_ALERTS, "FILE", 0,
+	 "who is told when a job does what a rule forbids (YAML, gpuscope-alerts(5))", 4},
+	{"print-config", OPT_PRINT_CONFIG, NULL, 0, "every key with its default, and end", 4},
+	{"check-config", OPT_CHECK_CONFIG, NULL, 0, "only read the configuration", 4},
+	{0},
+};
+
+int gs_cmd_job(int argc, char **argv)
+{
+	static const struct argp_child children[] = {{&to_head_argp, 0, "Delivery to a head:", 5},
+						     {0}};
+	static const struct argp argp = {
+		.options = option_table,
+		.parser = parse,
+		.children = children,
+		.help_filter = gs_cli_help_filter,
+		.doc = "What jobs do with this machine: time on the processors and off them, and "
+		       "what for, I/O, memory, GPUs; class, efficiency and advice.\v"
+		       "Exit status: 0 done, 1 failed (no such job here), 2 wrong usage or "
+		       "configuration, 3 not permitted.",
+	};
+	GS_FREE struct job_options *o = calloc(1, sizeof(*o));
+	struct sigaction sa = {.sa_handler = on_stop};
+	struct job_alert *alert = NULL;
+	struct gs_err err = {{0}};
+	struct gs_rules *rules;
+	int status, r;
+
+	if (!o)
+		return GS_EXIT_FAILED;
+	argp_err_exit_status = GS_EXIT_USAGE;
+	if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0)
+		return GS_EXIT_USAGE;
+	if (o->print_config)
+		return print_config();
+	if (o->stop)
+		return job_detach_stop(o->stop);
+	status = load_config(o);
+	if (status == 0)
+		status = choose_formats(o);
+	if (status == 0 && o->check_config && o->alerts) {
+		r = job_alert_open(o->alerts, &alert, &err);
+		if (r < 0)
+			gs_say("%s", gs_err_text(&err, r));
+		job_alert_close(&alert);
+		status = r == 0 ? 0 : r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+	}
+	if (status != 0 || o->check_config)
+		return status;
+	if (!o->filter_given)
+		snprintf(o->filter, sizeof(o->filter), "%s", gs_job_filters[o->conf.filter]);
+	if (o->detach && job_detach_fork(o->detach, &status) != 0)
+		return status;
+	rules = gs_job_conf_rules(&o->conf);
+	if (!rules) {
+		gs_say("out of memory");
+		return GS_EXIT_FAILED;
+	}
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		status = r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
+	} else {
+		status = measure(o, rules, alert);
+	}
+	job_alert_close(&alert);
+	gs_rules_free(&rules);
+	return status;
+}

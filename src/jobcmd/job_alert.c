@@ -1,0 +1,125 @@
+/* The figures of jobs, as reports have them, looked at by the rules of an alert configuration. */
+#include "jobcmd/job_alert.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "alert/alert.h"
+#include "alert/conf.h"
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "notify/notify.h"
+
+#define CLOSE_NS 10000000000ull
+
+struct job_alert {
+	struct gs_alerts *alerts;
+	struct gs_notify *notify;
+	char host[65];
+	uint64_t interval_ns, next_ns;
+};
+
+static void pass_on(void *ctx, const struct gs_alert_message *m)
+{
+	struct job_alert *a = ctx;
+
+	gs_notify_push(a->notify, m);
+}
+
+static int open_parts(struct job_alert *a, const struct gs_alert_conf *c, const char *path,
+		      struct gs_err *err)
+{
+	int r = gs_alert_conf_open(c, a->host, pass_on, a, &a->alerts);
+
+	if (r == 0 &&
+	    (gs_alerts_wants(a->alerts, GS_ALERT_GPU) || gs_alerts_wants(a->alerts, GS_ALERT_NODE)))
+		gs_say("%s: rules about GPUs and the node are the agent's; here those about jobs "
+		       "are looked at",
+		       path);
+	return r == 0 ? gs_notify_open(c, a->host, &a->notify, err) : r;
+}
+
+int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
+{
+	GS_FREE struct gs_alert_conf *conf = calloc(1, sizeof(*conf));
+	struct job_alert *a = calloc(1, sizeof(*a));
+	char foreign[512];
+	int r = conf && a ? gs_conf_load(gs_alert_conf_schema(), path, conf, err) : -ENOMEM;
+
+	*ret = NULL;
+	if (r == 0) {
+		gs_alert_conf_resolve(conf);
+		gs_alert_conf_foreign(conf, foreign, sizeof(foreign));
+		if (foreign[0])
+			gs_say("%s: no matter of alerts, not read: %s", path, foreign);
+		(void)gethostname(a->host, sizeof(a->host) - 1);
+		a->interval_ns = conf->interval_ns;
+		r = open_parts(a, conf, path, err);
+	}
+	if (r == 0 && (!conf->enabled || !gs_alerts_wants(a->alerts, GS_ALERT_JOB))) {
+		gs_say("%s: %s: nothing will be told", path,
+		       conf->enabled ? "no rule about jobs" : "alerts.enabled is false");
+		job_alert_close(&a);
+	}
+	if (r < 0)
+		job_alert_close(&a);
+	*ret = a;
+	return r;
+}
+
+uint64_t job_alert_next(const struct job_alert *a)
+{
+	return a ? a->next_ns : UINT64_MAX;
+}
+
+void job_alert_look(struct job_alert *a, const struct gs_job_session *s, uint64_t now_ns)
+{
+	int64_t wall_ns = (int64_t)gs_clock_wall_ns();
+
+	a->next_ns = now_ns + a->interval_ns;
+	for (size_t i = 0; i < s->n_jobs; i++) {
+		struct gs_alert_subject subject;
+
+		/* What has ended is swept below: nobody can do anything about it any more. */
+		if (s->jobs[i].ended)
+			continue;
+		gs_alert_of_job(&subject, &s->jobs[i].job, &s->jobs[i].figures,
+				s->jobs[i].verdict.score);
+		gs_alert_subject_label(&subject, "node", a->host);
+		gs_alerts_push(a->alerts, &subject, now_ns, wall_ns);
+	}
+	gs_alerts_sweep(a->alerts, GS_ALERT_JOB, now_ns, now_ns, wall_ns);
+}
+
+static void tell_losses(struct job_alert *a)
+{
+	struct gs_notify_stats r[GS_NOTIFY_RECEIVERS_MAX];
+	size_t n = gs_notify_stats(a->notify, r);
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t lost = r[i].dropped_full + r[i].dropped_given_up + r[i].dropped_refused +
+				r[i].waiting;
+
+		if (lost)
+			gs_say("alerts: %llu of %llu messages did not reach the %s: %s",
+			       (unsigned long long)lost, (unsigned long long)(lost + r[i].sent),
+			       r[i].name, r[i].last_error[0] ? r[i].last_error : "too slow");
+	}
+}
+
+void job_alert_close(struct job_alert **ref)
+{
+	struct job_alert *a = *ref;
+
+	if (!a)
+		return;
+	if (a->notify) {
+		gs_notify_drain(a->notify, CLOSE_NS);
+		tell_losses(a);
+	}
+	gs_notify_close(&a->notify, 0);
+	gs_alerts_free(&a->alerts);
+	free(a);
+	*ref = NULL;
+}

@@ -1,0 +1,23 @@
+/* Alerts of `gpuscope job --alerts`. */
+#ifndef GS_JOBCMD_JOB_ALERT_H
+#define GS_JOBCMD_JOB_ALERT_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "job/report.h"
+
+struct job_alert;
+
+/* Reads the configuration. -EINVAL: it is wrong, err says where. *ret stays NULL when it has no
+ * rule about jobs, which is told. */
+int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err);
+
+/* When to look again, monotonic; UINT64_MAX without rules. */
+uint64_t job_alert_next(const struct job_alert *alert);
+void job_alert_look(struct job_alert *alert, const struct gs_job_session *session, uint64_t now_ns);
+
+/* Waits some seconds for messages that are still on their way; tells what did not arrive. */
+void job_alert_close(struct job_alert **alert);
+
+#endif

@@ -1,0 +1,110 @@
+/* gpuscope report --compare: several reports of jobs side by side, out of files or from a head. */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "jobcmd/job_compare.h"
+#include "cli/summary.h"
+#include "gpuscope.pb-c.h"
+
+/* --- from a head --- */
+
+static int add_all(struct gs_job_comparison *c, const Gpuscope__V1__JobReports *m, uint32_t *left,
+		   struct gs_err *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < m->n_reports && *left; i++, --*left) {
+		const Gpuscope__V1__JobReport *report = m->reports[i];
+		char name[160];
+
+		snprintf(name, sizeof(name), "%s#%lld", report->node, (long long)report->id);
+		r = gs_job_compare_text(c, name, (const char *)report->document.data,
+					report->document.len, err);
+	}
+	return r;
+}
+
+/* Newest first, an answer after the other. */
+static int read_head(const struct compare_from *from, struct gs_job_comparison *c,
+		     struct gs_err *err)
+{
+	Gpuscope__V1__JobReportQuery query = GPUSCOPE__V1__JOB_REPORT_QUERY__INIT;
+	struct remote *remote = NULL;
+	uint32_t left = from->last ? from->last : COMPARE_LAST;
+	char after[64] = "";
+	int r = remote_open(&from->remote, &remote, err);
+
+	query.user = (char *)(from->user ? from->user : "");
+	query.name = (char *)(from->name ? from->name : "");
+	query.job = (char *)(from->job ? from->job : "");
+	query.after = after;
+	while (r == 0 && left) {
+		Gpuscope__V1__JobReports *m = NULL;
+
+		query.limit = left < 100 ? left : 100;
+		r = remote_call(remote, "/gpuscope.v1.Control/ListJobReports", &query.base,
+				&gpuscope__v1__job_reports__descriptor, &m, err);
+		if (r < 0)
+			break;
+		r = add_all(c, m, &left, err);
+		snprintf(after, sizeof(after), "%s", m->next);
+		gpuscope__v1__job_reports__free_unpacked(m, NULL);
+		if (!after[0])
+			break;
+	}
+	remote_close(&remote);
+	if (r == 0 && !c->n_rows)
+		return gs_err_set(err, -ENOENT, "the head at %s has no report%s", from->remote.head,
+				  from->user || from->name || from->job ? " of such jobs" : "");
+	return r;
+}
+
+/* --- the comparison --- */
+
+int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, const char *output,
+		   const char *format)
+{
+	struct gs_summary_style terminal = {.size = sizeof(terminal)};
+	struct gs_job_comparison c = {0};
+	struct gs_job_style style = {.precision = 2};
+	GS_FCLOSE FILE *file = NULL;
+	struct gs_err err = {{0}};
+	int r = 0;
+
+	if (format ? gs_job_format_parse(format, &style.format) < 0
+		   : output && gs_job_format_of_path(output, &style.format) < 0) {
+		gs_say("a comparison is a table, JSON, YAML or HTML: --format, or -o FILE.html");
+		return GS_EXIT_USAGE;
+	}
+	if (style.format == GS_JOB_CSV) {
+		gs_say("a comparison has no CSV form: table, json, yaml or html");
+		return GS_EXIT_USAGE;
+	}
+	if (from->remote.head)
+		r = read_head(from, &c, &err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = gs_job_compare_file(&c, paths[i], &err);
+	if (r == 0)
+		r = gs_job_compare_finish(&c);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		gs_job_comparison_fini(&c);
+		return from->remote.head ? gs_exit_status_of(r) : GS_EXIT_FAILED;
+	}
+	if (output) {
+		file = fopen(output, "we");
+		if (!file)
+			r = -errno;
+	} else {
+		gs_cli_summary_style(stdout, true, &terminal);
+		style.width = terminal.width;
+		style.color = terminal.color;
+	}
+	if (r == 0)
+		r = gs_job_compare_write(file ? file : stdout, &c, &style);
+	if (r < 0)
+		gs_say("cannot write %s: %s", output ? output : "the comparison", strerror(-r));
+	gs_job_comparison_fini(&c);
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}

@@ -1,0 +1,16 @@
+/* Recording in the background: `gpuscope job --detach PIDFILE ...`, ended by --stop PIDFILE. */
+#ifndef GS_JOBCMD_JOB_DETACH_H
+#define GS_JOBCMD_JOB_DETACH_H
+
+/* Fork. In the child 0, and it goes on; in the parent, when the child is ready or has failed, 1 and
+ * the exit status with which to end; -1 with an exit status after having said why. */
+int job_detach_fork(const char *pid_file, int *ret_status);
+
+/* The child measures: lets the parent go, and writes what it says from now on to PIDFILE.log. */
+void job_detach_ready(const char *pid_file);
+
+/* Ask the recorder of this file to end, wait until its report is written, pass on what it said. An
+ * exit status. */
+int job_detach_stop(const char *pid_file);
+
+#endif

@@ -1,0 +1,619 @@
+/*
+ * The measuring side of `gpuscope job`: finds the processes of the jobs asked for, again and again,
+ * and adds up what they do. Without probes all comes from procfs and cgroups; each family of
+ * figures says which way it was learned.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "jobcmd/job.h"
+#include "jobcmd/job_gpu.h"
+#include "jobcmd/job_kernel.h"
+#include "jobcmd/job_rank.h"
+#include "jobcmd/job_who.h"
+#include "host/pressure.h"
+#include "host/work.h"
+#include "launch/launch.h"
+
+#define SCAN_NS         500000000ull /* between two searches for new processes */
+#define HURRY_NS        50000000ull  /* the same, while a job that is waited for begins */
+#define HURRY_FOR_NS    30000000000ull
+#define DETACHED_NS     100000000ull  /* and later: each step of a job begins anew */
+#define GROUP_NS        1000000000ull /* between two readings of cgroups and GPUs */
+#define KERNEL_PAUSE_NS 200000000ull
+#define SETTLE_NS       2000000000ull
+#define COST_SHARE      50 /* looking takes one of so many parts of the time at most */
+
+struct member { /* a job that is watched */
+	struct gs_job job;
+	struct gs_host_cgroup first, last;
+	struct gs_host_stalls stall_first, stall_last;
+	uint64_t stall_from_ns, stall_ns; /* between both */
+	bool has_cgroup, seen_alive;
+	uint32_t any_pid; /* whose cgroup is read */
+	int64_t cgroup_peak;
+	struct job_gpu_sum gpu;
+	uint64_t start_ns, last_alive_ns; /* boot clock */
+};
+
+struct job_measure {
+	const struct job_options *options;
+	struct gs_host_work *work;
+	struct job_who *who;
+	struct job_gpu *gpu;
+	struct gs_launches *cuda; /* NULL: not wanted */
+	struct job_ranks *ranks;
+	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
+	char why_no_kernel[256];
+	struct member member[GS_HOST_WORK_GROUPS];
+	size_t n_members;
+	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
+	int64_t start_wall_ns;
+	uint64_t n_jobs_full;
+	struct gs_host_stalls stall_first; /* of the machine */
+	struct gs_map holders; /* pid -> nothing: slurmstepds that are followed, not counted */
+	bool first_scan_done;
+};
+
+static struct member *member_of(struct job_measure *m, const struct gs_job *job)
+{
+	struct member *x;
+	size_t most = m->options->by == JOB_OF_ALL && job->kind != GS_JOB_SLURM
+			      ? (size_t)m->options->conf.max_jobs
+			      : GS_HOST_WORK_GROUPS;
+
+	for (size_t i = 0; i < m->n_members; i++)
+		if (m->member[i].job.kind == job->kind &&
+		    (strcmp(m->member[i].job.id, job->id) == 0 ||
+		     (job->kind == GS_JOB_SLURM && job->job_id > 0 &&
+		      m->member[i].job.job_id == job->job_id)))
+			return &m->member[i];
+	if (m->n_members >= most) {
+		m->n_jobs_full++;
+		return NULL;
+	}
+	x = &m->member[m->n_members++];
+	*x = (struct member){.job = *job, .cgroup_peak = -1, .start_ns = gs_clock_boot_ns()};
+	memset(&x->stall_first, 0xff, sizeof(x->stall_first)); /* -1: unknown */
+	return x;
+}
+
+/* One process: watched when it belongs to a job that was asked for. */
+static bool consider(struct job_measure *m, uint32_t pid)
+{
+	struct gs_job_task task;
+	struct gs_job job;
+	struct member *x;
+
+	uint64_t none;
+
+	if (gs_host_work_watches(m->work, pid) ||
+	    (gs_map_get(&m->holders, pid, &none) && job_who_is_holder(pid)) ||
+	    !job_who_is(m->who, pid, &job))
+		return false;
+	x = member_of(m, &job);
+	if (x && job_who_is_holder(pid) && gs_map_put(&m->holders, pid, 0) == 0) {
+		if (m->kernel)
+			job_kernel_follow_holder(m->kernel, pid, (uint32_t)(x - m->member));
+		x->any_pid = pid;
+		return false;
+	}
+	if (!x || gs_host_work_add(m->work, (uint32_t)(x - m->member), pid, m->first_scan_done) < 0)
+		return false;
+	if (m->kernel)
+		job_kernel_follow(m->kernel, pid, (uint32_t)(x - m->member));
+	if (m->cuda)
+		gs_launches_follow(m->cuda, pid, (uint32_t)(x - m->member));
+	job_who_task(m->who, pid, &task);
+	job_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
+	x->job = job;
+	x->any_pid = pid;
+	return true;
+}
+
+/* A recorder is there before its job: the first seconds of that shall not be missed. */
+static bool hurries(const struct job_measure *m)
+{
+	return m->options->detach && !job_measure_alive(m) &&
+	       m->last_ns - m->start_ns < HURRY_FOR_NS;
+}
+
+static void scan(struct job_measure *m)
+{
+	bool again = true;
+
+	/* A child may stand before its parent when numbers have wrapped. */
+	for (int pass = 0; again && pass < 16; pass++) {
+		DIR *dir = opendir("/proc");
+		struct dirent *d;
+
+		again = false;
+		job_who_scan(m->who);
+		while (dir && (d = readdir(dir)))
+			if (d->d_name[0] >= '1' && d->d_name[0] <= '9' &&
+			    consider(m, (uint32_t)strtoul(d->d_name, NULL, 10)))
+				again = m->options->by == JOB_OF_PIDS;
+		if (dir)
+			closedir(dir);
+	}
+	m->first_scan_done = true;
+}
+
+/* Memory and processors of the job's own group. The root's numbers and those of a group that holds
+ * more than the job say nothing of it, so only a batch system's, a pod's, a unit's or the group
+ * that was asked for are read. */
+static bool owns_cgroup(const struct gs_job *job)
+{
+	return job->kind == GS_JOB_SLURM || job->kind == GS_JOB_POD ||
+	       job->kind == GS_JOB_CONTAINER || job->kind == GS_JOB_UNIT ||
+	       job->kind == GS_JOB_CGROUP;
+}
+
+static void read_pressure(struct member *x, const char *path)
+{
+	struct gs_host_stalls now;
+
+	if (!gs_host_stalls_of_cgroup("/sys/fs/cgroup", "/proc", path ? 0 : x->any_pid, path, &now))
+		return;
+	x->stall_last = now;
+	if (!x->stall_from_ns) {
+		x->stall_first = now;
+		x->stall_from_ns = gs_clock_boot_ns();
+	}
+	x->stall_ns = gs_clock_boot_ns() - x->stall_from_ns;
+}
+
+static void read_groups(struct job_measure *m)
+{
+	for (size_t i = 0; i < m->n_members; i++) {
+		struct member *x = &m->member[i];
+		struct gs_host_cgroup now;
+		const char *path = job_who_cgroup(m->who, &x->job);
+
+		job_who_refresh(m->who, &x->job);
+		if (!path && x->job.kind == GS_JOB_SLURM)
+			path = job_who_cgroup_of(m->who, x->any_pid);
+		if (!owns_cgroup(&x->job))
+			continue;
+		read_pressure(x, path);
+		if (!(path ? gs_host_cgroup_read("/sys/fs/cgroup", "/proc", 0, path, &now)
+			   : gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL,
+						 &now)))
+			continue;
+		if (!x->has_cgroup)
+			x->first = now;
+		x->last = now;
+		x->has_cgroup = true;
+		if (now.memory_bytes > x->cgroup_peak)
+			x->cgroup_peak = now.memory_bytes;
+	}
+	job_gpu_read(m->gpu);
+	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
+	job_ranks_look(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work);
+	for (size_t i = 0; i < m->n_members; i++) {
+		uint32_t pids[4096];
+		size_t n = gs_host_work_pids(m->work, (uint32_t)i, pids, GS_ARRAY_LEN(pids));
+
+		job_gpu_add(m->gpu, &m->member[i].job, pids,
+			    n < GS_ARRAY_LEN(pids) ? n : GS_ARRAY_LEN(pids), &m->member[i].gpu);
+	}
+}
+
+void job_measure_look(struct job_measure *m)
+{
+	uint64_t now_ns = gs_clock_boot_ns();
+
+	if (now_ns - m->scan_ns >= (m->options->detach ? DETACHED_NS : SCAN_NS) || hurries(m)) {
+		m->scan_ns = now_ns;
+		scan(m);
+	}
+	m->look_cost_ns = gs_host_work_look(m->work);
+	if (m->cuda)
+		gs_launches_look(m->cuda);
+	if (now_ns - m->group_ns >= GROUP_NS) {
+		m->group_ns = now_ns;
+		read_groups(m);
+	}
+	for (size_t i = 0; i < m->n_members; i++) {
+		struct gs_host_work_total t;
+
+		gs_host_work_total(m->work, (uint32_t)i, &t);
+		if (t.n_processes)
+			m->member[i].last_alive_ns = gs_clock_boot_ns();
+	}
+	m->last_ns = gs_clock_boot_ns();
+}
+
+uint64_t job_measure_pause_ns(const struct job_measure *m)
+{
+	uint64_t pause_ns = (uint64_t)m->options->conf.poll_ms * 1000000;
+
+	/* The kernel counts by itself; looking only finds new processes and the end. */
+	if (m->kernel && pause_ns < KERNEL_PAUSE_NS)
+		pause_ns = KERNEL_PAUSE_NS;
+	if (hurries(m))
+		return HURRY_NS;
+	if (m->options->detach && m->kernel)
+		pause_ns = DETACHED_NS;
+
+	return pause_ns > m->look_cost_ns * COST_SHARE ? pause_ns : m->look_cost_ns * COST_SHARE;
+}
+
+size_t job_measure_alive(const struct job_measure *m)
+{
+	struct gs_host_work_total t;
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_members; i++) {
+		gs_host_work_total(m->work, (uint32_t)i, &t);
+		n += t.n_processes;
+	}
+	return n;
+}
+
+size_t job_measure_jobs(const struct job_measure *m)
+{
+	return m->n_members;
+}
+
+/* The families that --filter wants. */
+static uint32_t wanted(const struct job_options *o)
+{
+	uint32_t all =
+		1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU | 1u << GS_JOB_KNOWS_PRESSURE;
+	bool every = strcmp(o->filter, "all") == 0;
+
+	if ((every || strstr(o->filter, "sched")) && o->conf.probes[1])
+		all |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
+		       1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
+		       1u << GS_JOB_KNOWS_FAULTS;
+	if ((every || strstr(o->filter, "syscall")) && o->conf.probes[0])
+		all |= 1u << GS_JOB_KNOWS_SYSCALLS;
+	if ((every || strstr(o->filter, "io")) && o->conf.probes[2])
+		all |= 1u << GS_JOB_KNOWS_IO;
+	if ((every || strstr(o->filter, "net")) && o->conf.probes[3])
+		all |= 1u << GS_JOB_KNOWS_NET;
+	if ((every || strstr(o->filter, "cuda")) && o->conf.probe_cuda)
+		all |= 1u << GS_JOB_KNOWS_CUDA;
+	return all;
+}
+
+/* Probes where they are permitted; what procfs tells otherwise. */
+static void open_kernel(struct job_measure *m)
+{
+	struct gs_err err = {{0}};
+	int r;
+
+	if (!m->options->conf.ebpf) {
+		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "ebpf.enabled is false");
+		return;
+	}
+	r = job_kernel_open(m->options->filter, m->options->conf.probes, &m->kernel, &err);
+	if (r < 0)
+		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "%s", gs_err_text(&err, r));
+}
+
+/* The job is there before its first process: all that the launcher makes is its. */
+static void follow_launcher(struct job_measure *m)
+{
+	struct gs_job job = {.kind = GS_JOB_SLURM,
+			     .job_id = strtoll(m->options->ids[0], NULL, 10),
+			     .array_job_id = -1,
+			     .array_task_id = -1,
+			     .het_job_id = -1,
+			     .het_offset = -1,
+			     .uid = -1,
+			     .n_cpus = -1,
+			     .mem_bytes = -1,
+			     .start_s = -1,
+			     .limit_s = -1};
+	struct member *x;
+
+	snprintf(job.id, sizeof(job.id), "%s", m->options->ids[0]);
+	x = member_of(m, &job);
+	if (m->kernel && gs_map_put(&m->holders, m->options->launcher, 0) == 0)
+		job_kernel_follow_holder(m->kernel, m->options->launcher,
+					 (uint32_t)(x - m->member));
+	x->any_pid = m->options->launcher;
+}
+
+int job_measure_open(const struct job_options *options, struct job_measure **ret,
+		     struct gs_err *err)
+{
+	struct job_measure *m = calloc(1, sizeof(*m));
+	int r = m ? 0 : -ENOMEM;
+
+	if (r == 0) {
+		m->options = options;
+		m->holders = GS_MAP_INIT(1u << 12);
+		m->start_ns = m->last_ns = gs_clock_boot_ns();
+		m->start_wall_ns = (int64_t)gs_clock_wall_ns();
+		r = gs_host_work_open("/proc", &m->work, err);
+	}
+	if (r == 0)
+		r = job_who_open(options, &m->who, err);
+	if (r == 0)
+		r = job_gpu_open(options->nvml, &m->gpu, err);
+	if (r == 0)
+		r = job_ranks_new(&m->ranks);
+	if (r < 0) {
+		job_measure_close(&m);
+		return r;
+	}
+	open_kernel(m);
+	if (options->conf.ebpf && wanted(options) >> GS_JOB_KNOWS_CUDA & 1 &&
+	    gs_launches_open(&m->cuda) < 0) {
+		job_measure_close(&m);
+		return -ENOMEM;
+	}
+	m->start_ns = m->last_ns = m->scan_ns = gs_clock_boot_ns();
+	m->start_wall_ns = (int64_t)gs_clock_wall_ns();
+	gs_host_stalls_read("/proc/pressure", &m->stall_first);
+	if (options->launcher)
+		follow_launcher(m);
+	scan(m);
+	read_groups(m);
+	m->group_ns = gs_clock_boot_ns();
+	*ret = m;
+	return 0;
+}
+
+void job_measure_close(struct job_measure **ref)
+{
+	struct job_measure *m = *ref;
+
+	if (!m)
+		return;
+	gs_map_fini(&m->holders);
+	gs_host_work_close(&m->work);
+	job_who_close(&m->who);
+	job_gpu_close(&m->gpu);
+	job_kernel_close(&m->kernel);
+	gs_launches_close(&m->cuda);
+	job_ranks_free(&m->ranks);
+	free(m);
+	*ref = NULL;
+}
+
+/* What part of the time between two readings some task was stalled. */
+static void stalled(const struct gs_host_stalls *first, const struct gs_host_stalls *last,
+		    uint64_t elapsed_ns, double ratio[GS_STALL_COUNT])
+{
+	for (unsigned i = 0; i < GS_STALL_COUNT; i++) {
+		int64_t a = first->total_us[i], b = last->total_us[i];
+
+		ratio[i] = elapsed_ns && a >= 0 && b >= a
+				   ? fmin(1, (double)(b - a) * 1000 / (double)elapsed_ns)
+				   : NAN;
+	}
+}
+
+static double cores_of(const struct member *x, const struct gs_host_work_total *t)
+{
+	double cores = t->n_cores ? t->n_cores : NAN;
+
+	if (x->job.n_cpus > 0)
+		return x->job.n_cpus;
+	if (x->has_cgroup && x->last.cores > 0 && !(cores <= x->last.cores))
+		cores = x->last.cores;
+	return cores;
+}
+
+static void use_of_memory(const struct member *x, const struct gs_host_work_total *t,
+			  struct gs_job_usage *u)
+{
+	u->memory_peak_bytes = t->rss_peak_bytes > 0 ? t->rss_peak_bytes : -1;
+	u->memory_limit_bytes = x->job.mem_bytes > 0 ? x->job.mem_bytes : -1;
+	if (!x->has_cgroup)
+		return;
+	/* The kernel's peak is of the group's whole life: right for a job's own group. */
+	if (x->last.memory_peak_bytes > 0)
+		u->memory_peak_bytes = x->last.memory_peak_bytes;
+	else if (x->cgroup_peak > 0)
+		u->memory_peak_bytes = x->cgroup_peak;
+	if (u->memory_limit_bytes < 0 && x->last.memory_limit_bytes > 0 &&
+	    x->last.memory_limit_bytes < u->machine_bytes)
+		u->memory_limit_bytes = x->last.memory_limit_bytes;
+	if (x->first.oom_kills >= 0 && x->last.oom_kills > x->first.oom_kills)
+		u->work.oom_kills = (uint64_t)(x->last.oom_kills - x->first.oom_kills);
+}
+
+static void report_one(struct job_measure *m, size_t i, const struct gs_rules *rules,
+		       struct gs_job_report *ret)
+{
+	struct member *x = &m->member[i];
+	struct gs_job_usage *u = &ret->usage;
+	struct gs_host_work_total t;
+	uint64_t end_ns, now_s = gs_clock_wall_ns() / 1000000000;
+	struct sysinfo machine;
+	uint32_t pids[8192];
+
+	gs_host_work_total(m->work, (uint32_t)i, &t);
+	*ret = (struct gs_job_report){
+		.job = x->job, .n_processes_seen = t.n_processes_seen, .ended = t.n_processes == 0};
+	end_ns = ret->ended && x->last_alive_ns ? x->last_alive_ns : m->last_ns;
+	u->elapsed_ns = end_ns > x->start_ns ? end_ns - x->start_ns : 0;
+	u->work = t.work;
+	u->cores = cores_of(x, &t);
+	if (m->kernel)
+		job_kernel_take(m->kernel, (uint32_t)i, ret);
+	else
+		u->known = gs_host_work_families(t.known);
+	u->known = (u->known | 1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_PRESSURE) &
+		   wanted(m->options);
+	stalled(&x->stall_first, &x->stall_last, x->stall_ns, u->pressure_ratio);
+	u->machine_bytes =
+		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
+	use_of_memory(x, &t, u);
+	job_gpu_usage(m->gpu, &x->gpu, u);
+	u->launches = u->nccl_ratio = NAN;
+	if (m->cuda)
+		gs_launches_usage(m->cuda, (uint32_t)i, u);
+	job_ranks_take(m->ranks, (uint32_t)i, m->kernel, &ret->ranks, &ret->n_ranks);
+	gs_job_judge_ranks(ret);
+	u->run_s = x->job.start_s > 0 && now_s > (uint64_t)x->job.start_s
+			   ? (double)(now_s - (uint64_t)x->job.start_s)
+			   : NAN;
+	u->limit_s = x->job.limit_s > 0 ? (double)x->job.limit_s : NAN;
+	ret->n_pids = gs_host_work_pids(m->work, (uint32_t)i, pids, GS_ARRAY_LEN(pids));
+	if (ret->n_pids > GS_ARRAY_LEN(pids))
+		ret->n_pids = GS_ARRAY_LEN(pids);
+	ret->pids = calloc(ret->n_pids + 1, sizeof(*pids));
+	if (ret->pids)
+		memcpy(ret->pids, pids, ret->n_pids * sizeof(*pids));
+	else
+		ret->n_pids = 0;
+	gs_job_figures_of(u, &ret->figures);
+	gs_verdict_of(rules, &ret->figures, &ret->verdict);
+}
+
+static void put_sources(const struct job_measure *m, struct gs_job_session *s)
+{
+	uint32_t want = wanted(m->options);
+	unsigned long long every = (unsigned long long)(job_measure_pause_ns(m) / 1000000);
+
+	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++) {
+		char *out = s->source[i];
+		size_t bytes = sizeof(s->source[i]);
+
+		if (!(want >> i & 1)) {
+			snprintf(out, bytes, "not asked for (--filter %s)", m->options->filter);
+			continue;
+		}
+		if (i == GS_JOB_KNOWS_CUDA) {
+			snprintf(out, bytes, "%s",
+				 m->cuda ? gs_launches_source(m->cuda)
+					 : "no probes on CUDA and NCCL: ebpf.enabled is false");
+			continue;
+		}
+		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
+		    i != GS_JOB_KNOWS_PRESSURE) {
+			snprintf(out, bytes, "counted in the kernel (eBPF)");
+			continue;
+		}
+		switch (i) {
+		case GS_JOB_KNOWS_TIME:
+		case GS_JOB_KNOWS_RUNQUEUE:
+			snprintf(out, bytes, "procfs: counters of the scheduler, each thread");
+			break;
+		case GS_JOB_KNOWS_CAUSES:
+			snprintf(out, bytes,
+				 "procfs: the call each thread is found in every %llu ms", every);
+			break;
+		case GS_JOB_KNOWS_SWITCHES:
+			snprintf(out, bytes, "procfs: each thread's counters, every second");
+			break;
+		case GS_JOB_KNOWS_IO:
+			snprintf(out, bytes,
+				 "procfs: reads and writes of all kinds of files, pipes "
+				 "and sockets too");
+			break;
+		case GS_JOB_KNOWS_FAULTS:
+			snprintf(out, bytes, "procfs");
+			break;
+		case GS_JOB_KNOWS_MEMORY:
+			snprintf(out, bytes,
+				 "cgroup where the job has its own, else resident "
+				 "memory of its processes");
+			break;
+		case GS_JOB_KNOWS_PRESSURE:
+			snprintf(out, bytes,
+				 "PSI of the job's own cgroup (version 2); unknown without one");
+			break;
+		case GS_JOB_KNOWS_GPU:
+			snprintf(out, bytes, "%s", job_gpu_source(m->gpu));
+			break;
+		default:
+			snprintf(out, bytes, "unknown without probes: %s", m->why_no_kernel);
+			break;
+		}
+	}
+}
+
+static void put_machine(struct gs_job_session *s)
+{
+	struct sysinfo machine;
+	struct utsname name;
+
+	if (uname(&name) == 0) {
+		snprintf(s->host, sizeof(s->host), "%s", name.nodename);
+		snprintf(s->kernel, sizeof(s->kernel), "%s", name.release);
+	}
+	s->n_cpus = (int32_t)sysconf(_SC_NPROCESSORS_ONLN);
+	if (sysinfo(&machine) == 0)
+		s->memory_bytes = (int64_t)machine.totalram * machine.mem_unit;
+}
+
+static void put_stalls(const struct job_measure *m, struct gs_job_session *s)
+{
+	struct gs_host_stalls now;
+
+	gs_host_stalls_read("/proc/pressure", &now);
+	stalled(&m->stall_first, &now, gs_clock_boot_ns() - m->start_ns, s->pressure_ratio);
+	s->open_bytes = m->kernel ? job_kernel_open_bytes(m->kernel) : 0;
+}
+
+void job_measure_settle(struct job_measure *m)
+{
+	job_who_settle(m->who, SETTLE_NS);
+	for (size_t i = 0; i < m->n_members; i++)
+		job_who_refresh(m->who, &m->member[i].job);
+}
+
+int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
+		       struct gs_job_session *s)
+{
+	int r = m->kernel ? job_kernel_read(m->kernel) : 0;
+
+	if (r < 0)
+		return r;
+	if (m->kernel)
+		m->last_ns = gs_clock_boot_ns();
+	*s = (struct gs_job_session){
+		.ebpf = m->kernel != NULL,
+		.start_wall_ns = m->start_wall_ns,
+		.end_wall_ns = (int64_t)gs_clock_wall_ns(),
+		.elapsed_ns = m->last_ns - m->start_ns,
+		.live = m->options->live,
+	};
+	s->jobs = calloc(m->n_members + 1, sizeof(*s->jobs));
+	if (!s->jobs)
+		return -ENOMEM;
+	snprintf(s->filter, sizeof(s->filter), "%s", m->options->filter);
+	put_machine(s);
+	put_stalls(m, s);
+	put_sources(m, s);
+	for (size_t i = 0; i < m->n_members; i++) {
+		struct gs_host_work_total t;
+
+		gs_host_work_total(m->work, (uint32_t)i, &t);
+		s->failed_reads += t.failed_reads;
+		s->slurm |= m->member[i].job.kind == GS_JOB_SLURM;
+		report_one(m, i, rules, &s->jobs[s->n_jobs++]);
+	}
+	if (m->kernel)
+		job_kernel_losses(m->kernel, s->loss, sizeof(s->loss));
+	if (m->cuda && !s->loss[0])
+		gs_launches_losses(m->cuda, s->loss, sizeof(s->loss));
+	if (m->kernel && !s->loss[0] && job_kernel_missing(m->kernel)[0])
+		snprintf(s->loss, sizeof(s->loss), "this kernel does not tell: %s",
+			 job_kernel_missing(m->kernel));
+	if (m->n_jobs_full)
+		snprintf(s->loss, sizeof(s->loss),
+			 "processes of further jobs were not watched (%zu jobs are; "
+			 "slurm.max_fallback_jobs)",
+			 m->n_members);
+	return 0;
+}

@@ -1,0 +1,241 @@
+/*
+ * A rank is a task of a step (Slurm's, or what an MPI launcher set) with all that it started. The
+ * script of a batch job has a rank too, which says nothing: its step is left out.
+ */
+#include "jobcmd/job_rank.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+
+struct rank {
+	uint32_t job;
+	char step[24];
+	int32_t rank;
+	uint32_t n_processes;
+	uint64_t cpu_ns, file_bytes; /* without probes */
+	double gpu_sum;
+	uint64_t n_gpu;
+	int64_t gpu_memory_peak;
+};
+
+struct process { /* without probes: as it was read last */
+	uint64_t cpu_ns, file_bytes;
+};
+
+struct job_ranks {
+	struct rank *rank; /* owned */
+	size_t n_ranks, room_ranks;
+	struct gs_map rank_of;   /* pid -> rank */
+	struct gs_map last_of;   /* pid -> process */
+	struct process *process; /* owned */
+	size_t n_processes, room_processes;
+};
+
+int job_ranks_new(struct job_ranks **ret)
+{
+	struct job_ranks *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->rank_of = r->last_of = GS_MAP_INIT(1u << 20);
+	*ret = r;
+	return 0;
+}
+
+void job_ranks_free(struct job_ranks **ref)
+{
+	struct job_ranks *r = *ref;
+
+	if (!r)
+		return;
+	gs_map_fini(&r->rank_of);
+	gs_map_fini(&r->last_of);
+	free(r->rank);
+	free(r->process);
+	free(r);
+	*ref = NULL;
+}
+
+static bool is_task(const struct gs_job_task *t)
+{
+	return t->rank >= 0 && strcmp(t->step, "batch") != 0 && strcmp(t->step, "extern") != 0 &&
+	       strcmp(t->step, "interactive") != 0;
+}
+
+/* Room for one more; NULL: no memory. */
+static void *grown(void *array, size_t n, size_t *room, size_t bytes)
+{
+	size_t more = *room ? 2 * *room : 32;
+	void *p;
+
+	if (n < *room)
+		return array;
+	p = realloc(array, more * bytes);
+	if (p)
+		*room = more;
+	return p;
+}
+
+void job_ranks_note(struct job_ranks *r, uint32_t pid, uint32_t job, const struct gs_job_task *task)
+{
+	struct rank *more;
+	size_t i = 0;
+
+	if (!is_task(task))
+		return;
+	while (i < r->n_ranks && (r->rank[i].job != job || r->rank[i].rank != task->rank ||
+				  strcmp(r->rank[i].step, task->step) != 0))
+		i++;
+	if (i == r->n_ranks) {
+		more = grown(r->rank, r->n_ranks, &r->room_ranks, sizeof(*more));
+		if (!more)
+			return;
+		r->rank = more;
+		r->rank[r->n_ranks] =
+			(struct rank){.job = job, .rank = task->rank, .gpu_memory_peak = -1};
+		memcpy(r->rank[r->n_ranks++].step, task->step, sizeof(task->step));
+	}
+	if (gs_map_put(&r->rank_of, pid, i) == 0)
+		r->rank[i].n_processes++;
+}
+
+/* What a process used since it was looked at before; the first look is where it begins, unless it
+ * was born meanwhile: then src/host counts from 0. */
+static void look_at(struct job_ranks *r, const struct gs_host_work *host, uint32_t pid, size_t rank)
+{
+	struct gs_host_work_process now;
+	struct process *p;
+	uint64_t at;
+
+	if (!gs_host_work_of(host, pid, &now))
+		return;
+	if (!gs_map_get(&r->last_of, pid, &at)) {
+		p = grown(r->process, r->n_processes, &r->room_processes, sizeof(*p));
+		if (!p)
+			return;
+		r->process = p;
+		at = r->n_processes;
+		if (gs_map_put(&r->last_of, pid, at) < 0)
+			return;
+		r->process[r->n_processes++] = (struct process){0};
+	}
+	p = &r->process[at];
+	if (now.cpu_ns > p->cpu_ns) {
+		r->rank[rank].cpu_ns += now.cpu_ns - p->cpu_ns;
+		p->cpu_ns = now.cpu_ns;
+	}
+	if (now.io_bytes > p->file_bytes) {
+		r->rank[rank].file_bytes += now.io_bytes - p->file_bytes;
+		p->file_bytes = now.io_bytes;
+	}
+}
+
+void job_ranks_look(struct job_ranks *r, const struct gs_gpu_snapshot *g,
+		    const struct gs_host_work *host)
+{
+	uint64_t at;
+
+	for (uint32_t i = 0; g && i < g->n_processes; i++) {
+		const struct gs_gpu_process *p = &g->process[i];
+		struct rank *rank;
+
+		if (!gs_map_get(&r->rank_of, p->pid, &at))
+			continue;
+		rank = &r->rank[at];
+		if (p->sm_ratio >= 0) {
+			rank->gpu_sum += p->sm_ratio;
+			rank->n_gpu++;
+		}
+		if (p->used_bytes > rank->gpu_memory_peak)
+			rank->gpu_memory_peak = p->used_bytes;
+	}
+	if (!host)
+		return;
+	gs_map_for_each (&r->rank_of, s)
+		look_at(r, host, (uint32_t)s->key, s->value);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+	const struct gs_job_rank *x = a, *y = b;
+
+	return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+static struct gs_job_rank told(const struct rank *r, const struct gs_work *w)
+{
+	struct gs_job_rank t = {.rank = r->rank,
+				.n_processes = r->n_processes,
+				.cpu_s = (double)r->cpu_ns / 1e9,
+				.wait_s = NAN,
+				.gpu_wait_s = NAN,
+				.gpu_ratio = r->n_gpu ? r->gpu_sum / (double)r->n_gpu : NAN,
+				.gpu_memory_bytes = r->gpu_memory_peak,
+				.file_bytes = (double)r->file_bytes,
+				.net_bytes = NAN};
+	struct gs_work_io_count io;
+
+	memcpy(t.step, r->step, sizeof(t.step));
+	if (!w)
+		return t;
+	io = gs_job_file_io(w);
+	t.cpu_s = (double)w->time_ns[GS_TIME_CPU] / 1e9;
+	t.gpu_wait_s = (double)w->time_ns[GS_TIME_GPU] / 1e9;
+	t.wait_s = 0;
+	for (int i = GS_TIME_DISK; i < GS_TIME_COUNT; i++)
+		t.wait_s += (double)w->time_ns[i] / 1e9;
+	t.file_bytes = (double)(io.read_bytes + io.write_bytes);
+	t.net_bytes = (double)(w->net_sent_bytes + w->net_received_bytes);
+	return t;
+}
+
+/* The step with most ranks: the others are what was run beside it. */
+static const char *largest_step(const struct job_ranks *r, uint32_t job)
+{
+	const char *best = NULL;
+	size_t most = 0;
+
+	for (size_t i = 0; i < r->n_ranks; i++) {
+		size_t n = 0;
+
+		if (r->rank[i].job != job)
+			continue;
+		for (size_t k = 0; k < r->n_ranks; k++)
+			n += r->rank[k].job == job && strcmp(r->rank[k].step, r->rank[i].step) == 0;
+		/* Of two steps as large as each other the later one. */
+		if (n >= most) {
+			most = n;
+			best = r->rank[i].step;
+		}
+	}
+	return best;
+}
+
+void job_ranks_take(const struct job_ranks *r, uint32_t job, const struct job_kernel *kernel,
+		    struct gs_job_rank **ret, size_t *ret_n)
+{
+	GS_FREE struct gs_work *sums = calloc(r->n_ranks + 1, sizeof(*sums));
+	struct gs_job_rank *list = calloc(r->n_ranks + 1, sizeof(*list));
+	const char *step = largest_step(r, job);
+	size_t n = 0;
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (!sums || !list || !step) {
+		free(list);
+		return;
+	}
+	if (kernel)
+		job_kernel_add_by(kernel, &r->rank_of, sums, r->n_ranks);
+	for (size_t i = 0; i < r->n_ranks; i++)
+		if (r->rank[i].job == job && strcmp(r->rank[i].step, step) == 0)
+			list[n++] = told(&r->rank[i], kernel ? &sums[i] : NULL);
+	qsort(list, n, sizeof(*list), by_rank);
+	*ret = list;
+	*ret_n = n;
+}

@@ -1,0 +1,29 @@
+/* The ranks of jobs, for `gpuscope job`: which process is of which, and what each rank did. */
+#ifndef GS_JOBCMD_JOB_RANK_H
+#define GS_JOBCMD_JOB_RANK_H
+
+#include "jobcmd/job_kernel.h"
+#include "host/work.h"
+#include "job/report.h"
+#include "node/gpu.h"
+#include "node/job.h"
+
+struct job_ranks;
+
+int job_ranks_new(struct job_ranks **ret_ranks);
+void job_ranks_free(struct job_ranks **ranks);
+
+/* The process of this job is of this task; those that are of none are passed over. */
+void job_ranks_note(struct job_ranks *ranks, uint32_t pid, uint32_t job,
+		    const struct gs_job_task *task);
+
+/* Once a second: processes on GPUs, and without probes what the processes used so far. */
+void job_ranks_look(struct job_ranks *ranks, const struct gs_gpu_snapshot *gpus,
+		    const struct gs_host_work *host);
+
+/* The ranks of the job's largest step, by number; the list is the caller's. kernel: what was read
+ * last, or NULL. */
+void job_ranks_take(const struct job_ranks *ranks, uint32_t job, const struct job_kernel *kernel,
+		    struct gs_job_rank **ret_list, size_t *ret_n);
+
+#endif

@@ -1,0 +1,44 @@
+/* Which processes `gpuscope job` was asked for, and whose job each is. */
+#ifndef GS_JOBCMD_JOB_WHO_H
+#define GS_JOBCMD_JOB_WHO_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+#include "jobcmd/job.h"
+#include "node/gpu.h"
+#include "node/job.h"
+
+struct job_who;
+
+int job_who_open(const struct job_options *options, struct job_who **ret_who, struct gs_err *err);
+/* Whether a process starts those of jobs and is none of them: slurmstepd, which Slurm keeps in the
+ * groups of its step. */
+bool job_who_is_holder(uint32_t pid);
+
+void job_who_close(struct job_who **who);
+
+/* A new search begins. */
+void job_who_scan(struct job_who *who);
+
+/* Whether the process is of what was asked for, and the job that it counts to. */
+bool job_who_is(struct job_who *who, uint32_t pid, struct gs_job *ret_job);
+
+/* Which task of a step the process is. */
+void job_who_task(struct job_who *who, uint32_t pid, struct gs_job_task *ret_task);
+
+/* What was learned of the job since: names, limits. */
+void job_who_refresh(struct job_who *who, struct gs_job *job);
+
+/* Wait for what was asked of Slurm, for wait_ns at most: names and limits belong into the report of
+ * a short measurement too. */
+void job_who_settle(struct job_who *who, uint64_t wait_ns);
+
+/* The path of the job's own cgroup below the mount, when a process of it is known; NULL. Lent until
+ * the next call. */
+const char *job_who_cgroup(struct job_who *who, const struct gs_job *job);
+const char *job_who_cgroup_of(struct job_who *who, uint32_t pid);
+
+void job_who_gpus(struct job_who *who, const struct gs_gpu_snapshot *gpus);
+
+#endif

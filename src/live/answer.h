@@ -1,0 +1,15 @@
+/* Answers out of a look, which are used again for a moment. */
+#ifndef GS_LIVE_ANSWER_H
+#define GS_LIVE_ANSWER_H
+
+#include "live/look.h"
+
+typedef void (*gs_live_answer_fn)(void *ctx, const struct gs_live_look *l,
+				  const struct gs_http_request *q, struct gs_http_reply *reply);
+
+/* The answer that fn makes out of a look, or the same as a moment ago for who asks the same. For
+ * the server's thread. */
+void gs_live_answer(struct gs_live *live, const struct gs_http_request *q,
+		    struct gs_http_reply *reply, gs_live_answer_fn fn, void *ctx);
+
+#endif

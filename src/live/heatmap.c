@@ -1,0 +1,258 @@
+/*
+ * One value of every GPU over the last minutes, in columns of equal time, out of what the cluster
+ * remembers. Columns have numbers, which rise for ever: who has an answer gets, with its mark, only
+ * the columns since then (and the last ones again, for what came late), as long as the rows are
+ * the same ones. That makes an answer of a megabyte one of some ten kilobytes.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "live/live_int.h"
+#include "base/clock.h"
+#include "text/put.h"
+
+static const struct {
+	const char *key;
+	double full; /* the value that is 100 */
+} values[GS_CLUSTER_VALUES] = {
+	[GS_CLUSTER_UTIL] = {"utilization_ratio", 1},
+	[GS_CLUSTER_MEMORY] = {"memory_used_ratio", 1},
+	[GS_CLUSTER_DRAM] = {"dram_active_ratio", 1},
+	[GS_CLUSTER_POWER] = {"power_watts", 1000},
+	[GS_CLUSTER_TEMPERATURE] = {"temperature_celsius", 100},
+	[GS_CLUSTER_CLOCK] = {"sm_clock_hertz", 2.5e9},
+};
+
+#define LATE_COLUMNS  10 /* behind now, in which samples may still come */
+#define EXTRA_COLUMNS 2  /* before the first one, which decide about it */
+#define MOST          999
+
+struct heat {
+	enum gs_cluster_value value;
+	size_t n_columns; /* of the answer: all, or those at the end that may be new */
+	size_t n_points;  /* that were asked for */
+	size_t after, limit;
+	int64_t end_wall_ns, step_ns;
+	uint64_t rows_hash; /* which rows these are, in which order, of which value */
+	bool has_since;     /* what the client has */
+	uint64_t since_hash;
+	int64_t since_column;
+	bool is_part;        /* only the last columns, for it has the others */
+	size_t fresh;        /* of them, those that it has not */
+	double scale;        /* from steps of the cluster to percent of full */
+	struct gs_buf steps; /* of the GPUs of one node */
+};
+
+/* Of the points of a node: which column they are, and whether the column before is the same. */
+struct place {
+	int16_t column, fill_from; /* -1: none */
+};
+
+static int64_t number_of(const struct heat *h)
+{
+	return h->end_wall_ns / h->step_ns;
+}
+
+static void place_points(const struct heat *h, const struct gs_cluster_node *n,
+			 const int64_t *wall_ns, size_t n_points, struct place *places)
+{
+	int64_t before = -1;
+
+	for (size_t i = 0; i < n_points; i++) {
+		int64_t ago = h->end_wall_ns - (wall_ns[i] + n->clock_offset_ns);
+		int64_t at = (int64_t)(h->n_columns + EXTRA_COLUMNS) - 1 - ago / h->step_ns;
+		bool is_shown = ago >= 0 && at >= 0;
+
+		places[i] = (struct place){(int16_t)(is_shown ? at : -1), -1};
+		/* Clocks tremble: two samples in one column, none in the next, are no gap. */
+		if (ago >= 0 && at >= 2 && before >= 0 && before == at - 2 &&
+		    wall_ns[i] - wall_ns[i - 1] < h->step_ns * 19 / 10)
+			places[i].fill_from = (int16_t)before;
+		before = ago >= 0 ? at : -1;
+	}
+}
+
+/* The last value in each column; -1: there is none. */
+static void put_columns(struct gs_buf *b, const struct heat *h, const struct place *places,
+			const uint16_t *steps, size_t n_points)
+{
+	int16_t column[GS_CLUSTER_POINTS + EXTRA_COLUMNS];
+	char *p;
+
+	memset(column, 0xff, sizeof(column));
+	for (size_t i = 0; i < n_points; i++) {
+		const struct place *at = &places[i];
+
+		if (at->column >= 0 && steps[i] != GS_CLUSTER_UNKNOWN)
+			column[at->column] = (int16_t)fmin(steps[i] * h->scale + 0.5, MOST);
+		if (at->fill_from >= 0 && column[at->fill_from] >= 0)
+			column[at->column - 1] = column[at->fill_from];
+	}
+	j_open(b, "v", '[');
+	if (gs_buf_reserve(b, h->n_columns * 5) < 0)
+		return;
+	p = (char *)b->data + b->bytes;
+	for (size_t i = 0; i < h->n_columns; i++) {
+		p = gs_put_i64(p, column[EXTRA_COLUMNS + i]);
+		*p++ = ',';
+	}
+	b->bytes = (size_t)(p - (char *)b->data) - 1;
+	j_close(b, ']');
+}
+
+/* The rows of a node's GPUs from one to another. */
+static void put_rows(struct gs_buf *b, struct gs_cluster *c, const struct gs_live_look *l,
+		     size_t at, uint32_t from, uint32_t to, struct heat *h)
+{
+	const struct gs_cluster_node *n = gs_cluster_view_at(l->view, at);
+	/* With those before that decide about the first columns. */
+	size_t n_points = h->n_columns * (size_t)h->step_ns / 990000000 + 16;
+	struct place places[GS_CLUSTER_POINTS];
+	int64_t wall_ns[GS_CLUSTER_POINTS];
+	const uint16_t *steps;
+
+	gs_buf_reset(&h->steps);
+	if (gs_buf_reserve(&h->steps, (size_t)to * GS_CLUSTER_POINTS * sizeof(*steps)) < 0)
+		return;
+	steps = (const uint16_t *)h->steps.data;
+	n_points = gs_cluster_points(c, n->id, h->value, to,
+				     n_points < GS_CLUSTER_POINTS ? n_points : GS_CLUSTER_POINTS,
+				     wall_ns, (uint16_t *)h->steps.data);
+	place_points(h, n, wall_ns, n_points, places);
+	for (uint32_t g = from; g < to; g++) {
+		j_open(b, NULL, '{');
+		if (!h->is_part) {
+			j_i64(b, "node", n->id);
+			j_text(b, "node_name", n->hostname);
+			j_u64(b, "gpu", g);
+		}
+		j_text(b, "state", gs_live_state_name(gs_live_look_state(l, at, g)));
+		put_columns(b, h, places, steps + (size_t)g * GS_CLUSTER_POINTS, n_points);
+		j_close(b, '}');
+	}
+}
+
+/* FNV-1a over what makes two answers have the same rows. */
+static uint64_t hash_rows(const struct heat *h, const struct gs_live_look *l)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+	const uint64_t first[] = {h->value, h->n_points, h->after, h->limit, (uint64_t)h->step_ns};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(first); i++)
+		hash = (hash ^ first[i]) * 0x100000001b3ull;
+	for (size_t i = 0; i < l->n_nodes; i++) {
+		hash = (hash ^ (uint64_t)gs_cluster_view_at(l->view, i)->id) * 0x100000001b3ull;
+		hash = (hash ^ gs_live_look_gpus(l, i)) * 0x100000001b3ull;
+	}
+	return hash;
+}
+
+/* How many columns the client needs. */
+static void look_since(struct heat *h)
+{
+	int64_t ago = number_of(h) - h->since_column;
+
+	if (!h->has_since || h->since_hash != h->rows_hash || ago < 0 ||
+	    ago + LATE_COLUMNS >= (int64_t)h->n_points)
+		return;
+	h->is_part = true;
+	h->fresh = (size_t)ago;
+	h->n_columns = (size_t)ago + LATE_COLUMNS;
+}
+
+static int parse(const struct gs_http_request *q, struct gs_http_reply *reply, struct heat *h)
+{
+	char key[64], mark[48];
+	double points = 120;
+	unsigned i = 0;
+
+	if (gs_http_query(q, "value", key, sizeof(key)) >= 0)
+		while (i < GS_CLUSTER_VALUES && key[0] && strcmp(key, values[i].key) != 0)
+			i++;
+	else
+		i = GS_CLUSTER_VALUES;
+	if (i == GS_CLUSTER_VALUES) {
+		gs_http_say(reply, 400,
+			    "value is utilization_ratio, memory_used_ratio, "
+			    "dram_active_ratio, power_watts, temperature_celsius or "
+			    "sm_clock_hertz");
+		return -EINVAL;
+	}
+	if (gs_live_number(q, reply, "points", 1, GS_CLUSTER_POINTS, &points) < 0)
+		return -EINVAL;
+	*h = (struct heat){.value = (enum gs_cluster_value)i,
+			   .n_columns = (size_t)points,
+			   .n_points = (size_t)points,
+			   .scale = 100 / (gs_cluster_steps(i) * values[i].full)};
+	if (gs_http_query(q, "since", mark, sizeof(mark)) == 1)
+		h->has_since = sscanf(mark, "%16" SCNx64 "-%" SCNd64, &h->since_hash,
+				      &h->since_column) == 2;
+	return 0;
+}
+
+static void put_head(struct gs_buf *b, const struct heat *h)
+{
+	char mark[48];
+
+	snprintf(mark, sizeof(mark), "%016" PRIx64 "-%" PRId64, h->rows_hash, number_of(h));
+	j_text(b, "value", values[h->value].key);
+	j_double(b, "full", values[h->value].full);
+	j_time(b, "end", h->end_wall_ns);
+	j_double(b, "step_seconds", (double)h->step_ns / 1e9);
+	j_u64(b, "points", h->n_points);
+	j_text(b, "mark", mark);
+	if (h->is_part)
+		j_u64(b, "fresh", h->fresh);
+	else
+		j_null(b, "fresh");
+}
+
+LIVE_LOOK(live_heatmap)
+{
+	size_t put = 0, total = l->all.n_gpus;
+	const struct gs_live *a = ctx;
+	struct gs_live_settings settings;
+	struct gs_buf *b = &reply->body;
+	double after = 0;
+	struct heat h;
+
+	if (parse(q, reply, &h) < 0 || !(h.limit = gs_live_limit(q, reply)) ||
+	    gs_live_number(q, reply, "after", 0, 1e9, &after) < 0)
+		return;
+	h.after = (size_t)after;
+	live_settings(a, &settings);
+	/* A column is never shorter than the time between samples: there would be holes. */
+	h.step_ns =
+		(int64_t)(settings.interval_ns > 1000000000 ? settings.interval_ns : 1000000000);
+	h.end_wall_ns = (int64_t)gs_clock_wall_ns();
+	h.end_wall_ns -= h.end_wall_ns % h.step_ns;
+	h.rows_hash = hash_rows(&h, l);
+	h.steps = GS_BUF_INIT((size_t)GS_CLUSTER_GPUS_MAX * GS_CLUSTER_POINTS * sizeof(uint16_t));
+	look_since(&h);
+	j_open(gs_live_json(reply), NULL, '{');
+	put_head(b, &h);
+	j_open(b, "rows", '[');
+	for (size_t i = 0; i < l->n_nodes && put < h.limit; i++) {
+		size_t first = l->first[i], end = l->first[i + 1];
+
+		if (end <= h.after || first == end)
+			continue;
+		if (first < h.after)
+			first = h.after;
+		if (end - first > h.limit - put)
+			end = first + h.limit - put;
+		put_rows(b, a->o.cluster, l, i, (uint32_t)(first - l->first[i]),
+			 (uint32_t)(end - l->first[i]), &h);
+		put += end - first;
+	}
+	j_close(b, ']');
+	gs_buf_fini(&h.steps);
+	j_u64(b, "total", total);
+	if (h.after + put < total)
+		j_u64(b, "next", h.after + put);
+	else
+		j_null(b, "next");
+	j_close(b, '}');
+}

@@ -1,0 +1,185 @@
+/* Jobs that are on GPUs now, as their processes show them, with the GPU that holds a job up. */
+#include "live/job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "live/live_int.h"
+
+const char *live_job_of(const struct gs_cluster_node *n, const struct gs_gpu_process *p)
+{
+	const struct gs_host_process *h = gs_host_process_of(n->latest->host, p->pid);
+
+	return p->job[0] ? p->job : h ? h->job : "";
+}
+
+struct member { /* a GPU of a job */
+	const char *job, *user;
+	const struct gs_cluster_node *node;
+	uint32_t gpu;
+	double util;
+};
+
+static int by_job(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+	int r = strcmp(x->job, y->job);
+
+	if (r == 0 && x->node->id != y->node->id)
+		r = x->node->id < y->node->id ? -1 : 1;
+	return r ? r : (x->gpu > y->gpu) - (x->gpu < y->gpu);
+}
+
+static int by_util(const void *a, const void *b)
+{
+	double x = ((const struct member *)a)->util, y = ((const struct member *)b)->util;
+
+	return (x > y) - (x < y);
+}
+
+/* Each GPU of each job once, by job. What it points to is the look's. */
+static struct member *members(const struct gs_live_look *l, size_t *ret_n)
+{
+	struct member *list = NULL;
+	size_t n = 0, n_max = 0, kept = 0;
+
+	for (size_t i = 0; i < l->n_nodes; i++) {
+		const struct gs_cluster_node *at = gs_cluster_view_at(l->view, i);
+
+		for (uint32_t p = 0; at->latest && p < at->latest->gpu->n_processes; p++) {
+			const struct gs_gpu_process *process = &at->latest->gpu->process[p];
+			const char *job = live_job_of(at, process);
+
+			if (!job[0] || process->ended || process->gpu >= at->latest->gpu->n_gpus)
+				continue;
+			if (n == n_max) {
+				struct member *more;
+
+				n_max = n_max ? n_max * 2 : 64;
+				more = reallocarray(list, n_max, sizeof(*more));
+				if (!more) {
+					free(list);
+					return NULL;
+				}
+				list = more;
+			}
+			list[n++] = (struct member){
+				job, process->user, at, process->gpu,
+				gs_live_value(&at->latest->gpu->sample[process->gpu], GS_GPU_UTIL)};
+		}
+	}
+	if (n)
+		qsort(list, n, sizeof(*list), by_job);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || by_job(&list[kept - 1], &list[i]) != 0)
+			list[kept++] = list[i];
+	*ret_n = kept;
+	return list ? list : calloc(1, sizeof(*list));
+}
+
+/* A GPU that does less than half of what the others of its job do holds them all up. */
+static bool is_straggler(const struct member *slowest, size_t n, double median)
+{
+	return n >= 3 && median > 0.2 && slowest->util < median / 2;
+}
+
+static void fill_job(struct live_job *j, struct member *m, size_t n)
+{
+	qsort(m, n, sizeof(*m), by_util);
+	*j = (struct live_job){.n_gpus = n,
+			       .least = m[0].util,
+			       .median = m[n / 2].util,
+			       .most = m[n - 1].util,
+			       .has_straggler = is_straggler(m, n, m[n / 2].util),
+			       .node = m->node,
+			       .gpu = m->gpu};
+	snprintf(j->job, sizeof(j->job), "%s", m->job);
+	snprintf(j->user, sizeof(j->user), "%s", m->user);
+}
+
+struct live_job *live_jobs_now(const struct gs_live_look *l, size_t *ret_n)
+{
+	size_t n, n_jobs = 0;
+	struct member *list = members(l, &n);
+	struct live_job *jobs = list ? calloc(n + 1, sizeof(*jobs)) : NULL;
+
+	for (size_t i = 0, end; jobs && i < n; i = end) {
+		for (end = i + 1; end < n && strcmp(list[i].job, list[end].job) == 0;)
+			end++;
+		fill_job(&jobs[n_jobs++], list + i, end - i);
+	}
+	free(list);
+	*ret_n = n_jobs;
+	return jobs;
+}
+
+/* --- the answer --- */
+
+static int put_job(struct gs_buf *b, const struct live_job *j, gs_live_report_fn report, void *ctx)
+{
+	int r = 0;
+
+	j_open(b, NULL, '{');
+	j_text(b, "job", j->job);
+	j_text(b, "user", j->user);
+	j_u64(b, "gpus", j->n_gpus);
+	j_double(b, "utilization_least_ratio", j->least);
+	j_double(b, "utilization_median_ratio", j->median);
+	j_double(b, "utilization_most_ratio", j->most);
+	if (j->has_straggler) {
+		j_open(b, "straggler", '{');
+		j_i64(b, "node", j->node->id);
+		j_text(b, "node_name", j->node->hostname);
+		j_u64(b, "gpu", j->gpu);
+		j_close(b, '}');
+	} else {
+		j_null(b, "straggler");
+	}
+	if (report)
+		r = report(ctx, j->job, b);
+	else
+		j_null(b, "report");
+	j_close(b, '}');
+	return r;
+}
+
+void gs_live_jobs(struct gs_live *a, size_t limit, gs_live_report_fn report, void *ctx,
+		  struct gs_http_reply *reply)
+{
+	struct gs_live_look *look = gs_live_look(a);
+	size_t n = 0;
+	GS_FREE struct live_job *jobs = look ? live_jobs_now(look, &n) : NULL;
+	struct gs_buf *b;
+	int r = 0;
+
+	if (!jobs) {
+		gs_live_look_unref(&look);
+		gs_http_say(reply, 503, "no memory");
+		return;
+	}
+	b = gs_live_json(reply);
+	j_open(b, NULL, '{');
+	j_open(b, "jobs", '[');
+	for (size_t i = 0; r == 0 && i < n && i < limit; i++)
+		r = put_job(b, &jobs[i], report, ctx);
+	gs_live_look_unref(&look);
+	j_close(b, ']');
+	j_u64(b, "total", n);
+	j_close(b, '}');
+	if (r < 0)
+		gs_live_fail(reply, r, NULL);
+}
+
+LIVE_HANDLER(live_jobs)
+{
+	struct gs_live *a = ctx;
+	size_t limit = gs_live_limit(q, reply);
+
+	if (!limit)
+		return;
+	if (a->o.jobs)
+		a->o.jobs(a->o.ctx, q, limit, reply);
+	else
+		gs_live_jobs(a, limit, NULL, NULL, reply);
+}

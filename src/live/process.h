@@ -1,0 +1,27 @@
+/* One process, in a moment of its node. */
+#ifndef GS_LIVE_PROCESS_H
+#define GS_LIVE_PROCESS_H
+
+#include "base/buf.h"
+#include "node/record.h"
+
+struct gs_live_process {
+	int64_t node;
+	char node_name[160];
+	uint32_t pid;
+};
+
+bool gs_live_process_is_there(const struct gs_node_snapshot *m, uint32_t pid);
+
+/* When it began, by the node's time of day; 0: not known. */
+int64_t gs_live_process_started(const struct gs_node_snapshot *m, uint32_t pid);
+
+/* What it has of all its GPUs; NAN: of none it is known. */
+void gs_live_process_gpus(const struct gs_gpu_snapshot *g, uint32_t pid, double *ret_memory_bytes,
+			  double *ret_sm_ratio);
+
+/* The answer. offset_ns: from the node's time of day to ours. */
+void gs_live_put_process(struct gs_buf *b, const struct gs_live_process *r,
+			 const struct gs_node_snapshot *m, int64_t offset_ns, bool running);
+
+#endif

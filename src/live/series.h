@@ -1,0 +1,30 @@
+/* Values of a GPU over time. */
+#ifndef GS_LIVE_SERIES_H
+#define GS_LIVE_SERIES_H
+
+#include "live/stretch.h"
+#include "node/gpu.h"
+
+#define GS_LIVE_SERIES_VALUES 8
+
+struct gs_live_series {
+	int64_t node;
+	char gpu[80]; /* number in the snapshot, or UUID */
+	size_t n_values;
+	/* enum gs_gpu_field; MEM_USED_RATIO is made when it is not told */
+	int field[GS_LIVE_SERIES_VALUES];
+	struct gs_live_stretches in;
+	uint64_t coarse_ns; /* how far apart samples are that were made coarser; 0: none was */
+};
+
+/* Its GPU's number in this moment; -1: it is not there. */
+int gs_live_find_gpu(const struct gs_gpu_snapshot *g, const char *text);
+
+/* A value of a series; NAN: it is not known. */
+double gs_live_field(const struct gs_gpu_sample *s, int field);
+
+/* The answer. source: "memory", "store". */
+void gs_live_put_series(struct gs_buf *b, const struct gs_live_series *s, const char *source,
+			bool complete);
+
+#endif

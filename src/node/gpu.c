@@ -1,0 +1,216 @@
+/* The table of the values of a GPU, and snapshots as things that are owned. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "node/gpu.h"
+
+static const struct gs_gpu_field_info fields[GS_GPU_FIELD_COUNT] = {
+#define KIND_GAUGE   false
+#define KIND_COUNTER true
+#define ROW(id, key, unit, kind, family, label, label_value, title, help)                          \
+	[GS_GPU_##id] = {key,   GS_UNIT_OF_##unit, KIND_##kind, family,                            \
+			 label, label_value,       title,       help},
+	GS_GPU_FIELDS(ROW)
+#undef ROW
+#undef KIND_GAUGE
+#undef KIND_COUNTER
+};
+
+const struct gs_gpu_field_info *gs_gpu_field_info(unsigned field)
+{
+	return field < GS_GPU_FIELD_COUNT ? &fields[field] : NULL;
+}
+
+int gs_gpu_field_by_key(const char *key)
+{
+	for (int i = 0; i < GS_GPU_FIELD_COUNT; i++)
+		if (strcmp(fields[i].key, key) == 0)
+			return i;
+	return -1;
+}
+
+static const char *const part_names[GS_GPU_PARTS] = {
+#define NAME(id, name) [GS_GPU_PART_##id] = (name),
+	GS_GPU_PARTS_OF(NAME)
+#undef NAME
+};
+
+const struct gs_gpu_info gs_gpu_info_unknown = {
+	.minor = -1,
+	.numa_node = -1,
+	.n_sms = -1,
+	.compute_major = -1,
+	.compute_minor = -1,
+	.persistence = 255,
+	.gpu_instance = -1,
+	.compute_instance = -1,
+};
+
+const char *gs_gpu_part_name(unsigned part)
+{
+	return part < GS_GPU_PARTS ? part_names[part] : "";
+}
+
+int gs_gpu_part_by_name(const char *name)
+{
+	for (int i = 0; i < GS_GPU_PARTS; i++)
+		if (strcmp(part_names[i], name) == 0)
+			return i;
+	return -1;
+}
+
+enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field)
+{
+	switch (field) {
+	case GS_GPU_MEM_TOTAL ... GS_GPU_MEM_FREE:
+		return GS_GPU_PART_MEMORY;
+	case GS_GPU_UTIL:
+		return GS_GPU_PART_UTILIZATION;
+	case GS_GPU_MEM_UTIL:
+		return GS_GPU_PART_MEMORY_ACTIVITY;
+	case GS_GPU_ENC_UTIL ... GS_GPU_OFA_UTIL:
+		return GS_GPU_PART_ENGINES;
+	case GS_GPU_BAR1_TOTAL:
+	case GS_GPU_BAR1_USED:
+		return GS_GPU_PART_BAR1;
+	case GS_GPU_TEMP_GPU:
+		return GS_GPU_PART_TEMPERATURE;
+	case GS_GPU_TEMP_MEM:
+		return GS_GPU_PART_MEMORY_TEMPERATURE;
+	case GS_GPU_POWER:
+		return GS_GPU_PART_POWER;
+	case GS_GPU_POWER_INSTANT:
+		return GS_GPU_PART_POWER_INSTANT;
+	case GS_GPU_TEMP_SLOWDOWN ... GS_GPU_TEMP_MEM_MAX:
+	case GS_GPU_TEMP_GPU_MAX:
+	case GS_GPU_POWER_LIMIT ... GS_GPU_POWER_LIMIT_MAX:
+	case GS_GPU_POWER_LIMIT_MIN:
+	case GS_GPU_CLOCK_SM_MAX:
+	case GS_GPU_CLOCK_MEM_MAX:
+	case GS_GPU_CLOCK_GRAPHICS_MAX:
+	case GS_GPU_CLOCK_VIDEO_MAX:
+		return GS_GPU_PART_LIMITS;
+	case GS_GPU_ENERGY:
+		return GS_GPU_PART_ENERGY;
+	case GS_GPU_CLOCK_SM:
+	case GS_GPU_CLOCK_MEM:
+		return GS_GPU_PART_CLOCKS;
+	case GS_GPU_CLOCK_GRAPHICS:
+	case GS_GPU_CLOCK_VIDEO:
+		return GS_GPU_PART_CLOCKS_MORE;
+	case GS_GPU_PSTATE:
+	case GS_GPU_THROTTLE_REASONS:
+		return GS_GPU_PART_STATE;
+	case GS_GPU_THROTTLE_SW_POWER ... GS_GPU_THROTTLE_SYNC_BOOST:
+	case GS_GPU_THROTTLE_BOARD_LIMIT ... GS_GPU_THROTTLE_RELIABILITY:
+		return GS_GPU_PART_THROTTLE;
+	case GS_GPU_FAN:
+		return GS_GPU_PART_FAN;
+	case GS_GPU_PCIE_TX:
+	case GS_GPU_PCIE_RX:
+		return GS_GPU_PART_PCIE;
+	case GS_GPU_PCIE_GEN ... GS_GPU_PCIE_WIDTH_MAX:
+	case GS_GPU_PCIE_REPLAYS:
+	case GS_GPU_PCIE_CORRECTABLE ... GS_GPU_PCIE_FATAL:
+		return GS_GPU_PART_PCIE_LINK;
+	case GS_GPU_NVLINK_TX:
+	case GS_GPU_NVLINK_RX:
+		return GS_GPU_PART_LINK_BYTES;
+	case GS_GPU_NVLINK_ACTIVE:
+	case GS_GPU_NVLINK_CRC ... GS_GPU_NVLINK_RECOVERY:
+	case GS_GPU_NVLINK_MALFORMED ... GS_GPU_NVLINK_SYMBOL:
+		return GS_GPU_PART_LINKS;
+	case GS_GPU_C2C_ENABLED ... GS_GPU_C2C_BPS_MAX:
+		return GS_GPU_PART_C2C;
+	case GS_GPU_ECC_CORRECTED ... GS_GPU_ECC_ENABLED:
+	case GS_GPU_ECC_NOW_CORRECTED ... GS_GPU_ECC_SRAM_UNCORRECTED:
+		return GS_GPU_PART_ECC;
+	case GS_GPU_REMAP_CORRECTABLE ... GS_GPU_RECOVERY_ACTION:
+	case GS_GPU_RETIRED_PENDING:
+		return GS_GPU_PART_REPAIRS;
+	default: /* the shares of time and the rates of bytes */
+		return GS_GPU_PART_GPM;
+	}
+}
+
+const char *gs_gpu_state_name(unsigned state)
+{
+	static const char *const names[] = {"ok",       "no_library", "no_driver", "no_gpu",
+					    "released", "hung",       "failed",    "reading"};
+
+	return state < GS_ARRAY_LEN(names) ? names[state] : "unknown";
+}
+
+const char *gs_gpu_why_name(unsigned why)
+{
+	static const char *const names[] = {"ok",     "not_supported", "not_permitted", "not_read",
+					    "failed", "timed_out",     "lost"};
+
+	return why < GS_ARRAY_LEN(names) ? names[why] : "unknown";
+}
+
+void gs_gpu_snapshot_free(struct gs_gpu_snapshot **ref)
+{
+	struct gs_gpu_snapshot *s = *ref;
+
+	if (!s)
+		return;
+	free(s->info);
+	free(s->sample);
+	free(s->process);
+	free(s->event);
+	free(s);
+	*ref = NULL;
+}
+
+/* n items of a size; true when they are there (or there were none). */
+static bool copy_array(void **ret_copy, const void *from, size_t n, size_t bytes)
+{
+	*ret_copy = n ? malloc(n * bytes) : NULL;
+	if (n && *ret_copy)
+		memcpy(*ret_copy, from, n * bytes);
+	return !n || *ret_copy;
+}
+
+struct gs_gpu_snapshot *gs_gpu_snapshot_copy(const struct gs_gpu_snapshot *from)
+{
+	struct gs_gpu_snapshot *s = malloc(sizeof(*s));
+	bool whole;
+
+	if (!s)
+		return NULL;
+	*s = *from;
+	whole = copy_array((void **)&s->info, from->info, from->n_gpus, sizeof(*s->info));
+	whole &= copy_array((void **)&s->sample, from->sample, from->n_gpus, sizeof(*s->sample));
+	whole &= copy_array((void **)&s->process, from->process, from->n_processes,
+			    sizeof(*s->process));
+	whole &= copy_array((void **)&s->event, from->event, from->n_events, sizeof(*s->event));
+	if (!whole)
+		gs_gpu_snapshot_free(&s);
+	return s;
+}
+
+void gs_gpu_snapshot_keep(struct gs_gpu_snapshot *s, const bool *keep)
+{
+	uint32_t kept = 0, to = 0;
+
+	for (uint32_t i = 0; i < s->n_processes; i++) {
+		uint32_t gpu = s->process[i].gpu, before = 0;
+
+		if (gpu >= s->n_gpus || !keep[gpu])
+			continue;
+		for (uint32_t j = 0; j < gpu; j++)
+			before += keep[j];
+		s->process[to] = s->process[i];
+		s->process[to++].gpu = before;
+	}
+	s->n_processes = to;
+	for (uint32_t i = 0; i < s->n_gpus; i++) {
+		if (!keep[i])
+			continue;
+		s->info[kept] = s->info[i];
+		s->sample[kept++] = s->sample[i];
+	}
+	s->n_gpus = kept;
+}

@@ -1,0 +1,267 @@
+/*
+ * GPUs as they are at one moment: plain values, made by src/gpu and shown, stored and exported by
+ * others. A value that could not be had is not there (its valid bit is 0) and is never shown as 0.
+ * GPUs are known by UUID and PCI bus id; an index is for display only and may change.
+ */
+#ifndef GS_NODE_GPU_H
+#define GS_NODE_GPU_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "node/gpu_field.h"
+
+#define GS_GPU_LINK_MAX 36 /* NVLinks of one GPU: 18 on Hopper, 36 ids in the API (nvml.h) */
+
+enum gs_metric_unit {
+	GS_UNIT_OF_NONE = 0,
+	GS_UNIT_OF_RATIO = 1,
+	GS_UNIT_OF_BYTES = 2,
+	GS_UNIT_OF_CELSIUS = 3,
+	GS_UNIT_OF_WATTS = 4,
+	GS_UNIT_OF_JOULES = 5,
+	GS_UNIT_OF_HERTZ = 6,
+	GS_UNIT_OF_SECONDS = 7,
+	GS_UNIT_OF_BPS = 8, /* bytes a second */
+};
+
+enum gs_gpu_field {
+#define GS_GPU_FIELD_ID(id, ...) GS_GPU_##id,
+	GS_GPU_FIELDS(GS_GPU_FIELD_ID)
+#undef GS_GPU_FIELD_ID
+		GS_GPU_FIELD_COUNT
+};
+
+struct gs_gpu_field_info { /* a row of node/gpu_field.h */
+	const char *key;
+	enum gs_metric_unit unit;
+	bool counter;
+	const char *family, *label, *label_value, *title, *help;
+};
+
+/* Values that one turn of reading brings together, and which therefore have one age. */
+#define GS_GPU_PARTS_OF(X)                                                                         \
+	X(MEMORY, "memory")                                                                        \
+	X(UTILIZATION, "utilization")                                                              \
+	X(MEMORY_ACTIVITY, "memory_activity")                                                      \
+	X(ENGINES, "engines")                                                                      \
+	X(POWER, "power")                                                                          \
+	X(POWER_INSTANT, "power_instant")                                                          \
+	X(ENERGY, "energy")                                                                        \
+	X(TEMPERATURE, "temperature")                                                              \
+	X(MEMORY_TEMPERATURE, "memory_temperature")                                                \
+	X(CLOCKS, "clocks")                                                                        \
+	X(CLOCKS_MORE, "clocks_more")                                                              \
+	X(STATE, "state")                                                                          \
+	X(FAN, "fan")                                                                              \
+	X(PCIE, "pcie_bytes")                                                                      \
+	X(THROTTLE, "throttle_time")                                                               \
+	X(PROCESSES, "processes")                                                                  \
+	X(SHARES, "process_shares")                                                                \
+	X(BAR1, "bar1")                                                                            \
+	X(LIMITS, "limits")                                                                        \
+	X(ECC, "ecc")                                                                              \
+	X(REPAIRS, "repairs")                                                                      \
+	X(PCIE_LINK, "pcie_link")                                                                  \
+	X(LINKS, "nvlink_state")                                                                   \
+	X(LINK_EACH, "nvlink_each")                                                                \
+	X(LINK_BYTES, "nvlink_bytes")                                                              \
+	X(C2C, "c2c")                                                                              \
+	X(GPM, "gpm")
+
+enum gs_gpu_part {
+#define GS_GPU_PART_ID(id, name) GS_GPU_PART_##id,
+	GS_GPU_PARTS_OF(GS_GPU_PART_ID)
+#undef GS_GPU_PART_ID
+		GS_GPU_PARTS
+};
+
+const char *gs_gpu_part_name(unsigned part); /* "" no such part */
+int gs_gpu_part_by_name(const char *name);   /* -1: none */
+enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field);
+
+const struct gs_gpu_field_info *gs_gpu_field_info(unsigned field); /* NULL: no such field */
+int gs_gpu_field_by_key(const char *key);                          /* -1: none */
+
+enum gs_gpu_vendor {
+	GS_GPU_VENDOR_NONE = 0,
+	GS_GPU_VENDOR_NVIDIA = 1,
+	GS_GPU_VENDOR_AMD = 2,
+};
+
+/* Why a value is not there. */
+enum gs_gpu_why {
+	GS_GPU_WHY_OK = 0,
+	GS_GPU_WHY_NOT_SUPPORTED = 1,
+	GS_GPU_WHY_NOT_PERMITTED = 2,
+	GS_GPU_WHY_NOT_READ = 3, /* not asked for, or its turn has not come yet */
+	GS_GPU_WHY_FAILED = 4,
+	GS_GPU_WHY_TIMED_OUT = 5,
+	GS_GPU_WHY_LOST = 6, /* the GPU is off the bus */
+};
+
+/* What stays as it is while the GPU is there. Texts are "" when unknown. */
+struct gs_gpu_info {
+	uint32_t index;      /* in the vendor library's order; of a MIG device: its parent's */
+	uint32_t vendor;     /* enum gs_gpu_vendor */
+	char uuid[80];       /* "GPU-..." or "MIG-..." */
+	char pci_bus_id[32]; /* "00000000:3B:00.0" */
+	char name[96];
+	char serial[32];
+	char vbios[32];
+	char driver_version[32];
+	char cuda_version[16];                /* the highest that the driver supports */
+	char architecture[32];                /* "Hopper" */
+	int32_t minor;                        /* /dev/nvidiaN; -1 unknown */
+	int32_t numa_node;                    /* -1 unknown */
+	int32_t n_sms;                        /* -1 unknown */
+	int32_t compute_major, compute_minor; /* -1 unknown */
+	uint8_t persistence;                  /* 0 off, 1 on, 255 unknown */
+	uint8_t mig_enabled;                  /* the GPU is divided; its parts follow it */
+	uint8_t is_mig;                       /* this is such a part */
+	uint8_t pad;
+	int32_t gpu_instance, compute_instance; /* of a part; -1 */
+	char mig_profile[32];                   /* "1g.10gb" */
+};
+
+/* One of which nothing is known: texts "", numbers as told above, index and vendor 0. */
+extern const struct gs_gpu_info gs_gpu_info_unknown;
+
+/* Errors that links of NVLink 5 count (Blackwell and newer), beside those of struct gs_gpu_link. */
+enum gs_gpu_link_count {
+	GS_GPU_LINK_MALFORMED,
+	GS_GPU_LINK_OVERRUN,
+	GS_GPU_LINK_RECEIVE,
+	GS_GPU_LINK_REMOTE,
+	GS_GPU_LINK_GENERAL,
+	GS_GPU_LINK_INTEGRITY,
+	GS_GPU_LINK_DISCARDS,
+	GS_GPU_LINK_RECOVERY_FAILED,
+	GS_GPU_LINK_EFFECTIVE,
+	GS_GPU_LINK_SYMBOL,
+	GS_GPU_LINK_COUNTS
+};
+/* The field with the sum over all links. */
+#define GS_GPU_LINK_COUNT_FIELD(kind) ((enum gs_gpu_field)(GS_GPU_NVLINK_MALFORMED + (kind)))
+
+struct gs_gpu_link {
+	uint8_t present;
+	uint8_t up;
+	uint8_t version;
+	uint8_t have_bytes, have_errors;
+	uint64_t tx_bytes, rx_bytes; /* counters */
+	uint64_t crc_errors, replay_errors, recovery_errors;
+	char remote_bus_id[32]; /* "" a switch, or unknown */
+	uint16_t have_counts;   /* bits of enum gs_gpu_link_count: those of count that are there */
+	uint64_t count[GS_GPU_LINK_COUNTS];
+};
+
+struct gs_gpu_sample {
+	uint64_t time_ns;    /* boot clock, when this GPU was read */
+	uint64_t elapsed_ns; /* since the sample before; 0 the first: rates are not there yet */
+	double value[GS_GPU_FIELD_COUNT];
+	uint8_t why[GS_GPU_FIELD_COUNT]; /* enum gs_gpu_why: 0 the value is there */
+	uint32_t n_links;
+	struct gs_gpu_link link[GS_GPU_LINK_MAX];
+	uint8_t lost; /* no longer answers: everything else is what was known last */
+	/* Boot clock: when the values of each part were read. 0: not read, or not known. */
+	uint64_t part_ns[GS_GPU_PARTS];
+};
+
+static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f)
+{
+	return s->why[f] == GS_GPU_WHY_OK;
+}
+
+static inline void gs_gpu_set(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
+{
+	s->value[f] = value;
+	s->why[f] = GS_GPU_WHY_OK;
+}
+
+enum gs_gpu_process_kind { /* ored */
+			   GS_GPU_PROCESS_COMPUTE = 1,
+			   GS_GPU_PROCESS_GRAPHICS = 2,
+			   GS_GPU_PROCESS_MPS = 4,
+};
+
+/* A process on a GPU. Shares are over the time since the sample before; a process that did nothing
+ * has 0, one of which nothing could be learned has -1. */
+struct gs_gpu_process {
+	uint32_t gpu; /* index in the snapshot's array */
+	uint32_t pid;
+	uint32_t kind;
+	uint32_t uid;       /* UINT32_MAX unknown */
+	int64_t used_bytes; /* -1 unknown (the driver does not tell it everywhere) */
+	double sm_ratio, mem_ratio, enc_ratio, dec_ratio, jpg_ratio, ofa_ratio;
+	uint64_t start_ns; /* boot clock, 0 unknown */
+	uint8_t ended;     /* only accounting knows it: it came and went between two samples */
+	uint8_t gone;      /* not in /proc: of another pid namespace, or just ended */
+	char comm[16];
+	char user[32];
+	char container[72];
+	char job[48]; /* of a batch system; "" none, not known, or not asked for. Not recorded */
+	char cmdline[256];
+};
+
+enum gs_gpu_event_source {
+	GS_GPU_EVENT_NVML = 1,
+	GS_GPU_EVENT_KMSG = 2, /* both: 3 */
+};
+
+/* Something that happened, told once. */
+struct gs_gpu_event {
+	uint64_t time_ns; /* boot clock */
+	uint32_t xid;     /* 0: another event */
+	uint32_t source;  /* enum gs_gpu_event_source, ored */
+	char pci_bus_id[32];
+	char uuid[80]; /* "" not known (any more) */
+	char text[192];
+};
+
+const char *gs_gpu_xid_text(uint32_t xid); /* "" not known */
+
+enum gs_gpu_state { /* of the vendor's library */
+		    GS_GPU_STATE_OK = 0,
+		    GS_GPU_STATE_NO_LIBRARY = 1,
+		    GS_GPU_STATE_NO_DRIVER =
+			    2, /* library there, kernel module not loaded or another version */
+		    GS_GPU_STATE_NO_GPU = 3,
+		    GS_GPU_STATE_RELEASED = 4, /* let go on request, so that a GPU can be reset */
+		    GS_GPU_STATE_HUNG = 5,     /* a call has not come back */
+		    GS_GPU_STATE_FAILED = 6,
+		    GS_GPU_STATE_READING = 7, /* no answer yet: the library is only starting */
+};
+
+const char *gs_gpu_state_name(unsigned state); /* "ok", "no_library", ... */
+const char *gs_gpu_why_name(unsigned why);
+
+/* One moment of all GPUs. Immutable once handed out; freed by its holder. */
+struct gs_gpu_snapshot {
+	uint64_t time_ns; /* boot clock */
+	int64_t wall_ns;
+	uint32_t state;               /* enum gs_gpu_state */
+	char state_text[256];         /* what is wrong and what to do; "" nothing */
+	struct gs_gpu_info *info;     /* n_gpus; a divided GPU's parts follow it */
+	struct gs_gpu_sample *sample; /* n_gpus */
+	uint32_t n_gpus;
+	struct gs_gpu_process *process; /* by GPU, then by memory, most first */
+	uint32_t n_processes;
+	struct gs_gpu_event *event; /* since the snapshot before */
+	uint32_t n_events;
+	uint64_t missed_samples; /* so far: not taken in time (a call hung, the machine was busy) */
+	uint64_t failed_calls;   /* so far */
+	uint64_t lost_events;    /* so far */
+	uint64_t read_ns;        /* how long this snapshot took */
+};
+
+void gs_gpu_snapshot_free(struct gs_gpu_snapshot **snapshot);
+
+/* Leave only the GPUs (and their processes) for which keep is true; n_gpus of them. */
+void gs_gpu_snapshot_keep(struct gs_gpu_snapshot *snapshot, const bool *keep);
+
+/* A deep copy; NULL: no memory. */
+struct gs_gpu_snapshot *gs_gpu_snapshot_copy(const struct gs_gpu_snapshot *snapshot);
+
+#endif

@@ -1,0 +1,65 @@
+#include "node/host.h"
+
+#include <stdlib.h>
+
+const struct gs_host_sample gs_host_sample_unknown = {
+	.n_cpus = -1,
+	.n_tasks = -1,
+	.n_running = -1,
+	.cpu_ratio = -1,
+	.iowait_ratio = -1,
+	.load1 = -1,
+	.load5 = -1,
+	.load15 = -1,
+	.mem_total_bytes = -1,
+	.mem_used_bytes = -1,
+	.swap_total_bytes = -1,
+	.swap_used_bytes = -1,
+	.disk_read_bps = -1,
+	.disk_write_bps = -1,
+	.net_rx_bps = -1,
+	.net_tx_bps = -1,
+	.mem_used_ratio = -1,
+	.root_used_ratio = -1,
+};
+
+void gs_host_snapshot_free(struct gs_host_snapshot **ref)
+{
+	struct gs_host_snapshot *s = *ref;
+
+	if (!s)
+		return;
+	free(s->process);
+	free(s);
+	*ref = NULL;
+}
+
+void gs_node_snapshot_free(struct gs_node_snapshot **ref)
+{
+	struct gs_node_snapshot *s = *ref;
+
+	if (!s)
+		return;
+	gs_gpu_snapshot_free(&s->gpu);
+	gs_host_snapshot_free(&s->host);
+	gs_job_accounts_free(&s->jobs);
+	free(s);
+	*ref = NULL;
+}
+
+const struct gs_host_process *gs_host_process_of(const struct gs_host_snapshot *host, uint32_t pid)
+{
+	uint32_t from = 0, to = host->n_processes;
+
+	while (from < to) {
+		uint32_t mid = from + (to - from) / 2;
+
+		if (host->process[mid].pid == pid)
+			return &host->process[mid];
+		if (host->process[mid].pid < pid)
+			from = mid + 1;
+		else
+			to = mid;
+	}
+	return NULL;
+}

@@ -1,0 +1,61 @@
+/*
+ * Whose work it is: a job of Slurm, or what takes its place without one. Plain values, made by
+ * src/place, used by every room above it. Texts are "" and numbers -1 when unknown.
+ */
+#ifndef GS_NODE_JOB_H
+#define GS_NODE_JOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum gs_job_kind {
+	GS_JOB_NONE = 0,
+	GS_JOB_SLURM = 1,
+	GS_JOB_POD = 2,       /* Kubernetes */
+	GS_JOB_CONTAINER = 3, /* outside of a pod */
+	GS_JOB_UNIT = 4,      /* systemd service or scope */
+	GS_JOB_CGROUP = 5,
+	GS_JOB_USER = 6,
+	GS_JOB_TREE = 7, /* a process and its descendants */
+};
+
+struct gs_job {
+	uint32_t kind; /* enum gs_job_kind */
+	char id[64];   /* what users call it: "4711", "4711_3" (array), "4711+1" (het), a pod's uid,
+			* a unit's name, a user's, "tree of 1234" */
+	int64_t job_id;                      /* Slurm's number */
+	int64_t array_job_id, array_task_id; /* of an array */
+	int64_t het_job_id, het_offset;      /* of a het job */
+	char sluid[16];                      /* of this run of the job, Slurm 26.05 */
+	char cluster[64];
+	char name[128];
+	char user[32];
+	int64_t uid;
+	char account[64];
+	char partition[64];
+	char qos[32];
+	char nodes[256]; /* as Slurm writes the list */
+	char pod[128], namespace[64];
+	int32_t n_cpus;           /* allocated on this node */
+	int64_t mem_bytes;        /* allocated on this node */
+	uint64_t gpu_mask;        /* allocated here, by index in the snapshot of src/gpu */
+	int64_t start_s, limit_s; /* time of day; seconds */
+	uint32_t source;          /* enum gs_job_source, ored: where this was learned */
+};
+
+enum gs_job_source {
+	GS_JOB_FROM_CGROUP = 1,
+	GS_JOB_FROM_ENVIRON = 2,
+	GS_JOB_FROM_NODE = 4,       /* local Slurm: scontrol listpids, spool folder */
+	GS_JOB_FROM_CONTROLLER = 8, /* squeue or scontrol show job, asked once by job */
+	GS_JOB_FROM_DROP = 16,      /* files that a prolog left */
+};
+
+struct gs_job_task {   /* of one process */
+	char step[24]; /* "batch", "extern", "interactive", "0", "1+0"; "" none */
+	int32_t task_id;
+	int32_t rank; /* SLURM_PROCID or what MPI launchers set */
+	int32_t local_rank;
+};
+
+#endif

@@ -1,0 +1,63 @@
+#include "node/job_account.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gs_job_accounts_free(struct gs_job_accounts **ref)
+{
+	struct gs_job_accounts *a = *ref;
+
+	if (!a)
+		return;
+	for (uint32_t i = 0; i < a->n_accounts; i++)
+		free(a->account[i].calls);
+	free(a->account);
+	free(a);
+	*ref = NULL;
+}
+
+struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *from)
+{
+	struct gs_job_accounts *to = malloc(sizeof(*to));
+
+	if (!to)
+		return NULL;
+	*to = *from;
+	to->n_accounts = 0;
+	to->account = calloc(from->n_accounts + 1u, sizeof(*to->account));
+	for (uint32_t i = 0; to->account && i < from->n_accounts; i++) {
+		struct gs_job_account *x = &to->account[i];
+
+		*x = from->account[i];
+		x->calls = calloc(x->n_calls + 1u, sizeof(*x->calls));
+		if (!x->calls) {
+			gs_job_accounts_free(&to);
+			return NULL;
+		}
+		if (x->n_calls)
+			memcpy(x->calls, from->account[i].calls, x->n_calls * sizeof(*x->calls));
+		to->n_accounts++;
+	}
+	if (!to->account)
+		gs_job_accounts_free(&to);
+	return to;
+}
+
+const char *gs_job_kind_name(unsigned kind)
+{
+	static const char *const names[] = {
+		[GS_JOB_NONE] = "",     [GS_JOB_SLURM] = "slurm",
+		[GS_JOB_POD] = "pod",   [GS_JOB_CONTAINER] = "container",
+		[GS_JOB_UNIT] = "unit", [GS_JOB_CGROUP] = "cgroup",
+		[GS_JOB_USER] = "user", [GS_JOB_TREE] = "tree",
+	};
+
+	return kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "";
+}
+
+const char *gs_pressure_name(unsigned pressure)
+{
+	static const char *const names[GS_PRESSURE_COUNT] = {"cpu", "memory", "io"};
+
+	return pressure < GS_PRESSURE_COUNT ? names[pressure] : "";
+}

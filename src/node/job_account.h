@@ -1,0 +1,93 @@
+/*
+ * What the jobs of a node have used since they were first seen: running totals that only grow, and
+ * how they are now. Plain values, made by src/account, written by src/prom and shown by src/tui.
+ */
+#ifndef GS_NODE_JOB_ACCOUNT_H
+#define GS_NODE_JOB_ACCOUNT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "node/job.h"
+#include "node/job_usage.h"
+
+enum gs_pressure {
+	GS_PRESSURE_CPU = 0,
+	GS_PRESSURE_MEMORY = 1,
+	GS_PRESSURE_IO = 2,
+	GS_PRESSURE_COUNT
+};
+
+#define GS_JOB_FIGURES_MAX 64 /* room for every figure of verdict/verdict.h */
+
+struct gs_job_call_count { /* a system call, by its name */
+	char name[48];
+	uint64_t calls, errors, total_ns;
+};
+
+/* Numbers that are not known are -1, ratios and rates NAN. */
+struct gs_job_account {
+	struct gs_job job;
+	uint64_t first_ns, last_ns; /* boot clock: seen first, and alive last */
+	uint32_t n_processes;       /* now; 0: it has ended */
+	uint32_t known;             /* 1 << enum gs_job_family, ored */
+
+	/* Since it was first seen; each only grows. */
+	struct gs_work work;
+	int64_t pressure_ns[GS_PRESSURE_COUNT][2]; /* some of its tasks, all of them stood still */
+	uint64_t gpu_ns, gpu_busy_ns, gpu_idle_ns; /* of all its GPUs: held, at work, never used */
+	double energy_joules;                      /* of its GPUs */
+	double sm_ratio, tensor_ratio, dram_ratio; /* likewise their means; NAN */
+	struct gs_job_call_count *calls;           /* owned; by time, longest first */
+	uint32_t n_calls;
+
+	/* Now. */
+	double cores; /* that it may use */
+	int64_t memory_bytes, memory_peak_bytes, memory_limit_bytes;
+	uint64_t gpu_mask;         /* its GPUs, by index in the snapshot of src/gpu */
+	int32_t n_gpus, gpus_idle; /* idle: held, and unused for as long as was asked for */
+	int64_t gpu_memory_bytes;
+	double gpu_ratio; /* mean over its GPUs, since the reading before, as the following */
+	double cpus;      /* processors at work for it */
+	double io_bps;    /* read and written, of files */
+	double net_bps;   /* sent and received */
+
+	/* Of the last minutes. */
+	char job_class[48]; /* "" not known yet */
+	double confidence, score;
+	double cpu_percent, io_percent, wait_percent, net_percent, memory_percent;
+	double figure[GS_JOB_FIGURES_MAX]; /* by enum gs_figure; all of them when the class is known
+					    */
+};
+
+/* What went wrong or was left out since the start. */
+struct gs_job_account_trouble {
+	uint64_t jobs_left_out;    /* distinct ones, for the configured maximum */
+	uint64_t not_followed;     /* processes that the probes had no room for */
+	uint64_t lost;             /* events, rows and calls that the probes lost */
+	uint64_t failed_reads;     /* of /proc and of groups */
+	uint64_t questions_failed; /* to Slurm: failed, late, or not to be read */
+};
+
+struct gs_job_accounts {  /* immutable once handed out */
+	uint64_t time_ns; /* boot clock */
+	bool probes;      /* counted by the kernel; else read out of procfs */
+	char why[256];    /* why there are no probes, or what they cannot tell; "" */
+	uint64_t read_ns; /* how long reading took */
+	struct gs_job_account_trouble trouble;
+	struct gs_job_account *account; /* owned; by id */
+	uint32_t n_accounts;
+};
+
+void gs_job_accounts_free(struct gs_job_accounts **accounts);
+
+/* A deep copy; NULL: no memory. */
+struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *accounts);
+
+/* "slurm", "pod", ...; "" for other numbers. */
+const char *gs_job_kind_name(unsigned kind);
+
+/* "cpu", "memory", "io". */
+const char *gs_pressure_name(unsigned pressure);
+
+#endif

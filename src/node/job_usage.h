@@ -1,0 +1,66 @@
+/*
+ * What a job used over an interval, as far as it could be learned: input of its figures. Made from
+ * the kernel's counters or from procfs; which it was is told family by family.
+ */
+#ifndef GS_NODE_JOB_USAGE_H
+#define GS_NODE_JOB_USAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "model/work.h"
+
+/* What is learned together. X(id, key) */
+#define GS_JOB_FAMILIES(X)                                                                         \
+	X(TIME, "time")         /* on CPU, and off it */                                           \
+	X(RUNQUEUE, "runqueue") /* of the time off CPU: waiting for one */                         \
+	X(CAUSES, "waits")      /* of the rest: what for */                                        \
+	X(SWITCHES, "switches")                                                                    \
+	X(SYSCALLS, "syscalls")                                                                    \
+	X(IO, "io")                                                                                \
+	X(NET, "network")                                                                          \
+	X(FAULTS, "faults")                                                                        \
+	X(MEMORY, "memory")                                                                        \
+	X(PRESSURE, "pressure") /* stalls for want of processors, memory, I/O */                   \
+	X(GPU, "gpu")                                                                              \
+	X(CUDA, "cuda") /* launches, time in NCCL */
+
+enum gs_job_family {
+#define GS_JOB_FAMILY_ID(id, key) GS_JOB_KNOWS_##id,
+	GS_JOB_FAMILIES(GS_JOB_FAMILY_ID)
+#undef GS_JOB_FAMILY_ID
+		GS_JOB_KNOWS_COUNT
+};
+
+/* Time in which some task stalled for want of it; full: all that were not idle did. */
+enum gs_stall {
+	GS_STALL_CPU_SOME,
+	GS_STALL_MEMORY_SOME,
+	GS_STALL_MEMORY_FULL,
+	GS_STALL_IO_SOME,
+	GS_STALL_IO_FULL,
+	GS_STALL_COUNT
+};
+
+struct gs_job_usage {
+	uint64_t elapsed_ns;
+	double cores; /* that it may use; NAN unknown */
+	struct gs_work work;
+	uint32_t known;             /* 1 << enum gs_job_family, ored */
+	bool io_rows;               /* the kernel told of I/O file system by file system */
+	int64_t memory_peak_bytes;  /* -1 unknown */
+	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
+	int64_t machine_bytes;      /* memory of the machine; -1 unknown */
+	double pressure_ratio[GS_STALL_COUNT]; /* of the interval; NAN unknown */
+	double n_gpus, gpus_idle;              /* these and the following: NAN unknown */
+	double gpu_ratio, gpu_memory_ratio, sm_ratio, tensor_ratio, dram_ratio;
+	double energy_joules; /* of its GPUs, in the interval */
+	uint64_t gpu_mask;    /* which they are, by index in the snapshot; idle_mask: never used */
+	uint64_t gpu_idle_mask;
+	double launches; /* kernel launches in the interval, by GPU */
+	double nccl_ratio, imbalance_ratio;
+	double slowest_rank;   /* its number */
+	double run_s, limit_s; /* since its start; asked for */
+};
+
+#endif

@@ -1,0 +1,32 @@
+/* Snapshots of a machine to records (model/record_node.h) and back. */
+#ifndef GS_NODE_RECORD_H
+#define GS_NODE_RECORD_H
+
+#include "model/record_node.h"
+#include "node/host.h"
+
+/* FNV-1a of 32 bits over the key's letters. No two keys share one (tested). */
+uint32_t gs_gpu_key_hash(const char *key);
+
+/* Append the records of one moment. 0, -ENOBUFS or -ENOMEM, and then nothing is appended. */
+int gs_node_encode(struct gs_buf *buf, const struct gs_node_snapshot *node);
+
+struct gs_node_decoder; /* makes snapshots of records */
+
+struct gs_node_decoder *gs_node_decoder_new(void); /* NULL: no memory */
+void gs_node_decoder_free(struct gs_node_decoder **decoder);
+
+#define GS_NODE_WHOLE 1 /* outcome: that was the last record of a moment */
+
+/* Take the next record of a stream; other kinds are passed over. GS_NODE_WHOLE and the snapshot,
+ * which is the caller's; 0: not yet; -ENOMEM. */
+int gs_node_decode(struct gs_node_decoder *decoder, const struct gs_record *record,
+		   struct gs_node_snapshot **ret_node);
+
+/* What was begun is given up without being counted: the next record is not the following one. */
+void gs_node_decoder_reset(struct gs_node_decoder *decoder);
+
+/* Moments that were given up so far because records of them were missing or malformed. */
+uint64_t gs_node_decoder_torn(const struct gs_node_decoder *decoder);
+
+#endif

@@ -1,0 +1,340 @@
+/*
+ * From a file to places: which of the wanted functions it defines, each address once (ncclX and
+ * pncclX share one), and where in each a probe is cheap. A file is of interest when it defines one
+ * of a few marker functions; asking that costs some hundred bytes of reading, so that every library
+ * of every process can be asked, whatever its name.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "model/func.h"
+#include "code/exit.h"
+#include "plan/plan_int.h"
+
+static const char *const markers[] = {"cudaLaunchKernel", "cudaMalloc",    "cuLaunchKernel",
+				      "cuMemAlloc_v2",    "ncclAllReduce", "ncclCommInitRank"};
+
+static bool matches_any(const char *name, const char *const *globs, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fnmatch(globs[i], name, 0) == 0)
+			return true;
+	return false;
+}
+
+int gs_plan_select(struct gs_plan_selection *s, const struct gs_plan_options *o, struct gs_err *err)
+{
+	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
+
+	*s = (struct gs_plan_selection){0};
+	for (unsigned id = 1; id <= gs_func_count(); id++) {
+		const struct gs_func *f = gs_func_by_id(id);
+
+		if (!(layers >> f->desc.layer & 1))
+			continue;
+		if (o->n_globs ? !matches_any(f->name, o->globs, o->n_globs) : !f->by_default)
+			continue;
+		s->wanted[id] = true;
+		s->n++;
+	}
+	if (layers >> GS_LAYER_TORCH & 1) {
+		int r = torch_select(s, o, err);
+
+		if (r < 0)
+			return r;
+	}
+	s->unwind = s->operators || (o->funcs && o->may_throw);
+	s->python_gc = o->python_gc && o->funcs;
+	s->python_gil = o->python_gil && o->funcs;
+	if (o->python_calls && o->funcs) {
+		int r = gs_func_set_add(o->funcs, GS_LAYER_PYTHON, GS_CLASS_PYTHON,
+					"Python functions", &s->py_func);
+
+		if (r < 0)
+			return r;
+	}
+	s->scopes = s->unwind || s->python_gc || s->python_gil || s->py_func;
+	if (!s->n && (!s->scopes || o->n_globs) && !o->described)
+		return gs_err_set(
+			err, -ENOENT,
+			"no function matches%s%s%s: `gpuscope trace --list` shows all names",
+			o->n_globs ? " --func " : "", o->n_globs ? o->globs[0] : "",
+			o->layers ? " in the chosen layers" : "");
+	return 0;
+}
+
+/* libstdc++: whoever catches an exception calls it. */
+#define CATCHER "__cxa_begin_catch"
+
+void gs_plan_fini(struct gs_plan *plan)
+{
+	free(plan->places);
+	*plan = (struct gs_plan){0};
+}
+
+static bool is_of_interest(struct gs_elf *elf, bool is_exe)
+{
+	for (size_t i = 0; i < GS_ARRAY_LEN(markers); i++)
+		if (gs_elf_defines(elf, markers[i]))
+			return true;
+	/* A runtime linked statically shows in the full symbol table only. */
+	return is_exe && gs_elf_has_symtab(elf);
+}
+
+static bool has_place(const struct gs_plan *plan, uint64_t file_off)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->places[i].file_off == file_off)
+			return true;
+	return false;
+}
+
+static int append(struct gs_plan *plan, const struct gs_plan_place *place)
+{
+	if (plan->n == plan->n_room) {
+		size_t n = plan->n_room ? plan->n_room * 2 : 256;
+		struct gs_plan_place *places = realloc(plan->places, n * sizeof(*places));
+
+		if (!places)
+			return -ENOMEM;
+		plan->places = places;
+		plan->n_room = n;
+	}
+	plan->places[plan->n++] = *place;
+	return 0;
+}
+
+void plan_tell(const struct gs_plan_context *c, const char *function, const char *reason,
+	       int status, unsigned layer)
+{
+	struct gs_attach a = {.path = c->path,
+			      .function = function,
+			      .reason = reason,
+			      .status = status,
+			      .layer = layer};
+
+	c->options->on_attach(c->options->ctx, &a);
+}
+
+int plan_add_probes(struct gs_plan *plan, const struct gs_usdt_places *probe, enum gs_family family,
+		    uint64_t cookie, uint16_t func)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < probe->n; i++)
+		r = append(plan,
+			   &(struct gs_plan_place){.file_off = probe->at[i].file_off,
+						   .ref_ctr_off = probe->at[i].ref_ctr_off,
+						   .cookie = func | cookie | probe->at[i].cookie,
+						   .func = func,
+						   .family = (uint8_t)family});
+	return r;
+}
+
+int plan_add(struct gs_plan *plan, const struct gs_plan_context *c,
+	     const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
+	     unsigned layer, uint16_t func)
+{
+	struct gs_plan_place place = {.file_off = symbol->file_off,
+				      .cookie = func,
+				      .func = func,
+				      .family = (uint8_t)family,
+				      .has_return = true};
+	struct gs_site site;
+	uint8_t code[64];
+	long n = gs_elf_read(c->elf, symbol->file_off, code, sizeof(code));
+
+	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, symbol->size_bytes,
+				     &c->options->sites);
+	if (site.kind == GS_SITE_REFUSED) {
+		plan_tell(c, name, site.reason, -EOPNOTSUPP, layer);
+		return 0;
+	}
+	if (site.kind == GS_SITE_MOVED && !c->options->first_byte)
+		place.file_off += site.offset_bytes;
+	else if (site.kind != GS_SITE_EMULATED)
+		place.is_stepped = true;
+	plan->n_stepped += place.is_stepped;
+	if (place.file_off != symbol->file_off)
+		plan->n_moved++;
+	gs_log(2, "%s: %s at 0x%llx+%u%s%s", c->path, name, (unsigned long long)symbol->file_off,
+	       (unsigned)(place.file_off - symbol->file_off),
+	       site.kind == GS_SITE_STEPPED ? ", single-stepped: " : "",
+	       site.kind == GS_SITE_STEPPED ? site.reason : "");
+	if (layer) {
+		if (plan->n == 0)
+			plan->layer = layer;
+		else if (plan->layer != layer)
+			plan->layer = 0;
+	}
+	return append(plan, &place);
+}
+
+#define MAX_EXITS          256u
+#define MAX_FUNCTION_BYTES (256u << 10)
+
+/* Two probes at one place are asked in an order of the kernel's. The entry gives way to the exit: a
+ * function of "test; jne" whose first byte is single-stepped has both on the jump. */
+static int part(struct gs_plan *plan, const struct gs_elf_symbol *symbol,
+		struct gs_plan_place *entry, uint64_t exit_off)
+{
+	if (exit_off != entry->file_off)
+		return 0;
+	if (entry->file_off == symbol->file_off)
+		return -EILSEQ;
+	entry->file_off = symbol->file_off;
+	entry->is_stepped = true;
+	plan->n_moved--;
+	plan->n_stepped++;
+	return 0;
+}
+
+/* Probes where the function is left, for the entry at that index of the plan. 0, or why there are
+ * none. */
+static int add_exits(struct gs_plan *plan, const struct gs_plan_context *c,
+		     const struct gs_elf_symbol *symbol, size_t entry, bool is_loop)
+{
+	GS_FREE uint8_t *code = NULL;
+	struct gs_exit exits[MAX_EXITS];
+	struct gs_plan_place exit = plan->places[entry];
+	struct around around = {c, symbol->file_off};
+	const struct gs_exit_around asked = {&around, around_read, around_callee, is_loop};
+	int n, r = 0;
+
+	if (symbol->size_bytes == 0 || symbol->size_bytes > MAX_FUNCTION_BYTES)
+		return -EILSEQ;
+	code = malloc(symbol->size_bytes);
+	if (!code)
+		return -ENOMEM;
+	if (gs_elf_read(c->elf, symbol->file_off, code, symbol->size_bytes) !=
+	    (long)symbol->size_bytes)
+		return -EILSEQ;
+	n = gs_exits_x86_64(code, symbol->size_bytes, &asked, exits, MAX_EXITS);
+	for (int i = 0; r == 0 && i < n; i++) {
+		const struct gs_exit *e = &exits[i];
+		uint64_t frame = is_loop ? (uint64_t)e->depth_bytes : e->frame_bytes;
+
+		if ((is_loop && e->depth_bytes < 0) || frame > GS_COOKIE_FRAME_MAX)
+			return -EILSEQ;
+		exit.file_off = symbol->file_off + (uint64_t)e->offset_bytes;
+		r = part(plan, symbol, &plan->places[entry], exit.file_off);
+		if (r < 0)
+			return r;
+		gs_log(3, "%s: left at 0x%llx%+lld%s", c->path,
+		       (unsigned long long)symbol->file_off, (long long)e->offset_bytes,
+		       e->is_stepped ? ", single-stepped" : "");
+		exit.is_stepped = e->is_stepped;
+		exit.cookie = exit.func | GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
+			      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |
+			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
+			      frame << GS_COOKIE_FRAME_SHIFT;
+		plan->n_stepped += e->is_stepped;
+		r = append(plan, &exit);
+	}
+	return n < 0 ? n : r;
+}
+
+int plan_add_loop(struct gs_plan *plan, const struct gs_plan_context *c,
+		  const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
+		  unsigned layer, uint16_t func)
+{
+	size_t before = plan->n, n_stepped;
+	int r = plan_add(plan, c, symbol, name, family, layer, func);
+
+	if (r < 0 || plan->n == before)
+		return r;
+	n_stepped = plan->n_stepped;
+	r = add_exits(plan, c, symbol, before, true);
+	if (r < 0) {
+		plan->n = before + 1;
+		plan->n_stepped = (uint32_t)n_stepped;
+	}
+	return r;
+}
+
+int gs_plan_add_scope(struct gs_plan *plan, const struct gs_plan_context *c,
+		      const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
+		      unsigned layer, uint16_t func)
+{
+	size_t before = plan->n;
+	int r = plan_add(plan, c, symbol, name, family, layer, func);
+
+	if (r < 0 || plan->n == before)
+		return r;
+	r = add_exits(plan, c, symbol, before, false);
+	if (r != -EILSEQ && r != -E2BIG)
+		return r;
+	plan->n = before;
+	plan_tell(c, name, PLAN_NO_EXITS, -EOPNOTSUPP, layer);
+	return 0;
+}
+
+/* Functions of the fixed table. */
+static int plan_fixed(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe,
+		      struct gs_err *err)
+{
+	struct gs_elf_symbol symbols[GS_FUNC_FIXED];
+	const char *names[GS_FUNC_FIXED];
+	uint16_t ids[GS_FUNC_FIXED];
+	size_t n = 0;
+	int r;
+
+	if (!c->selection->n || !is_of_interest(c->elf, is_exe))
+		return 0;
+	for (unsigned id = 1; id <= gs_func_count(); id++) {
+		if (!c->selection->wanted[id])
+			continue;
+		names[n] = gs_func_by_id(id)->name;
+		ids[n++] = (uint16_t)id;
+	}
+	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct gs_func *func = gs_func_by_id(ids[i]);
+		enum gs_family family =
+			func->desc.layer == GS_LAYER_NCCL ? GS_FAMILY_NCCL : GS_FAMILY_CUDA;
+
+		if (symbols[i].found && !has_place(plan, symbols[i].file_off))
+			r = plan_add(plan, c, &symbols[i], func->name, family, func->desc.layer,
+				     func->id);
+	}
+	return r;
+}
+
+static int plan_catcher(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
+{
+	const char *name = CATCHER;
+	struct gs_elf_symbol symbol;
+	int r = gs_elf_find(c->elf, &name, 1, false, &symbol, err);
+
+	return r == 0 && symbol.found ? plan_add(plan, c, &symbol, name, GS_FAMILY_UNWIND, 0, 0)
+				      : r;
+}
+
+int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection,
+		 const struct gs_plan_options *options, const struct gs_mapped_file *file,
+		 struct gs_err *err)
+{
+	GS_CLEANUP(gs_map_fini) struct gs_map callees = GS_MAP_INIT(GS_PLAN_CALLEES_MAX);
+	struct gs_plan_context c = {.selection = selection,
+				    .options = options,
+				    .path = file->path,
+				    .callees = &callees};
+	int r = gs_elf_open(file->open_path, &c.elf, err);
+
+	if (r < 0)
+		return r;
+	r = plan_fixed(plan, &c, file->is_exe, err);
+	if (r == 0 && selection->unwind)
+		r = plan_catcher(plan, &c, err);
+	if (r == 0 && selection->operators)
+		r = torch_plan(plan, &c, err);
+	if (r == 0 && (selection->python_gc || selection->python_gil))
+		r = pyspan_plan(plan, &c, err);
+	if (r == 0 && selection->py_func)
+		r = pycall_plan(plan, &c, err);
+	gs_elf_close(&c.elf);
+	return r;
+}

@@ -1,0 +1,657 @@
+/*
+ * gpuscope trace: puts the probe, the outputs and the traced command together. The main thread
+ * controls (signals, the command's end, newly loaded libraries); a second one consumes events every
+ * 20 ms, so that attaching to a library, which takes the kernel some ms, never lets the ring fill.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "tracecmd/trace.h"
+#include "tracecmd/trace_budget.h"
+#include "model/func.h"
+
+#define POLL_NS    20000000ull
+#define BUSY_NS    2000000ull /* after a full-looking ring */
+#define HARVEST_NS 500000000ull
+#define CONTROL_MS 250
+#define GRACE_NS   10000000000ull /* for a command to end after Ctrl-C before we ask again */
+
+struct trace {
+	struct trace_options options;
+	struct gs_func_set *funcs; /* outlives probe and output */
+	struct gs_probe *probe;
+	struct trace_output *output;
+	struct trace_python *python;
+	struct trace_budget *budget; /* NULL: what tracing costs is not known here */
+	struct child child;
+	int signal_fd;
+	struct inherited_signals inherited;
+	int pid_fds[TRACE_MAX_PIDS]; /* readable when the process has ended; -1 closed */
+	size_t n_pids_left;
+	uint64_t start_ns;
+	atomic_bool consumer_stop;
+	pthread_t consumer;
+	bool consumer_runs;
+	bool live_shown;
+	unsigned n_interrupts;
+	bool child_ended;
+	int child_status; /* as our exit status */
+	char reason[96];
+};
+
+/* --- news from the probe --- */
+
+static void on_attach(void *ctx, const struct gs_attach *attach)
+{
+	struct trace *t = ctx;
+
+	if (attach->status == 0)
+		gs_log(1, "%s: %u probes (%u moved, %u single-stepped)%s%s", attach->path,
+		       attach->n_probes, attach->n_moved, attach->n_stepped,
+		       attach->reason ? "; " : "", attach->reason ? attach->reason : "");
+	else
+		gs_log(1, "%s%s%s: %s", attach->path, attach->function ? ": " : "",
+		       attach->function ? attach->function : "", attach->reason);
+	if (t->output)
+		trace_output_attach(t->output, attach);
+}
+
+static void on_late(void *ctx, const char *path, pid_t pid, uint64_t gap_ns)
+{
+	struct trace *t = ctx;
+	char detail[512], gap[GS_FMT_BYTES];
+
+	snprintf(detail, sizeof(detail), "%.400s in process %d: probes came %s after it was loaded",
+		 path, (int)pid, gs_fmt_ns(gap, gap_ns));
+	trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE, detail, 1);
+}
+
+static void on_function(void *ctx, unsigned func, const struct gs_hit *hit)
+{
+	trace_budget_function(((struct trace *)ctx)->budget, func, hit);
+}
+
+/* From now on calls of it are not even counted: when that was is told. */
+static void on_off(void *ctx, unsigned func)
+{
+	struct trace *t = ctx;
+	const struct gs_func *f = gs_func_set_get(t->funcs, func);
+	const char *name = f ? f->name : "unknown";
+	char detail[512], since[GS_FMT_BYTES];
+
+	gs_fmt_ns(since, gs_clock_mono_ns() - t->start_ns);
+	gs_say("--max-overhead: the probes of %s are off, %s after the start", name, since);
+	snprintf(detail, sizeof(detail), "%.400s, %s after the start", name, since);
+	trace_output_loss(t->output, f ? f->desc.layer : GS_LAYER_NONE, GS_LOSS_OFF, detail, 1);
+}
+
+static void on_process(void *ctx, pid_t pid)
+{
+	struct trace *t = ctx;
+
+	trace_output_process(t->output, pid);
+}
+
+static void on_map(void *ctx, pid_t pid, uint64_t mono_ns, const struct gs_mapping *mapping)
+{
+	struct trace *t = ctx;
+
+	trace_output_map(t->output, pid, mono_ns, mapping);
+}
+
+static void on_python(void *ctx, pid_t pid)
+{
+	struct trace *t = ctx;
+
+	trace_python_look(t->python, pid);
+}
+
+/* --- the consumer thread --- */
+
+static void *consume(void *ctx)
+{
+	struct trace *t = ctx;
+	uint64_t next_harvest_ns = gs_clock_mono_ns() + HARVEST_NS;
+
+	while (!atomic_load(&t->consumer_stop)) {
+		uint64_t before = gs_clock_mono_ns(), took;
+		bool harvest = before >= next_harvest_ns;
+		struct timespec pause = {0};
+
+		trace_output_poll(t->output, t->probe, harvest);
+		took = gs_clock_mono_ns() - before;
+		if (harvest)
+			next_harvest_ns = before + HARVEST_NS;
+		/* A long drain means many events: come back sooner. */
+		pause.tv_nsec = (long)(took > POLL_NS / 4 ? BUSY_NS : POLL_NS);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+static int start_consumer(struct trace *t)
+{
+	int e = pthread_create(&t->consumer, NULL, consume, t);
+
+	t->consumer_runs = e == 0;
+	return -e;
+}
+
+static void stop_consumer(struct trace *t)
+{
+	if (!t->consumer_runs)
+		return;
+	atomic_store(&t->consumer_stop, true);
+	pthread_join(t->consumer, NULL);
+	t->consumer_runs = false;
+}
+
+/*
+ * --- the live line ---
+ * The traced command writes to the same terminal at any time, also parts of a line. So the line
+ * stands below the cursor, which stays where the command left it, and never takes two rows. When
+ * the command has ended a line since, the old one is what the cursor stands on.
+ */
+#define TO_CLEAN                                                                                   \
+	"\033[K\033D\033[A\0337\033[B\r\033[K" /* make room, keep the cursor, a row down           \
+						*/
+#define AND_BACK    "\0338"
+#define LIVE_MIN_NS 200000000ull
+
+static void show_live(struct trace *t)
+{
+	uint64_t calls[GS_LAYER_COUNT], lost, elapsed = gs_clock_mono_ns() - t->start_ns;
+	char time[GS_FMT_BYTES], n[GS_LAYER_COUNT][GS_FMT_BYTES], nlost[GS_FMT_BYTES];
+	struct winsize ws = {0};
+	char text[200], more[64] = "", cost[64] = "";
+	double ratio;
+
+	if (t->options.quiet || elapsed < LIVE_MIN_NS || !isatty(STDERR_FILENO) ||
+	    ioctl(STDERR_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2 || ws.ws_col < 2)
+		return;
+	trace_output_progress(t->output, calls, &lost);
+	for (unsigned i = 0; i < GS_LAYER_COUNT; i++)
+		gs_fmt_count(n[i], calls[i]);
+	if (lost)
+		snprintf(more, sizeof(more), ", %s lost", gs_fmt_count(nlost, lost));
+	ratio = trace_budget_ratio(t->budget);
+	if (ratio >= 0)
+		snprintf(cost, sizeof(cost), ", tracing cost %.1f %%", 100 * ratio);
+	snprintf(text, sizeof(text), "tracing %s: calls: CUDA runtime %s, driver %s, NCCL %s%s%s",
+		 gs_fmt_ns(time, elapsed), n[GS_LAYER_CUDA_RUNTIME], n[GS_LAYER_CUDA_DRIVER],
+		 n[GS_LAYER_NCCL], more, cost);
+	fprintf(stderr, TO_CLEAN "%.*s" AND_BACK, ws.ws_col - 1, text);
+	fflush(stderr);
+	t->live_shown = true;
+}
+
+static void clear_live(struct trace *t)
+{
+	if (t->live_shown)
+		fputs(TO_CLEAN AND_BACK "\r", stderr);
+	t->live_shown = false;
+}
+
+/* --- control --- */
+
+static int open_signals(struct trace *t)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &set, &t->inherited.mask);
+	/* An output that nobody reads any more and a file at its limit are errors, not deaths. */
+	sigaction(SIGPIPE, &ignore, &t->inherited.pipe);
+	sigaction(SIGXFSZ, &ignore, &t->inherited.file_size);
+	t->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return t->signal_fd < 0 ? -errno : 0;
+}
+
+/* The command is over. As long as it is not waited for its names can still be read, and on a busy
+ * machine nobody may have come to that yet. */
+static void reap_child(struct trace *t)
+{
+	siginfo_t info = {0};
+	int status;
+
+	if (t->child.pid <= 0 ||
+	    waitid(P_PID, (id_t)t->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+	    info.si_pid != t->child.pid)
+		return;
+	if (t->consumer_runs)
+		trace_output_process(t->output, t->child.pid);
+	if (waitpid(t->child.pid, &status, 0) != t->child.pid)
+		return;
+	t->child.pid = -1;
+	t->child_ended = true;
+	if (WIFSIGNALED(status)) {
+		t->child_status = 128 + WTERMSIG(status);
+		snprintf(t->reason, sizeof(t->reason), "the command was killed by signal %d (%s)",
+			 WTERMSIG(status), strsignal(WTERMSIG(status)));
+	} else {
+		t->child_status = WEXITSTATUS(status);
+		snprintf(t->reason, sizeof(t->reason), "the command ended");
+	}
+}
+
+/* True when tracing is over by this signal. */
+static bool on_signal(struct trace *t, const struct signalfd_siginfo *s)
+{
+	if (s->ssi_signo == SIGCHLD) {
+		reap_child(t);
+		return t->child_ended;
+	}
+	t->n_interrupts++;
+	snprintf(t->reason, sizeof(t->reason), "interrupted (SIG%s)",
+		 sigabbrev_np((int)s->ssi_signo));
+	/* With a command of ours the first one is for the command: a terminal sends it to both; one
+	 * that was sent to us alone is passed on. Its end is ours. */
+	if (t->child.pid > 0 && t->n_interrupts == 1) {
+		if (s->ssi_code <= 0)
+			kill(t->child.pid, (int)s->ssi_signo);
+		clear_live(t);
+		gs_say("waiting for the command to end; once more stops tracing and leaves it "
+		       "running");
+		return false;
+	}
+	return true;
+}
+
+static bool read_signals(struct trace *t)
+{
+	struct signalfd_siginfo s;
+	bool over = false;
+
+	while (read(t->signal_fd, &s, sizeof(s)) == sizeof(s))
+		over |= on_signal(t, &s);
+	return over;
+}
+
+/* True when none of the processes given by -p is left. */
+static bool check_targets(struct trace *t, const struct pollfd *fds, const size_t *which, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!fds[i].revents)
+			continue;
+		gs_close_p(&t->pid_fds[which[i]]);
+		t->n_pids_left--;
+	}
+	if (t->options.n_pids && !t->options.follow && !t->n_pids_left) {
+		snprintf(t->reason, sizeof(t->reason), "the traced process%s ended",
+			 t->options.n_pids > 1 ? "es" : "");
+		return true;
+	}
+	return false;
+}
+
+static int time_left_ms(const struct trace *t)
+{
+	uint64_t elapsed = gs_clock_mono_ns() - t->start_ns, left;
+
+	if (!t->options.duration_ns)
+		return CONTROL_MS;
+	if (elapsed >= t->options.duration_ns)
+		return 0;
+	left = (t->options.duration_ns - elapsed) / 1000000 + 1;
+	return left < CONTROL_MS ? (int)left : CONTROL_MS;
+}
+
+static void control(struct trace *t)
+{
+	uint64_t next_slow_ns = 0;
+
+	for (;;) {
+		struct pollfd fds[2 + TRACE_MAX_PIDS];
+		size_t which[TRACE_MAX_PIDS], n = 0;
+		int timeout = time_left_ms(t), retry;
+		uint64_t now;
+
+		fds[0] = (struct pollfd){.fd = t->signal_fd, .events = POLLIN};
+		fds[1] = (struct pollfd){.fd = gs_probe_watch_fd(t->probe), .events = POLLIN};
+		for (size_t i = 0; i < t->options.n_pids; i++) {
+			if (t->pid_fds[i] < 0)
+				continue;
+			which[n] = i;
+			fds[2 + n++] = (struct pollfd){.fd = t->pid_fds[i], .events = POLLIN};
+		}
+		retry = trace_python_tick(t->python);
+		if (retry >= 0 && retry < timeout)
+			timeout = retry;
+		poll(fds, 2 + n, timeout);
+		if (read_signals(t) || check_targets(t, fds + 2, which, n))
+			return;
+		now = gs_clock_mono_ns();
+		if (fds[1].revents || (fds[1].fd < 0 && now >= next_slow_ns))
+			gs_probe_watch_poll(t->probe);
+		if (fds[1].fd < 0 && now >= next_slow_ns)
+			trace_python_look_all(t->python);
+		if (now >= next_slow_ns) {
+			gs_probe_rescan(t->probe);
+			show_live(t);
+			next_slow_ns = now + CONTROL_MS * 1000000ull;
+		}
+		if (t->options.duration_ns && now - t->start_ns >= t->options.duration_ns) {
+			snprintf(t->reason, sizeof(t->reason), "--duration is over");
+			return;
+		}
+	}
+}
+
+/* --- start and end --- */
+
+static void describe_target(const struct trace *t, char *out, size_t bytes)
+{
+	const struct trace_options *o = &t->options;
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (char **w = o->command; w && *w && n < bytes; w++)
+		n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? " " : "", *w);
+	for (size_t i = 0; i < o->n_pids && n < bytes; i++)
+		n += (size_t)snprintf(out + n, bytes - n, "%s%d",
+				      i               ? ", "
+				      : o->n_pids > 1 ? "processes "
+						      : "process ",
+				      (int)o->pids[i]);
+	if (o->all && n < bytes)
+		n += (size_t)snprintf(out + n, bytes - n, "all processes");
+	if (o->uid >= 0 && n < bytes)
+		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses of user %lld", n ? ", " : "",
+				      (long long)o->uid);
+	if (o->comm && n < bytes)
+		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses named %s", n ? ", " : "",
+				      o->comm);
+	if (o->cgroup && n < bytes)
+		snprintf(out + n, bytes - n, "%sprocesses in %s", n ? ", " : "", o->cgroup);
+}
+
+static int open_targets(struct trace *t)
+{
+	for (size_t i = 0; i < t->options.n_pids; i++) {
+		t->pid_fds[i] = (int)syscall(SYS_pidfd_open, t->options.pids[i], 0);
+		if (t->pid_fds[i] < 0) {
+			gs_say("no process has the id %d", (int)t->options.pids[i]);
+			return -ESRCH;
+		}
+		t->n_pids_left++;
+	}
+	return 0;
+}
+
+static int start_probe(struct trace *t, struct gs_err *err)
+{
+	const struct trace_options *o = &t->options;
+	struct gs_probe_options po = {
+		.size = sizeof(po),
+		.events = !o->summary_only,
+		.min_dur_ns = o->min_dur_ns,
+		.ring_bytes = o->ring_bytes,
+		.avoid = o->avoid,
+		.pids = o->n_pids ? o->pids : &t->child.pid,
+		.n_pids = o->n_pids ? o->n_pids : t->child.pid > 0,
+		.follow = o->follow || o->command,
+		.all = o->all,
+		.uid = o->uid,
+		.comm = o->comm,
+		.cgroup = o->cgroup,
+		.layers = o->layers,
+		.globs = o->globs,
+		.n_globs = o->n_globs,
+		.users = o->users,
+		.funcs = t->funcs,
+		.op_set = o->op_set,
+		.ops = o->ops,
+		.n_ops = o->n_ops,
+		.modes = o->max_overhead > 0 || o->plan,
+		.default_mode = o->plan ? GS_MODE_COUNT : GS_MODE_EVENTS,
+		.on_attach = on_attach,
+		.on_late = on_late,
+		.on_process = on_process,
+		.on_map = on_map,
+		.on_python = on_python,
+		.on_function = on_function,
+		.on_off = on_off,
+		.py_stack_at = o->py_stack_at,
+		.slow_scope_ns = o->slow_scope_ns,
+		.python_gc = o->python_gc,
+		.python_gil = o->python_gil,
+		.native_stack_at = o->native_stack_at,
+		.stack_bytes = o->stack_bytes,
+		.sample_period_ns = o->python_hz ? 1000000000u / o->python_hz : 0,
+		.ctx = t,
+	};
+
+	trace_python_calls(o, &po);
+	return gs_probe_new(&po, &t->probe, err);
+}
+
+/* What is there to attach to before the first event. */
+static void attach_first(struct trace *t)
+{
+	const struct trace_options *o = &t->options;
+
+	if (o->command) {
+		gs_probe_attach_candidates(t->probe, o->command[0], environ);
+		return;
+	}
+	gs_probe_attach_running(t->probe);
+	if (o->n_pids && !o->follow) {
+		for (size_t i = 0; i < o->n_pids; i++)
+			trace_python_look(t->python, o->pids[i]);
+	} else {
+		trace_python_look_all(t->python);
+	}
+	/* Processes to come: the places where any program may load its libraries from. */
+	if (!o->n_pids || o->follow)
+		gs_probe_attach_candidates(t->probe, "/proc/self/exe", environ);
+}
+
+/* The link to its program asks for the same right as those to its libraries. */
+static bool may_see_libraries_of(pid_t pid)
+{
+	char path[64], target[1];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return readlink(path, target, sizeof(target)) >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+static bool may_see_all(void)
+{
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &h, d) < 0 || d[0].effective >> CAP_SYS_PTRACE & 1;
+}
+
+/* Where nothing may be seen, "nothing was called" would not be true. 0 or -EPERM, said. */
+static int check_sight(const struct trace *t)
+{
+	const struct trace_options *o = &t->options;
+
+	for (size_t i = 0; i < o->n_pids; i++) {
+		if (may_see_libraries_of(o->pids[i]))
+			continue;
+		gs_say("process %d is not this user's, and which libraries it uses may not be "
+		       "seen: "
+		       "run as root or with CAP_SYS_PTRACE",
+		       (int)o->pids[i]);
+		return -EPERM;
+	}
+	if (!o->command && !o->n_pids && !may_see_all())
+		gs_say("only this user's processes are traced: others need root or CAP_SYS_PTRACE");
+	return 0;
+}
+
+/* The summary is written when all is over: better to know now that it cannot be. */
+static int try_summary_path(const char *path)
+{
+	GS_FCLOSE FILE *file = path ? fopen(path, "ae") : NULL;
+
+	if (!path || file)
+		return 0;
+	gs_say("cannot write the summary to %s: %s", path, strerror(errno));
+	return -EIO;
+}
+
+/* Everything up to the first event. 0 or an exit status, said. */
+static int start(struct trace *t)
+{
+	struct gs_err err = {{0}};
+	char target[1024];
+	int r = open_signals(t), priced;
+
+	if (r == 0)
+		r = open_targets(t);
+	if (r == 0)
+		r = try_summary_path(t->options.summary_path);
+	if (r < 0)
+		return GS_EXIT_FAILED;
+	if (t->options.command) {
+		r = child_prepare(&t->child, t->options.command, &t->inherited);
+		if (r < 0) {
+			gs_say("cannot start a process: %s", strerror(-r));
+			return GS_EXIT_FAILED;
+		}
+	}
+	describe_target(t, target, sizeof(target));
+	t->funcs = gs_func_set_new();
+	if (!t->funcs)
+		return GS_EXIT_FAILED;
+	/* First, while nothing else takes memory. Who may not do it is told so by the probe. */
+	priced = trace_budget_new(&t->options, t->funcs, &t->budget, &err);
+	r = priced == 0 || priced == -EPERM ? start_probe(t, &err) : priced;
+	if (r == 0)
+		r = priced;
+	if (r == 0 && check_sight(t) < 0)
+		return GS_EXIT_NOT_PERMITTED;
+	if (r == 0)
+		r = trace_output_new(&t->options, gs_probe_engine(t->probe), target, t->funcs,
+				     &t->output, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		return r == -ENOENT && !t->probe ? GS_EXIT_USAGE : gs_exit_status_of(r);
+	}
+	r = trace_python_new(&t->options, t->probe, t->output, &t->python);
+	trace_budget_set_python(t->budget, gs_probe_python_id(t->probe));
+	trace_output_set_budget(t->output, t->budget);
+	trace_budget_tick(t->budget, NULL);
+	if (r == 0)
+		r = start_consumer(t);
+	if (r < 0) {
+		gs_say("cannot start a thread: %s", strerror(-r));
+		return GS_EXIT_FAILED;
+	}
+	attach_first(t);
+	t->start_ns = gs_clock_mono_ns();
+	return t->options.command ? child_start(&t->child, t->options.command) : 0;
+}
+
+static int write_plan(const struct trace *t)
+{
+	const char *path = t->options.summary_path;
+	GS_FCLOSE FILE *file = path ? fopen(path, "we") : NULL;
+	FILE *out = path ? file : t->options.command ? stderr : stdout;
+	int r = out ? trace_budget_plan(t->budget, out, t->options.format) : -errno;
+
+	if (r < 0)
+		gs_say("cannot write the plan%s%s: %s", path ? " to " : "", path ? path : "",
+		       strerror(-r));
+	return r;
+}
+
+/* Stops, writes, tells. The exit status when there was no command. */
+static int finish(struct trace *t)
+{
+	bool nothing = gs_probe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
+	int r, s;
+
+	clear_live(t);
+	stop_consumer(t);
+	/* Libraries mapped in the last moments are at least told. */
+	gs_probe_watch_poll(t->probe);
+	gs_probe_tell_missing(t->probe);
+	trace_output_stop(t->output, t->probe);
+	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
+	if (t->options.plan)
+		s = write_plan(t);
+	else
+		s = trace_output_summary(t->output);
+	trace_budget_tell(t->budget);
+	return r < 0 || s < 0 || nothing ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
+/* A command that outlives the tracing is waited for: its status is to be ours. */
+static void wait_for_child(struct trace *t)
+{
+	if (t->child.pid <= 0 || t->n_interrupts > 1)
+		return;
+	gs_say("tracing is over; waiting for the command (Ctrl-C leaves it running)");
+	while (!t->child_ended) {
+		struct pollfd fd = {.fd = t->signal_fd, .events = POLLIN};
+
+		poll(&fd, 1, -1);
+		if (read_signals(t) && !t->child_ended)
+			return;
+	}
+}
+
+static void cleanup(struct trace *t)
+{
+	stop_consumer(t);
+	trace_python_free(&t->python);
+	trace_output_free(&t->output);
+	gs_probe_free(&t->probe);
+	trace_budget_free(&t->budget);
+	gs_func_set_free(&t->funcs);
+	for (size_t i = 0; i < t->options.n_pids; i++)
+		gs_close_p(&t->pid_fds[i]);
+	gs_close_p(&t->signal_fd);
+	trace_options_free(&t->options);
+}
+
+int gs_cmd_trace(int argc, char **argv)
+{
+	struct trace t = {.child = {.pid = -1, .go_fd = -1, .error_fd = -1}, .signal_fd = -1};
+	bool done;
+	int r = trace_options_parse(argc, argv, &t.options, &done);
+
+	if (r || done) {
+		trace_options_free(&t.options);
+		return r;
+	}
+	memset(t.pid_fds, -1, sizeof(t.pid_fds));
+	r = start(&t);
+	if (r) {
+		child_abandon(&t.child);
+		cleanup(&t);
+		return r;
+	}
+	control(&t);
+	r = finish(&t);
+	/* From here a signal ends us at once: everything is written. */
+	gs_probe_free(&t.probe);
+	wait_for_child(&t);
+	cleanup(&t);
+	/* The command's own status comes first: to wrap it changes nothing for who waits for it. */
+	return t.options.command && t.child_ended ? t.child_status : r;
+}

@@ -1,0 +1,181 @@
+/* What the files of `gpuscope trace` share. */
+#ifndef GS_TRACECMD_TRACE_H
+#define GS_TRACECMD_TRACE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "headcmd/to_head.h"
+#include "export/export.h"
+#include "feed/feed.h"
+#include "journal/journal.h"
+#include "place/place.h"
+#include "plan/plan.h"
+#include "probe/probe.h"
+#include "render/summary.h"
+#include "span/span.h"
+#include "view/view.h"
+
+#define TRACE_MAX_PIDS    64
+#define TRACE_MAX_GLOBS   32
+#define TRACE_MAX_OUTPUTS 4
+
+struct trace_options {
+	char **command; /* NULL: none; borrowed from argv */
+	pid_t pids[TRACE_MAX_PIDS];
+	size_t n_pids;
+	bool follow;
+	bool all;
+	int64_t uid; /* -1: any */
+	const char *comm, *cgroup;
+	uint32_t layers;
+	const char *globs[TRACE_MAX_GLOBS];
+	size_t n_globs;
+	const char *ops[TRACE_MAX_GLOBS]; /* operators by name */
+	size_t n_ops;
+	enum gs_op_set op_set;
+	bool op_set_given;
+	uint64_t min_dur_ns, duration_ns, max_bytes;
+	uint32_t ring_bytes;
+	unsigned avoid;
+	bool python_gc, python_gil;
+	bool python_calls; /* of all functions, or those of python_globs */
+	struct gs_py_glob python_globs[GS_PY_GLOB_MAX];
+	size_t n_python_globs;
+	unsigned py_stack_at;     /* enum gs_stack_at */
+	unsigned native_stack_at; /* likewise */
+	uint32_t stack_bytes;     /* copied of each */
+	unsigned python_hz;       /* 0: no samples */
+	uint64_t slow_scope_ns;
+	bool python_wants_calls; /* stacks belong to calls: these come one by one */
+	const char *line_filters[TRACE_MAX_GLOBS];
+	size_t n_line_filters; /* 0: the usual one */
+	bool summary_only;
+	const char *outputs[TRACE_MAX_OUTPUTS];
+	size_t n_outputs;
+	enum gs_flame_by flame_by;
+	double max_overhead;      /* part of a thread's time; 0: no limit */
+	bool plan;                /* only count, and tell what tracing would cost */
+	const char *summary_path; /* NULL: stdout, or stderr with a command */
+	enum gs_summary_format format;
+	struct gs_summary_style style;
+	bool color_auto; /* colours when the summary goes to a terminal */
+	bool list;       /* only list the functions */
+	bool quiet;      /* no live line */
+	const char *probe_files[TRACE_MAX_OUTPUTS];
+	size_t n_probe_files;
+	struct to_head_options head;
+	struct gs_user_set *users; /* what they describe; owned, freed by trace_options_free() */
+};
+
+/* Fills options from the command line. 0, or an exit status after having said what is wrong;
+ * *ret_done: --help or --list has been served. */
+int trace_options_parse(int argc, char **argv, struct trace_options *options, bool *ret_done);
+
+void trace_options_free(struct trace_options *options);
+
+/* --- trace_output.c: from events to files and totals --- */
+
+struct trace_output;
+
+int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
+		     const struct gs_func_set *funcs, struct trace_output **ret_output,
+		     struct gs_err *err);
+
+struct trace_budget; /* trace_budget.h */
+
+/* Tell it what comes from now on; borrowed. */
+void trace_output_set_budget(struct trace_output *output, struct trace_budget *budget);
+
+/* Everything from the probe goes here; any thread, serialised inside. */
+void trace_output_attach(struct trace_output *output, const struct gs_attach *attach);
+void trace_output_loss(struct trace_output *output, unsigned layer, enum gs_loss cause,
+		       const char *detail, uint64_t count);
+
+/* A followed process was born or runs a new program: read its names while it lives. */
+void trace_output_process(struct trace_output *output, pid_t pid);
+
+/* It has mapped code. */
+void trace_output_map(struct trace_output *output, pid_t pid, uint64_t mono_ns,
+		      const struct gs_mapping *mapping);
+
+/* Read what the kernel side has; harvest: also its cells, losses, and flush. */
+void trace_output_poll(struct trace_output *output, struct gs_probe *probe, bool harvest);
+void trace_output_stop(struct trace_output *output, struct gs_probe *probe);
+
+/* Calls so far and those missing from the trace, for the live line. */
+void trace_output_progress(struct trace_output *output, uint64_t ret_calls[GS_LAYER_COUNT],
+			   uint64_t *ret_lost);
+
+/* Ends the stream and closes the files. 0, or the first error (said already). */
+int trace_output_end(struct trace_output *output, int exit_status, const char *reason);
+
+/* Writes the summary where the options want it. 0 or negative errno (said already). */
+int trace_output_summary(struct trace_output *output);
+
+void trace_output_free(struct trace_output **output);
+
+/* --- trace_python.c --- */
+
+/* Words of --python-hz and --python-at; false: wrong. Then what follows from all options. */
+bool trace_python_take_hz(struct trace_options *options, const char *word);
+bool trace_python_take_at(struct trace_options *options, const char *word);
+bool trace_python_take_call(struct trace_options *options, const char *word); /* one pattern */
+void trace_python_settle(struct trace_options *options);
+
+/* What the probe has to know for --python-calls. */
+void trace_python_calls(const struct trace_options *options, struct gs_probe_options *probe);
+
+/* --python-filter. 0 or -ENOMEM. */
+int trace_python_filter(const struct trace_options *options, struct gs_view *view);
+
+/* Tells the probe of interpreters. Stays NULL when no stacks are asked for, which all these take.
+ */
+struct trace_python;
+
+int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
+		     struct trace_output *output, struct trace_python **ret_python);
+void trace_python_free(struct trace_python **python);
+
+/* A process may have got an interpreter; all may. */
+void trace_python_look(struct trace_python *python, pid_t pid);
+void trace_python_look_all(struct trace_python *python);
+
+/* Asks again for those that were not ready. In how many ms it is to be called next; -1 none. */
+int trace_python_tick(struct trace_python *python);
+unsigned trace_python_n_found(const struct trace_python *python);
+
+/* --- trace_stacks.c: --stacks and --stack-bytes --- */
+
+bool trace_stacks_take(struct trace_options *options, char *words);
+bool trace_stacks_take_bytes(struct trace_options *options, const char *word);
+/* What follows from all options. */
+void trace_stacks_settle(struct trace_options *options);
+
+/* --- child.c: the command that is traced --- */
+
+struct child {
+	pid_t pid;
+	int go_fd;    /* a byte lets it start */
+	int error_fd; /* the errno of a failed exec; closed by a successful one */
+};
+
+/* What a command inherits from whoever started us, kept before we change it for ourselves. */
+struct inherited_signals {
+	sigset_t mask;
+	struct sigaction pipe, file_size; /* SIGPIPE, SIGXFSZ */
+};
+
+/* A child that waits before it becomes the command, with these signals. Negative errno. */
+int child_prepare(struct child *child, char **command, const struct inherited_signals *signals);
+
+/* Lets it run. 0, or an exit status (126, 127) after having said why it could not be started. */
+int child_start(struct child *child, char **command);
+
+/* Ends a child that never started. */
+void child_abandon(struct child *child);
+
+#endif

@@ -1,0 +1,318 @@
+#include "tracecmd/trace_budget.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "budget/budget.h"
+#include "cli/cli.h"
+#include "model/func.h"
+#include "probe/price.h"
+#include "text/put.h"
+
+struct trace_budget {
+	const struct trace_options *options;
+	const struct gs_func_set *funcs;
+	struct gs_prices prices;
+	struct gs_budget *budget;   /* owned */
+	unsigned py_func;           /* what Python functions count as; 0 none */
+	struct gs_probe *probe;     /* of the tick under way */
+	_Atomic int64_t ratio_ppm;  /* of the last interval; -1 none yet */
+	uint64_t start_ns, last_ns; /* of what was counted */
+};
+
+void trace_budget_free(struct trace_budget **budget)
+{
+	if (*budget)
+		gs_budget_free(&(*budget)->budget);
+	free(*budget);
+	*budget = NULL;
+}
+
+/* Communicators are known by the calls that make them: these are rare, and always told. */
+static void pin_communicators(struct gs_budget *b)
+{
+	for (unsigned id = 1; id <= gs_func_count(); id++)
+		if (gs_func_by_id(id)->desc.op == GS_CLASS_COMM)
+			gs_budget_pin(b, id);
+}
+
+static void tell_prices(const struct gs_prices *p, const struct gs_price_options *o, bool python)
+{
+	const bool is_used[GS_PRICE_N] = {[GS_PRICE_CALL] = true,
+					  [GS_PRICE_PLACE] = o->users,
+					  [GS_PRICE_SCOPE] = o->scopes,
+					  [GS_PRICE_USER] = o->users,
+					  [GS_PRICE_PYTHON] = python};
+	static const char *const words[GS_PRICE_N] = {
+		[GS_PRICE_CALL] = "call",
+		[GS_PRICE_PLACE] = "described probe without a return",
+		[GS_PRICE_SCOPE] = "call of an operator",
+		[GS_PRICE_USER] = "described probe with its return",
+		[GS_PRICE_PYTHON] = "call of a Python function"};
+
+	for (unsigned i = 0; i < GS_PRICE_N; i++) {
+		if (!is_used[i])
+			continue;
+		gs_log(1, "a %s costs %.0f ns as an event, %.0f ns added up, %.0f ns only counted",
+		       words[i], p->ns[i][GS_MODE_EVENTS], p->ns[i][GS_MODE_AGGREGATE],
+		       p->ns[i][GS_MODE_COUNT]);
+	}
+	gs_log(1, "a single-stepped probe costs %.0f ns more", p->step_ns);
+	if (o->users)
+		gs_log(1, "a value in memory costs %.0f ns, a string %.0f ns", p->value_ns,
+		       p->text_ns);
+}
+
+int trace_budget_new(const struct trace_options *options, const struct gs_func_set *funcs,
+		     struct trace_budget **ret_budget, struct gs_err *err)
+{
+	bool needed = options->max_overhead > 0 || options->plan;
+	const struct gs_price_options po = {
+		.avoid = options->avoid,
+		.events = !options->summary_only || options->plan,
+		.scopes = options->layers >> GS_LAYER_TORCH & 1 || options->python_gc ||
+			  options->python_gil || gs_user_set_n(options->users),
+		.users = needed && gs_user_set_n(options->users),
+	};
+	struct trace_budget *b;
+	int r;
+
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	b->options = options;
+	b->funcs = funcs;
+	b->ratio_ppm = -1;
+	r = gs_price_measure(&po, &b->prices, err);
+	if (r == 0)
+		b->budget = gs_budget_new(&b->prices, options->max_overhead);
+	if (r < 0 && !needed) {
+		gs_log(1, "%s", gs_err_text(err, r));
+		trace_budget_free(&b);
+		return 0;
+	}
+	if (r == 0 && !b->budget)
+		r = -ENOMEM;
+	if (r < 0) {
+		trace_budget_free(&b);
+		return r;
+	}
+	pin_communicators(b->budget);
+	tell_prices(&b->prices, &po, options->python_calls);
+	*ret_budget = b;
+	return 0;
+}
+
+void trace_budget_set_python(struct trace_budget *b, unsigned func)
+{
+	if (b)
+		b->py_func = func;
+}
+
+/* Python functions are dealt with together. */
+static unsigned counted_as(const struct trace_budget *b, unsigned func)
+{
+	return func >= GS_FUNC_MAX ? b->py_func : func;
+}
+
+void trace_budget_function(struct trace_budget *b, unsigned func, const struct gs_hit *hit)
+{
+	if (b)
+		gs_budget_place(b->budget, func, hit);
+}
+
+void trace_budget_event(struct trace_budget *b, const struct gs_event *event)
+{
+	const struct gs_event_call *c = (const void *)event;
+
+	if (b && (event->kind == GS_EV_CALL || event->kind == GS_EV_VALUES))
+		gs_budget_hits(b->budget, c->tid, counted_as(b, c->func), 1, 0);
+}
+
+void trace_budget_cell(struct trace_budget *b, const struct gs_thread *thread,
+		       const struct gs_cell *before, const struct gs_cell *now)
+{
+	if (b)
+		gs_budget_hits(b->budget, thread->tid, counted_as(b, now->func),
+			       now->calls - before->calls + now->refused - before->refused,
+			       now->inner - before->inner + now->skipped - before->skipped);
+}
+
+void trace_budget_user(struct trace_budget *b, const struct gs_user_sum *sum)
+{
+	if (b)
+		gs_budget_hits(b->budget, sum->tid, sum->func, sum->now->calls - sum->before->calls,
+			       0);
+}
+
+static const char *name_of(const struct trace_budget *b, unsigned func)
+{
+	const struct gs_func *f = gs_func_set_get(b->funcs, func);
+
+	return f ? f->name : "unknown";
+}
+
+static void make_step(void *ctx, const struct gs_budget_step *s)
+{
+	static const char *const words[GS_MODE_N] = {
+		"an event each", "added up in the kernel, no longer in the trace",
+		"added up for one call in 64, the others are counted", "only counted",
+		"being taken off: its calls are no longer seen"};
+	struct trace_budget *b = ctx;
+
+	gs_probe_set_mode(b->probe, s->func, s->mode);
+	gs_say("--max-overhead: %s (%.0f calls/s, %.1f %% of a thread's time) is now %s",
+	       name_of(b, s->func), s->hits_per_s, 100 * s->ratio, words[s->mode]);
+}
+
+void trace_budget_tick(struct trace_budget *b, struct gs_probe *probe)
+{
+	double ratio;
+
+	if (!b)
+		return;
+	b->probe = probe;
+	b->last_ns = gs_clock_mono_ns();
+	if (!b->start_ns)
+		b->start_ns = b->last_ns;
+	gs_budget_tick(b->budget, b->last_ns, &ratio, probe ? make_step : NULL, b);
+	atomic_store(&b->ratio_ppm, (int64_t)(ratio * 1e6));
+}
+
+double trace_budget_ratio(const struct trace_budget *b)
+{
+	return b ? (double)atomic_load(&((struct trace_budget *)(uintptr_t)b)->ratio_ppm) / 1e6
+		 : -1;
+}
+
+double trace_budget_price_ns(const struct trace_budget *b)
+{
+	return b->prices
+		.ns[GS_PRICE_CALL][b->options->summary_only ? GS_MODE_AGGREGATE : GS_MODE_EVENTS];
+}
+
+void trace_budget_tell(const struct trace_budget *b)
+{
+	double limit = b ? b->options->max_overhead : 0, ratio;
+
+	if (limit <= 0)
+		return;
+	ratio = trace_budget_ratio(b);
+	if (ratio > limit)
+		gs_say("--max-overhead was not kept: tracing took %.1f %% of a thread's time at "
+		       "the end; choose fewer functions (--func, --op, --layer)",
+		       100 * ratio);
+}
+
+/* --- --plan --- */
+
+struct row {
+	unsigned func;
+	uint64_t hits;
+	double events_ns, added_ns; /* what these would cost */
+	bool is_stepped;
+};
+
+static int dearer(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+
+	if (x->events_ns != y->events_ns)
+		return x->events_ns > y->events_ns ? -1 : 1;
+	return (int)x->func - (int)y->func;
+}
+
+static struct row row_of(const struct trace_budget *b, unsigned func)
+{
+	struct row r = {.func = func, .hits = gs_budget_func_hits(b->budget, func)};
+
+	r.events_ns = (double)r.hits * gs_budget_price_ns(b->budget, func, GS_MODE_EVENTS);
+	r.added_ns = (double)r.hits * gs_budget_price_ns(b->budget, func, GS_MODE_AGGREGATE);
+	r.is_stepped = gs_budget_is_stepped(b->budget, func);
+	return r;
+}
+
+static void plan_row(FILE *out, enum gs_summary_format format, const char *name, const char *layer,
+		     const struct row *row, double seconds)
+{
+	char text[6 * 256 + 8];
+	double rate = (double)row->hits / seconds;
+	double events = row->events_ns / seconds / 1e9, added = row->added_ns / seconds / 1e9;
+	double price = row->hits ? row->events_ns / (double)row->hits : 0;
+
+	if (format == GS_SUMMARY_JSON) {
+		*gs_put_json(text, name, 256) = '\0';
+		fprintf(out,
+			"{\"function\":%s,\"layer\":\"%s\",\"calls\":%llu,\"calls_per_s\":%.1f,"
+			"\"event_price_ns\":%.0f,\"single_stepped\":%s,"
+			"\"event_cost_ratio\":%.6f,\"summary_cost_ratio\":%.6f}",
+			text, layer, (unsigned long long)row->hits, rate, price,
+			row->is_stepped ? "true" : "false", events, added);
+	} else if (format == GS_SUMMARY_CSV) {
+		*gs_put_csv(text, name, 256) = '\0';
+		fprintf(out, "%s,%s,%llu,%.1f,%.6f,%.6f,%.0f,%s\r\n", text, layer,
+			(unsigned long long)row->hits, rate, events, added, price,
+			row->is_stepped ? "yes" : "no");
+	} else {
+		fprintf(out, "%-44s %12llu %12.0f %9.0f ns%s %12.2f %% %12.2f %%\n", name,
+			(unsigned long long)row->hits, rate, price, row->is_stepped ? "*" : " ",
+			100 * events, 100 * added);
+	}
+}
+
+int trace_budget_plan(const struct trace_budget *b, FILE *out, enum gs_summary_format format)
+{
+	double seconds = (double)(b->last_ns - b->start_ns) / 1e9;
+	GS_FREE struct row *rows = calloc(GS_FUNC_MAX, sizeof(*rows));
+	struct row all = {0};
+	size_t n = 0;
+
+	if (!rows)
+		return -ENOMEM;
+	if (seconds <= 0)
+		seconds = 1e-9;
+	for (unsigned i = 1; i < GS_FUNC_MAX; i++) {
+		rows[n] = row_of(b, i);
+		all.hits += rows[n].hits;
+		all.events_ns += rows[n].events_ns;
+		all.added_ns += rows[n].added_ns;
+		all.is_stepped |= rows[n].hits && rows[n].is_stepped;
+		n += rows[n].hits != 0;
+	}
+	qsort(rows, n, sizeof(*rows), dearer);
+	if (format == GS_SUMMARY_JSON)
+		fprintf(out,
+			"{\"seconds\":%.3f,\"event_price_ns\":%.0f,\"summary_price_ns\":%.0f,"
+			"\"single_step_price_ns\":%.0f,\"functions\":[",
+			seconds, b->prices.ns[GS_PRICE_CALL][GS_MODE_EVENTS],
+			b->prices.ns[GS_PRICE_CALL][GS_MODE_AGGREGATE], b->prices.step_ns);
+	else if (format == GS_SUMMARY_CSV)
+		fprintf(out, "function,layer,calls,calls_per_s,event_cost_ratio,summary_cost_ratio,"
+			     "event_price_ns,single_stepped\r\n");
+	else
+		fprintf(out,
+			"Counted for %.1f s. Costs are of the time of one thread.\n\n"
+			"%-44s %12s %12s %13s %14s %14s\n",
+			seconds, "function", "calls", "calls/s", "an event", "events (-o)",
+			"summary");
+	for (size_t i = 0; i < n; i++) {
+		const struct gs_func *f = gs_func_set_get(b->funcs, rows[i].func);
+
+		if (format == GS_SUMMARY_JSON && i)
+			fputs(",\n", out);
+		plan_row(out, format, name_of(b, rows[i].func),
+			 f ? gs_layer_name(f->desc.layer) : "unknown", &rows[i], seconds);
+	}
+	if (format == GS_SUMMARY_JSON)
+		fputs("]}\n", out);
+	else if (format == GS_SUMMARY_TABLE)
+		plan_row(out, format, "all", "", &all, seconds);
+	if (format == GS_SUMMARY_TABLE && all.is_stepped)
+		fprintf(out, "\n* its probes are single-stepped: no instruction that the kernel "
+			     "emulates was found where they must stand\n");
+	return fflush(out) || ferror(out) ? -EIO : 0;
+}

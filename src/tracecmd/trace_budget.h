@@ -1,0 +1,43 @@
+/* What tracing costs the traced program: told live and at the end, kept within --max-overhead, and
+ * foretold by --plan. */
+#ifndef GS_TRACECMD_TRACE_BUDGET_H
+#define GS_TRACECMD_TRACE_BUDGET_H
+
+#include "tracecmd/trace.h"
+
+struct trace_budget;
+
+/* Measures what a hit costs here. Without --max-overhead and --plan *ret_budget is NULL where that
+ * cannot be done. 0 or negative errno. */
+int trace_budget_new(const struct trace_options *options, const struct gs_func_set *funcs,
+		     struct trace_budget **ret_budget, struct gs_err *err);
+void trace_budget_free(struct trace_budget **budget);
+
+/* All may be given NULL. Before the first event: the id that all Python functions count as. */
+void trace_budget_set_python(struct trace_budget *budget, unsigned func);
+
+/* Of any thread: a probe of the function was placed. */
+void trace_budget_function(struct trace_budget *budget, unsigned func, const struct gs_hit *hit);
+
+/* Of the consumer thread: */
+void trace_budget_event(struct trace_budget *budget, const struct gs_event *event);
+void trace_budget_cell(struct trace_budget *budget, const struct gs_thread *thread,
+		       const struct gs_cell *before, const struct gs_cell *now);
+void trace_budget_user(struct trace_budget *budget, const struct gs_user_sum *sum);
+
+/* An interval is over: makes the steps that --max-overhead asks for, and tells them (none with
+ * probe NULL). The first one starts the clock. */
+void trace_budget_tick(struct trace_budget *budget, struct gs_probe *probe);
+
+/* Of any thread: what the busiest thread spent in probes in the last interval; negative: not known.
+ */
+double trace_budget_ratio(const struct trace_budget *budget);
+
+/* What a call costs as the run begins. */
+double trace_budget_price_ns(const struct trace_budget *budget);
+
+/* At the end: says when the limit was not kept; the plan. */
+void trace_budget_tell(const struct trace_budget *budget);
+int trace_budget_plan(const struct trace_budget *budget, FILE *out, enum gs_summary_format format);
+
+#endif

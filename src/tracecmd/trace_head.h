@@ -1,0 +1,15 @@
+/* The records of a trace to a head. */
+#ifndef GS_TRACECMD_TRACE_HEAD_H
+#define GS_TRACECMD_TRACE_HEAD_H
+
+#include "headcmd/to_head.h"
+
+struct trace_head;
+
+int trace_head_new(const struct to_head_options *options, const char *title,
+		   struct trace_head **ret_head, struct gs_err *err);
+const struct gs_sink *trace_head_sink(struct trace_head *head);
+int trace_head_finish(struct trace_head **head); /* as to_head_finish() */
+void trace_head_free(struct trace_head **head);
+
+#endif

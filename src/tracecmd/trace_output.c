@@ -1,0 +1,373 @@
+/*
+ * From what the probe hands over to totals and files: feed makes records of it, span completes
+ * them, and view, trace files and .gst files take them. The consumer thread brings events, the
+ * control thread brings news of attaching; one lock serialises the two.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/summary.h"
+#include "tracecmd/trace.h"
+#include "tracecmd/trace_budget.h"
+#include "tracecmd/trace_head.h"
+#include "model/func.h"
+
+struct file_output {
+	const char *path;
+	struct gs_export *export;   /* owned; or: */
+	struct gs_journal *journal; /* owned */
+};
+
+struct trace_output {
+	pthread_mutex_t lock;
+	const struct trace_options *options;
+	struct gs_place *place;
+	struct gs_feed *feed;
+	struct gs_span *span;
+	struct gs_view *view;
+	struct trace_budget *budget; /* borrowed; NULL none */
+	struct file_output files[TRACE_MAX_OUTPUTS];
+	size_t n_files;
+	struct trace_head *head;                         /* owned; NULL none */
+	uint64_t lost_told[GS_LAYER_MAX][GS_LOSS_COUNT]; /* of the kernel side's totals */
+	uint64_t calls[GS_LAYER_COUNT], lost;            /* as of the last poll */
+};
+
+static int open_file(struct trace_output *o, const char *path, struct gs_err *err)
+{
+	struct file_output *f = &o->files[o->n_files];
+	const struct gs_sink *sink;
+	int r;
+
+	*f = (struct file_output){.path = path};
+	if (gs_export_knows(path)) {
+		struct gs_export_options eo = {.size = sizeof(eo),
+					       .max_bytes = o->options->max_bytes,
+					       .flame_by = o->options->flame_by};
+
+		r = gs_export_open(path, &eo, &f->export, err);
+		if (r < 0)
+			return r;
+		sink = gs_export_sink(f->export);
+	} else {
+		struct gs_journal_options jo = {.size = sizeof(jo),
+						.max_bytes = o->options->max_bytes,
+						.sync_every_ms = 5000};
+
+		r = gs_journal_create(path, &jo, &f->journal, err);
+		if (r < 0)
+			return r;
+		sink = gs_journal_sink(f->journal);
+	}
+	o->n_files++;
+	return gs_feed_add_sink(o->feed, path, sink);
+}
+
+static int build(struct trace_output *o, const char *engine, const char *target,
+		 const struct gs_func_set *funcs, struct gs_err *err)
+{
+	const struct trace_options *options = o->options;
+	struct gs_feed_options fo = {
+		.size = sizeof(fo),
+		.mode = options->summary_only ? GS_SESSION_SUMMARY : GS_SESSION_EVENTS,
+		.command = target,
+		.engine = engine,
+		.users = options->users,
+		.boot_minus_mono_ns = gs_clock_boot_minus_mono_ns(),
+		.funcs = funcs,
+	};
+	int r;
+
+	o->place = gs_place_new("/proc");
+	if (!o->place)
+		return -ENOMEM;
+	fo.place = o->place;
+	r = gs_feed_new(&fo, &o->feed);
+	if (r == 0)
+		r = gs_view_new(&o->view);
+	if (r == 0 && options->n_line_filters)
+		r = trace_python_filter(options, o->view);
+	if (r == 0)
+		r = gs_feed_add_sink(o->feed, "summary", gs_view_sink(o->view));
+	if (r == 0)
+		r = gs_span_new(gs_feed_outlet(o->feed), &o->span);
+	if (r == 0)
+		gs_feed_set_stage(o->feed, gs_span_sink(o->span));
+	for (size_t i = 0; r == 0 && i < options->n_outputs; i++)
+		r = open_file(o, options->outputs[i], err);
+	if (r == 0 && options->head.n_addresses) {
+		r = trace_head_new(&options->head, target, &o->head, err);
+		if (r == 0)
+			r = gs_feed_add_sink(o->feed, "to the head", trace_head_sink(o->head));
+	}
+	return r;
+}
+
+int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
+		     const struct gs_func_set *funcs, struct trace_output **ret_output,
+		     struct gs_err *err)
+{
+	struct trace_output *o = calloc(1, sizeof(*o));
+	int r;
+
+	if (!o)
+		return -ENOMEM;
+	o->options = options;
+	pthread_mutex_init(&o->lock, NULL);
+	r = build(o, engine, target, funcs, err);
+	if (r < 0)
+		trace_output_free(&o);
+	else
+		*ret_output = o;
+	return r;
+}
+
+void trace_output_attach(struct trace_output *o, const struct gs_attach *attach)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_feed_attach(o->feed, attach);
+	pthread_mutex_unlock(&o->lock);
+}
+
+void trace_output_loss(struct trace_output *o, unsigned layer, enum gs_loss cause,
+		       const char *detail, uint64_t count)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_feed_loss(o->feed, layer, cause, detail, count);
+	pthread_mutex_unlock(&o->lock);
+}
+
+void trace_output_process(struct trace_output *o, pid_t pid)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_place_exec(o->place, (uint32_t)pid);
+	gs_place_process(o->place, (uint32_t)pid);
+	pthread_mutex_unlock(&o->lock);
+}
+
+void trace_output_map(struct trace_output *o, pid_t pid, uint64_t mono_ns,
+		      const struct gs_mapping *mapping)
+{
+	pthread_mutex_lock(&o->lock);
+	gs_feed_map(o->feed, (uint32_t)pid, mono_ns, mapping);
+	pthread_mutex_unlock(&o->lock);
+}
+
+static void put_cost(struct trace_output *o)
+{
+	if (o->budget)
+		gs_feed_counter(o->feed, GS_COUNTER_COST,
+				(int64_t)(trace_budget_ratio(o->budget) * 1e6));
+}
+
+void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget)
+{
+	o->budget = budget;
+	if (!budget)
+		return;
+	gs_feed_counter(o->feed, GS_COUNTER_PRICE, (int64_t)trace_budget_price_ns(budget));
+	gs_feed_counter(o->feed, GS_COUNTER_COST, 0);
+}
+
+static void on_event(void *ctx, const struct gs_event *event)
+{
+	struct trace_output *o = ctx;
+
+	trace_budget_event(o->budget, event);
+	gs_feed_event(o->feed, event);
+}
+
+static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
+		    const struct gs_cell *now)
+{
+	struct trace_output *o = ctx;
+
+	trace_budget_cell(o->budget, thread, before, now);
+	gs_feed_cell(o->feed, thread, before, now);
+}
+
+static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
+			 unsigned depth, uint64_t now_mono_ns)
+{
+	gs_feed_open_call(((struct trace_output *)ctx)->feed, thread, frame, depth, now_mono_ns);
+}
+
+static void on_user_cell(void *ctx, const struct gs_user_sum *sum)
+{
+	struct trace_output *o = ctx;
+
+	trace_budget_user(o->budget, sum);
+	gs_feed_user(o->feed, sum);
+}
+
+static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned depth,
+			  uint64_t now_mono_ns)
+{
+	gs_feed_open_scope(((struct trace_output *)ctx)->feed, thread, depth, now_mono_ns);
+}
+
+static struct gs_probe_handler handler_of(struct trace_output *o)
+{
+	return (struct gs_probe_handler){.event = on_event,
+					 .cell = on_cell,
+					 .open_call = on_open_call,
+					 .user_cell = on_user_cell,
+					 .open_scope = on_open_scope,
+					 .ctx = o};
+}
+
+/* What the kernel side lost since it was told last. */
+static void tell_losses(struct trace_output *o, const struct gs_probe *probe)
+{
+	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++) {
+		for (unsigned cause = 1; cause < GS_LOSS_COUNT; cause++) {
+			uint64_t *told = &o->lost_told[layer][cause], now;
+
+			if (cause == GS_LOSS_MAPS && layer)
+				continue;
+			now = gs_probe_lost(probe, layer, cause);
+			if (now <= *told)
+				continue;
+			gs_feed_loss(o->feed, layer, cause, NULL, now - *told);
+			*told = now;
+		}
+	}
+}
+
+static void note_progress(struct trace_output *o)
+{
+	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++)
+		o->calls[layer] = gs_view_calls(o->view, layer);
+	o->lost = gs_view_lost(o->view);
+}
+
+void trace_output_poll(struct trace_output *o, struct gs_probe *probe, bool harvest)
+{
+	struct gs_probe_handler h = handler_of(o);
+
+	pthread_mutex_lock(&o->lock);
+	gs_probe_poll(probe, &h);
+	if (harvest) {
+		gs_probe_harvest(probe, &h);
+		trace_budget_tick(o->budget, probe);
+		put_cost(o);
+		tell_losses(o, probe);
+		gs_feed_flush(o->feed);
+		note_progress(o);
+	}
+	pthread_mutex_unlock(&o->lock);
+}
+
+void trace_output_stop(struct trace_output *o, struct gs_probe *probe)
+{
+	struct gs_probe_handler h = handler_of(o);
+
+	pthread_mutex_lock(&o->lock);
+	gs_probe_stop(probe, &h);
+	trace_budget_tick(o->budget, NULL);
+	put_cost(o);
+	tell_losses(o, probe);
+	if (gs_span_untracked(o->span))
+		gs_feed_loss(o->feed, GS_LAYER_NONE, GS_LOSS_BLOCKS, NULL,
+			     gs_span_untracked(o->span));
+	pthread_mutex_unlock(&o->lock);
+}
+
+void trace_output_progress(struct trace_output *o, uint64_t ret_calls[GS_LAYER_COUNT],
+			   uint64_t *ret_lost)
+{
+	pthread_mutex_lock(&o->lock);
+	memcpy(ret_calls, o->calls, sizeof(o->calls));
+	*ret_lost = o->lost;
+	pthread_mutex_unlock(&o->lock);
+}
+
+/* Closes one file; 0 or its error, said. */
+static int close_file(struct file_output *f)
+{
+	struct gs_err err = {{0}};
+	uint64_t left_out = 0;
+	int r = 0;
+
+	if (f->export) {
+		gs_export_end(f->export);
+		left_out = gs_export_left_out(f->export);
+		r = gs_export_close(&f->export, &err);
+	} else if (f->journal) {
+		left_out = gs_journal_left_out(f->journal);
+		r = gs_journal_close(&f->journal, &err);
+	}
+	if (r < 0)
+		gs_say("%s", gs_err_text(&err, r));
+	else if (left_out)
+		gs_say("%s is full (--max-size): the last %llu records are not in it; the summary "
+		       "has "
+		       "them",
+		       f->path, (unsigned long long)left_out);
+	return r;
+}
+
+int trace_output_end(struct trace_output *o, int exit_status, const char *reason)
+{
+	const char *name = NULL;
+	int first, r;
+
+	gs_feed_end(o->feed, exit_status, reason);
+	first = gs_feed_sink_error(o->feed, &name);
+	if (first < 0)
+		gs_say("writing %s stopped: %s; what was written before is whole, the summary "
+		       "counts all "
+		       "calls",
+		       name, strerror(-first));
+	for (size_t i = 0; i < o->n_files; i++) {
+		r = close_file(&o->files[i]);
+		if (first == 0)
+			first = r;
+	}
+	r = trace_head_finish(&o->head);
+	return first ? first : r;
+}
+
+int trace_output_summary(struct trace_output *o)
+{
+	const struct trace_options *options = o->options;
+	FILE *fallback = options->command ? stderr : stdout;
+	struct gs_summary_style style = options->style;
+	struct gs_summary *summary = NULL;
+	int r = gs_view_summary(o->view, &summary);
+
+	if (r < 0) {
+		gs_say("no memory for the summary");
+		return r;
+	}
+	if (!options->summary_path)
+		gs_cli_summary_style(fallback, options->color_auto, &style);
+	r = gs_cli_summary_write(options->summary_path, fallback, summary, options->format, &style);
+	gs_summary_free(&summary);
+	return r;
+}
+
+void trace_output_free(struct trace_output **ref)
+{
+	struct trace_output *o = *ref;
+
+	if (!o)
+		return;
+	for (size_t i = 0; i < o->n_files; i++) {
+		if (o->files[i].export)
+			gs_export_close(&o->files[i].export, NULL);
+		if (o->files[i].journal)
+			gs_journal_close(&o->files[i].journal, NULL);
+	}
+	trace_head_free(&o->head);
+	gs_feed_free(&o->feed);
+	gs_span_free(&o->span);
+	gs_view_free(&o->view);
+	gs_place_free(&o->place);
+	pthread_mutex_destroy(&o->lock);
+	free(o);
+	*ref = NULL;
+}

@@ -1,0 +1,262 @@
+/*
+ * Python stacks: the options that ask for them, and finding the interpreters of the processes that
+ * come and go. Control thread.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/fmt.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "tracecmd/trace.h"
+#include "stack/python.h"
+#include "view/python_glob.h"
+
+#define DEFAULT_HZ   99
+#define MAX_HZ       10000
+#define SLOW_NS      1000000
+#define N_WAITING    256
+#define MAX_TRIES    12 /* the last one some seconds after the first */
+#define SURE_TRIES   5  /* from then on what is read is believed: after 60 ms */
+#define FIRST_TRY_NS 1000000ull
+
+struct waiting {   /* a process whose interpreter is not in place yet */
+	pid_t pid; /* 0: free */
+	unsigned n_tries;
+	uint64_t next_ns;
+};
+
+struct trace_python {
+	struct gs_pythons *pythons;
+	struct gs_probe *probe;      /* borrowed */
+	struct trace_output *output; /* borrowed */
+	struct waiting waiting[N_WAITING];
+	unsigned n_found;
+	char told[256]; /* of the last interpreter that cannot be read */
+};
+
+/* --- options --- */
+
+bool trace_python_take_hz(struct trace_options *o, const char *word)
+{
+	char *end;
+	long hz = strtol(word, &end, 10);
+
+	if (*end || !*word || hz < 1 || hz > MAX_HZ)
+		return false;
+	o->python_hz = (unsigned)hz;
+	o->py_stack_at |= GS_AT_SAMPLE;
+	return true;
+}
+
+bool trace_python_take_at(struct trace_options *o, const char *word)
+{
+	static const struct {
+		const char *name;
+		unsigned at;
+	} names[] = {
+		{"launch", GS_AT_LAUNCH}, {"collective", GS_AT_COLLECTIVE},
+		{"alloc", GS_AT_ALLOC},   {"copy", GS_AT_COPY},
+		{"sync", GS_AT_SYNC},     {"sample", GS_AT_SAMPLE},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
+		if (strcmp(word, names[i].name) == 0) {
+			o->py_stack_at |= names[i].at;
+			return true;
+		}
+	}
+	if (strncmp(word, "slow-op", 7) != 0 || (word[7] && word[7] != '='))
+		return false;
+	o->py_stack_at |= GS_AT_SLOW_SCOPE;
+	return !word[7] ||
+	       (gs_parse_ns(word + 8, 1000, &o->slow_scope_ns) == 0 && o->slow_scope_ns);
+}
+
+bool trace_python_take_call(struct trace_options *o, const char *word)
+{
+	return o->n_python_globs < GS_PY_GLOB_MAX &&
+	       gs_py_glob_parse(word, &o->python_globs[o->n_python_globs++]) == 0;
+}
+
+void trace_python_calls(const struct trace_options *o, struct gs_probe_options *po)
+{
+	po->python_calls = o->python_calls;
+	memcpy(po->py_globs, o->python_globs, sizeof(po->py_globs));
+	po->n_py_globs = o->n_python_globs;
+	for (unsigned i = 0; i < GS_PYCALL_N; i++)
+		gs_python_layout((uint16_t)(GS_PYCALL_FIRST + i), &po->py_layouts[i]);
+}
+
+void trace_python_settle(struct trace_options *o)
+{
+	uint32_t python = 1u << GS_LAYER_PYTHON;
+
+	if (o->layers & python) {
+		o->python_gc = true; /* some a second: costs nothing */
+		o->py_stack_at |= GS_AT_SAMPLE | GS_AT_LAUNCH | GS_AT_COLLECTIVE | GS_AT_ALLOC;
+		/* It is no functions of a library: the others are chosen as if it were not there.
+		 */
+		o->layers &= ~python;
+	}
+	if (o->py_stack_at & GS_AT_SAMPLE && !o->python_hz)
+		o->python_hz = DEFAULT_HZ;
+	if (o->py_stack_at & GS_AT_SLOW_SCOPE && !o->slow_scope_ns)
+		o->slow_scope_ns = SLOW_NS;
+	/* A stack belongs to a call: calls have to come one by one. */
+	o->python_wants_calls = o->py_stack_at & ~(unsigned)GS_AT_SAMPLE;
+}
+
+int trace_python_filter(const struct trace_options *o, struct gs_view *view)
+{
+	bool none = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
+
+	return gs_view_set_line_filter(view, o->line_filters, none ? 0 : o->n_line_filters);
+}
+
+/* --- interpreters --- */
+
+int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
+		     struct trace_output *output, struct trace_python **ret)
+{
+	struct trace_python *p;
+
+	if (!options->py_stack_at)
+		return 0;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	p->probe = probe;
+	p->output = output;
+	p->pythons = gs_pythons_new();
+	if (!p->pythons) {
+		free(p);
+		return -ENOMEM;
+	}
+	*ret = p;
+	return 0;
+}
+
+void trace_python_free(struct trace_python **ref)
+{
+	if (!*ref)
+		return;
+	gs_pythons_free(&(*ref)->pythons);
+	free(*ref);
+	*ref = NULL;
+}
+
+unsigned trace_python_n_found(const struct trace_python *p)
+{
+	return p ? p->n_found : 0;
+}
+
+/* Told once for many processes of one program, which come one after the other. */
+static void tell_unreadable(struct trace_python *p, const char *text)
+{
+	const char *what = strstr(text, " runs ");
+	struct gs_attach a = {
+		.path = "python", .reason = text, .status = -ENOTSUP, .layer = GS_LAYER_PYTHON};
+
+	what = what ? what : text;
+	gs_log(1, "%s", text);
+	if (strncmp(p->told, what, sizeof(p->told) - 1) == 0)
+		return;
+	snprintf(p->told, sizeof(p->told), "%s", what);
+	trace_output_attach(p->output, &a);
+}
+
+/* 0: done with it; -EAGAIN: to be asked again. While a program is being started, its loader has
+ * mapped the library's beginning over all of its place: what is read there then is no version. */
+static int look(struct trace_python *p, pid_t pid, unsigned n_tries)
+{
+	struct gs_err err = {{0}};
+	struct gs_py_proc python;
+	uint64_t image = 0;
+	int r = gs_pythons_find(p->pythons, pid, &python, &err);
+
+	if (r == -EAGAIN || (r == -ENOTSUP && n_tries < SURE_TRIES))
+		return -EAGAIN;
+	if (r == -ENOENT) {
+		/* What was known is of the program before. */
+		gs_probe_python(p->probe, pid, NULL);
+	} else if (r == -ENOTSUP) {
+		tell_unreadable(p, gs_err_text(&err, r));
+	} else if (r == 0) {
+		r = gs_probe_python(p->probe, pid, &python);
+		/* It ran exec() meanwhile: what was found is of the program before. */
+		if (r == 0 && gs_python_image(pid, &image) != -ESRCH && image != python.image) {
+			gs_probe_python(p->probe, pid, NULL);
+			return -EAGAIN;
+		}
+		p->n_found++;
+		gs_log(1, "process %d: Python 3.%u%s at %#llx, stacks can be read%s%s", (int)pid,
+		       python.version & 0xffu, python.is_free_threaded ? "t" : "",
+		       (unsigned long long)python.runtime, r < 0 ? ": " : "",
+		       r < 0 ? strerror(-r) : "");
+	}
+	return 0;
+}
+
+static void wait_for(struct trace_python *p, pid_t pid)
+{
+	struct waiting *at = NULL;
+
+	for (unsigned i = 0; i < N_WAITING; i++) {
+		struct waiting *w = &p->waiting[i];
+
+		if (w->pid == pid) {
+			at = w;
+			break;
+		}
+		if (!w->pid && !at)
+			at = w;
+	}
+	if (at)
+		*at = (struct waiting){.pid = pid, .next_ns = gs_clock_mono_ns() + FIRST_TRY_NS};
+}
+
+void trace_python_look(struct trace_python *p, pid_t pid)
+{
+	if (p && look(p, pid, 0) == -EAGAIN)
+		wait_for(p, pid);
+}
+
+void trace_python_look_all(struct trace_python *p)
+{
+	DIR *proc = p ? opendir("/proc") : NULL;
+	struct dirent *e;
+
+	while (proc && (e = readdir(proc)) != NULL)
+		if (isdigit((unsigned char)e->d_name[0]))
+			trace_python_look(p, (pid_t)atoi(e->d_name));
+	if (proc)
+		closedir(proc);
+}
+
+int trace_python_tick(struct trace_python *p)
+{
+	uint64_t now = gs_clock_mono_ns(), next = UINT64_MAX;
+
+	for (unsigned i = 0; p && i < N_WAITING; i++) {
+		struct waiting *w = &p->waiting[i];
+
+		if (!w->pid)
+			continue;
+		if (now >= w->next_ns) {
+			w->next_ns = now + (FIRST_TRY_NS << ++w->n_tries);
+			if (w->n_tries > MAX_TRIES || look(p, w->pid, w->n_tries) != -EAGAIN) {
+				*w = (struct waiting){0};
+				continue;
+			}
+		}
+		if (w->next_ns < next)
+			next = w->next_ns;
+	}
+	return next == UINT64_MAX ? -1 : next > now ? (int)((next - now) / 1000000 + 1) : 0;
+}

@@ -1,0 +1,237 @@
+/* Moments as records and back: everything, whatever is missing, and what is damaged. */
+#include <errno.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "../tui/sample.h"
+#include "node/record.h"
+
+/* Decodes all of buf; how many moments there were, the last of them in *ret. */
+static int decode_all(const struct gs_buf *buf, struct gs_node_snapshot **ret, uint64_t *ret_torn)
+{
+	struct gs_node_decoder *d = gs_node_decoder_new();
+	struct gs_batch batch = {buf->data, buf->bytes};
+	int n = 0;
+
+	*ret = NULL;
+	gs_records_for_each (&batch, r) {
+		struct gs_node_snapshot *node = NULL;
+		int e = gs_node_decode(d, r, &node);
+
+		assert_true(e >= 0);
+		if (e != GS_NODE_WHOLE)
+			continue;
+		gs_node_snapshot_free(ret);
+		*ret = node;
+		n++;
+	}
+	if (ret_torn)
+		*ret_torn = gs_node_decoder_torn(d);
+	gs_node_decoder_free(&d);
+	return n;
+}
+
+static struct gs_node_snapshot *rich(void)
+{
+	struct gs_node_snapshot *n = sample_node(3, 5, 7);
+	struct gs_gpu_sample *s = &n->gpu->sample[1];
+
+	n->gpu->n_events = 2;
+	n->gpu->event = calloc(2, sizeof(*n->gpu->event));
+	for (uint32_t i = 0; i < 2; i++) {
+		n->gpu->event[i].time_ns = 5 + i;
+		n->gpu->event[i].xid = 79 + i;
+		n->gpu->event[i].source = 3;
+		strcpy(n->gpu->event[i].text, "fell off");
+	}
+	s->n_links = 2;
+	s->link[1] = (struct gs_gpu_link){.present = 1, .up = 1, .have_bytes = 1, .tx_bytes = 77};
+	strcpy(s->link[1].remote_bus_id, "00000000:3B:00.0");
+	s->why[GS_GPU_FAN] = GS_GPU_WHY_NOT_READ;
+	s->why[GS_GPU_ENERGY] = GS_GPU_WHY_TIMED_OUT;
+	n->gpu->state = GS_GPU_STATE_HUNG;
+	strcpy(n->gpu->state_text, "a call hangs");
+	n->gpu->missed_samples = 3;
+	strcpy(n->host->process[2].container, "0123456789abcdef");
+	strcpy(n->host->process[2].job, "4711");
+	memset(n->host->process[3].cmdline, 'x', sizeof(n->host->process[3].cmdline) - 1);
+	sample_jobs(n, 4);
+	memset(n->host->process[3].comm, 'y', sizeof(n->host->process[3].comm) - 1);
+	return n;
+}
+
+static void there_and_back(void **state)
+{
+	struct gs_node_snapshot *n = rich(), *m;
+	struct gs_buf buf = GS_BUF_INIT(1u << 20);
+	uint64_t torn;
+
+	assert_int_equal(gs_node_encode(&buf, n), 0);
+	assert_int_equal(gs_node_encode(&buf, n), 0);
+	assert_int_equal(decode_all(&buf, &m, &torn), 2);
+	assert_int_equal(torn, 0);
+	assert_string_equal(m->name, n->name);
+	assert_int_equal(m->time_ns, n->time_ns);
+	assert_int_equal(m->wall_ns, n->wall_ns);
+	assert_memory_equal(&m->host->sample, &n->host->sample, sizeof(m->host->sample));
+	assert_int_equal(m->host->n_processes, 5);
+	assert_memory_equal(m->host->process, n->host->process, 5 * sizeof(*m->host->process));
+	assert_non_null(m->jobs);
+	assert_int_equal(m->jobs->n_accounts, 4);
+	assert_true(m->jobs->probes);
+	/* Totals are not kept; everything else is. */
+	for (uint32_t i = 0; i < 4; i++) {
+		const struct gs_job_account *a = &m->jobs->account[i], *b = &n->jobs->account[i];
+
+		assert_string_equal(a->job.id, b->job.id);
+		assert_string_equal(a->job.name, b->job.name);
+		assert_string_equal(a->job.account, b->job.account);
+		assert_string_equal(a->job_class, b->job_class);
+		assert_int_equal(a->job.kind, b->job.kind);
+		assert_int_equal(a->job.limit_s, b->job.limit_s);
+		assert_int_equal(a->n_processes, b->n_processes);
+		assert_int_equal(a->memory_bytes, b->memory_bytes);
+		assert_int_equal(a->gpu_memory_bytes, b->gpu_memory_bytes);
+		assert_int_equal(a->gpu_mask, b->gpu_mask);
+		assert_int_equal(a->gpus_idle, b->gpus_idle);
+		assert_true(i == 3 ? isnan(a->cpus) && isnan(a->score) && isnan(a->gpu_ratio)
+				   : a->cpus == b->cpus && a->score == b->score &&
+					     a->gpu_ratio == b->gpu_ratio &&
+					     a->io_bps == b->io_bps && a->net_bps == b->net_bps);
+	}
+	assert_int_equal(m->gpu->n_gpus, 3);
+	assert_memory_equal(m->gpu->info, n->gpu->info, 3 * sizeof(*m->gpu->info));
+	assert_int_equal(m->gpu->n_processes, 5);
+	assert_memory_equal(m->gpu->process, n->gpu->process, 5 * sizeof(*m->gpu->process));
+	assert_int_equal(m->gpu->n_events, 2);
+	assert_memory_equal(m->gpu->event, n->gpu->event, 2 * sizeof(*m->gpu->event));
+	assert_int_equal(m->gpu->state, GS_GPU_STATE_HUNG);
+	assert_string_equal(m->gpu->state_text, "a call hangs");
+	assert_int_equal(m->gpu->missed_samples, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		const struct gs_gpu_sample *a = &m->gpu->sample[i], *b = &n->gpu->sample[i];
+
+		assert_memory_equal(a->why, b->why, sizeof(a->why));
+		for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
+			if (b->why[f] == GS_GPU_WHY_OK)
+				assert_true(a->value[f] == b->value[f]);
+		assert_int_equal(a->n_links, b->n_links);
+		assert_memory_equal(a->link, b->link, sizeof(a->link));
+		assert_int_equal(a->time_ns, b->time_ns);
+	}
+	gs_node_snapshot_free(&n);
+	gs_node_snapshot_free(&m);
+	gs_buf_fini(&buf);
+}
+
+static void keys_have_their_own_hashes(void **state)
+{
+	for (unsigned a = 0; a < GS_GPU_FIELD_COUNT; a++) {
+		assert_int_not_equal(gs_gpu_key_hash(gs_gpu_field_info(a)->key), 0);
+		for (unsigned b = 0; b < a; b++)
+			assert_int_not_equal(gs_gpu_key_hash(gs_gpu_field_info(a)->key),
+					     gs_gpu_key_hash(gs_gpu_field_info(b)->key));
+	}
+	/* Stored in files: the function must not change. */
+	assert_int_equal(gs_gpu_key_hash("utilization_ratio"), 0xb354e093u);
+}
+
+static void nothing_at_all(void **state)
+{
+	struct gs_node_snapshot *n = sample_node(0, 0, 0), *m;
+	struct gs_buf buf = GS_BUF_INIT(1u << 20);
+
+	assert_int_equal(gs_node_encode(&buf, n), 0);
+	assert_int_equal(decode_all(&buf, &m, NULL), 1);
+	assert_int_equal(m->gpu->n_gpus + m->host->n_processes + m->gpu->n_processes, 0);
+	gs_node_snapshot_free(&n);
+	gs_node_snapshot_free(&m);
+	gs_buf_fini(&buf);
+}
+
+/* Any one record missing: that moment is given up and counted, the next one is whole. */
+static void a_record_is_missing(void **state)
+{
+	struct gs_node_snapshot *n = rich(), *m;
+	struct gs_buf one = GS_BUF_INIT(1u << 20);
+	struct gs_batch batch;
+	int n_records = 0;
+
+	assert_int_equal(gs_node_encode(&one, n), 0);
+	batch = (struct gs_batch){one.data, one.bytes};
+	gs_records_for_each (&batch, r)
+		n_records++;
+	assert_int_equal(n_records, 1 + 3 + 3 + 5 + 2 + 5 + 4);
+	for (int skip = 0; skip < n_records; skip++) {
+		struct gs_buf buf = GS_BUF_INIT(1u << 20);
+		uint64_t torn;
+		int i = 0;
+
+		gs_records_for_each (&batch, r)
+			if (i++ != skip)
+				assert_int_equal(gs_buf_put(&buf, r, r->bytes), 0);
+		assert_int_equal(gs_buf_put(&buf, one.data, one.bytes), 0);
+		assert_int_equal(decode_all(&buf, &m, &torn), 1);
+		/* Without its head the rest is passed over: nothing says that there was a moment.
+		 */
+		assert_int_equal(torn, skip ? 1 : 0);
+		assert_int_equal(m->host->n_processes, 5);
+		gs_node_snapshot_free(&m);
+		gs_buf_fini(&buf);
+	}
+	gs_node_snapshot_free(&n);
+	gs_buf_fini(&one);
+}
+
+static void values_that_are_none(void **state)
+{
+	struct gs_node_snapshot *n = sample_node(1, 1, 0), *m;
+	struct gs_buf buf = GS_BUF_INIT(1u << 20);
+
+	gs_gpu_set(&n->gpu->sample[0], GS_GPU_UTIL, NAN);
+	gs_gpu_set(&n->gpu->sample[0], GS_GPU_POWER, INFINITY);
+	gs_gpu_set(&n->gpu->sample[0], GS_GPU_TEMP_GPU, -1e300);
+	n->host->sample.cpu_ratio = NAN;
+	n->gpu->process[0].sm_ratio = 1e300;
+	n->host->process[0].rss_bytes = INT64_MIN;
+	assert_int_equal(gs_node_encode(&buf, n), 0);
+	assert_int_equal(decode_all(&buf, &m, NULL), 1);
+	assert_int_equal(m->gpu->sample[0].why[GS_GPU_UTIL], GS_GPU_WHY_FAILED);
+	assert_int_equal(m->gpu->sample[0].why[GS_GPU_POWER], GS_GPU_WHY_FAILED);
+	assert_int_equal(m->gpu->sample[0].why[GS_GPU_TEMP_GPU], GS_GPU_WHY_FAILED);
+	assert_true(m->host->sample.cpu_ratio == -1);
+	assert_true(m->gpu->process[0].sm_ratio == -1);
+	assert_int_equal(m->host->process[0].rss_bytes, -1);
+	gs_node_snapshot_free(&n);
+	gs_node_snapshot_free(&m);
+	gs_buf_fini(&buf);
+}
+
+static void full_buffer(void **state)
+{
+	struct gs_node_snapshot *n = rich();
+	struct gs_buf buf = GS_BUF_INIT(5000);
+
+	assert_int_equal(gs_node_encode(&buf, n), -ENOBUFS);
+	assert_int_equal(buf.bytes, 0);
+	gs_node_snapshot_free(&n);
+	gs_buf_fini(&buf);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(keys_have_their_own_hashes),
+		cmocka_unit_test(nothing_at_all),
+		cmocka_unit_test(a_record_is_missing),
+		cmocka_unit_test(values_that_are_none),
+		cmocka_unit_test(full_buffer),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
