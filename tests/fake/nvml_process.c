@@ -67,7 +67,8 @@ WHOLE(DeviceGetMPSComputeRunningProcesses_v3, (nvml_dev d, unsigned *n, struct n
 })
 
 /* Rows of those that did something, and between them rows such as drivers were seen to return: of a
- * process that is not there, with more than 100 %, from before what was asked for, and (word "future") from an hour ahead. */
+ * process that is not there, with more than 100 %, from before what was asked for, and (word
+ * "future") from an hour ahead. */
 WHOLE(DeviceGetProcessesUtilizationInfo, (nvml_dev d, struct nvml_processes_util *u), {
 	unsigned pids[64];
 	unsigned m = pids_of(c, I, 0, pids, 61);
