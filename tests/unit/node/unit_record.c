@@ -245,47 +245,6 @@ static void full_buffer(void **state)
 	gs_buf_fini(&buf);
 }
 
-static void selects(void **state)
-{
-	static const struct {
-		const char *text;
-		uint32_t n, first;
-		const char *unmatched;
-	} cases[] = {
-		{"1", 1, 1, NULL},
-		{"0,2", 2, 0, NULL},
-		{"GPU-00000002-0000", 1, 2, NULL},
-		{"gpu-00000001", 1, 1, NULL},
-		{"00000000:12:00.0", 1, 2, NULL},
-		{"11:00.0", 1, 1, NULL},
-		{"1:00.0", 0, 0, "1:00.0"},
-		{"7,1", 1, 1, "7,1"},
-		{"1,", 1, 1, NULL},
-		{"GPU", 0, 0, "GPU"},
-	};
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
-		struct gs_node_snapshot *n = sample_node(3, 6, 0);
-		const char *unmatched;
-
-		assert_int_equal(gs_gpu_snapshot_select(n->gpu, cases[i].text, &unmatched),
-				 cases[i].n);
-		assert_int_equal(n->gpu->n_processes, cases[i].n * 2);
-		if (cases[i].n)
-			assert_int_equal(n->gpu->info[0].index, cases[i].first);
-		for (uint32_t k = 0; k < n->gpu->n_processes; k++) {
-			const struct gs_gpu_process *p = &n->gpu->process[k];
-
-			assert_int_equal(n->gpu->info[p->gpu].index, (p->pid - 100) % 3);
-		}
-		if (cases[i].unmatched)
-			assert_string_equal(unmatched, cases[i].unmatched);
-		else
-			assert_null(unmatched);
-		gs_node_snapshot_free(&n);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -296,7 +255,6 @@ int main(void)
 		cmocka_unit_test(a_record_is_missing),
 		cmocka_unit_test(values_that_are_none),
 		cmocka_unit_test(full_buffer),
-		cmocka_unit_test(selects),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
