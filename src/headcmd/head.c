@@ -235,11 +235,11 @@ static void warn(const struct head_command *c)
 	if (c->head.tls_cert && gs_rpc_certificate_left(c->head.tls_cert, &left_s) &&
 	    left_s < CERT_WARN_S)
 		gs_say(left_s < 0 ? "warning: the certificate %s has expired: nobody will connect"
-				  : "warning: the certificate %s expires in less than %lld day%s: "
+				  : "warning: the certificate %s expires within %lld day%s: "
 				    "a new one "
 				    "is read at SIGHUP",
-		       c->head.tls_cert, (long long)(left_s / 86400 + 1),
-		       left_s < 86400 ? "" : "s");
+		       c->head.tls_cert, (long long)((left_s + 86399) / 86400),
+		       left_s <= 86400 ? "" : "s");
 	for (size_t i = 0; i < c->head.n_listen; i++) {
 		const char *l = c->listen[i];
 		bool own = strncmp(l, "127.", 4) == 0 || strncmp(l, "[::1]:", 6) == 0 ||

@@ -517,7 +517,7 @@ def tls(t):
     certificates(t)
     files = {name: t.path(name) for name in ('ca.pem', 'server.pem', 'server.key', 'client.pem', 'client.key')}
     h = Head(t, *FAST, '--tls-cert', files['server.pem'], '--tls-key', files['server.key'], '--tls-client-ca', files['ca.pem'])
-    t.match('it ends soon', r'warning: the certificate \S+ expires in less than 2 days', h.live.err_text())
+    t.match('it ends soon', r'warning: the certificate \S+ expires within 2 days', h.live.err_text())
     ours = ('--ca', files['ca.pem'], '--cert', files['client.pem'], '--key', files['client.key'])
     n = Node(t, h.address, 'a', '--interval', '0.1', *ours)
     wait_stored(h.data, 3)
