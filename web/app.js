@@ -13,13 +13,16 @@ const main = document.getElementById('main'), nav = document.getElementById('nav
 const headPages = [['#/', 'Overview'], ['#/gpus', 'GPUs'], ['#/nodes', 'Nodes'], ['#/work', 'Jobs'], ['#/sessions', 'Sessions']], agentPages = [['#/', 'Node'], ['#/work', 'Jobs']]
 let pages = headPages, view = null, mayControl = true, running = false, again = false, slow = 0
 
+const lost = () => ({ title: 'No such page', refresh: async () => {}, close() {}, element: h('div', {}, h('p.empty', { role: 'alert' }, 'There is no such page.'), h('p.empty', {}, h('a', { href: '#/' }, 'To the overview'))) })
+
 /* Of an agent: what needs a head leads to its node. */
 function chooseLocal(parts) {
 	switch (parts[1]) {
 	case 'gpu': return gpu(parts[2], parts[3])
 	case 'process': return process(parts[2], parts[3])
 	case 'work': return work()
-	default: return local()
+	case '': return local()
+	default: return lost()
 	}
 }
 
@@ -37,7 +40,8 @@ function choose() {
 	case 'job-compare': return compareJobs(new URLSearchParams(query))
 	case 'plots': return plots(parts[2])
 	case 'sessions': return sessions(() => mayControl)
-	default: return overview()
+	case '': return overview()
+	default: return lost()
 	}
 }
 
@@ -65,8 +69,8 @@ async function refresh() {
 	running = true
 	const began = performance.now(), shown = view
 	try {
-		await shown.refresh()
-		if (shown.failed && shown === view) { // it was only for a while
+		const asked = await shown.refresh()
+		if (shown.failed && asked !== false && shown === view) { // it was only for a while
 			shown.failed = false
 			main.replaceChildren(shown.element)
 		}
@@ -93,6 +97,8 @@ function show() {
 	document.title = `${view.title} – gpuscope`
 	main.replaceChildren(view.element)
 	nav.replaceChildren(...pages.map(([href, text]) => h('a', { href, 'aria-current': text === view.title ? 'page' : null }, text)))
+	const here = nav.querySelector('[aria-current]')
+	if (here && here.scrollIntoView) here.scrollIntoView({ block: 'nearest', inline: 'nearest' })
 	refresh()
 }
 
@@ -111,6 +117,8 @@ async function whoAmI() {
 startTheme(document.getElementById('theme'))
 addEventListener('hashchange', () => { show(); main.focus({ preventScroll: true }); scrollTo(0, 0) })
 addEventListener('visibilitychange', refresh)
+/* Its address would be that of a page. */
+document.querySelector('.skip').addEventListener('click', e => { e.preventDefault(); main.focus() })
 let last = 0
 const keys = { o: '#/', g: '#/gpus', n: '#/nodes', j: '#/work', s: '#/sessions' }
 addEventListener('keydown', e => {

@@ -29,7 +29,7 @@ export class Chart {
 		return {
 			width: this.box.clientWidth || 400, height: 180,
 			scales: { y: { range: (u, least, most) => [0, Math.max(this.most, (most || 0) * 1.05)] } },
-			axes: [axis, { ...axis, size: 72, values: (u, ticks) => ticks.map(v => `${v} ${unit}`) }],
+			axes: [axis, { ...axis, size: 80, values: (u, ticks) => ticks.map(v => `${v} ${unit}`) }],
 			series: [{}, { label: 'least', show: true, stroke: 'transparent', value, points: { show: false } }, { label: 'mean', stroke, width: 1.6, value, points: { show: true, size: 4, fill: stroke, filter: lonely } }, { label: 'most', stroke: 'transparent', value, points: { show: false } }],
 			bands: [{ series: [3, 1], fill: stroke + '30' }],
 			cursor: { drag: { x: false } },

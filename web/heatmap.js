@@ -18,9 +18,11 @@ export class Heatmap {
 		this.onOpen = onOpen
 		this.canvas = h('canvas', { tabindex: '0', role: 'img' })
 		this.tip = h('div.tip', { hidden: true, role: 'status' })
-		this.scroll = h('div.scrollbox', {}, this.canvas)
+		this.names = h('div.names', { 'aria-hidden': 'true', hidden: true }) // the canvas tells them
+		this.scroll = h('div.scrollbox', {}, this.names, this.canvas)
 		this.oldest = h('span')
-		this.element = h('div.heat', {}, this.scroll, h('div.axis', {}, this.oldest, h('span', {}, 'now')), this.tip)
+		this.axis = h('div.axis', {}, this.oldest, h('span', {}, 'now'))
+		this.element = h('div.heat', {}, this.scroll, this.axis, this.tip)
 		this.canvas.addEventListener('mousemove', e => this.point(e))
 		this.canvas.addEventListener('mouseleave', () => { this.tip.hidden = true })
 		this.canvas.addEventListener('click', e => { this.point(e); this.open() })
@@ -60,8 +62,20 @@ export class Heatmap {
 		this.canvas.style.height = `${Math.max(rows.length, 1) * height}px`
 		this.canvas.getContext('2d').putImageData(image, 0, 0)
 		this.canvas.setAttribute('aria-label', `${rows.length} GPUs over ${Math.round(points * step)} seconds; arrow keys read values, Enter opens the GPU`)
+		this.name(rows, height)
 		this.oldest.textContent = `${Math.round(points * step / 60 * 10) / 10} min ago`
 		this.element.dataset.rows = rows.length
+	}
+
+	/* Beside the rows, as long as they are high enough to be read. */
+	name(rows, height) {
+		const key = height < 12 ? '' : rows.map(r => `${r.node_name} ${r.gpu}`).join('\n')
+		this.names.hidden = !key
+		if (key === this.named) return
+		this.named = key
+		this.names.className = height < 20 ? 'names small' : 'names'
+		this.names.replaceChildren(...(key ? rows.map(r => h('div', { style: { height: `${height}px` }, title: `${r.node_name} GPU ${r.gpu}` }, h('span', {}, r.node_name), h('b', {}, `GPU ${r.gpu}`))) : []))
+		this.axis.style.marginLeft = key ? `${this.names.offsetWidth + 8}px` : ''
 	}
 
 	point(e) {
@@ -77,7 +91,7 @@ export class Heatmap {
 		const ago = Math.round((this.data.points - 1 - this.at.column) * this.data.step_seconds)
 		this.tip.replaceChildren(`${row.node_name} GPU ${row.gpu}: ${v < 0 ? 'unknown' : this.unit(v / 100 * this.data.full)}, ${ago} s ago (${row.state})`)
 		this.tip.hidden = false
-		const x = (this.at.column + .5) / this.data.points * box.width, y = box.top - home.top + (this.at.row + 1) / this.data.rows.length * box.height
+		const x = box.left - home.left + (this.at.column + .5) / this.data.points * box.width, y = box.top - home.top + (this.at.row + 1) / this.data.rows.length * box.height
 		this.tip.style.left = `${Math.max(0, Math.min(x, home.width - this.tip.offsetWidth))}px`
 		this.tip.style.top = `${y + 4}px`
 	}

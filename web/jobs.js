@@ -126,7 +126,8 @@ export function job(id) {
 	}
 
 	async function refresh() {
-		if (!turn.due() || (last && last.state !== 'running')) return
+		if (last && last.state !== 'running') return true
+		if (!turn.due()) return false
 		const r = await get(`/api/v1/job-reports/${encodeURIComponent(id)}`)
 		if (!last || r.received !== last.received || r.stale !== last.stale) show(r)
 		last = r

@@ -11,7 +11,14 @@ export function sessions(may) {
 	const interval = h('input', { type: 'number', min: 0.05, max: 3600, step: 'any', placeholder: 'as the head says' })
 	const bandwidth = h('input', { type: 'checkbox' }), nvlink = h('input', { type: 'checkbox' })
 	const compare = h('button', { type: 'button', disabled: true, onclick: () => showComparison() }, 'Compare the two')
-	let busy = false
+	const more = h('button', { type: 'button', hidden: true, onclick: () => { shown = Math.min(shown + 400, 2000); refresh() } }, 'Show more')
+	let busy = false, shown = 100
+	/* What the head reads anyway is what one expects in the file. */
+	get('/api/v1/switches').then(s => {
+		bandwidth.checked = s.bandwidth
+		nvlink.checked = s.nvlink
+		interval.placeholder = `${s.interval_seconds}, as the head`
+	}).catch(() => {})
 
 	async function act(what, text) {
 		if (busy) return
@@ -84,16 +91,17 @@ export function sessions(may) {
 
 	async function refresh() {
 		if (list.contains(document.activeElement) && document.activeElement.tagName === 'SELECT') return
-		const s = await get('/api/v1/sessions?limit=200')
+		const s = await get(`/api/v1/sessions?limit=${shown}`)
 		const focus = document.activeElement && list.contains(document.activeElement) ? document.activeElement.getAttribute('aria-label') : null
 		put(list, table(s.sessions, [
-			['', pick], ['Name', x => x.name], ['State', x => state(x.state)], ['Start', x => time(x.start)],
+			['', pick], ['Name', x => x.name, 'name'], ['State', x => state(x.state)], ['Start', x => time(x.start)],
 			['Lasted', x => duration(((x.end ? new Date(x.end) : new Date()) - new Date(x.start)) / 1000), 'n'],
 			['Nodes', x => x.nodes.join(', ') || 'all', 'hide-small'], ['Marks', x => x.marks, 'n'],
 			['', x => h('div.row', {}, may() && x.state === 'active' ? change(x, 'stop', 'Stopped') : null, may() && x.state !== 'active' ? change(x, 'resume', 'Resumed') : null,
 				h('a.button', { href: `#/plots/${x.id}`, 'aria-label': `Plots of ${x.name}` }, 'Plots'), exports(x), may() && x.state !== 'active' ? forget(x) : null)],
 		], 'No session yet. A session is a stretch of time with a name: start one, run your work, stop it, export it.'))
 		if (focus) for (const e of list.querySelectorAll('[aria-label]')) if (e.getAttribute('aria-label') === focus) e.focus()
+		more.hidden = !s.next || shown >= 2000
 		form.hidden = !may()
 		reader.hidden = may()
 	}
@@ -101,6 +109,6 @@ export function sessions(may) {
 		h('label', {}, 'Name', name), h('label', {}, 'Nodes', nodes), h('label', {}, 'Seconds between samples', interval),
 		h('label.check', {}, bandwidth, 'bandwidth'), h('label.check', {}, nvlink, 'NVLink'), h('button.main', { type: 'submit' }, 'Start session')))
 	const reader = h('p.note', { hidden: true }, 'This token may only read: sessions are started and stopped with one of the role control.')
-	return { title: 'Sessions', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Sessions'), form, reader, said, h('section.panel', {}, h('div.row', {}, h('h2', {}, 'All sessions'), compare), list,
+	return { title: 'Sessions', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Sessions'), form, reader, said, h('section.panel', {}, h('div.row', {}, h('h2', {}, 'All sessions'), compare), list, more,
 		h('p.note', {}, 'Figures of an exported file: ', h('code', {}, 'gpuscope report FILE --plot X.pdf'))), compared) }
 }

@@ -9,7 +9,7 @@ import { onTheme } from './theme.js'
 
 
 export const gpuColumns = [
-	['GPU', gpuLink],
+	['GPU', gpuLink, 'name'],
 	['State', g => [state(g.state), g.reason ? h('div.note', {}, g.reason) : null]],
 	['Utilisation', g => bar(g.utilization_ratio)],
 	['Memory', g => bar(g.memory_used_ratio)],
@@ -82,14 +82,20 @@ export function gpuList(query) {
 	return { title: 'GPUs', refresh, close() {}, element: h('div', {}, h('h1', {}, 'GPUs'), h('div.panel', {}, h('div.row', {}, h('label', {}, 'State', which), h('label', {}, 'Node', name)), info, list, more)) }
 }
 
+/* A node that delivers is no better than its GPUs. */
+function nodeState(n) {
+	const worst = !n.healthy ? '' : ['failing', 'throttled'].find(s => n.states[s])
+	return worst ? h('span', { class: `state ${worst}` }, `${n.states[worst]} ${worst}`) : state(n.healthy ? 'ok' : 'unreachable')
+}
+
 export function nodes() {
 	const list = h('div')
 	async function refresh() {
 		const n = await get('/api/v1/nodes?limit=2000')
 		n.nodes.sort((a, b) => a.healthy - b.healthy || b.states.failing - a.states.failing || a.name.localeCompare(b.name))
 		put(list, table(n.nodes, [
-			['Node', nodeLink],
-			['State', x => state(x.healthy ? 'ok' : 'unreachable')],
+			['Node', nodeLink, 'name'],
+			['State', nodeState],
 			['GPUs', x => x.gpus, 'n'],
 			['Utilisation', x => bar(x.utilization_ratio)],
 			['Power', x => watts(x.power_watts), 'n'],
@@ -98,7 +104,7 @@ export function nodes() {
 			['Samples', x => count(x.samples), 'n'],
 			['Lost', x => count(x.lost_samples), 'n'],
 			['Version', x => x.version || none, 'hide-small'],
-		], 'No node has delivered yet.'))
+		], 'No node has delivered yet.'), n.next ? h('p.note', {}, `The first ${n.nodes.length}.`) : '')
 	}
 	return { title: 'Nodes', refresh, close() {}, element: h('div', {}, h('h1', {}, 'Nodes'), h('div.panel', {}, list)) }
 }
@@ -108,23 +114,26 @@ export const processColumns = [
 	['GPU memory', p => bytes(p.memory_used_bytes), 'n'], ['SM', p => percent(p.sm_ratio), 'n'], ['CPU', p => percent(p.cpu_ratio), 'n'], ['Command', p => p.command || none, 'cut hide-small'],
 ]
 
+const ofThen = n => (n.healthy ? '' : `Not heard of since ${time(n.last_sample)}: what is shown is of then.`)
+
 export function node(id) {
-	const title = h('h1', {}, 'Node'), cards = h('div.cards'), list = h('div'), processes = h('div')
+	const title = h('h1', {}, 'Node'), old = h('p.error'), cards = h('div.cards'), list = h('div'), processes = h('div')
 	async function refresh() {
 		const [n, p] = await Promise.all([get(`/api/v1/nodes/${id}`), get(`/api/v1/processes?node=${id}&limit=200`)])
 		const card = (value, text) => h('div.card', {}, h('b', {}, value), h('span', {}, text))
-		put(title, n.name, ' ', state(n.healthy ? 'ok' : 'unreachable'))
+		put(title, n.name, ' ', nodeState(n))
+		put(old, ofThen(n))
 		put(cards, card(n.gpus, 'GPUs'), card(percent(n.utilization_ratio), 'utilisation'), card(watts(n.power_watts), 'power'), card(percent(n.cpu_ratio), 'CPU'),
-			card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`), card(n.clock_offset_seconds === null ? none : `${(n.clock_offset_seconds * 1000).toFixed(1)} ms`, 'clock behind the head'),
+			card(bytes(n.host_memory_used_bytes), `of ${bytes(n.host_memory_total_bytes)} RAM`), card(n.clock_offset_seconds === null ? none : `${Math.abs(n.clock_offset_seconds * 1000).toFixed(1)} ms`, `clock ${n.clock_offset_seconds < 0 ? 'ahead' : 'behind'}`),
 			card(count(n.lost_samples), 'samples lost'))
 		put(list, table(n.gpu_list, gpuColumns, n.gpu_state_text || 'This node has no GPUs.'))
 		put(processes, table(p.processes, processColumns, 'No process is on a GPU.'))
 	}
-	return { title: 'Node', refresh, close() {}, element: h('div', {}, title, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), list), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
+	return { title: 'Node', refresh, close() {}, element: h('div', {}, title, old, cards, h('section.panel', {}, h('h2', {}, 'GPUs'), list), h('section.panel', {}, h('h2', {}, 'Processes'), processes)) }
 }
 
 export function gpu(id, number) {
-	const title = h('h1', {}, 'GPU'), where = h('p.note'), details = h('div'), processes = h('div')
+	const title = h('h1', {}, 'GPU'), where = h('p.note'), old = h('p.error'), details = h('div'), processes = h('div')
 	const charts = [
 		new Chart('Utilisation', 'utilization_ratio', '%', 100, 100), new Chart('Memory', 'memory_used_ratio', '%', 100, 100), new Chart('Power', 'power_watts', 'W', 1, 100),
 		new Chart('Temperature', 'temperature_celsius', '°C', 1, 80), new Chart('DRAM activity', 'dram_active_ratio', '%', 100, 100), new Chart('SM clock', 'sm_clock_hertz', 'MHz', 1e-6, 1000),
@@ -136,6 +145,7 @@ export function gpu(id, number) {
 		const n = await get(`/api/v1/nodes/${id}`), g = n.gpu_list.find(x => String(x.gpu) === number)
 		if (!g) throw new Error(`${n.name} has no GPU ${number} now`)
 		put(title, `${n.name} GPU ${g.gpu} `, state(g.state))
+		put(old, ofThen(n))
 		put(where, nodeLink(n), ` · ${g.name} · ${g.uuid}${g.reason ? ` · ${g.reason}` : ''}`)
 		put(details, table(Object.entries(g.values), [['Value', ([key]) => key], ['', ([key, v]) => (key.endsWith('_ratio') ? percent(v) : key.endsWith('_bytes') ? bytes(v) : count(v)), 'n']], 'No values.'))
 		const p = await get(`/api/v1/processes?node=${id}&limit=500`)
@@ -149,7 +159,7 @@ export function gpu(id, number) {
 	}
 	return {
 		title: 'GPU', refresh, close: () => charts.forEach(c => c.close()),
-		element: h('div', {}, title, where, peer === 'agent' ? null : h('div.row', {}, h('label', {}, 'Time', range)), h('br'), h('div.grid', {}, charts.map(c => c.element)),
+		element: h('div', {}, title, old, where, peer === 'agent' ? null : h('div.row', {}, h('label', {}, 'Time', range)), h('br'), h('div.grid', {}, charts.map(c => c.element)),
 			h('section.panel', {}, h('h2', {}, 'Processes'), processes), h('section.panel', {}, h('h2', {}, 'All values now'), details)),
 	}
 }

@@ -89,8 +89,10 @@ void gs_account_free(struct gs_account **ref)
 	gs_map_fini(&a->left_out);
 	gs_map_fini(&a->process_of);
 	gs_map_fini(&a->alive);
-	for (uint32_t i = 0; a->job && i < a->max_jobs; i++)
+	for (uint32_t i = 0; a->job && i < a->max_jobs; i++) {
 		free(a->job[i].calls);
+		free(a->job[i].ranks);
+	}
 	for (uint32_t i = 0; i < a->n_processes; i++)
 		free(a->process[i].calls);
 	free(a->job);
@@ -314,6 +316,7 @@ static void finish_job(struct gs_account *a, struct account_job *j, uint64_t now
 		t->last_ns = now_ns;
 	else if (now_ns - t->last_ns >= a->options.linger_ns) {
 		free(j->calls);
+		free(j->ranks);
 		*j = (struct account_job){0};
 		return;
 	}
@@ -402,6 +405,8 @@ static int tell(struct gs_account *a, uint64_t now_ns, struct gs_job_accounts **
 			continue;
 		to->account[to->n_accounts] = a->job[i].told;
 		r = tell_calls(a, &a->job[i], &to->account[to->n_accounts]);
+		if (r == 0)
+			r = account_tell_ranks(&a->job[i], &to->account[to->n_accounts]);
 		to->n_accounts++;
 	}
 	if (r < 0) {

@@ -189,6 +189,7 @@ static int take_row(struct gs_account *a, const struct gs_work_snapshot *s,
 		    const struct gs_map *row_of, const struct gs_work_row *row, uint64_t now_ns)
 {
 	struct account_process *p;
+	struct gs_work before;
 	uint64_t at;
 	int r = 0;
 
@@ -206,7 +207,9 @@ static int take_row(struct gs_account *a, const struct gs_work_snapshot *s,
 	p->alive = row->n_threads > 0;
 	if (p->job == ACCOUNT_NO_JOB)
 		return 0;
+	before = p->last;
 	account_add_growth(&a->job[p->job].total.work, &p->last, &row->work);
+	account_add_rank(a, p, row->parent_pid, &before);
 	if (a->options.n_calls)
 		r = add_calls(&a->job[p->job], p, row);
 	if (p->alive) {
@@ -262,15 +265,15 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	a->probe_losses = s->losses.keys_full + s->losses.cells_full + s->losses.threads +
 			  s->losses.requests + s->losses.torn + s->losses.missed;
 	gs_map_fini(&row_of);
-	gs_work_snapshot_free(s);
 	if (r == 0)
 		r = sweep(a);
 	/* Giving room back walks all tables: not for each process that ends. */
 	if (r == 0 && (n_ended >= FORGET_AT || now_ns - a->forgot_ns >= FORGET_NS)) {
-		gs_work_probe_forget_ended(a->probe);
+		gs_work_probe_forget_ended(a->probe, s);
 		gs_work_probe_rest(a->probe);
 		a->forgot_ns = now_ns;
 	}
+	gs_work_snapshot_free(s);
 	return r;
 }
 

@@ -16,6 +16,7 @@
 static void clear_job(struct account_job *j)
 {
 	free(j->calls);
+	free(j->ranks);
 	*j = (struct account_job){0};
 }
 

@@ -37,6 +37,8 @@ struct account_job {
 	int64_t rss_bytes;                   /* of its processes; -1 not read */
 	struct account_call *calls;          /* owned */
 	uint32_t n_calls, room_calls;
+	struct gs_job_rank_count *ranks; /* owned */
+	uint32_t n_ranks, room_ranks;
 	int64_t pressure_last_ns[GS_PRESSURE_COUNT][2]; /* negative: not read yet */
 	uint64_t gpu_used_ns[64];                       /* when each was last seen at work */
 	uint64_t gpu_since_ns[64];                      /* since when it has each; 0 it has not */
@@ -47,6 +49,8 @@ struct account_process { /* one that the probes follow */
 	uint64_t key;    /* of pid and start */
 	uint32_t pid, job;
 	uint32_t reading; /* number of the last reading that had it */
+	uint32_t rank;    /* of its job's ranks, plus one; 0 none (yet) */
+	uint8_t n_asked;  /* how often it was asked for */
 	bool alive;
 	struct gs_work last;        /* as it was read last */
 	struct account_call *calls; /* owned: likewise */
@@ -100,6 +104,15 @@ int account_begin_counting(struct gs_account *a);
 
 /* Add up what their processes did. */
 int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err);
+
+/* --- account_rank.c --- */
+
+/* What the process did since the reading before counts to its rank as well. */
+void account_add_rank(struct gs_account *a, struct account_process *p, uint32_t parent_pid,
+		      const struct gs_work *before);
+
+/* A copy for the job that is told. 0 or -ENOMEM. */
+int account_tell_ranks(const struct account_job *j, struct gs_job_account *to);
 
 /* --- account_gpu.c --- */
 

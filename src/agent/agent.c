@@ -64,20 +64,28 @@ struct agent {
 static int apply_option(const char *section, const char *key, const char *value,
 			struct agent_conf *conf, struct gs_err *err)
 {
-	char text[512];
+	bool parsed_by_file = !strpbrk(value, "\"\\\n");
+	char text[sizeof(err->text)];
+	const char *takes;
 
 	/* The same parser as for the file, over one line of YAML. */
 	struct agent_conf parsed;
 	int r;
 
 	snprintf(text, sizeof(text), "{%s: {%s: \"%s\"}}", section, key, value);
-	r = strpbrk(value, "\"\\\n") ? -EINVAL
-				     : gs_conf_parse(&agent_conf_schema, "options", text,
-						     strlen(text), &parsed, err);
+	r = parsed_by_file
+		    ? gs_conf_parse(&agent_conf_schema, "options", text, strlen(text), &parsed, err)
+		    : -EINVAL;
+	if (r == -ENOMEM)
+		return r;
+	/* What it says of the key in a file is true of the option. */
+	takes = r < 0 && parsed_by_file ? strstr(err->text, " takes ") : NULL;
+	if (takes) {
+		memcpy(text, takes, strlen(takes) + 1);
+		return gs_err_set(err, -EINVAL, "--%s%s", key, text);
+	}
 	if (r < 0)
-		return r == -ENOMEM
-			       ? r
-			       : gs_err_set(err, -EINVAL, "--%s does not take \"%s\"", key, value);
+		return gs_err_set(err, -EINVAL, "--%s does not take \"%s\"", key, value);
 	if (strcmp(key, "listen") == 0)
 		memcpy(conf->http.listen, parsed.http.listen, sizeof(conf->http.listen));
 	else if (strcmp(key, "compat") == 0)
@@ -512,7 +520,7 @@ static int start_control(struct agent *a, struct gs_err *err)
 		return 0;
 	if (strcmp(c->control.path, AGENT_CONTROL_PATH) == 0 && !c->control.group[0] &&
 	    !a->options->control) {
-		gs_log(1, "agent: no control socket: %s", gs_err_text(&why, r));
+		gs_say("agent: no control socket, only signals: %s", gs_err_text(&why, r));
 		return 0;
 	}
 	*err = why;
@@ -656,70 +664,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* --- the client of the control socket --- */
-
-static error_t parse_ctl(int key, char *arg, struct argp_state *state)
-{
-	const char **o = state->input; /* path, command */
-
-	switch (key) {
-	case OPT_CONTROL:
-		o[0] = arg;
-		return 0;
-	case ARGP_KEY_ARG:
-		if (o[1])
-			argp_error(state, "one command at a time; what is \"%s\"?", arg);
-		o[1] = arg;
-		return 0;
-	case ARGP_KEY_END:
-		if (!o[1])
-			argp_error(state, "give a command: release-gpus, resume-gpus, status or "
-					  "reload");
-		return 0;
-	default:
-		return ARGP_ERR_UNKNOWN;
-	}
-}
-
-static int control(int argc, char **argv)
-{
-	static const struct argp_option option_table[] = {
-		{"control", OPT_CONTROL, "PATH", 0,
-		 "the agent's control socket (default " AGENT_CONTROL_PATH ")", 0},
-		{0},
-	};
-	static const struct argp argp = {
-		.options = option_table,
-		.parser = parse_ctl,
-		.args_doc = "COMMAND",
-		.help_filter = gs_cli_help_filter,
-		.doc = "Tells a running agent what to do: release-gpus lets go of the driver, so "
-		       "that "
-		       "a GPU can be reset or divided, resume-gpus takes it up again, reload reads "
-		       "the configuration, status tells how it is.\v"
-		       "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not "
-		       "permitted.",
-	};
-	const char *o[2] = {AGENT_CONTROL_PATH, NULL};
-	struct gs_buf answer = GS_BUF_INIT(1 << 20);
-	struct gs_err err = {{0}};
-	bool ok;
-	int r;
-
-	if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0)
-		return GS_EXIT_USAGE;
-	r = agent_control_ask(o[0], o[1], &answer, &err);
-	if (r < 0) {
-		gs_say("agent ctl: %s", gs_err_text(&err, r));
-		gs_buf_fini(&answer);
-		return r == -EACCES ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;
-	}
-	ok = answer.bytes >= 3 && memcmp(answer.data, "ok:", 3) == 0;
-	fwrite(answer.data, 1, answer.bytes, ok ? stdout : stderr);
-	gs_buf_fini(&answer);
-	return ok && fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
-}
-
 int gs_cmd_agent(int argc, char **argv)
 {
 	static const struct argp_option option_table[] = {
@@ -762,7 +706,7 @@ int gs_cmd_agent(int argc, char **argv)
 
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argc > 1 && strcmp(argv[1], "ctl") == 0)
-		return control(argc - 1, argv + 1);
+		return agent_control_command(argc - 1, argv + 1);
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return GS_EXIT_USAGE;
 	if (o.print)
@@ -786,8 +730,11 @@ int gs_cmd_agent(int argc, char **argv)
 			gs_say("agent: %s", gs_err_text(&err, r));
 			return GS_EXIT_USAGE;
 		}
-		printf("%s: ok\n", o.path ? o.path : CONF_PATH);
-		return GS_EXIT_DONE;
+		if (o.path || access(CONF_PATH, F_OK) == 0)
+			printf("%s: ok\n", o.path ? o.path : CONF_PATH);
+		else
+			printf("there is no %s: the defaults are ok\n", CONF_PATH);
+		return fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 	}
 	return run(&o, &conf);
 }

@@ -321,9 +321,8 @@ void agent_control_close(const struct agent_conf *conf, int *fd);
 void agent_control_serve(int listen_fd, void *ctx,
 			 void (*run)(void *ctx, const char *command, struct gs_buf *answer));
 
-/* The client's side. */
-int agent_control_ask(const char *path, const char *command, struct gs_buf *ret_answer,
-		      struct gs_err *err);
+/* The client's side: `gpuscope agent ctl`, from the word "ctl" on. An exit status. */
+int agent_control_command(int argc, char **argv);
 
 /* The text of a scrape. 0 or -ENOMEM, -ENOBUFS. */
 int agent_render(struct agent_state *state, bool openmetrics, struct gs_buf *out);

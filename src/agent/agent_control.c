@@ -6,6 +6,7 @@
  *
  * Served by the agent's main thread between two readings: what is answered is done.
  */
+#include <argp.h>
 #include <errno.h>
 #include <grp.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "cli/cli.h"
 
 #define REQUEST_MAX 64
 #define CLIENT_MS   200   /* for a client to send its line: it holds up the readings */
@@ -188,8 +190,7 @@ void agent_control_serve(int listen_fd, void *ctx,
 	gs_buf_fini(&answer);
 }
 
-int agent_control_ask(const char *path, const char *command, struct gs_buf *ret_answer,
-		      struct gs_err *err)
+static int ask(const char *path, const char *command, struct gs_buf *ret_answer, struct gs_err *err)
 {
 	GS_CLOSE int fd = -1;
 	struct sockaddr_un a;
@@ -226,4 +227,81 @@ int agent_control_ask(const char *path, const char *command, struct gs_buf *ret_
 		if (gs_buf_put(ret_answer, text, (size_t)n) < 0)
 			return -ENOMEM;
 	}
+}
+
+/* --- the command of the client --- */
+
+enum { OPT_PATH = 256 };
+
+static error_t parse_ctl(int key, char *arg, struct argp_state *state)
+{
+	static const char *const commands[] = {"release-gpus", "resume-gpus", "status", "reload"};
+	const char **o = state->input; /* path, command */
+	size_t known;
+
+	switch (key) {
+	case OPT_PATH:
+		o[0] = arg;
+		return 0;
+	case ARGP_KEY_ARG:
+		for (known = 0; known < GS_ARRAY_LEN(commands); known++)
+			if (strcmp(arg, commands[known]) == 0)
+				break;
+		if (o[1] || known == GS_ARRAY_LEN(commands))
+			argp_error(state,
+				   o[1] ? "one command at a time; what is \"%s\"?"
+					: "no command \"%s\"; there are release-gpus, "
+					  "resume-gpus, status and reload",
+				   arg);
+		o[1] = arg;
+		return 0;
+	case ARGP_KEY_END:
+		if (!o[1])
+			argp_error(state, "give a command: release-gpus, resume-gpus, status or "
+					  "reload");
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+int agent_control_command(int argc, char **argv)
+{
+	static const struct argp_option option_table[] = {
+		{"control", OPT_PATH, "PATH", 0,
+		 "the agent's control socket (default " AGENT_CONTROL_PATH ")", 0},
+		{0},
+	};
+	static const struct argp argp = {
+		.options = option_table,
+		.parser = parse_ctl,
+		.args_doc = "COMMAND",
+		.help_filter = gs_cli_help_filter,
+		.doc = "Tells a running agent what to do: release-gpus lets go of the driver, so "
+		       "that "
+		       "a GPU can be reset or divided, resume-gpus takes it up again, reload reads "
+		       "the configuration, status tells how it is.\v"
+		       "Exit status: 0 done, 1 failed or no agent there, 2 wrong usage, 3 not "
+		       "permitted.",
+	};
+	const char *o[2] = {AGENT_CONTROL_PATH, NULL};
+	struct gs_buf answer = GS_BUF_INIT(1 << 20);
+	struct gs_err err = {{0}};
+	char name[] = "gpuscope agent ctl";
+	bool ok;
+	int r;
+
+	argv[0] = name;
+	if (argp_parse(&argp, argc, argv, 0, NULL, o) != 0)
+		return GS_EXIT_USAGE;
+	r = ask(o[0], o[1], &answer, &err);
+	if (r < 0) {
+		gs_say("agent ctl: %s", gs_err_text(&err, r));
+		gs_buf_fini(&answer);
+		return r == -EACCES ? GS_EXIT_NOT_PERMITTED : GS_EXIT_FAILED;
+	}
+	ok = answer.bytes >= 3 && memcmp(answer.data, "ok:", 3) == 0;
+	fwrite(answer.data, 1, answer.bytes, ok ? stdout : stderr);
+	gs_buf_fini(&answer);
+	return ok && fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
 }

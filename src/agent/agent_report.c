@@ -117,6 +117,48 @@ static int fill_calls(const struct gs_job_account *a, struct gs_job_report *job)
 	return 0;
 }
 
+static int by_rank(const void *a, const void *b)
+{
+	const struct gs_job_rank *x = a, *y = b;
+
+	return (x->rank > y->rank) - (x->rank < y->rank);
+}
+
+/* Of the step with most ranks, the later one of equals: the others are what was run beside it. */
+static const char *largest_step(const struct gs_job_account *a)
+{
+	const char *best = "";
+	uint32_t most = 0;
+
+	for (uint32_t i = 0; i < a->n_ranks; i++) {
+		uint32_t n = 0;
+
+		for (uint32_t k = 0; k < a->n_ranks; k++)
+			n += strcmp(a->ranks[k].step, a->ranks[i].step) == 0;
+		if (n >= most) {
+			most = n;
+			best = a->ranks[i].step;
+		}
+	}
+	return best;
+}
+
+static int fill_ranks(const struct gs_job_account *a, struct gs_job_report *job)
+{
+	const char *step = largest_step(a);
+
+	job->ranks = calloc(a->n_ranks + 1u, sizeof(*job->ranks));
+	if (!job->ranks)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < a->n_ranks; i++)
+		if (strcmp(a->ranks[i].step, step) == 0)
+			gs_job_rank_of(&a->ranks[i].work, a->ranks[i].step, a->ranks[i].rank,
+				       a->ranks[i].n_processes, &job->ranks[job->n_ranks++]);
+	qsort(job->ranks, job->n_ranks, sizeof(*job->ranks), by_rank);
+	gs_job_judge_ranks(job);
+	return 0;
+}
+
 static void fill_session(const struct agent_report *r, const struct gs_job_accounts *accounts,
 			 const struct gs_job_account *a, struct gs_job_session *s)
 {
@@ -140,6 +182,12 @@ static void fill_session(const struct agent_report *r, const struct gs_job_accou
 			 !(a->known >> i & 1) ? (accounts->why[0] ? accounts->why : "not known")
 			 : accounts->probes   ? "the agent's totals, kernel probes"
 					      : "the agent's totals, procfs");
+	snprintf(s->source[GS_JOB_KNOWS_CUDA], sizeof(s->source[0]),
+		 "not measured: the agent has no probes on CUDA and NCCL; gpuscope job has");
+	snprintf(s->ranks_source, sizeof(s->ranks_source), "%s",
+		 accounts->probes ? "the agent's totals, kernel probes; not of GPUs by rank, which "
+				    "gpuscope job tells"
+				  : "not measured: the agent has no kernel probes here");
 	for (unsigned i = 0; i < GS_STALL_COUNT; i++)
 		s->pressure_ratio[i] = NAN;
 	if (t->lost || t->not_followed)
@@ -156,7 +204,12 @@ static int make(struct agent_report *r, const struct gs_job_accounts *accounts,
 	struct gs_job_report *job = calloc(1, sizeof(*job));
 	int e = job ? fill_calls(a, job) : -ENOMEM;
 
+	if (e == 0)
+		fill_usage(r, a, &job->usage); /* the ranks' imbalance goes into it */
+	if (e == 0)
+		e = fill_ranks(a, job);
 	if (e < 0) {
+		free(job ? job->calls : NULL);
 		free(job);
 		return e;
 	}
@@ -166,9 +219,6 @@ static int make(struct agent_report *r, const struct gs_job_accounts *accounts,
 	job->job = a->job;
 	job->n_processes_seen = a->n_processes;
 	job->ended = !a->n_processes;
-	job->imbalance.ratio = NAN;
-	job->imbalance.of = "";
-	fill_usage(r, a, &job->usage);
 	gs_job_figures_of(&job->usage, &job->figures);
 	gs_verdict_of(r->rules, &job->figures, &job->verdict);
 	e = gs_job_delivery_write(&r->text, &session, 0, d);

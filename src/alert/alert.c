@@ -249,11 +249,16 @@ static void pend(struct gs_alerts *a, struct entry *e, const struct gs_alert_sub
 	}
 }
 
+static double truth(double v)
+{
+	return isnan(v) ? NAN : v != 0;
+}
+
 static void burn(struct gs_alerts *a, struct entry *e, const struct gs_alert_subject *s,
 		 double holds, uint64_t now_ns, int64_t wall_ns)
 {
 	const struct gs_alert_rule *rule = a->rule[e->rule];
-	bool over = rule->clear ? gs_expr_value_of(rule->clear, s->v) == 1 : holds == 0;
+	bool over = rule->clear ? truth(gs_expr_value_of(rule->clear, s->v)) == 1 : holds == 0;
 
 	if (over) {
 		end(a, e, s, "cleared", now_ns, wall_ns);
@@ -265,11 +270,6 @@ static void burn(struct gs_alerts *a, struct entry *e, const struct gs_alert_sub
 		m.event = GS_ALERT_STILL;
 		tell(a, &m);
 	}
-}
-
-static double truth(double v)
-{
-	return isnan(v) ? NAN : v != 0;
 }
 
 void gs_alerts_push(struct gs_alerts *a, const struct gs_alert_subject *s, uint64_t now_ns,

@@ -226,17 +226,8 @@ static bool describe(const struct gs_amd *amd, struct card *c)
 
 	if (!read_number(c->device, "vendor", &v) || v != 0x1002)
 		return false;
-	c->info = (struct gs_gpu_info){
-		.vendor = GS_GPU_VENDOR_AMD,
-		.minor = -1,
-		.numa_node = -1,
-		.n_sms = -1,
-		.compute_major = -1,
-		.compute_minor = -1,
-		.persistence = 255,
-		.gpu_instance = -1,
-		.compute_instance = -1,
-	};
+	c->info = gs_gpu_info_unknown;
+	c->info.vendor = GS_GPU_VENDOR_AMD;
 	if (read_text(c->device, "uevent", text, sizeof(text)) &&
 	    (at = strstr(text, "PCI_SLOT_NAME=")))
 		copy_line(slot, sizeof(slot), at + 14);

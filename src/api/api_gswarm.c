@@ -315,12 +315,16 @@ API_HANDLER(api_profiling_start)
 {
 	json_t *body = api_body(q, reply);
 	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
+	struct gs_head_switches own;
 
 	if (!c) {
 		json_decref(body);
 		return;
 	}
 	c->api = ctx;
+	gs_head_switches(c->api->o.head, &own);
+	c->session.bandwidth = own.bandwidth;
+	c->session.nvlink = own.nvlink;
 	if (api_text(body, "name", c->session.name, sizeof(c->session.name), reply) &&
 	    api_list(body, "report_metrics", c->session.report_metrics,
 		     sizeof(c->session.report_metrics), reply))

@@ -377,10 +377,14 @@ API_HANDLER(api_session_start)
 {
 	json_t *body = api_body(q, reply);
 	struct job *j = body ? job_new(ctx, "", reply, start) : NULL;
+	struct gs_head_switches own;
 	struct gs_store_session *s;
 
 	if (j) {
 		s = &j->session;
+		gs_head_switches(j->api->o.head, &own);
+		s->bandwidth = own.bandwidth; /* not said: as the head */
+		s->nvlink = own.nvlink;
 		if (api_text(body, "name", s->name, sizeof(s->name), reply) &&
 		    api_list(body, "metrics", s->metrics, sizeof(s->metrics), reply) &&
 		    api_list(body, "nodes", s->nodes, sizeof(s->nodes), reply) &&

@@ -38,8 +38,10 @@ void archive_gpu_name(const struct archive_node *node, const struct gs_gpu_info 
 		      size_t bytes)
 {
 	if (info->is_mig)
-		snprintf(out, bytes, "%s:%u:%s MIG %s/%d", node->client, info->index, info->name,
-			 info->mig_profile, info->gpu_instance);
+		/* NVML's name of it has its profile as a rule. */
+		snprintf(out, bytes, "%s:%u:%s%s%s/%d", node->client, info->index, info->name,
+			 strstr(info->name, " MIG ") ? "" : " MIG ",
+			 strstr(info->name, " MIG ") ? "" : info->mig_profile, info->gpu_instance);
 	else
 		snprintf(out, bytes, "%s:%u:%s", node->client, info->index, info->name);
 }

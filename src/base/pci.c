@@ -28,6 +28,8 @@ bool gs_pci_bus_id(const char *text, char ret_bus_id[32])
 		return false;
 	if (*text == '.' && (text++, !hex(&text, 1, &function)))
 		return false;
+	if (*text)
+		return false;
 	snprintf(ret_bus_id, 32, "%08X:%02X:%02X.%X", domain, bus, device, function);
 	return true;
 }

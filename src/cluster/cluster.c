@@ -28,6 +28,7 @@ struct node {
 	struct gs_cluster_node now;
 	struct shared *latest;              /* referenced; NULL: none; now.latest is its snapshot */
 	struct gs_cluster_history *history; /* owned; NULL: none */
+	uint64_t shown_ns;                  /* monotonic: when latest came */
 };
 
 struct gs_cluster_view {
@@ -206,6 +207,16 @@ static void note_events(struct gs_cluster_node *n, const struct gs_node_snapshot
 	}
 }
 
+/* Than what is shown: by the clock, or by the time since the machine began when its clock was set
+ * back; what comes when nothing new was shown for so long is newer in any case (both went back). */
+static bool is_newer(const struct node *n, const struct gs_node_snapshot *moment)
+{
+	const struct gs_node_snapshot *shown = n->now.latest;
+
+	return !shown || moment->wall_ns >= shown->wall_ns || moment->time_ns > shown->time_ns ||
+	       n->now.heard_ns - n->shown_ns > GS_CLUSTER_SILENT_NS;
+}
+
 void gs_cluster_apply(struct gs_cluster *cluster, int64_t id, struct gs_node_snapshot **moment)
 {
 	struct shared *s = malloc(sizeof(*s));
@@ -218,7 +229,7 @@ void gs_cluster_apply(struct gs_cluster *cluster, int64_t id, struct gs_node_sna
 		n->now.healthy = n->now.n_connections > 0;
 		note_events(&n->now, *moment);
 		/* Without memory the one before is shown on. */
-		if (s && (!n->now.latest || (*moment)->wall_ns >= n->now.latest->wall_ns)) {
+		if (s && is_newer(n, *moment)) {
 			struct shared *before = n->latest;
 
 			s->refs = 1;
@@ -226,6 +237,7 @@ void gs_cluster_apply(struct gs_cluster *cluster, int64_t id, struct gs_node_sna
 			n->latest = s;
 			n->now.latest = s->snapshot;
 			n->now.last_wall_ns = s->snapshot->wall_ns;
+			n->shown_ns = n->now.heard_ns;
 			s = before;
 			cluster_history_add(&n->history, n->now.latest, &cluster->n_remembered);
 		} else {

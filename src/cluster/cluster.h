@@ -70,7 +70,8 @@ void gs_cluster_connected(struct gs_cluster *cluster, int64_t id, const char *ad
 /* A connection of it ended: without another one it is not healthy. */
 void gs_cluster_gone(struct gs_cluster *cluster, int64_t id);
 
-/* A moment came, which is taken over; older ones than the newest are only counted as heard. */
+/* A moment came, which is taken over; older ones than the newest are only counted as heard. A
+ * node's clock may be set back: what was read later is newer. */
 void gs_cluster_apply(struct gs_cluster *cluster, int64_t id, struct gs_node_snapshot **moment);
 
 /* What is stored of it. */

@@ -98,7 +98,11 @@ void cluster_history_add(struct gs_cluster_history **history, const struct gs_no
 	struct gs_cluster_history *h = *history;
 	uint32_t last;
 
-	if (!h || h->n_gpus != g->n_gpus || h->gpus_hash != hash)
+	last = h ? (h->next + GS_CLUSTER_POINTS - 1) % GS_CLUSTER_POINTS : 0;
+	/* Other GPUs; or the node's clock was set back, and the order of the points would be none.
+	 */
+	if (!h || h->n_gpus != g->n_gpus || h->gpus_hash != hash ||
+	    (h->n_points && moment->wall_ns < h->wall_ns[last] - SPACING_NS))
 		h = begin(history, g->n_gpus, hash, n_remembered);
 	if (!h)
 		return;

@@ -6,23 +6,23 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/fmt.h"
 #include "cli/cli.h"
 #include "cli/summary.h"
 #include "render/gpu.h"
 #include "render/summary.h"
 #include "gpu/gpu.h"
+#include "gpu/select.h"
 #include "place/job.h"
 
 #define DEFAULT_WINDOW_NS 250000000ull
 #define HEAD_EVERY        25 /* scrolling lines between two heads, on a terminal */
-#define SELECT_MAX        64
 
 enum {
 	OPT_FORMAT = 256,
@@ -44,8 +44,7 @@ struct options {
 	uint64_t watch_ns, window_ns; /* watch 0: one shot */
 	uint64_t count;               /* 0: no end */
 	bool format_given, topology, list_fields;
-	char *select[SELECT_MAX]; /* pieces of the argument of -i */
-	unsigned n_select;
+	char select[GS_GPU_LIST_BYTES]; /* the lists of -i; "" all GPUs */
 	int fields[GS_GPU_FIELD_COUNT];
 };
 
@@ -63,16 +62,10 @@ static void on_toggle(int signal_number)
 	toggle = 1;
 }
 
-/* Seconds, fractions too, up to a day. */
+/* A time up to a day; a plain number is seconds, fractions too. */
 static bool parse_seconds(const char *text, uint64_t *ret_ns)
 {
-	char *end;
-	double s = strtod(text, &end);
-
-	if (!*text || *end || !isfinite(s) || s < 0 || s > 86400)
-		return false;
-	*ret_ns = (uint64_t)(s * 1e9);
-	return true;
+	return gs_parse_ns(text, 1000000000ull, ret_ns) == 0 && *ret_ns <= 86400000000000ull;
 }
 
 /* With --fields only what brings these is asked of the driver: a value costs up to milliseconds. */
@@ -121,21 +114,35 @@ static void parse_fields(struct options *o, char *list, struct argp_state *state
 		argp_error(state, "--fields takes names: --fields help lists them");
 }
 
+/* What would have no effect is not taken in silence. */
 static void check_together(struct options *o, struct argp_state *state)
 {
-	bool scrolls = o->style.view == GS_GPU_VIEW_DMON || o->style.view == GS_GPU_VIEW_PMON;
+	const struct gs_gpu_style *style = &o->style;
+	bool scrolls = style->view == GS_GPU_VIEW_DMON || style->view == GS_GPU_VIEW_PMON;
+	unsigned left_out = style->view == GS_GPU_VIEW_PMON   ? GS_GPU_SHOW_DEVICES
+			    : style->view == GS_GPU_VIEW_DMON ? GS_GPU_SHOW_PROCESSES
+							      : 0;
 
-	if (scrolls && o->style.format != GS_SUMMARY_TABLE)
+	if (o->topology && (o->watch_ns || o->count || o->select[0] || style->n_fields ||
+			    style->parts || style->view != GS_GPU_VIEW_ALL || o->gpu.accounting ||
+			    style->format != GS_SUMMARY_TABLE))
+		argp_error(state, "--topology is one table of all GPUs: only --nvml goes with it");
+	if (scrolls && style->format != GS_SUMMARY_TABLE)
 		argp_error(state, "--dmon and --pmon are tables: for %s leave them out",
 			   "--format");
-	if (o->style.n_fields && o->style.view != GS_GPU_VIEW_ALL)
+	if (left_out && style->parts & left_out)
+		argp_error(state, "--dmon shows GPUs and --pmon processes: leave --devices and "
+				  "--processes out");
+	if (style->n_fields && style->view != GS_GPU_VIEW_ALL)
 		argp_error(state, "--fields goes with gpuscope's own view, not with --dmon, --pmon "
 				  "or --compat");
-	if (o->style.view == GS_GPU_VIEW_GSWARM && o->style.parts == GS_GPU_SHOW_PROCESSES)
+	if (style->n_fields && style->parts == GS_GPU_SHOW_PROCESSES)
+		argp_error(state, "--fields are of GPUs: leave --processes out");
+	if (style->format == GS_SUMMARY_CSV &&
+	    style->parts == (GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES))
+		argp_error(state, "CSV has one kind of row: --devices or --processes");
+	if (style->view == GS_GPU_VIEW_GSWARM && style->parts & GS_GPU_SHOW_PROCESSES)
 		argp_error(state, "gswarm has no values of processes: leave --processes out");
-	if (o->topology && (o->watch_ns || scrolls || o->style.format != GS_SUMMARY_TABLE))
-		argp_error(state, "--topology is one table: leave --watch, --format, --dmon and "
-				  "--pmon out");
 	/* Scrolling lines scroll. */
 	if (scrolls && !o->watch_ns && o->count != 1)
 		o->watch_ns = 1000000000;
@@ -143,16 +150,26 @@ static void check_together(struct options *o, struct argp_state *state)
 		o->watch_ns = 1000000000;
 }
 
+static void set_view(struct options *o, enum gs_gpu_view view, struct argp_state *state)
+{
+	if (o->style.view != GS_GPU_VIEW_ALL && o->style.view != view)
+		argp_error(state, "--dmon, --pmon and the names of --compat exclude each other");
+	o->style.view = view;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
-	char *end, *save, *piece;
+	struct gs_err err;
+	char *end;
 	unsigned long n;
 
 	switch (key) {
 	case 'w':
 		if (!parse_seconds(arg, &o->watch_ns) || o->watch_ns < 10000000)
-			argp_error(state, "--watch takes seconds, from 0.01 on");
+			argp_error(state,
+				   "--watch takes a time from 10ms to 24h, such as 2 (seconds), "
+				   "0.1 or 500ms");
 		return 0;
 	case 'n':
 		errno = 0;
@@ -162,13 +179,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->count = n;
 		return 0;
 	case 'i':
-		for (piece = strtok_r(arg, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
-			if (o->n_select == SELECT_MAX)
-				argp_error(state, "-i takes at most %d GPUs", SELECT_MAX);
-			o->select[o->n_select++] = piece;
-		}
-		if (!o->n_select)
-			argp_error(state, "-i takes an index, UUID or PCI bus id");
+		if (gs_gpu_list_add(o->select, arg, &err) < 0)
+			argp_error(state, "-i: %s", err.text);
 		return 0;
 	case OPT_FORMAT:
 		if (gs_summary_format_parse(arg, &o->style.format) < 0)
@@ -184,19 +196,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->style.parts |= GS_GPU_SHOW_PROCESSES;
 		return 0;
 	case OPT_DMON:
-		o->style.view = GS_GPU_VIEW_DMON;
+		set_view(o, GS_GPU_VIEW_DMON, state);
 		o->style.dmon = arg ? arg : "puc";
 		if (!*o->style.dmon || strspn(o->style.dmon, "pucvmet") != strlen(o->style.dmon))
 			argp_error(state, "--dmon takes letters of p u c v m e t");
 		return 0;
 	case OPT_PMON:
-		o->style.view = GS_GPU_VIEW_PMON;
+		set_view(o, GS_GPU_VIEW_PMON, state);
 		return 0;
 	case OPT_COMPAT:
 		if (strcmp(arg, "eacgm") == 0)
-			o->style.view = GS_GPU_VIEW_EACGM;
+			set_view(o, GS_GPU_VIEW_EACGM, state);
 		else if (strcmp(arg, "gswarm") == 0)
-			o->style.view = GS_GPU_VIEW_GSWARM;
+			set_view(o, GS_GPU_VIEW_GSWARM, state);
 		else
 			argp_error(state, "--compat takes eacgm or gswarm");
 		return 0;
@@ -205,7 +217,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_WINDOW:
 		if (!parse_seconds(arg, &o->window_ns))
-			argp_error(state, "--window takes seconds; 0 reads once, without rates");
+			argp_error(state,
+				   "--window takes a time up to 24h, such as 0.5 (seconds) or "
+				   "500ms; 0 reads once, without rates");
 		return 0;
 	case OPT_NVML:
 		o->gpu.nvml_path = arg;
@@ -224,55 +238,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Does this text of -i name the GPU: "0", "0:7" or "0.7" (its part), a UUID or the start of one, a
- * bus id with or without domain and function. */
-static bool names(const char *text, const struct gs_gpu_info *info)
+static int written(int r)
 {
-	unsigned index, part;
-	int used = 0;
-	size_t n;
-
-	if (sscanf(text, "%u%n", &index, &used) == 1 && text[used] == '\0')
-		return info->index == index;
-	if (sscanf(text, "%u%*1[:.]%u%n", &index, &part, &used) == 2 && text[used] == '\0' &&
-	    info->is_mig)
-		return info->index == index && (unsigned)info->gpu_instance == part;
-	n = strlen(text);
-	if (n >= 8 && strncasecmp(text, info->uuid, n) == 0)
-		return true;
-	/* "3B:00.0", "0000:3B:00.0", "00000000:3B:00.0": the same end. */
-	if (!strchr(text, ':') || n > strlen(info->pci_bus_id) || info->is_mig)
-		return false;
-	if (!strchr(text, '.')) {
-		char whole[40];
-
-		snprintf(whole, sizeof(whole), "%s.0", text);
-		n += 2;
-		return n <= strlen(info->pci_bus_id) &&
-		       strcasecmp(info->pci_bus_id + strlen(info->pci_bus_id) - n, whole) == 0;
-	}
-	return strcasecmp(info->pci_bus_id + strlen(info->pci_bus_id) - n, text) == 0;
-}
-
-/* Leave what -i names. The text that names nothing, or NULL. */
-static const char *choose(const struct options *o, struct gs_gpu_snapshot *s)
-{
-	bool *keep = calloc(s->n_gpus + 1, sizeof(*keep));
-	const char *unknown = NULL;
-
-	for (unsigned i = 0; keep && i < o->n_select; i++) {
-		bool found = false;
-
-		for (unsigned j = 0; j < s->n_gpus; j++)
-			if (names(o->select[i], &s->info[j]))
-				keep[j] = found = true;
-		if (!found && !unknown)
-			unknown = o->select[i];
-	}
-	if (keep && !unknown)
-		gs_gpu_snapshot_keep(s, keep);
-	free(keep);
-	return unknown;
+	if (r < 0)
+		gs_say("cannot write: %s", strerror(-r));
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }
 
 static int print_topology(struct gs_gpu *gpu, const struct gs_gpu_snapshot *s)
@@ -297,7 +267,7 @@ static int print_topology(struct gs_gpu *gpu, const struct gs_gpu_snapshot *s)
 		else
 			puts("-");
 	}
-	return fflush(stdout) == 0 ? GS_EXIT_DONE : GS_EXIT_FAILED;
+	return written(fflush(stdout) == 0 ? 0 : -errno);
 }
 
 /* Until then, or until a signal. */
@@ -324,11 +294,21 @@ static int exit_of(const struct gs_gpu_snapshot *s)
 	}
 }
 
+/* Events where the format has no place for them. */
+static void tell_events(const struct options *o, const struct gs_gpu_snapshot *s)
+{
+	char line[GS_GPU_EVENT_LINE_BYTES];
+
+	if (o->style.view == GS_GPU_VIEW_ALL && o->style.format != GS_SUMMARY_CSV)
+		return;
+	for (unsigned i = 0; i < s->n_events; i++)
+		gs_say("%s", gs_gpu_event_line(line, &s->event[i]));
+}
+
 static int show(struct options *o, const struct gs_gpu_snapshot *s, uint64_t n,
 		const struct gs_gpu_snapshot *before)
 {
 	bool scrolls = o->style.view == GS_GPU_VIEW_DMON || o->style.view == GS_GPU_VIEW_PMON;
-	int r;
 
 	o->style.head = n == 0 || (scrolls && isatty(STDOUT_FILENO) && n % HEAD_EVERY == 0);
 	o->style.before = before;
@@ -336,10 +316,7 @@ static int show(struct options *o, const struct gs_gpu_snapshot *s, uint64_t n,
 	/* Tables that follow each other are apart. */
 	if (n && !scrolls && o->style.format == GS_SUMMARY_TABLE)
 		putchar('\n');
-	r = gs_gpu_write(stdout, s, &o->style);
-	if (r < 0)
-		gs_say("cannot write: %s", strerror(-r));
-	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+	return written(gs_gpu_write(stdout, s, &o->style));
 }
 
 /* What is wrong, once for each time that it changes. */
@@ -368,9 +345,9 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 {
 	struct gs_gpu_snapshot *s = NULL, *before = NULL;
 	bool released = false;
-	uint64_t next_ns, shown = 0;
+	uint64_t next_ns, now_ns, shown = 0, missed = 0;
 	unsigned told = GS_GPU_STATE_OK;
-	const char *unknown = NULL;
+	struct gs_err err = {{0}};
 	int r = gs_gpu_read(gpu, &s), status;
 
 	if (r < 0) {
@@ -391,9 +368,11 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 	status = GS_EXIT_DONE;
 	next_ns = gs_clock_mono_ns() +
 		  (o->watch_ns && o->watch_ns < o->window_ns ? o->watch_ns : o->window_ns);
-	if (o->n_select)
-		unknown = choose(o, s);
-	while (!stop && status == GS_EXIT_DONE && !unknown) {
+	if (o->select[0] && gs_gpu_select(s, o->select, &err) < 0) {
+		gs_say("%s", err.text);
+		status = GS_EXIT_USAGE;
+	}
+	while (!stop && status == GS_EXIT_DONE) {
 		if (o->window_ns || shown) {
 			gs_gpu_snapshot_free(&before);
 			before = gs_take(s);
@@ -414,25 +393,24 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 				status = GS_EXIT_FAILED;
 				break;
 			}
+			s->missed_samples += missed;
 			/* A GPU that went away in between is no mistake of the user. */
-			if (o->n_select)
-				choose(o, s);
+			if (o->select[0])
+				gs_gpu_select(s, o->select, NULL);
 		}
 		if (o->watch_ns)
 			tell_state(s, &told);
+		tell_events(o, s);
 		name_jobs(jobs, s);
 		status = show(o, s, shown++, before);
 		if (!o->watch_ns || (o->count && shown >= o->count))
 			break;
-		/* On time, and never faster to catch up. */
+		/* On time: what is late already is left out, and counted. */
 		next_ns += o->watch_ns;
-		if (next_ns < gs_clock_mono_ns())
-			next_ns = gs_clock_mono_ns();
+		for (now_ns = gs_clock_mono_ns(); next_ns <= now_ns; missed++)
+			next_ns += o->watch_ns;
 	}
-	if (unknown) {
-		gs_say("no GPU \"%s\" here: `gpuscope gpu` lists them", unknown);
-		status = GS_EXIT_USAGE;
-	} else if (status == GS_EXIT_DONE && !o->watch_ns && s) {
+	if (status == GS_EXIT_DONE && !o->watch_ns && s) {
 		status = exit_of(s);
 		if (status != GS_EXIT_DONE && o->style.format != GS_SUMMARY_TABLE)
 			gs_say("%s", s->state_text);
@@ -444,13 +422,13 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 
 static const struct argp_option option_table[] = {
 	{NULL, 0, NULL, 0, "When:", 1},
-	{"watch", 'w', "SECONDS", 0, "again and again, fractions too (0.1)", 1},
+	{"watch", 'w', "SECONDS", 0, "again and again; 0.1 or 100ms", 1},
 	{"count", 'n', "N", 0, "stop after N samples (watches each second without -w)", 1},
 	{"window", OPT_WINDOW, "SECONDS", 0,
 	 "time between the two readings of one shot (default 0.25; 0: one reading, no rates)", 1},
 	{NULL, 0, NULL, 0, "What:", 2},
 	{"id", 'i', "GPU[,GPU]", 0,
-	 "by index, UUID (or its start), PCI bus id, or INDEX:PART of a divided GPU", 2},
+	 "by index, UUID (or its beginning), PCI bus id, or INDEX:PART of a divided GPU", 2},
 	{"devices", OPT_DEVICES, NULL, 0, "only the GPUs", 2},
 	{"processes", OPT_PROCESSES, NULL, 0, "only the processes", 2},
 	{"fields", OPT_FIELDS, "NAME[,NAME]", 0, "values to show; \"help\" lists them", 2},
@@ -498,7 +476,7 @@ int gs_cmd_gpu(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &o) != 0)
 		return GS_EXIT_USAGE;
 	if (o.list_fields)
-		return gs_gpu_write_fields(stdout) < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+		return written(gs_gpu_write_fields(stdout));
 	o.style.fields = o.fields;
 	o.gpu.leave_out = not_asked_for(&o);
 	gs_cli_summary_style(stdout, true, &terminal);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/fmt.h"
+#include "base/map.h"
 #include "cli/cli.h"
 #include "cli/summary.h"
 #include "export/export.h"
@@ -229,9 +230,11 @@ static void tell_damage(const char *path, const struct gs_journal_stats *s)
 
 /* Samples of GPUs, machine and processes in the file, which no summary of calls shows. */
 struct samples {
-	uint64_t n_moments, first_ns, last_ns;
-	uint32_t n_gpus;      /* of the last moment */
-	uint32_t n_processes; /* on GPUs, the most at once */
+	uint64_t n_moments;
+	int64_t first_ns, last_ns; /* wall: each machine's boot clock is its own */
+	uint64_t n_gpus;           /* of the last moments of all machines */
+	uint32_t n_processes;      /* on GPUs of a machine, the most at once */
+	struct gs_map gpus;        /* of each machine, by the hash of its name */
 	char host[GS_HOST_NAME_BYTES];
 };
 
@@ -239,14 +242,15 @@ static void count_samples(struct samples *s, const struct gs_batch *batch)
 {
 	gs_records_for_each (batch, r) {
 		const struct gs_rec_host_sample *h = (const void *)r;
+		uint64_t before = 0, key;
 		size_t n;
 
 		if (r->kind != GS_REC_HOST_SAMPLE)
 			continue;
-		if (!s->n_moments++)
-			s->first_ns = h->time_ns;
-		s->last_ns = h->time_ns;
-		s->n_gpus = h->n_gpus;
+		if (!s->n_moments++ || h->wall_ns < s->first_ns)
+			s->first_ns = h->wall_ns;
+		if (h->wall_ns > s->last_ns)
+			s->last_ns = h->wall_ns;
 		if (h->n_gpu_processes > s->n_processes)
 			s->n_processes = h->n_gpu_processes;
 		n = h->text_bytes[GS_TEXT_HOST_NAME];
@@ -254,6 +258,10 @@ static void count_samples(struct samples *s, const struct gs_batch *batch)
 			memcpy(s->host, h + 1, n);
 			s->host[n] = '\0';
 		}
+		key = gs_hash_bytes(s->host, strlen(s->host));
+		(void)gs_map_get(&s->gpus, key, &before);
+		if (gs_map_put(&s->gpus, key, h->n_gpus) == 0)
+			s->n_gpus += h->n_gpus - before;
 	}
 }
 
@@ -264,15 +272,24 @@ static void tell_samples(const struct report_options *o, const struct samples *s
 	GS_CLEANUP(gs_buf_fini) struct gs_buf host = GS_BUF_INIT(1024);
 	char age[GS_FMT_BYTES];
 
-	if (gs_text_line(&host, s->host) < 0 || gs_buf_put(&host, "", 1) < 0)
+	if (s->gpus.n_used > 1) {
+		char nodes[32];
+
+		snprintf(nodes, sizeof(nodes), "%zu nodes", s->gpus.n_used);
+		(void)gs_buf_put(&host, nodes, strlen(nodes));
+	} else if (gs_text_line(&host, s->host) < 0) {
+		return;
+	}
+	if (gs_buf_put(&host, "", 1) < 0)
 		return;
 	fprintf(out,
-		"%s%s: %llu samples of %s over %s: %u GPU%s, at most %u processes on them; "
+		"%s%s: %llu samples of %s over %s: %llu GPU%s, at most %u processes on %s; "
 		"`gpuscope top --replay %s` shows them\n",
 		out == stderr ? "gpuscope: " : "", o->path, (unsigned long long)s->n_moments,
 		host.bytes > 1 ? (const char *)host.data : "a machine",
-		gs_fmt_ns(age, s->last_ns >= s->first_ns ? s->last_ns - s->first_ns : 0), s->n_gpus,
-		s->n_gpus == 1 ? "" : "s", s->n_processes, o->path);
+		gs_fmt_ns(age, (uint64_t)(s->last_ns - s->first_ns)), (unsigned long long)s->n_gpus,
+		s->n_gpus == 1 ? "" : "s", s->n_processes,
+		s->gpus.n_used > 1 ? "those of one" : "them", o->path);
 }
 
 /* Who is under which function is known when the whole file has been read. */
@@ -336,7 +353,7 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	struct gs_summary_style style = o->style;
 	struct gs_summary *summary = NULL;
 	struct gs_journal_stats stats;
-	struct samples samples = {0};
+	struct samples samples = {.gpus = GS_MAP_INIT(1u << 20)};
 	struct gs_under *under = o->n_under ? gs_under_new(o->under, o->n_under) : NULL;
 	bool no_filter = o->n_line_filters == 1 && strcmp(o->line_filters[0], "none") == 0;
 	struct gs_view *view = NULL;
@@ -366,6 +383,7 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 		gs_cli_summary_style(stdout, true, &style);
 		r = gs_cli_summary_write(NULL, stdout, summary, o->format, &style);
 	}
+	gs_map_fini(&samples.gpus);
 	gs_summary_free(&summary);
 	gs_view_free(&view);
 	gs_under_free(&under);

@@ -78,9 +78,10 @@ int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels)
 		gs_say("%s", gs_err_text(&err, r));
 	} else {
 		gs_plot_stats(plot, &st);
-		gs_say("%s: %llu samples of %llu GPUs, %llu gaps", output,
-		       (unsigned long long)st.n_samples, (unsigned long long)st.n_devices,
-		       (unsigned long long)st.n_gaps);
+		gs_say("%s: %llu sample%s of %llu GPU%s, %llu gap%s", output,
+		       (unsigned long long)st.n_samples, st.n_samples == 1 ? "" : "s",
+		       (unsigned long long)st.n_devices, st.n_devices == 1 ? "" : "s",
+		       (unsigned long long)st.n_gaps, st.n_gaps == 1 ? "" : "s");
 		if (st.n_left_out)
 			gs_say("%llu moments were left out: their clocks are too far apart",
 			       (unsigned long long)st.n_left_out);

@@ -11,6 +11,7 @@
 #include "base/fmt.h"
 #include "cli/cli.h"
 #include "cmd/top.h"
+#include "gpu/select.h"
 #include "render/node.h"
 
 enum {
@@ -36,6 +37,7 @@ struct top_command {
 	struct top_options options;
 	bool once, has_format, has_theme;
 	enum top_format format;
+	char gpus[GS_GPU_LIST_BYTES];
 };
 
 static int word_in(const char *word, const char *const *words, size_t n)
@@ -52,6 +54,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	static const char *const themes[] = {"dark", "light", "mono"};
 	struct top_command *c = state->input;
 	struct top_options *o = &c->options;
+	struct gs_err err;
 	int n;
 
 	switch (key) {
@@ -102,7 +105,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->nvml = arg;
 		return 0;
 	case 'i':
-		o->gpus = arg;
+		if (gs_gpu_list_add(c->gpus, arg, &err) < 0)
+			argp_error(state, "-i: %s", err.text);
+		o->gpus = c->gpus;
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "what is \"%s\"? top takes options only", arg);
@@ -244,7 +249,8 @@ int gs_cmd_top(int argc, char **argv)
 	static const struct argp_option option_table[] = {
 		{"interval", OPT_INTERVAL, "TIME", 0, "between two readings (default 1 s)", 0},
 		{NULL, 'd', "TIME", OPTION_ALIAS, NULL, 0},
-		{"id", 'i', "GPU[,GPU]", 0, "only these: index, UUID or PCI bus id", 0},
+		{"id", 'i', "GPU[,GPU]", 0,
+		 "only these: index, UUID (or its beginning), PCI bus id, or INDEX:PART", 0},
 		{"all-processes", 'a', NULL, 0, "begin with all processes, not only those on GPUs",
 		 0},
 		{"jobs", 'j', NULL, 0,
@@ -290,5 +296,7 @@ int gs_cmd_top(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	r = c.options.replay ? run_replay(&c, &err) : run_live(&c, &err);
+	if (r == -ENODEV) /* of -i */
+		return GS_EXIT_USAGE;
 	return r < 0 ? gs_exit_status_of(r) : GS_EXIT_DONE;
 }

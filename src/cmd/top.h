@@ -8,7 +8,7 @@ struct top_options {
 	uint64_t interval_ns;
 	const char *replay, *record; /* files; NULL none */
 	const char *nvml;            /* the library; NULL the usual one */
-	const char *gpus;            /* which; NULL all */
+	const char *gpus;            /* which, with commas (lent); NULL all */
 	struct gs_tui_options tui;
 };
 
@@ -44,8 +44,9 @@ int top_replay_last(struct top_replay *replay, struct gs_node_snapshot **ret_bef
 /* What reading found wrong, in a line each. */
 void top_replay_tell(const struct top_replay *replay);
 
-/* Only the GPUs that were asked for. -ENODEV: one of them is not there. */
-int top_select(const struct top_options *options, struct gs_node_snapshot *node,
+/* Only the GPUs that were asked for. -ENODEV: one of them is not there, and *known (all were there
+ * once) is still false. */
+int top_select(const struct top_options *options, bool *known, struct gs_node_snapshot *node,
 	       struct gs_err *err);
 
 #endif

@@ -18,6 +18,7 @@
 #include "gpu/gpu.h"
 #include "host/host.h"
 #include "journal/journal.h"
+#include "gpu/select.h"
 #include "node/record.h"
 #include "moment/moment.h"
 
@@ -48,6 +49,8 @@ struct top_live {
 
 	struct gs_journal *journal; /* NULL: nothing is recorded */
 	struct gs_buf records;
+	uint64_t missed; /* readings that did not take place because those before took too long */
+	bool known;      /* the GPUs that were asked for have been seen */
 
 	pthread_t thread;
 	bool has_thread;
@@ -63,19 +66,15 @@ struct top_live {
 	_Atomic bool all, wants_jobs;
 };
 
-int top_select(const struct top_options *o, struct gs_node_snapshot *node, struct gs_err *err)
+int top_select(const struct top_options *o, bool *known, struct gs_node_snapshot *node,
+	       struct gs_err *err)
 {
-	const char *unmatched;
+	int r = o->gpus ? gs_gpu_select(node->gpu, o->gpus, err) : 0;
 
-	if (!o->gpus || node->gpu->state != GS_GPU_STATE_OK)
-		return 0;
-	gs_gpu_snapshot_select(node->gpu, o->gpus, &unmatched);
-	if (unmatched)
-		return gs_err_set(err, -ENODEV,
-				  "no GPU \"%.*s\": give an index, a UUID or a PCI bus id, as "
-				  "`nvidia-smi -L` shows them",
-				  (int)strcspn(unmatched, ","), unmatched);
-	return 0;
+	if (r == 0)
+		*known = true;
+	/* One that went away, or is not there yet, is no mistake of the user. */
+	return *known || node->gpu->state != GS_GPU_STATE_OK ? 0 : r;
 }
 
 /* --- recording --- */
@@ -198,8 +197,10 @@ static int read_node(struct top_live *l, bool quick, struct gs_node_snapshot *n,
 {
 	int r = gs_gpu_read_groups(l->gpu, quick ? FIRST_GROUPS : GS_GPU_READ_ALL, &n->gpu);
 
-	if (r == 0)
-		r = top_select(l->options, n, err);
+	if (r == 0) {
+		n->gpu->missed_samples += l->missed;
+		r = top_select(l->options, &l->known, n, err);
+	}
 	if (r == 0)
 		r = read_host(l, n);
 	if (r == 0)
@@ -295,6 +296,11 @@ static void add_ns(struct timespec *t, uint64_t ns)
 	t->tv_nsec = (long)(ns % 1000000000ull);
 }
 
+static uint64_t ns_of(const struct timespec *t)
+{
+	return (uint64_t)t->tv_sec * 1000000000ull + (uint64_t)t->tv_nsec;
+}
+
 static void hand_over(struct top_live *l, struct gs_node_snapshot *n)
 {
 	uint64_t one = 1;
@@ -345,10 +351,13 @@ static void *read_on(void *arg)
 		add_ns(&due, first && l->interval_ns > FIRST_NS ? FIRST_NS : l->interval_ns);
 		first = false;
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		/* Late (a slow driver, a machine that slept): go on from now, do not catch up. */
-		if (now.tv_sec > due.tv_sec ||
-		    (now.tv_sec == due.tv_sec && now.tv_nsec > due.tv_nsec))
-			due = now;
+		/* Late (a slow driver, a machine that stood still): left out, and counted. */
+		if (ns_of(&now) >= ns_of(&due)) {
+			uint64_t late = (ns_of(&now) - ns_of(&due)) / l->interval_ns + 1;
+
+			add_ns(&due, late * l->interval_ns);
+			l->missed += late;
+		}
 		while (!l->stop && !l->again &&
 		       pthread_cond_timedwait(&l->wake, &l->lock, &due) != ETIMEDOUT)
 			;

@@ -29,6 +29,7 @@ struct top_replay {
 	size_t n, room;
 	size_t at; /* the moment that comes next */
 	struct gs_journal_stats stats;
+	bool known; /* the GPUs that were asked for have been seen */
 };
 
 /* The next whole moment. enum gs_tui_next or a negative errno. */
@@ -110,7 +111,7 @@ static int next(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
 			e = note(p);
 		p->at++;
 		if (e == 0)
-			e = top_select(p->options, *ret, err);
+			e = top_select(p->options, &p->known, *ret, err);
 		if (e < 0)
 			gs_node_snapshot_free(ret);
 	}
@@ -120,6 +121,23 @@ static int next(void *ctx, struct gs_node_snapshot **ret, struct gs_err *err)
 static size_t length(void *ctx)
 {
 	return ((struct top_replay *)ctx)->n;
+}
+
+/* Why there is no moment in the file. */
+static int nothing_in_it(const struct top_replay *p, struct gs_err *err)
+{
+	uint64_t lost = p->stats.cut_bytes + p->stats.skipped_bytes;
+	char n[GS_FMT_BYTES];
+
+	if (lost)
+		return gs_err_set(
+			err, -EBADMSG,
+			"%s is damaged: %s could not be read, and no whole moment is left",
+			p->options->replay, gs_fmt_bytes(n, lost));
+	return gs_err_set(err, -EBADMSG,
+			  "%s holds no samples of GPUs (made by `gpuscope top --record`); "
+			  "`gpuscope report` tells what is in it",
+			  p->options->replay);
 }
 
 int top_replay_open(const struct top_options *options, struct top_replay **ret, struct gs_err *err)
@@ -144,12 +162,7 @@ int top_replay_open(const struct top_options *options, struct top_replay **ret, 
 	if (p->reader)
 		gs_journal_stats(p->reader, &p->stats);
 	if (e == GS_TUI_END)
-		e = p->n ? seek(p, 0, err)
-			 : gs_err_set(
-				   err, -EBADMSG,
-				   "%s holds no samples of GPUs (made by `gpuscope top --record`); "
-				   "`gpuscope report` tells what is in it",
-				   options->replay);
+		e = p->n ? seek(p, 0, err) : nothing_in_it(p, err);
 	if (e < 0)
 		top_replay_close(&p);
 	else

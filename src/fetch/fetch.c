@@ -79,6 +79,8 @@ int gs_fetch_load(struct gs_err *err)
 
 struct answer {
 	struct gs_buf *to; /* NULL: dropped */
+	int (*take)(void *ctx, const void *data, size_t bytes);
+	void *take_ctx;
 	uint64_t retry_after_ns;
 };
 
@@ -86,6 +88,8 @@ static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
 {
 	struct answer *a = ctx;
 
+	if (a && a->take)
+		return a->take(a->take_ctx, data, size * n) < 0 ? 0 : size * n;
 	/* What has no room is dropped: nobody reads that far. */
 	if (a && a->to)
 		(void)gs_buf_put(a->to, data, size * n);
@@ -181,7 +185,7 @@ int gs_fetch_http(const struct gs_fetch_http *q, long *ret_status, uint64_t *ret
 		  struct gs_err *err)
 {
 	struct curl_slist *heads = headers_of(q);
-	struct answer answer = {.to = q->answer};
+	struct answer answer = {.to = q->answer, .take = q->take, .take_ctx = q->take_ctx};
 	char error[GS_CURL_ERROR_SIZE];
 	void *easy = curl.easy_init();
 	int r = -ENOMEM;

@@ -27,6 +27,10 @@ struct gs_fetch_http {
 	uint64_t timeout_ns;
 	const atomic_bool *stop; /* ends soon after it becomes true */
 	struct gs_buf *answer; /* the body that comes back, as far as it has room; NULL: dropped */
+	/* In place of answer, piece by piece; a negative errno ends it. Also of a status that is an
+	 * error. */
+	int (*take)(void *ctx, const void *data, size_t bytes);
+	void *take_ctx;
 };
 
 /* 0 and the status of the answer, whatever it says; or a negative errno with err and then

@@ -267,6 +267,13 @@ void gs_nvml_read_link_bytes(struct gs_nvml *nv, struct gs_nvml_device *dev);
 void gs_nvml_read_c2c(struct gs_nvml *nv, struct gs_nvml_device *dev);
 void gs_nvml_read_gpm(struct gs_nvml *nv, struct gs_nvml_device *dev);
 
+/* In base units, whose scale is a whole number or one over one: 308123 mW are 308.123 W, and not
+ * 308.12300000000005. */
+static inline double gs_nvml_scaled(double v, double scale)
+{
+	return scale < 1 ? v / (double)(uint64_t)(1 / scale + 0.5) : v * scale;
+}
+
 /* The number in a field that was read. */
 double gs_nvml_number(const struct nvml_field *f);
 /* Bytes a second from two readings of a counter; before: what was read last, and when. */

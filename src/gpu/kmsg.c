@@ -91,6 +91,7 @@ bool gs_kmsg_parse(const char *text, size_t bytes, struct gs_gpu_event *ret_even
 		return false;
 	memcpy(bus, p, (size_t)(close - p));
 	bus[close - p] = '\0';
+	bus[strcspn(bus, " ")] = '\0'; /* of a divided GPU: "PCI:0000:3b:00 GPU-I:05" */
 	p = close;
 	memset(ret_event, 0, sizeof(*ret_event));
 	if (!skip(&p, end, "): ") || !number(&p, end, &xid) || !xid || xid > UINT32_MAX ||

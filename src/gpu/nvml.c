@@ -216,8 +216,9 @@ static bool load(struct gs_nvml *nv)
 	}
 	if (!handle) {
 		fail(nv, GS_GPU_STATE_NO_LIBRARY,
-		     "libnvidia-ml.so.1 was not found: NVIDIA's driver is not installed here (or "
-		     "name the library with --nvml)");
+		     "libnvidia-ml.so.1 was not found: NVIDIA's driver is not installed here, or "
+		     "its "
+		     "library lies elsewhere (--nvml, the agent's gpu.library)");
 		return false;
 	}
 	library = calloc(1, sizeof(*library));

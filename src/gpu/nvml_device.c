@@ -141,17 +141,8 @@ static struct gs_nvml_device *add(struct gs_nvml *nv)
 	memset(dev, 0, sizeof(*dev));
 	dev->accounted = GS_MAP_INIT(GS_GPU_PROCESS_MAX);
 	dev->util_why = UTIL_UNSUPPORTED;
-	dev->info = (struct gs_gpu_info){
-		.vendor = GS_GPU_VENDOR_NVIDIA,
-		.minor = -1,
-		.numa_node = -1,
-		.n_sms = -1,
-		.compute_major = -1,
-		.compute_minor = -1,
-		.persistence = 255,
-		.gpu_instance = -1,
-		.compute_instance = -1,
-	};
+	dev->info = gs_gpu_info_unknown;
+	dev->info.vendor = GS_GPU_VENDOR_NVIDIA;
 	clear_sample(dev);
 	dev->parent_index = nv->n_devices;
 	nv->n_devices++;

@@ -98,7 +98,7 @@ static void compute(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	r = NVML(nv, gpm_metrics, m);
 	for (size_t i = 0; i < GS_ARRAY_LEN(metrics); i++) {
 		nvml_return each = r == NVML_OK ? m->metrics[i].r : r;
-		double v = m->metrics[i].value * metrics[i].scale;
+		double v = gs_nvml_scaled(m->metrics[i].value, metrics[i].scale);
 
 		/* Not a number, or nothing a share can be: the counters were reset in between. */
 		if (each == NVML_OK && !(v >= 0 && (metrics[i].scale != PCT || v <= 1.01)))

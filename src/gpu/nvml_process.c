@@ -18,6 +18,7 @@
 #include "gpu/gpu_int.h"
 
 #define SHARES_APART_NS 950000000ull
+#define SECOND_US       1000000ull
 
 struct gs_gpu_process *gs_gpu_rows_add(struct gs_gpu_rows *rows, uint32_t gpu, uint32_t pid)
 {
@@ -176,30 +177,34 @@ static nvml_return ask_shares(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	return r;
 }
 
-/* What drivers answer that cannot be true. */
-static bool garbage(const struct nvml_process_util *row, uint64_t after_us)
+/* What drivers answer that cannot be true. A row of a time to come would also hide all rows until
+ * then. */
+static bool garbage(const struct nvml_process_util *row, uint64_t after_us, uint64_t now_us)
 {
-	return row->time_us <= after_us || row->sm > 100 || row->mem > 100 || row->enc > 100 ||
-	       row->dec > 100;
+	return row->time_us <= after_us || row->time_us > now_us + SECOND_US || row->sm > 100 ||
+	       row->mem > 100 || row->enc > 100 || row->dec > 100;
 }
 
 static void refresh_shares(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns)
 {
-	uint64_t after_us, newest_us;
+	uint64_t after_us, newest_us, now_us;
 	unsigned kept = 0;
 	nvml_return r;
 
 	if (dev->util_time_ns && now_ns - dev->util_time_ns < SHARES_APART_NS)
 		return;
 	dev->util_time_ns = now_ns;
-	/* The first time: of the last second, not the mean of all that the driver still has. */
-	if (!dev->util_last_us)
-		dev->util_last_us = gs_clock_wall_ns() / 1000 - 1000000;
+	now_us = gs_clock_wall_ns() / 1000;
+	/* The first time: of the last second, not the mean of all that the driver still has. So too
+	 * when the clock was set back, or nothing would be newer for as long. */
+	if (!dev->util_last_us || dev->util_last_us > now_us + SECOND_US)
+		dev->util_last_us = now_us - SECOND_US;
 	after_us = newest_us = dev->util_last_us;
 	r = ask_shares(nv, dev);
+	now_us = gs_clock_wall_ns() / 1000;
 	dev->util_why = (uint8_t)(r == NVML_NOT_FOUND ? GS_GPU_WHY_OK : gs_nvml_why(r));
 	for (unsigned i = 0; i < dev->n_util; i++) {
-		if (garbage(&dev->util[i], after_us))
+		if (garbage(&dev->util[i], after_us, now_us))
 			continue;
 		if (dev->util[i].time_us > newest_us)
 			newest_us = dev->util[i].time_us;

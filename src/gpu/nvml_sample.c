@@ -111,7 +111,7 @@ void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
 		    (row->id == NVML_FI_PCIE_TX_BYTES || row->id == NVML_FI_PCIE_RX_BYTES))
 			v = unwrapped(dev, row->id == NVML_FI_PCIE_RX_BYTES, &f[i]);
 		else
-			v = each == NVML_OK ? gs_nvml_number(&f[i]) * row->scale : 0;
+			v = each == NVML_OK ? gs_nvml_scaled(gs_nvml_number(&f[i]), row->scale) : 0;
 		gs_nvml_put(dev, row->field, each, v);
 	}
 }
@@ -230,7 +230,7 @@ void gs_nvml_read_power_call(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	unsigned mw = 0;
 	nvml_return r = NVML_OF(nv, dev, power, dev->handle, &mw);
 
-	gs_nvml_put(dev, GS_GPU_POWER, r, mw * 1e-3);
+	gs_nvml_put(dev, GS_GPU_POWER, r, gs_nvml_scaled(mw, 1e-3));
 }
 
 void gs_nvml_read_power(struct gs_nvml *nv, struct gs_nvml_device *dev)
@@ -245,7 +245,7 @@ void gs_nvml_read_energy_call(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	unsigned long long mj = 0;
 	nvml_return r = NVML_OF(nv, dev, energy, dev->handle, &mj);
 
-	gs_nvml_put(dev, GS_GPU_ENERGY, r, (double)mj * 1e-3);
+	gs_nvml_put(dev, GS_GPU_ENERGY, r, gs_nvml_scaled((double)mj, 1e-3));
 }
 
 void gs_nvml_read_energy(struct gs_nvml *nv, struct gs_nvml_device *dev)

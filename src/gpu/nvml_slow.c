@@ -21,7 +21,7 @@ static const struct gs_nvml_row pcie_link_rows[] = {
 		unsigned one_number = 0;                                                           \
 		nvml_return one = NVML_OF(nv, dev, call, dev->handle, &one_number);                \
                                                                                                    \
-		gs_nvml_put(dev, field, one, one_number *(scale));                                 \
+		gs_nvml_put(dev, field, one, gs_nvml_scaled(one_number, scale));                   \
 	} while (0)
 
 void gs_nvml_read_limits(struct gs_nvml *nv, struct gs_nvml_device *dev)
@@ -52,8 +52,8 @@ void gs_nvml_read_limits(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	ONE(power_limit, GS_GPU_POWER_LIMIT, 1e-3);
 	ONE(power_default, GS_GPU_POWER_LIMIT_DEFAULT, 1e-3);
 	r = NVML_OF(nv, dev, power_bounds, dev->handle, &low, &high);
-	gs_nvml_put(dev, GS_GPU_POWER_LIMIT_MIN, r, low * 1e-3);
-	gs_nvml_put(dev, GS_GPU_POWER_LIMIT_MAX, r, high * 1e-3);
+	gs_nvml_put(dev, GS_GPU_POWER_LIMIT_MIN, r, gs_nvml_scaled(low, 1e-3));
+	gs_nvml_put(dev, GS_GPU_POWER_LIMIT_MAX, r, gs_nvml_scaled(high, 1e-3));
 }
 
 void gs_nvml_read_ecc(struct gs_nvml *nv, struct gs_nvml_device *dev)

@@ -77,13 +77,10 @@ static void set_extras(struct gs_gpu_sample *s, const Google__Protobuf__Struct *
 static void fill(struct gs_gpu_info *info, struct gs_gpu_sample *s,
 		 const GswarmProfiler__GPUMetric *m, const struct gs_head_switches *wish)
 {
+	*info = gs_gpu_info_unknown;
 	info->index = m->physical_idx < 0 ? 0 : (uint32_t)m->physical_idx;
 	info->vendor = GS_GPU_VENDOR_NVIDIA;
 	snprintf(info->name, sizeof(info->name), "%s", m->name);
-	info->minor = info->numa_node = info->n_sms = -1;
-	info->compute_major = info->compute_minor = -1;
-	info->gpu_instance = info->compute_instance = -1;
-	info->persistence = 255;
 	memset(s->why, GS_GPU_WHY_NOT_READ, sizeof(s->why));
 	set(s, GS_GPU_UTIL, m->gpu_util, 1);
 	set(s, GS_GPU_MEM_USED_RATIO, m->mem_util, 1);

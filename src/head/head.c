@@ -42,6 +42,16 @@ int head_know_node(void *ctx, const struct gs_store_node *node)
 	return gs_cluster_put(h->cluster, &n);
 }
 
+int head_know_stream(void *ctx, const struct gs_store_stream *stream)
+{
+	struct gs_head *h = ctx;
+
+	if (stream->kind != GS_STORE_JOBS)
+		gs_cluster_counts(h->cluster, stream->node, stream->n_samples, stream->lost_samples,
+				  stream->missed_samples);
+	return 0;
+}
+
 static int start_rpc(struct gs_head *h, struct gs_err *err)
 {
 	const struct gs_head_service *service = &h->o.service;

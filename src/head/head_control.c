@@ -21,6 +21,8 @@ struct ask {
 	struct gs_store_session *session; /* n; of an answer that is a list */
 	struct gs_store_tally *tally;     /* likewise, or NULL */
 	size_t n, n_max;
+	void (*reply)(struct ask *a); /* when it is counted */
+	bool *handed_on;              /* of the job that runs: another has it now */
 };
 
 static void ask_free(struct ask *a)
@@ -126,7 +128,7 @@ static void reply_session(struct ask *a, const struct gs_store_session *s)
 {
 	struct session_message m;
 
-	session_fill(&m, s, NULL);
+	session_fill(&m, s, a->tally);
 	gs_head_reply(a->call, &m.m.base);
 	session_clear(&m);
 }
@@ -222,11 +224,15 @@ static int join(char *out, size_t bytes, char *const *part, size_t n)
 static void start_session(struct ask *a, struct gs_store *store)
 {
 	const Gpuscope__V1__SessionStart *m = a->message;
-	struct gs_store_session s = {
-		.interval_ns = m->interval_ns, .bandwidth = m->bandwidth, .nvlink = m->nvlink};
+	struct gs_store_session s = {.interval_ns = m->interval_ns};
+	struct gs_head_switches own;
 	struct gs_err err = {{0}};
 	int r = strlen(m->name) < sizeof(s.name) ? 0 : -EINVAL;
 
+	/* What the head has read anyway is in the session's files too. */
+	gs_head_switches(a->head, &own);
+	s.bandwidth = m->bandwidth || own.bandwidth;
+	s.nvlink = m->nvlink || own.nvlink;
 	snprintf(s.name, sizeof(s.name), "%s", m->name);
 	if (r < 0)
 		(void)gs_err_set(&err, r, "a session's name is at most 128 bytes long");
@@ -249,6 +255,56 @@ static void start_session(struct ask *a, struct gs_store *store)
 		reply_session(a, &s);
 }
 
+static int tally_all(struct ask *a, struct gs_store *store)
+{
+	int r = 0;
+
+	a->tally = calloc(a->n + 1, sizeof(*a->tally));
+	if (!a->tally)
+		return -ENOMEM;
+	for (size_t i = 0; r == 0 && i < a->n; i++)
+		r = gs_store_session_tally(store, &a->session[i], &a->tally[i]);
+	return r;
+}
+
+static void all_of_them(struct ask *a)
+{
+	reply_sessions(a, false);
+}
+
+static void the_first(struct ask *a)
+{
+	reply_session(a, &a->session[0]);
+}
+
+static void count(void *ctx, struct gs_store *store)
+{
+	struct ask *a = ctx;
+	int r;
+
+	if (!ended(a, store)) {
+		r = tally_all(a, store);
+		if (r < 0)
+			fail(a, r, NULL);
+		else
+			a->reply(a);
+	}
+	ask_free(a);
+}
+
+/* What was changed, with what is stored of it; counting may take long, and so it is a look. */
+static void reply_counted(struct ask *a, void (*reply)(struct ask *a))
+{
+	bool *handed_on = a->handed_on;
+
+	a->reply = reply;
+	*handed_on = true; /* from the next line on it may be gone */
+	if (gs_head_read(a->head, count, a) < 0) {
+		*handed_on = false;
+		fail(a, -ENOMEM, NULL);
+	}
+}
+
 static void add_stopped(void *ctx, const struct gs_store_session *s)
 {
 	(void)ask_add(ctx, s);
@@ -263,7 +319,7 @@ static void stop_session(struct ask *a, struct gs_store *store)
 	if (r < 0)
 		fail(a, r, &err);
 	else
-		reply_sessions(a, false);
+		reply_counted(a, all_of_them);
 }
 
 static void resume_session(struct ask *a, struct gs_store *store)
@@ -273,10 +329,12 @@ static void resume_session(struct ask *a, struct gs_store *store)
 	struct gs_err err = {{0}};
 	int r = gs_head_session_resume(a->head, store, m->name, &s, &err);
 
+	if (r == 0)
+		r = ask_add(a, &s);
 	if (r < 0)
 		fail(a, r, &err);
 	else
-		reply_session(a, &s);
+		reply_counted(a, the_first);
 }
 
 static void delete_session(struct ask *a, struct gs_store *store)
@@ -291,7 +349,7 @@ static void delete_session(struct ask *a, struct gs_store *store)
 	if (r < 0)
 		fail(a, r, &err);
 	else
-		reply_sessions(a, false);
+		reply_counted(a, all_of_them);
 }
 
 static void add_mark(struct ask *a, struct gs_store *store)
@@ -334,18 +392,6 @@ static int listed(void *ctx, const struct gs_store_session *s)
 		limit = SESSIONS_LIMIT_MAX;
 	r = ask_add(a, s);
 	return r < 0 ? r : a->n > limit ? 1 : 0; /* one more than is shown: there are more */
-}
-
-static int tally_all(struct ask *a, struct gs_store *store)
-{
-	int r = 0;
-
-	a->tally = calloc(a->n + 1, sizeof(*a->tally));
-	if (!a->tally)
-		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < a->n; i++)
-		r = gs_store_session_tally(store, &a->session[i], &a->tally[i]);
-	return r;
 }
 
 static void list_sessions(struct ask *a, struct gs_store *store)
@@ -548,9 +594,13 @@ static void work(void *ctx, struct gs_store *store)
 {
 	struct ask *a = ctx;
 
+	bool handed_on = false;
+
+	a->handed_on = &handed_on;
 	if (!ended(a, store))
 		rows[row_of(a->call)].run(a, store);
-	ask_free(a);
+	if (!handed_on)
+		ask_free(a);
 }
 
 static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, size_t bytes)

@@ -44,6 +44,10 @@ struct gs_head_stream {
 	uint64_t best_trip_ns;
 	uint64_t best_at_ns;
 	int64_t offset_ns;
+	/* When offset_ns was found: the node's wall clock less its boot clock (0: not told), and
+	 * this machine's less its monotonic one. What they are since tells that a clock was set. */
+	int64_t node_base_ns, base_ns;
+	uint64_t live_seq; /* from this number on batches are made while it is connected */
 };
 
 struct head_item {
@@ -201,6 +205,8 @@ void head_node_config(struct gs_head *h);
 
 /* Nodes of earlier runs: their absence is shown. */
 int head_know_node(void *head, const struct gs_store_node *node);
+/* And what is stored of them, and what was lost. */
+int head_know_stream(void *head, const struct gs_store_stream *stream);
 
 void head_say(struct gs_head *h, const char *fmt, ...) GS_PRINTF(2, 3);
 

@@ -2,6 +2,7 @@
 #include "head/head_int.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -11,6 +12,7 @@
 #define CLOCK_FIRST_NS  1000000000ull /* between the first few questions */
 #define CLOCK_EVERY_NS  30000000000ull
 #define CLOCK_FORGET_NS 600000000000ull /* clocks drift: an estimate that old is made anew */
+#define CLOCK_SET_NS    100000000ll     /* what is slewed in the time of an estimate is less */
 
 static void send(struct gs_head_stream *s, const Gpuscope__V1__ToNode *m)
 {
@@ -135,6 +137,8 @@ static void ask_clock(struct gs_head_stream *s)
 static void on_clock(struct gs_head_stream *s, const Gpuscope__V1__ClockReply *c)
 {
 	uint64_t now = gs_clock_mono_ns(), trip, away;
+	int64_t offset_ns;
+	bool was_set;
 
 	if (c->id != s->clock_id || c->send_wall_ns < c->receive_wall_ns)
 		return; /* late, or of a clock that was set meanwhile */
@@ -143,12 +147,38 @@ static void on_clock(struct gs_head_stream *s, const Gpuscope__V1__ClockReply *c
 	if (away > trip)
 		return;
 	trip -= away;
-	if (s->best_at_ns && trip > s->best_trip_ns && now - s->best_at_ns < CLOCK_FORGET_NS)
+	offset_ns = s->clock_sent_wall_ns + (int64_t)(trip / 2) - c->receive_wall_ns;
+	/* Further away than both can be wrong: a clock was set, and the better one is of before. */
+	was_set = llabs(offset_ns - s->offset_ns) >
+		  (int64_t)(trip / 2 + s->best_trip_ns / 2) + CLOCK_SET_NS;
+	if (s->best_at_ns && !was_set && trip > s->best_trip_ns &&
+	    now - s->best_at_ns < CLOCK_FORGET_NS)
 		return;
 	s->best_trip_ns = trip;
 	s->best_at_ns = now;
-	s->offset_ns = s->clock_sent_wall_ns + (int64_t)(trip / 2) - c->receive_wall_ns;
+	s->offset_ns = offset_ns;
+	s->base_ns = s->clock_sent_wall_ns - (int64_t)s->clock_sent_ns;
+	s->node_base_ns = c->send_boot_ns ? c->send_wall_ns - (int64_t)c->send_boot_ns : 0;
 	gs_cluster_clock(s->head->cluster, s->node_id, s->offset_ns, trip / 2);
+}
+
+/* What is to be added to the node's times in this batch, whose newest moment has this base (0: not
+ * known): as was found, unless a clock was set since. Then it is asked for anew. */
+static int64_t offset_of(struct gs_head_stream *s, uint64_t seq, int64_t node_base_ns)
+{
+	int64_t node = 0, own;
+
+	if (!s->best_at_ns)
+		return s->offset_ns;
+	/* What waited may be of another boot. */
+	if (seq >= s->live_seq && node_base_ns && s->node_base_ns)
+		node = node_base_ns - s->node_base_ns;
+	own = (int64_t)gs_clock_wall_ns() - (int64_t)gs_clock_mono_ns() - s->base_ns;
+	node = llabs(node) < CLOCK_SET_NS ? 0 : node;
+	own = llabs(own) < CLOCK_SET_NS ? 0 : own;
+	if (node || own)
+		s->clock_sent_ns = 0;
+	return s->offset_ns - node + own;
 }
 
 /* --- messages of a node --- */
@@ -210,6 +240,7 @@ static void on_hello(struct gs_head *h, struct gs_rpc_call *call, const Gpuscope
 	s->run = m->run;
 	s->attempt = m->attempt;
 	s->stream.kind = (uint32_t)m->kind; /* the same numbers */
+	s->live_seq = m->next_seq;
 	snprintf(s->version, sizeof(s->version), "%s",
 		 name_valid(m->version, sizeof(s->version), true) ? m->version : "");
 	gs_rpc_call_set_user(call, s);
@@ -248,19 +279,23 @@ bool head_batch_look(const struct Gpuscope__V1__Batch *b, unsigned kind,
 	return offset == records.bytes;
 }
 
-/* The newest moment is shown. False: it is not what a node makes. */
+/* The newest moment is shown. False: it is not what a node makes. ret_base_ns: the moment's wall
+ * clock less its boot clock; 0 there is none. */
 static bool look_at(struct gs_head_stream *s, const Gpuscope__V1__Batch *b,
-		    struct gs_store_report **ret_report)
+		    struct gs_store_report **ret_report, int64_t *ret_base_ns)
 {
 	struct gs_node_snapshot *newest;
 	bool ok;
 
 	*ret_report = NULL;
+	*ret_base_ns = 0;
 	if (s->stream.kind == GS_STORE_JOBS) {
 		*ret_report = malloc(sizeof(**ret_report));
 		return *ret_report && head_report_look(b, &s->head->raw, *ret_report);
 	}
 	ok = head_batch_look(b, s->stream.kind, s->decoder, &s->head->raw, &newest);
+	if (ok && newest && newest->time_ns)
+		*ret_base_ns = newest->wall_ns - (int64_t)newest->time_ns;
 	if (ok && newest)
 		gs_cluster_apply(s->head->cluster, s->node_id, &newest);
 	gs_node_snapshot_free(&newest);
@@ -272,6 +307,7 @@ static void on_batch(struct gs_head_stream *s, struct gs_rpc_call *call,
 {
 	GS_FREE struct gs_store_report *report = NULL;
 	struct head_item *item;
+	int64_t base_ns, offset_ns;
 
 	if (!s->node_id) {
 		refuse(call, "a batch before Welcome");
@@ -281,13 +317,14 @@ static void on_batch(struct gs_head_stream *s, struct gs_rpc_call *call,
 		refuse(call, "a batch without a number");
 		return;
 	}
-	if (!look_at(s, b, &report)) {
+	if (!look_at(s, b, &report, &base_ns)) {
 		pthread_mutex_lock(&s->head->lock);
 		s->head->stats.refused++;
 		pthread_mutex_unlock(&s->head->lock);
 		head_node_reject(s, b->seq, "not a batch that a node makes");
 		return;
 	}
+	offset_ns = offset_of(s, b->seq, base_ns);
 	ask_clock(s);
 	item = head_item_new(s, HEAD_BATCH, b->records.data, b->records.len);
 	if (!item) {
@@ -297,7 +334,7 @@ static void on_batch(struct gs_head_stream *s, struct gs_rpc_call *call,
 	item->batch.seq = b->seq;
 	item->batch.first_wall_ns = b->first_wall_ns;
 	item->batch.last_wall_ns = b->last_wall_ns;
-	item->batch.clock_offset_ns = s->offset_ns;
+	item->batch.clock_offset_ns = offset_ns;
 	item->batch.n_samples = b->sample_count;
 	item->batch.raw_bytes = b->raw_bytes;
 	item->batch.codec = (uint32_t)b->codec; /* the same numbers */

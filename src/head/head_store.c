@@ -329,6 +329,8 @@ int head_store_start(struct gs_head *h, struct gs_err *err)
 			 "list`, then `session resume NAME` or `session export NAME`",
 			 r, r == 1 ? " was" : "s were");
 	r = gs_store_nodes(h->store, head_know_node, h);
+	if (r >= 0)
+		r = gs_store_streams(h->store, 0, head_know_stream, h);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot read the nodes: %s", gs_store_trouble(h->store));
 	pthread_condattr_init(&attr);

@@ -472,7 +472,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (o->n_heads == HEADS_MAX)
 			argp_error(state, "more than %d heads", HEADS_MAX);
-		o->heads[o->n_heads++] = arg;
+		o->heads[o->n_heads++] = remote_address(state, arg);
 		return 0;
 	case ARGP_KEY_END:
 		if (!o->n_heads)

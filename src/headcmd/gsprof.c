@@ -257,7 +257,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		if (g->has_head)
 			argp_error(state, "what is \"%s\"?", arg);
-		g->remote.head = arg;
+		g->remote.head = remote_address(state, arg);
 		g->has_head = true;
 		return 0;
 	default:
@@ -401,7 +401,7 @@ static error_t parse_start(int key, char *arg, struct argp_state *state)
 static int start(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{"host", OPT_HOST, "HOST", 0, "Where to listen (localhost)", 1},
+		{"host", OPT_HOST, "HOST", 0, "Where to listen, with HTTP too (localhost)", 1},
 		{"port", 'p', "PORT", 0, "And its port (8090)", 1},
 		{"http-port", OPT_HTTP_PORT, "PORT", 0, "Of page and HTTP API; 0 none (8091)", 1},
 		{"freq", 'f', "MS", 0, "Between samples (500)", 1},
@@ -433,6 +433,8 @@ static int start(int argc, char **argv)
 		 s.port);
 	pass(&s, "--listen");
 	pass(&s, address);
+	pass(&s, "--http-listen"); /* its head's HTTP is where its gRPC is */
+	pass(&s, s.host);
 	s.word[s.n] = NULL;
 	return gs_cmd_head(s.n, s.word);
 }

@@ -7,11 +7,14 @@
 
 #include "cli/cli.h"
 #include "headcmd/gsprof.h"
+#include "headcmd/session.h"
 #include "fetch/fetch.h"
 #include "plot/plot.h"
 #include "text/text.h"
 
 #define ANSWER_MAX (4 << 20)
+#define TIMEOUT_NS 30000000000ull
+#define EXPORT_NS  86400000000000ull /* a session may be of months */
 
 enum { OPT_DATA = 256, OPT_PLOT };
 
@@ -82,6 +85,7 @@ int gsprof_stat(int argc, char **argv)
 
 struct http_options {
 	const char *name, *head;
+	bool has_head;
 };
 
 static error_t parse_http(int key, char *arg, struct argp_state *state)
@@ -93,7 +97,10 @@ static error_t parse_http(int key, char *arg, struct argp_state *state)
 		o->name = arg;
 		return 0;
 	case ARGP_KEY_ARG:
+		if (o->has_head)
+			argp_error(state, "what is \"%s\"?", arg);
 		o->head = arg;
+		o->has_head = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -153,7 +160,7 @@ static int ask(const struct http_options *o, const char *path, json_t *body, boo
 	struct gs_fetch_http q = {.url = url,
 				  .body = text,
 				  .bytes = text ? strlen(text) : 0,
-				  .timeout_ns = 30000000000ull,
+				  .timeout_ns = TIMEOUT_NS,
 				  .stop = &stop,
 				  .answer = &answer};
 	struct gs_err err = {{0}};
@@ -169,6 +176,88 @@ static int ask(const struct http_options *o, const char *path, json_t *body, boo
 		r = tell(&answer, status, whole);
 	free(text);
 	return r < 0 ? GS_EXIT_FAILED : r;
+}
+
+/* --- what http-stop leaves here: gswarm's head wrote NAME.json when a session stopped --- */
+
+/* The sessions that are active. NULL: the head has no such list (it is gswarm's own). */
+static json_t *active_of(const struct http_options *o)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf answer = GS_BUF_INIT(ANSWER_MAX);
+	atomic_bool stop = false;
+	char url[600];
+	struct gs_fetch_http q = {
+		.url = url, .timeout_ns = TIMEOUT_NS, .stop = &stop, .answer = &answer};
+	struct gs_err err = {{0}};
+	long status = 0;
+	json_t *all = NULL;
+
+	snprintf(url, sizeof(url), "http://%s/api/v1/sessions?state=active&limit=2000", o->head);
+	if (gs_fetch_load(&err) == 0 && gs_fetch_http(&q, &status, NULL, &err) == 0 &&
+	    status == 200)
+		all = json_loadb((const char *)answer.data, answer.bytes, 0, NULL);
+	return all;
+}
+
+struct file_wish {
+	const struct http_options *o;
+	const char *id;
+};
+
+static int fill_file(void *fill_ctx, session_take take, void *ctx, struct gs_err *err)
+{
+	const struct file_wish *w = fill_ctx;
+	atomic_bool stop = false;
+	char url[600];
+	struct gs_fetch_http q = {
+		.url = url, .timeout_ns = EXPORT_NS, .stop = &stop, .take = take, .take_ctx = ctx};
+	long status = 0;
+	int r;
+
+	snprintf(url, sizeof(url), "http://%s/api/v1/sessions/%s/export?format=gswarm", w->o->head,
+		 w->id);
+	r = gs_fetch_http(&q, &status, NULL, err);
+	if (r == 0 && status != 200)
+		r = gs_err_set(err, -EIO, "the head answers %ld, and not with the session's file",
+			       status);
+	return r;
+}
+
+static int fetch_stopped(const struct http_options *o, const json_t *active)
+{
+	json_t *s;
+	size_t i;
+
+	json_array_foreach(json_object_get(active, "sessions"), i, s)
+	{
+		const char *name = json_string_value(json_object_get(s, "name")),
+			   *id = json_string_value(json_object_get(s, "id"));
+		struct file_wish w = {o, id};
+		char file[300];
+		struct gs_err err = {{0}};
+		int r;
+
+		if (!name || !id || strlen(id) > 64 || (o->name && strcmp(o->name, name) != 0))
+			continue;
+		snprintf(file, sizeof(file), "%s.json", name);
+		r = session_write_file(file, fill_file, &w, &err);
+		if (r < 0) {
+			gs_say("%s", gs_err_text(&err, r));
+			return GS_EXIT_FAILED;
+		}
+	}
+	return GS_EXIT_DONE;
+}
+
+static int stop_by_http(const struct http_options *o, json_t *body)
+{
+	json_t *active = active_of(o);
+	int r = ask(o, "/profiling/stop", body, false);
+
+	if (r == GS_EXIT_DONE)
+		r = fetch_stopped(o, active);
+	json_decref(active);
+	return r;
 }
 
 int gsprof_http(int argc, char **argv, const char *command)
@@ -199,8 +288,8 @@ int gsprof_http(int argc, char **argv, const char *command)
 		gs_say("the name of a session is text in UTF-8");
 		return GS_EXIT_USAGE;
 	}
-	r = ask(&o, strcmp(command, "http-stop") == 0 ? "/profiling/stop" : "/profiling/start",
-		body, false);
+	r = strcmp(command, "http-stop") == 0 ? stop_by_http(&o, body)
+					      : ask(&o, "/profiling/start", body, false);
 	json_decref(body);
 	return r;
 }

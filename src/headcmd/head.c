@@ -18,8 +18,10 @@
 #include "api/api.h"
 #include "gswarm/gswarm.h"
 #include "head/head_conf.h"
+#include "head/session.h"
 #include "head/head_push.h"
 
+#define CERT_WARN_S   (7 * 86400) /* before it expires */
 #define CONF_PATH     "/etc/gpuscope/head.yaml"
 #define LISTEN_MAX    16
 #define OVERRIDES_MAX 32
@@ -138,7 +140,8 @@ static const char *with_unit(struct argp_state *state, const char *arg)
 	static char text[64];
 	uint64_t ns;
 
-	if (gs_parse_ns(arg, 1000000ull, &ns) < 0)
+	if (gs_parse_ns(arg, 1000000ull, &ns) < 0 || ns < GS_HEAD_INTERVAL_LEAST_NS ||
+	    ns > GS_HEAD_INTERVAL_MOST_NS)
 		argp_error(state, "--freq takes 50 (ms) to 1h, such as 500 or 2s");
 	snprintf(text, sizeof(text), "%lluns", (unsigned long long)ns);
 	return text;
@@ -227,6 +230,16 @@ static int set_options(struct head_command *c, struct gs_err *err)
 /* Whoever can reach the address can do everything, and can read along. */
 static void warn(const struct head_command *c)
 {
+	int64_t left_s;
+
+	if (c->head.tls_cert && gs_rpc_certificate_left(c->head.tls_cert, &left_s) &&
+	    left_s < CERT_WARN_S)
+		gs_say(left_s < 0 ? "warning: the certificate %s has expired: nobody will connect"
+				  : "warning: the certificate %s expires within %lld day%s: "
+				    "a new one "
+				    "is read at SIGHUP",
+		       c->head.tls_cert, (long long)((left_s + 86399) / 86400),
+		       left_s <= 86400 ? "" : "s");
 	for (size_t i = 0; i < c->head.n_listen; i++) {
 		const char *l = c->listen[i];
 		bool own = strncmp(l, "127.", 4) == 0 || strncmp(l, "[::1]:", 6) == 0 ||

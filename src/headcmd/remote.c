@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/net.h"
 #include "base/secret.h"
 #include "cli/cli.h"
 
@@ -14,7 +15,7 @@
 struct remote {
 	struct gs_rpc_client *client;
 	const char *head; /* lent */
-	bool lost;
+	bool lost, tls;
 	char why[256];
 	enum gs_rpc_status why_status;
 };
@@ -51,9 +52,10 @@ static int connect_now(struct remote *r, struct gs_err *err)
 	if (code == 0 && gs_rpc_client_connected(r->client))
 		return 0;
 	return gs_err_set(err, code < 0 ? code : -ECONNREFUSED,
-			  "no head answers at %s%s%s: does it run (`gpuscope head`), and is "
-			  "--head its address?",
-			  r->head, r->why[0] ? ": " : "", r->why);
+			  "no head answers at %s%s%s: does it run (`gpuscope head`), %sis "
+			  "--head its address%s?",
+			  r->head, r->why[0] ? ": " : "", r->why, r->tls ? "and " : "",
+			  r->tls ? "" : ", and does it want --tls");
 }
 
 int remote_open(const struct remote_options *options, struct remote **ret_remote,
@@ -84,6 +86,7 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 	}
 	if (code == 0) {
 		r->head = options->head;
+		r->tls = options->tls;
 		code = gs_rpc_client_new(&o, &r->client, err);
 	}
 	explicit_bzero(token, sizeof(token));
@@ -233,13 +236,22 @@ int remote_call(struct remote *remote, const char *path, const ProtobufCMessage 
 
 enum { OPT_HEAD = 768, OPT_TLS, OPT_CA, OPT_CERT, OPT_KEY, OPT_SERVER_NAME, OPT_TOKEN_FILE };
 
+const char *remote_address(struct argp_state *state, const char *text)
+{
+	char host[256], port[8];
+
+	if (!gs_net_split(text, host, sizeof(host), port, sizeof(port)) || strcmp(host, "*") == 0)
+		argp_error(state, "\"%s\" is no address of a head: HOST:PORT or [IPv6]:PORT", text);
+	return text;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct remote_options *o = state->input;
 
 	switch (key) {
 	case OPT_HEAD:
-		o->head = arg;
+		o->head = remote_address(state, arg);
 		return 0;
 	case OPT_TLS:
 		o->tls = true;

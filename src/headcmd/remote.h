@@ -19,6 +19,9 @@ struct remote_options {
  * --server-name, --token-file. Its input is a struct remote_options. */
 extern const struct argp remote_argp;
 
+/* The text; where it is no HOST:PORT, wrong usage, which does not return. */
+const char *remote_address(struct argp_state *state, const char *text);
+
 struct remote;
 
 int remote_open(const struct remote_options *options, struct remote **ret_remote,

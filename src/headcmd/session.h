@@ -21,4 +21,12 @@ int session_export(struct remote *remote, const char *name, unsigned format, con
 int session_export_store(const char *dir, const char *name, unsigned format, const char *out,
 			 struct gs_err *err);
 
+/* One file by its name here (a head's word: it leads nowhere), whole or not at all, of what is
+ * given piece by piece: fill calls take with ctx. */
+typedef int (*session_take)(void *ctx, const void *data, size_t bytes);
+int session_write_file(const char *name,
+		       int (*fill)(void *fill_ctx, session_take take, void *ctx,
+				   struct gs_err *err),
+		       void *fill_ctx, struct gs_err *err);
+
 #endif

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "archive/archive.h"
@@ -11,6 +12,7 @@
 struct file {   /* being written */
 	int fd; /* -1: none */
 	char path[4096], part[4104];
+	bool is_other; /* than a regular file */
 };
 
 /* A name that a head gives is a name: it leads nowhere. */
@@ -26,8 +28,12 @@ static bool name_is_safe(const char *name)
 
 static int file_open(struct file *f, const char *path, struct gs_err *err)
 {
+	struct stat st;
+
 	snprintf(f->path, sizeof(f->path), "%s", path);
-	snprintf(f->part, sizeof(f->part), "%s.part", f->path);
+	/* A device or a pipe is written to, not replaced. */
+	f->is_other = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+	snprintf(f->part, sizeof(f->part), f->is_other ? "%s" : "%s.part", f->path);
 	f->fd = open(f->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	return f->fd < 0 ? gs_err_set(err, -errno, "cannot write %s: %s", f->part, strerror(errno))
 			 : 0;
@@ -40,11 +46,11 @@ static int file_close(struct file *f, int r, struct gs_err *err)
 		return r;
 	if (close(gs_take_fd(&f->fd)) < 0 && r == 0)
 		r = gs_err_set(err, -errno, "cannot write %s: %s", f->part, strerror(errno));
-	if (r == 0 && rename(f->part, f->path) < 0)
+	if (r == 0 && !f->is_other && rename(f->part, f->path) < 0)
 		r = gs_err_set(err, -errno, "cannot write %s: %s", f->path, strerror(errno));
-	if (r < 0)
+	if (r < 0 && !f->is_other)
 		(void)unlink(f->part);
-	else
+	else if (r == 0)
 		gs_say("wrote %s", f->path);
 	return r;
 }
@@ -62,6 +68,26 @@ static int write_all(int fd, const uint8_t *data, size_t bytes)
 		}
 	}
 	return 0;
+}
+
+static int take_bytes(void *ctx, const void *data, size_t bytes)
+{
+	return write_all(((const struct file *)ctx)->fd, data, bytes);
+}
+
+int session_write_file(const char *name,
+		       int (*fill)(void *fill_ctx, session_take take, void *ctx,
+				   struct gs_err *err),
+		       void *fill_ctx, struct gs_err *err)
+{
+	struct file f = {.fd = -1};
+	int r = name_is_safe(name)
+			? file_open(&f, name, err)
+			: gs_err_set(err, -EBADMSG, "the head gave a file a name that cannot be");
+
+	if (r == 0)
+		r = fill(fill_ctx, take_bytes, &f, err);
+	return file_close(&f, r, err);
 }
 
 /* Where a further file of the export goes: beside the first. */

@@ -33,20 +33,20 @@ static void cell(struct gs_pen *pen, const char *text, int width)
 	gs_pen_printf(pen, "%*s", columns < (size_t)width ? width - (int)columns : 0, "");
 }
 
-static int widest(Gpuscope__V1__Session *const *s, size_t n)
+/* Of a column that has this text too. */
+static int wider(int width, const char *text)
 {
-	size_t width = 4;
+	size_t columns = gs_text_columns(text);
 
-	for (size_t i = 0; i < n; i++)
-		if (gs_text_columns(s[i]->name) > width)
-			width = gs_text_columns(s[i]->name);
-	return (int)(width < 60 ? width : 60);
+	return columns > (size_t)width ? (int)columns : width;
 }
 
 static void table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_t n)
 {
-	int width = widest(s, n);
+	int width = 4;
 
+	for (size_t i = 0; i < n; i++)
+		width = wider(width, s[i]->name);
 	if (!n) {
 		gs_pen_puts(pen, "no sessions\n");
 		return;
@@ -128,24 +128,31 @@ int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json)
 
 static void nodes_table(struct gs_pen *pen, const Gpuscope__V1__HeadStatus *h)
 {
+	int name = 4, address = 7;
+
+	for (size_t i = 0; i < h->n_nodes; i++) {
+		name = wider(name, h->nodes[i]->hostname);
+		address = wider(address, h->nodes[i]->address);
+	}
 	if (!h->n_nodes)
 		gs_pen_puts(pen, "no node has delivered anything yet\n");
 	else
-		gs_pen_printf(pen, "%-24s  %-22s  %-9s  %4s  %10s  %6s  %s\n", "NODE", "ADDRESS",
-			      "STATE", "GPUS", "SAMPLES", "LOST", "CLOCK");
+		gs_pen_printf(pen, "%-*s  %-*s  %-9s  %4s  %10s  %6s  %s\n", name, "NODE", address,
+			      "ADDRESS", "STATE", "GPUS", "SAMPLES", "LOST", "CLOCK AHEAD");
 	for (size_t i = 0; i < h->n_nodes; i++) {
 		const Gpuscope__V1__NodeInfo *n = h->nodes[i];
 		char samples[GS_FMT_BYTES];
 
-		cell(pen, n->hostname, 24);
+		cell(pen, n->hostname, name);
 		gs_pen_puts(pen, "  ");
-		cell(pen, n->address, 22);
+		cell(pen, n->address, address);
 		gs_pen_printf(pen, "  %-9s  %4u  %10s  %6llu  %+.3f s\n",
 			      n->healthy     ? "healthy"
 			      : n->connected ? "silent"
 					     : "away",
 			      n->gpu_count, gs_fmt_count(samples, n->sample_count),
-			      (unsigned long long)n->lost_samples, n->clock_offset_s);
+			      (unsigned long long)n->lost_samples,
+			      n->clock_offset_s ? -n->clock_offset_s : 0);
 	}
 }
 

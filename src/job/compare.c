@@ -352,13 +352,14 @@ bool gs_job_compare_advice(const struct gs_job_comparison *c, size_t i, char *ou
 		i -= holds[at++];
 	switch (at) {
 	case 0:
-		snprintf(out, bytes,
-			 "Half of the jobs have a score below %.0f: look at the poorest first.",
-			 score);
+		snprintf(
+			out, bytes,
+			"Half of the jobs have a score of at most %.0f: look at the poorest first.",
+			score);
 		return true;
 	case 1:
 		snprintf(out, bytes,
-			 "Half of the jobs use less than %.0f %% of their processors: ask for "
+			 "Half of the jobs use at most %.0f %% of their processors: ask for "
 			 "fewer, "
 			 "or run more threads or ranks.",
 			 cpu);

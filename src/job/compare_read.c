@@ -14,11 +14,26 @@
 
 #define FILE_MAX (64u << 20)
 
-static double number(const json_t *object, const char *key)
+#define NUMBER_MAX  1e18 /* of whatever is counted */
+#define PERCENT_MAX 1e6  /* the sum over many processors may pass 100 */
+
+/* What no measuring says is not known: it would make every table and mean useless. */
+static double bounded(const json_t *object, const char *key, double most)
 {
 	const json_t *v = json_object_get(object, key);
+	double d = json_is_number(v) ? json_number_value(v) : NAN;
 
-	return json_is_number(v) ? json_number_value(v) : NAN;
+	return d >= 0 && d <= most ? d : NAN;
+}
+
+static double number(const json_t *object, const char *key)
+{
+	return bounded(object, key, NUMBER_MAX);
+}
+
+static double percent(const json_t *object, const char *key)
+{
+	return bounded(object, key, PERCENT_MAX);
 }
 
 static void text(const json_t *object, const char *key, char *out, size_t bytes)
@@ -61,13 +76,13 @@ static void read_class(const json_t *job, struct gs_job_row *row)
 		snprintf(row->job_class, sizeof(row->job_class), "%s", json_string_value(c));
 	} else if (json_is_object(c)) {
 		text(c, "type", row->job_class, sizeof(row->job_class));
-		row->v[GS_JOB_COMPARED_SCORE] = number(c, "efficiency_score");
+		row->v[GS_JOB_COMPARED_SCORE] = bounded(c, "efficiency_score", 100);
 	}
 	if (json_is_object(analysis)) {
 		if (!row->job_class[0])
 			text(analysis, "classification", row->job_class, sizeof(row->job_class));
-		row->v[GS_JOB_COMPARED_SCORE] = first_of(row->v[GS_JOB_COMPARED_SCORE],
-							 number(analysis, "efficiency_score"));
+		row->v[GS_JOB_COMPARED_SCORE] = first_of(
+			row->v[GS_JOB_COMPARED_SCORE], bounded(analysis, "efficiency_score", 100));
 	}
 	if (!row->job_class[0])
 		snprintf(row->job_class, sizeof(row->job_class), "Unknown");
@@ -82,14 +97,14 @@ static void read_job(const json_t *job, double start_s, double session_s, struct
 	text(job, "user", row->user, sizeof(row->user));
 	text(job, "job_name", row->name, sizeof(row->name));
 	read_class(job, row);
-	row->v[GS_JOB_COMPARED_CPU] = number(m, "cpu_percent");
-	row->v[GS_JOB_COMPARED_IO] = number(m, "io_percent");
-	row->v[GS_JOB_COMPARED_WAIT] = number(m, "wait_percent");
-	row->v[GS_JOB_COMPARED_NET] = number(m, "net_percent");
+	row->v[GS_JOB_COMPARED_CPU] = percent(m, "cpu_percent");
+	row->v[GS_JOB_COMPARED_IO] = percent(m, "io_percent");
+	row->v[GS_JOB_COMPARED_WAIT] = percent(m, "wait_percent");
+	row->v[GS_JOB_COMPARED_NET] = percent(m, "net_percent");
 	row->v[GS_JOB_COMPARED_MEMORY] =
-		first_of(number(m, "memory_usage"), number(f, "memory_usage"));
-	row->v[GS_JOB_COMPARED_GPU] = number(f, "gpu_percent");
-	row->v[GS_JOB_COMPARED_RANKS] = number(f, "rank_imbalance_percent");
+		first_of(percent(m, "memory_usage"), percent(f, "memory_usage"));
+	row->v[GS_JOB_COMPARED_GPU] = percent(f, "gpu_percent");
+	row->v[GS_JOB_COMPARED_RANKS] = percent(f, "rank_imbalance_percent");
 	row->v[GS_JOB_COMPARED_DURATION] = seconds;
 	/* A total says nothing without the time that it took. */
 	row->v[GS_JOB_COMPARED_SWITCHES] =

@@ -120,7 +120,7 @@ _Static_assert(GS_ARRAY_LEN(foreign) <= GS_JOB_FOREIGN_MAX, "room in struct gs_j
 
 static const struct gs_conf_key custom_key = {
 	KEY("custom_rules", GS_CONF_ROWS, custom, "",
-	    "Classes of one's own, the last that holds before the built-in ones:\n"
+	    "Classes of one's own, the first that holds, before the built-in ones:\n"
 	    "  - name: \"memory_intensive\"\n    condition: \"memory_usage > 80\"\n"
 	    "Figures, units and operators: gpuscope-job(1)."),
 	.choices = custom_columns};

@@ -33,6 +33,26 @@ static void wait_text(const struct gs_job_report *job, size_t most, char *out, s
 		 gs_fmt_ns(theirs, (uint64_t)(sum / (double)(job->n_ranks - 1) * 1e9)));
 }
 
+void gs_job_rank_of(const struct gs_work *w, const char *step, int32_t rank, uint32_t n_processes,
+		    struct gs_job_rank *ret)
+{
+	struct gs_work_io_count io = gs_job_file_io(w);
+
+	*ret = (struct gs_job_rank){
+		.rank = rank,
+		.n_processes = n_processes,
+		.cpu_s = (double)w->time_ns[GS_TIME_CPU] / 1e9,
+		.gpu_wait_s = (double)w->time_ns[GS_TIME_GPU] / 1e9,
+		.gpu_ratio = NAN,
+		.gpu_memory_bytes = -1,
+		.file_bytes = (double)(io.read_bytes + io.write_bytes),
+		.net_bytes = (double)(w->net_sent_bytes + w->net_received_bytes),
+	};
+	snprintf(ret->step, sizeof(ret->step), "%s", step);
+	for (int i = GS_TIME_DISK; i < GS_TIME_COUNT; i++)
+		ret->wait_s += (double)w->time_ns[i] / 1e9;
+}
+
 void gs_job_judge_ranks(struct gs_job_report *job)
 {
 	struct gs_job_imbalance *b = &job->imbalance;

@@ -41,8 +41,11 @@ struct gs_job_imbalance {
 	char evidence[256];
 };
 
+#define GS_JOB_COMMAND_BYTES 1024
+
 struct gs_job_report { /* one job */
 	struct gs_job job;
+	char command[GS_JOB_COMMAND_BYTES]; /* of a process tree: its root's arguments; "" */
 	struct gs_job_usage usage;
 	struct gs_figures figures;
 	struct gs_verdict verdict;
@@ -69,14 +72,19 @@ struct gs_job_session {
 	char filter[32];
 	/* How each family was learned, or why it was not: "procfs, ...". */
 	char source[GS_JOB_KNOWS_COUNT][320];
+	char ranks_source[160]; /* likewise of ranks; "" as the others */
 	uint64_t failed_reads;
 	/* Of the whole machine, as a part of the interval; NAN unknown. */
 	double pressure_ratio[GS_STALL_COUNT];
 	uint64_t open_bytes; /* of requests at devices whose end was not seen, in no figure */
-	char loss[256];      /* what was lost, in words; "" nothing */
+	char loss[640];      /* what was lost, in words; "" nothing */
 	struct gs_job_report *jobs; /* owned */
 	size_t n_jobs;
 };
+
+/* A rank by what it and what it started did; nothing of its GPU. */
+void gs_job_rank_of(const struct gs_work *work, const char *step, int32_t rank,
+		    uint32_t n_processes, struct gs_job_rank *ret_rank);
 
 void gs_job_session_fini(struct gs_job_session *session);
 

@@ -143,7 +143,8 @@ void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
 			 "efficiency_score");
 	for (unsigned m = 0; m < GS_JOB_METRIC_COUNT; m++)
 		gs_pen_printf(pen, ",%s", gs_job_metric_key(m));
-	gs_pen_puts(pen, GS_TEXT_CSV_EOL);
+	/* Behind what older readers know. */
+	gs_pen_puts(pen, ",uid,host,command" GS_TEXT_CSV_EOL);
 	for (size_t i = 0; i < s->n_jobs; i++) {
 		const struct gs_job_report *job = &s->jobs[i];
 
@@ -161,6 +162,11 @@ void gs_job_put_csv(struct gs_pen *pen, const struct gs_job_session *s,
 			gs_pen_puts(pen, ",");
 			put_number(pen, gs_job_rounded(style, gs_job_metric(job, m)));
 		}
+		gs_pen_puts(pen, ",");
+		put_number(pen, job->job.uid >= 0 ? (double)job->job.uid : NAN);
+		gs_pen_puts(pen, ",");
+		put_text(pen, s->host);
+		gs_pen_check(pen, gs_text_csv(&pen->buf, job->command));
 		gs_pen_puts(pen, GS_TEXT_CSV_EOL);
 		gs_pen_yield(pen);
 	}

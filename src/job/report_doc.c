@@ -55,6 +55,8 @@ static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_begin_map(doc, "sources");
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++)
 		gs_doc_put_text(doc, gs_job_family_key(i), s->source[i]);
+	if (s->ranks_source[0])
+		gs_doc_put_text(doc, "ranks", s->ranks_source);
 	gs_doc_end(doc);
 	gs_doc_end(doc);
 }
@@ -329,10 +331,12 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 	gs_doc_begin_map(doc, NULL);
 	gs_doc_put_text(doc, "job_id", job->job.id);
 	gs_doc_put_text(doc, "user", job->job.user);
+	gs_doc_put_i64_if(doc, "uid", job->job.uid, job->job.uid >= 0);
 	gs_doc_put_text(doc, "job_name", job->job.name);
 	gs_doc_put_text(doc, "partition", job->job.partition);
 	gs_doc_put_text(doc, "account", job->job.account);
 	gs_doc_put_text(doc, "cluster", job->job.cluster);
+	gs_doc_put_text(doc, "command", job->command);
 	put_nodes(doc, s, &job->job);
 	gs_doc_put_double(doc, "cpus", job->usage.cores);
 	put_seconds(doc, "start_time", job->job.start_s > 0 ? job->job.start_s * 1000000000 : 0);

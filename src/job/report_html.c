@@ -127,6 +127,7 @@ static void put_who(struct gs_pen *pen, const struct gs_job_session *s,
 	}
 	gs_pen_puts(pen, "</h2>\n<dl>");
 	put_fact(pen, "user", job->job.user);
+	put_fact(pen, "command", job->command);
 	put_fact(pen, "account", job->job.account);
 	put_fact(pen, "partition", job->job.partition);
 	put_fact(pen, "cluster", job->job.cluster);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/fmt.h"
 #include "base/mem.h"
@@ -57,6 +58,21 @@ static void put_head(struct gs_page *page, const struct gs_job_session *s,
 		 gs_fmt_ns(age, job->usage.elapsed_ns), s->host, job->ended ? ", ended" : "");
 	gs_page_rest(page, GS_INK_BOLD, line, GS_CUT_END);
 	gs_page_line(page);
+}
+
+/* Of what no batch system gave a name. */
+static void put_command(struct gs_page *page, const struct gs_job_report *job)
+{
+	char line[GS_JOB_COMMAND_BYTES + 64], since[40] = "";
+	time_t seconds = (time_t)job->job.start_s;
+	struct tm tm;
+
+	if (!job->command[0])
+		return;
+	if (seconds > 0 && gmtime_r(&seconds, &tm))
+		strftime(since, sizeof(since), ", since %Y-%m-%dT%H:%M:%SZ", &tm);
+	snprintf(line, sizeof(line), "%s%s", job->command, since);
+	row(page, "command", GS_INK_PLAIN, line);
 }
 
 static void put_verdict(struct gs_page *page, const struct gs_job_report *job)
@@ -238,6 +254,7 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 		if (i)
 			gs_page_line(&page);
 		put_head(&page, s, job);
+		put_command(&page, job);
 		put_verdict(&page, job);
 		put_times(&page, job);
 		put_counts(&page, job);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -15,6 +16,7 @@
 #include "jobcmd/job_alert.h"
 #include "jobcmd/job_detach.h"
 #include "jobcmd/job_head.h"
+#include "jobcmd/job_id.h"
 #include "cli/summary.h"
 
 enum {
@@ -46,10 +48,22 @@ static void select_by(struct job_options *o, enum job_selection by, struct argp_
 
 static void parse_ids(struct job_options *o, char *arg, struct argp_state *state)
 {
-	char *save, *piece;
+	char *piece, *end;
 
 	select_by(o, JOB_OF_IDS, state);
-	for (piece = strtok_r(arg, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
+	for (piece = arg; piece; piece = end) {
+		end = job_id_end(piece);
+		if (*end)
+			*end++ = '\0';
+		else
+			end = NULL;
+		if (!*piece)
+			continue;
+		if (!job_id_is(piece))
+			argp_error(state,
+				   "--job-id takes ids, as 4711, 4711_3, 4711_[1-3,7] or 4711+1, "
+				   "not \"%s\"",
+				   piece);
 		if (o->n_select == JOB_SELECT_MAX)
 			argp_error(state, "--job-id takes at most %d jobs", JOB_SELECT_MAX);
 		o->ids[o->n_select++] = piece;
@@ -183,6 +197,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case 'o':
 		if (o->n_outputs == JOB_OUTPUTS_MAX)
 			argp_error(state, "-o at most %d times", JOB_OUTPUTS_MAX);
+		if (!*arg)
+			argp_error(state, "-o takes a file");
 		o->output[o->n_outputs++] = arg;
 		return 0;
 	case OPT_DETACH:
@@ -298,7 +314,7 @@ static int watch(const struct job_options *o, struct job_measure *m, const struc
 	uint64_t start_ns = gs_clock_mono_ns(), shown_ns = start_ns, now_ns = start_ns;
 	/* A job may have nothing running between two of its steps: who detached says when it ends.
 	 */
-	bool ends = o->by != JOB_OF_ALL && o->by != JOB_OF_USER && !o->detach;
+	bool ends = o->by != JOB_OF_ALL && o->by != JOB_OF_USER && !o->detach, live = o->live;
 	int r = 0;
 
 	while (!stop && r == 0) {
@@ -311,9 +327,16 @@ static int watch(const struct job_options *o, struct job_measure *m, const struc
 		pause_for(pause_ns);
 		job_measure_look(m);
 		now_ns = gs_clock_mono_ns();
-		if (o->live && now_ns - shown_ns >= (uint64_t)o->conf.refresh_s * 1000000000) {
+		if (live && now_ns - shown_ns >= (uint64_t)o->conf.refresh_s * 1000000000) {
 			shown_ns = now_ns;
 			r = show_live(o, m, rules);
+			/* Who reads the table is gone; the report has another reader. */
+			if (r < 0 && (o->n_outputs || o->head.n_addresses)) {
+				gs_say("cannot write the live table: %s; the measuring goes on",
+				       strerror(-r));
+				live = false;
+				r = 0;
+			}
 		}
 		if (r == 0 && now_ns >= job_alert_next(alert))
 			r = look_for_alerts(m, rules, alert, now_ns);
@@ -377,6 +400,19 @@ static void say_nothing_found(const struct job_options *o)
 	}
 }
 
+/* Of several, some may not be here: that is told, not left out. */
+static void say_missing(const struct job_options *o, uint64_t found)
+{
+	for (size_t i = 0; o->n_select > 1 && i < o->n_select; i++) {
+		if (found >> i & 1)
+			continue;
+		if (o->by == JOB_OF_IDS)
+			gs_say("no process of job %s was here", o->ids[i]);
+		else
+			gs_say("no process %u was here", o->pids[i]);
+	}
+}
+
 static int measure(const struct job_options *o, const struct gs_rules *rules,
 		   struct job_alert *alert)
 {
@@ -417,6 +453,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 		job_measure_close(&m);
 		return GS_EXIT_FAILED;
 	}
+	say_missing(o, job_measure_found(m));
 	status = write_report(o, &session);
 	if (head && (job_head_push(head, &session) < 0 || to_head_finish(&head) < 0))
 		status = GS_EXIT_FAILED;
@@ -479,6 +516,29 @@ static int format_of(const struct job_options *o, const char *path, enum gs_job_
 	return 0;
 }
 
+/* Before anything is measured: a report that cannot be written would be lost at its end. */
+static bool is_writable(const char *path)
+{
+	char folder[4096];
+	struct stat st;
+	int r = -1;
+
+	if (stat(path, &st) == 0) {
+		errno = EISDIR;
+		if (!S_ISDIR(st.st_mode))
+			r = access(path, W_OK);
+	} else if (errno == ENOENT) {
+		const char *slash = strrchr(path, '/');
+
+		snprintf(folder, sizeof(folder), "%.*s", slash ? (int)(slash - path + 1) : 1,
+			 slash ? path : ".");
+		r = access(folder, W_OK);
+	}
+	if (r < 0)
+		gs_say("cannot write %s: %s", path, strerror(errno));
+	return r == 0;
+}
+
 static int choose_formats(struct job_options *o)
 {
 	int status = 0;
@@ -492,6 +552,9 @@ static int choose_formats(struct job_options *o)
 			status = GS_EXIT_USAGE;
 		}
 	}
+	for (size_t i = 0; status == 0 && i < o->n_outputs; i++)
+		if (!is_writable(o->output[i]))
+			status = GS_EXIT_FAILED;
 	if (o->detach &&
 	    (o->detach[0] != '/' || o->live || (!o->n_outputs && !o->head.n_addresses))) {
 		gs_say("--detach takes an absolute path and -o or --head, and no --real-time: it "
@@ -552,7 +615,7 @@ int gs_cmd_job(int argc, char **argv)
 		       "configuration, 3 not permitted.",
 	};
 	GS_FREE struct job_options *o = calloc(1, sizeof(*o));
-	struct sigaction sa = {.sa_handler = on_stop};
+	struct sigaction sa = {.sa_handler = on_stop}, old;
 	struct job_alert *alert = NULL;
 	struct gs_err err = {{0}};
 	struct gs_rules *rules;
@@ -590,6 +653,11 @@ int gs_cmd_job(int argc, char **argv)
 	}
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
+	/* A terminal that goes away ends the measuring, and no report is lost by it; nohup's wish
+	 * is kept. A pipe without a reader is an error of writing. */
+	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+		sigaction(SIGHUP, &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
 	r = o->alerts ? job_alert_open(o->alerts, &alert, &err) : 0;
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));

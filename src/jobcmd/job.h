@@ -50,6 +50,9 @@ void job_measure_look(struct job_measure *measure);
 /* How long to wait until the next look, so that looking stays cheap. */
 uint64_t job_measure_pause_ns(const struct job_measure *measure);
 
+/* Which of the ids and pids that were asked for had processes: a bit each. */
+uint64_t job_measure_found(const struct job_measure *measure);
+
 size_t job_measure_alive(const struct job_measure *measure); /* processes */
 size_t job_measure_jobs(const struct job_measure *measure);
 

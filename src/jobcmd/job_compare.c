@@ -85,6 +85,9 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 		r = read_head(from, &c, &err);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = gs_job_compare_file(&c, paths[i], &err);
+	if (r == 0 && !c.n_rows)
+		r = gs_err_set(&err, -ENOENT, "there is no job in %s: nothing to compare",
+			       n == 1 ? paths[0] : "any of these reports");
 	if (r == 0)
 		r = gs_job_compare_finish(&c);
 	if (r < 0) {

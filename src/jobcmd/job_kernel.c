@@ -8,21 +8,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "host/work.h"
 #include "job/tables.h"
 #include "work/work.h"
 
 #define ANCESTORS_MAX 32
+#define FOLD_AT       256 /* ended processes */
+#define FOLD_NS       1000000000ull
+#define FOLD_BUSY_NS  200000000ull /* while many come and go */
+#define JOBS_MAX      GS_HOST_WORK_GROUPS
+
+struct ended { /* what processes of a job did whose rooms were given back */
+	struct gs_work work;
+	struct gs_job_call *calls; /* owned */
+	size_t n_calls;
+	struct gs_work_tables tables;
+	uint32_t n_processes;
+};
 
 struct job_kernel {
 	struct gs_work_probe *probe;
 	struct gs_work_snapshot *now; /* owned; NULL before the first reading */
 	struct gs_map job_of;         /* pid -> job */
 	struct gs_map holders;        /* pid -> nothing: those that do not count */
+	struct gs_map row_at;         /* pid -> row of now: there may be tens of thousands */
 	uint32_t families;
+	uint32_t *pending; /* owned: to be followed at the next flush */
+	size_t n_pending, pending_room;
 	uint64_t n_not_followed;
+	uint64_t read_ns;          /* boot clock */
+	struct ended *ended;       /* owned; JOBS_MAX */
+	struct gs_work *rank_work; /* owned; likewise by rank */
+	size_t n_ranks;
+	struct gs_map gone_job, gone_rank; /* pid of those -> job, rank: of what they started */
+	uint64_t fold_ns;
 	char missing[160];
 };
 
@@ -72,6 +95,15 @@ int job_kernel_open(const char *filter, const bool probes[4], struct job_kernel 
 				      gs_work_probe_missing(k->probe, i));
 	k->job_of = GS_MAP_INIT(1u << 20);
 	k->holders = GS_MAP_INIT(1u << 12);
+	k->gone_job = k->gone_rank = GS_MAP_INIT(1u << 20);
+	k->ended = calloc(JOBS_MAX, sizeof(*k->ended));
+	if (!k->ended) {
+		struct job_kernel *half = gs_take(k);
+
+		job_kernel_close(&half);
+		return -ENOMEM;
+	}
+	k->row_at = GS_MAP_INIT(1u << 20);
 	*ret = gs_take(k);
 	return 0;
 }
@@ -86,24 +118,55 @@ void job_kernel_close(struct job_kernel **ref)
 	gs_work_probe_free(k->probe);
 	gs_map_fini(&k->job_of);
 	gs_map_fini(&k->holders);
+	gs_map_fini(&k->row_at);
+	gs_map_fini(&k->gone_job);
+	gs_map_fini(&k->gone_rank);
+	for (size_t i = 0; k->ended && i < JOBS_MAX; i++) {
+		free(k->ended[i].calls);
+		gs_job_tables_fini(&k->ended[i].tables);
+	}
+	free(k->ended);
+	free(k->rank_work);
+	free(k->pending);
 	free(k);
 	*ref = NULL;
 }
 
 void job_kernel_follow(struct job_kernel *k, uint32_t pid, uint32_t job)
 {
-	struct gs_err err = {{0}};
-	int r;
+	if (k->n_pending == k->pending_room) {
+		size_t room = k->pending_room ? 2 * k->pending_room : 64;
+		void *more = realloc(k->pending, room * sizeof(*k->pending));
 
+		if (!more) {
+			k->n_not_followed++;
+			return;
+		}
+		k->pending = more;
+		k->pending_room = room;
+	}
 	if (gs_map_put(&k->job_of, pid, job) < 0) {
 		k->n_not_followed++;
 		return;
 	}
-	r = gs_work_probe_follow_pid(k->probe, pid, &err);
-	if (r < 0 && r != -ESRCH) {
-		gs_log(1, "process %u is not followed: %s", pid, gs_err_text(&err, r));
-		k->n_not_followed++;
+	k->pending[k->n_pending++] = pid;
+}
+
+uint64_t job_kernel_flush(struct job_kernel *k)
+{
+	uint64_t begin_ns = gs_clock_boot_ns();
+	struct gs_err err = {{0}};
+	int r;
+
+	if (!k->n_pending)
+		return 0;
+	r = gs_work_probe_follow_pids(k->probe, k->pending, k->n_pending, &err);
+	if (r < 0) {
+		gs_log(1, "%s", gs_err_text(&err, r));
+		k->n_not_followed += k->n_pending;
 	}
+	k->n_pending = 0;
+	return begin_ns + (gs_clock_boot_ns() - begin_ns) / 2;
 }
 
 void job_kernel_follow_holder(struct job_kernel *k, uint32_t pid, uint32_t job)
@@ -123,15 +186,26 @@ int job_kernel_read(struct job_kernel *k)
 		return r;
 	gs_work_snapshot_free(k->now);
 	k->now = next;
+	gs_map_fini(&k->row_at);
+	k->row_at = GS_MAP_INIT(1u << 20);
+	for (size_t i = 0; r == 0 && i < next->n_rows; i++)
+		r = gs_map_put(&k->row_at, next->rows[i].pid, i);
+	if (r < 0)
+		return r;
+	k->read_ns = gs_clock_boot_ns() - gs_clock_mono_ns() + next->mono_ns;
 	return 0;
+}
+
+uint64_t job_kernel_read_ns(const struct job_kernel *k)
+{
+	return k->read_ns;
 }
 
 static const struct gs_work_row *row_of(const struct job_kernel *k, uint32_t pid)
 {
-	for (size_t i = 0; i < k->now->n_rows; i++)
-		if (k->now->rows[i].pid == pid)
-			return &k->now->rows[i];
-	return NULL;
+	uint64_t at;
+
+	return gs_map_get(&k->row_at, pid, &at) ? &k->now->rows[at] : NULL;
 }
 
 /* What is known of a row: of its own, or of the nearest ancestor of which it is known. */
@@ -139,7 +213,9 @@ static bool known_of(const struct job_kernel *k, const struct gs_map *map,
 		     const struct gs_work_row *row, uint64_t *ret)
 {
 	for (int up = 0; row && up < ANCESTORS_MAX; up++) {
-		if (gs_map_get(map, row->pid, ret) || gs_map_get(map, row->parent_pid, ret))
+		if (gs_map_get(map, row->pid, ret) || gs_map_get(map, row->parent_pid, ret) ||
+		    gs_map_get(map == &k->job_of ? &k->gone_job : &k->gone_rank, row->parent_pid,
+			       ret))
 			return true;
 		row = row_of(k, row->parent_pid);
 	}
@@ -158,20 +234,38 @@ void job_kernel_add_by(const struct job_kernel *k, const struct gs_map *of, stru
 {
 	uint64_t i;
 
+	for (size_t rank = 0; rank < k->n_ranks && rank < n_sums; rank++)
+		gs_work_add(&sums[rank], &k->rank_work[rank]);
 	for (size_t row = 0; k->now && row < k->now->n_rows; row++)
 		if (known_of(k, of, &k->now->rows[row], &i) && i < n_sums)
 			gs_work_add(&sums[i], &k->now->rows[row].work);
 }
 
-static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_call_row *row)
+uint64_t job_kernel_since_ns(const struct job_kernel *k, uint32_t job)
+{
+	uint64_t n_threads = 0, all_ns = 0, none;
+
+	for (size_t i = 0; k->now && i < k->now->n_rows; i++) {
+		const struct gs_work_row *row = &k->now->rows[i];
+
+		if (gs_map_get(&k->holders, row->pid, &none) || !is_of(k, row, job))
+			continue;
+		n_threads += row->n_threads;
+		for (unsigned t = 0; t < GS_TIME_COUNT; t++)
+			all_ns += row->work.time_ns[t];
+	}
+	if (!(k->families & GS_WORK_SCHED) || !n_threads || all_ns / n_threads > k->read_ns)
+		return 0;
+	return k->read_ns - all_ns / n_threads;
+}
+
+static int merge_call(struct gs_job_call **calls, size_t *n, const struct gs_job_call *from)
 {
 	struct gs_job_call *c = NULL;
-	char name[sizeof(c->name)];
 	void *more;
 
-	gs_work_call_name(row->id, name, sizeof(name));
 	for (size_t i = 0; i < *n && !c; i++)
-		if (strcmp((*calls)[i].name, name) == 0)
+		if (strcmp((*calls)[i].name, from->name) == 0)
 			c = &(*calls)[i];
 	if (!c) {
 		more = realloc(*calls, (*n + 1) * sizeof(**calls));
@@ -180,17 +274,31 @@ static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_
 		*calls = more;
 		c = &(*calls)[(*n)++];
 		*c = (struct gs_job_call){0};
-		memcpy(c->name, name, sizeof(name));
+		memcpy(c->name, from->name, sizeof(c->name));
 	}
-	c->calls += row->call.calls;
-	c->errors += row->call.errors;
-	c->total_ns += row->call.total_ns;
-	c->timed += row->call.timed;
+	c->calls += from->calls;
+	c->errors += from->errors;
+	c->total_ns += from->total_ns;
+	c->timed += from->timed;
 	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
-		c->hist[i] += row->call.hist[i];
-	if (row->call.max_ns > c->max_ns)
-		c->max_ns = row->call.max_ns;
+		c->hist[i] += from->hist[i];
+	if (from->max_ns > c->max_ns)
+		c->max_ns = from->max_ns;
 	return 0;
+}
+
+static int add_call(struct gs_job_call **calls, size_t *n, const struct gs_work_call_row *row)
+{
+	struct gs_job_call c = {.calls = row->call.calls,
+				.errors = row->call.errors,
+				.total_ns = row->call.total_ns,
+				.timed = row->call.timed,
+				.max_ns = row->call.max_ns};
+
+	gs_work_call_name(row->id, c.name, sizeof(c.name));
+	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+		c.hist[i] = row->call.hist[i];
+	return merge_call(calls, n, &c);
 }
 
 static int longer(const void *a, const void *b)
@@ -213,13 +321,97 @@ static int add_tables(struct gs_work_tables *t, const struct gs_work_row *row)
 	return r;
 }
 
+static int merge_tables(struct gs_work_tables *t, const struct gs_work_tables *from)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < from->n_disks; i++)
+		r = gs_job_tables_add_disk(t, &from->disks[i]);
+	for (size_t i = 0; r == 0 && i < from->n_mounts; i++)
+		r = gs_job_tables_add_mount(t, &from->mounts[i]);
+	for (size_t i = 0; r == 0 && i < from->n_peers; i++)
+		r = gs_job_tables_add_peer(t, &from->peers[i]);
+	return r;
+}
+
+static struct gs_work *rank_work(struct job_kernel *k, uint64_t rank)
+{
+	if (rank >= k->n_ranks) {
+		struct gs_work *more = realloc(k->rank_work, (rank + 1) * sizeof(*more));
+
+		if (!more)
+			return NULL;
+		memset(more + k->n_ranks, 0, (rank + 1 - k->n_ranks) * sizeof(*more));
+		k->rank_work = more;
+		k->n_ranks = rank + 1;
+	}
+	return &k->rank_work[rank];
+}
+
+/* One that has ended, into the sums of its job and rank. */
+static void fold_row(struct job_kernel *k, const struct gs_map *rank_of,
+		     const struct gs_work_row *row)
+{
+	uint64_t job, rank, none;
+	struct gs_work *of_rank;
+	struct ended *e;
+	int r = 0;
+
+	if (!known_of(k, &k->job_of, row, &job) || job >= JOBS_MAX)
+		return;
+	r |= gs_map_put(&k->gone_job, row->pid, job);
+	if (known_of(k, rank_of, row, &rank)) {
+		r |= gs_map_put(&k->gone_rank, row->pid, rank);
+		of_rank = rank_work(k, rank);
+		if (of_rank)
+			gs_work_add(of_rank, &row->work);
+	}
+	if (r < 0)
+		k->n_not_followed++; /* what it started is nobody's */
+	if (gs_map_get(&k->holders, row->pid, &none))
+		return;
+	e = &k->ended[job];
+	e->n_processes++;
+	gs_work_add(&e->work, &row->work);
+	for (size_t c = 0; c < row->n_calls; c++)
+		(void)add_call(&e->calls, &e->n_calls, &row->calls[c]);
+	if (add_tables(&e->tables, row) < 0)
+		gs_log(1, "no memory for the tables of a job");
+}
+
+void job_kernel_fold(struct job_kernel *k, const struct gs_map *rank_of)
+{
+	uint64_t now_ns = gs_clock_boot_ns();
+	size_t n = 0;
+
+	if (now_ns < k->fold_ns || job_kernel_read(k) < 0)
+		return;
+	for (size_t i = 0; i < k->now->n_rows; i++)
+		n += !k->now->rows[i].n_threads;
+	k->fold_ns = now_ns + (k->now->n_rows >= 4 * FOLD_AT ? FOLD_BUSY_NS : FOLD_NS);
+	if (n < FOLD_AT || gs_work_probe_forget_ended(k->probe, k->now) == 0)
+		return;
+	for (size_t i = 0; i < k->now->n_rows; i++)
+		if (!k->now->rows[i].n_threads)
+			fold_row(k, rank_of, &k->now->rows[i]);
+	/* Some of its rows are in the sums now: the next reading has the others. */
+	gs_work_snapshot_free(k->now);
+	k->now = NULL;
+}
+
 void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_report *report)
 {
 	struct gs_job_usage *u = &report->usage;
+	const struct ended *e = &k->ended[job];
 
-	u->work = (struct gs_work){0};
+	u->work = e->work;
 	u->io_rows = true;
-	report->n_processes_seen = 0;
+	report->n_processes_seen = e->n_processes;
+	for (size_t c = 0; c < e->n_calls; c++)
+		if (merge_call(&report->calls, &report->n_calls, &e->calls[c]) < 0)
+			break;
+	if (merge_tables(&report->tables, &e->tables) < 0)
+		gs_log(1, "no memory for the tables of a job");
 	for (size_t i = 0; k->now && i < k->now->n_rows; i++) {
 		const struct gs_work_row *row = &k->now->rows[i];
 		uint64_t none;

@@ -15,14 +15,31 @@ int job_kernel_open(const char *filter, const bool probes[4], struct job_kernel 
 		    struct gs_err *err);
 void job_kernel_close(struct job_kernel **kernel);
 
-/* The process belongs to this job; its children follow by themselves. */
+/* The process belongs to this job; its children follow by themselves. It is followed from the next
+ * job_kernel_flush() on: all of a search at once, for each time the kernel looks at every task. */
 void job_kernel_follow(struct job_kernel *kernel, uint32_t pid, uint32_t job);
 
 /* The process starts those of this job and is none of them: its children count, it does not. */
 void job_kernel_follow_holder(struct job_kernel *kernel, uint32_t pid, uint32_t job);
 
+/* Follow those, too. The moment (boot clock) from which they count; 0: there were none. */
+uint64_t job_kernel_flush(struct job_kernel *kernel);
+
 /* Read the counters of all. 0, or a negative errno. */
 int job_kernel_read(struct job_kernel *kernel);
+
+/* Once in a while: what processes did that have ended is added up here, and the kernel has their
+ * room for others. It has room for some thousands. rank_of: pid -> rank, which job_kernel_add_by()
+ * is asked with; its owner keeps it. */
+struct gs_map;
+void job_kernel_fold(struct job_kernel *kernel, const struct gs_map *rank_of);
+
+/* The moment (boot clock) that the last reading is of; 0 before the first. */
+uint64_t job_kernel_read_ns(const struct job_kernel *kernel);
+
+/* Since when (boot clock) the threads that a job has were counted at the last reading, in the mean:
+ * on a busy machine it takes a while until all are followed. 0: their times are not counted. */
+uint64_t job_kernel_since_ns(const struct job_kernel *kernel, uint32_t job);
 
 /* What was read, of one job: its usage, with the families known, its calls, tables and the number
  * of processes seen. */
@@ -33,7 +50,6 @@ uint64_t job_kernel_open_bytes(const struct job_kernel *kernel);
 
 /* Adds each process's counters to sums[i], where of says that it, or the nearest of its ancestors
  * that of knows, is i. */
-struct gs_map;
 void job_kernel_add_by(const struct job_kernel *kernel, const struct gs_map *of,
 		       struct gs_work *sums, size_t n_sums);
 

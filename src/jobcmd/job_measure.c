@@ -57,6 +57,7 @@ struct job_measure {
 	struct job_ranks *ranks;
 	struct job_kernel *kernel; /* NULL: no probes, why_no_kernel tells the reason */
 	char why_no_kernel[256];
+	char slurm_version[32]; /* at the end */
 	struct member member[GS_HOST_WORK_GROUPS];
 	size_t n_members;
 	uint64_t start_ns, scan_ns, group_ns, look_cost_ns, last_ns;
@@ -118,6 +119,10 @@ static bool consider(struct job_measure *m, uint32_t pid)
 		gs_launches_follow(m->cuda, pid, (uint32_t)(x - m->member));
 	job_who_task(m->who, pid, &task);
 	job_ranks_note(m->ranks, pid, (uint32_t)(x - m->member), &task);
+	if (job.kind == GS_JOB_CGROUP && x->job.uid != job.uid) { /* of several users: nobody's */
+		job.uid = -1;
+		job.user[0] = '\0';
+	}
 	x->job = job;
 	x->any_pid = pid;
 	return true;
@@ -132,7 +137,9 @@ static bool hurries(const struct job_measure *m)
 
 static void scan(struct job_measure *m)
 {
+	size_t n_before = m->n_members;
 	bool again = true;
+	uint64_t from_ns;
 
 	/* A child may stand before its parent when numbers have wrapped. */
 	for (int pass = 0; again && pass < 16; pass++) {
@@ -148,6 +155,15 @@ static void scan(struct job_measure *m)
 		if (dir)
 			closedir(dir);
 	}
+	from_ns = m->kernel ? job_kernel_flush(m->kernel) : 0;
+	for (size_t i = n_before; from_ns && i < m->n_members; i++)
+		m->member[i].start_ns = from_ns;
+	if (!m->first_scan_done && from_ns && job_kernel_read(m->kernel) == 0)
+		for (size_t i = n_before; i < m->n_members; i++) {
+			from_ns = job_kernel_since_ns(m->kernel, (uint32_t)i);
+			if (from_ns)
+				m->member[i].start_ns = from_ns;
+		}
 	m->first_scan_done = true;
 }
 
@@ -220,6 +236,8 @@ void job_measure_look(struct job_measure *m)
 		scan(m);
 	}
 	m->look_cost_ns = gs_host_work_look(m->work);
+	if (m->kernel)
+		job_kernel_fold(m->kernel, job_ranks_map(m->ranks));
 	if (m->cuda)
 		gs_launches_look(m->cuda);
 	if (now_ns - m->group_ns >= GROUP_NS) {
@@ -261,6 +279,11 @@ size_t job_measure_alive(const struct job_measure *m)
 		n += t.n_processes;
 	}
 	return n;
+}
+
+uint64_t job_measure_found(const struct job_measure *m)
+{
+	return job_who_found(m->who);
 }
 
 size_t job_measure_jobs(const struct job_measure *m)
@@ -327,6 +350,8 @@ static void follow_launcher(struct job_measure *m)
 		job_kernel_follow_holder(m->kernel, m->options->launcher,
 					 (uint32_t)(x - m->member));
 	x->any_pid = m->options->launcher;
+	if (m->kernel)
+		job_kernel_flush(m->kernel);
 }
 
 int job_measure_open(const struct job_options *options, struct job_measure **ret,
@@ -444,6 +469,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	*ret = (struct gs_job_report){
 		.job = x->job, .n_processes_seen = t.n_processes_seen, .ended = t.n_processes == 0};
 	end_ns = ret->ended && x->last_alive_ns ? x->last_alive_ns : m->last_ns;
+	snprintf(ret->command, sizeof(ret->command), "%s", job_who_command(m->who, &x->job));
 	u->elapsed_ns = end_ns > x->start_ns ? end_ns - x->start_ns : 0;
 	u->work = t.work;
 	u->cores = cores_of(x, &t);
@@ -567,9 +593,50 @@ static void put_stalls(const struct job_measure *m, struct gs_job_session *s)
 
 void job_measure_settle(struct job_measure *m)
 {
+	bool slurm = false;
+
 	job_who_settle(m->who, SETTLE_NS);
-	for (size_t i = 0; i < m->n_members; i++)
+	for (size_t i = 0; i < m->n_members; i++) {
 		job_who_refresh(m->who, &m->member[i].job);
+		slurm |= m->member[i].job.kind == GS_JOB_SLURM;
+	}
+	if (slurm)
+		job_who_slurm_version(m->who, m->slurm_version, sizeof(m->slurm_version));
+}
+
+static void add_loss(struct gs_job_session *s, const char *text)
+{
+	size_t n = strlen(s->loss);
+
+	if (text[0])
+		snprintf(s->loss + n, sizeof(s->loss) - n, "%s%s", n ? "; " : "", text);
+}
+
+static void put_losses(const struct job_measure *m, struct gs_job_session *s)
+{
+	char text[256] = "";
+
+	if (m->kernel)
+		job_kernel_losses(m->kernel, text, sizeof(text));
+	add_loss(s, text);
+	text[0] = '\0';
+	if (m->cuda)
+		gs_launches_losses(m->cuda, text, sizeof(text));
+	add_loss(s, text);
+	text[0] = '\0';
+	if (m->kernel && job_kernel_missing(m->kernel)[0])
+		snprintf(text, sizeof(text), "this kernel does not tell: %s",
+			 job_kernel_missing(m->kernel));
+	add_loss(s, text);
+	text[0] = '\0';
+	if (m->n_jobs_full)
+		snprintf(text, sizeof(text),
+			 "processes of further jobs were not watched (%zu jobs are; "
+			 "slurm.max_fallback_jobs)",
+			 m->n_members);
+	add_loss(s, text);
+	job_who_losses(m->who, text, sizeof(text));
+	add_loss(s, text);
 }
 
 int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
@@ -579,8 +646,9 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 
 	if (r < 0)
 		return r;
+	/* What the kernel has counted is of this moment, however long reading it took. */
 	if (m->kernel)
-		m->last_ns = gs_clock_boot_ns();
+		m->last_ns = job_kernel_read_ns(m->kernel);
 	*s = (struct gs_job_session){
 		.ebpf = m->kernel != NULL,
 		.start_wall_ns = m->start_wall_ns,
@@ -603,17 +671,7 @@ int job_measure_report(struct job_measure *m, const struct gs_rules *rules,
 		s->slurm |= m->member[i].job.kind == GS_JOB_SLURM;
 		report_one(m, i, rules, &s->jobs[s->n_jobs++]);
 	}
-	if (m->kernel)
-		job_kernel_losses(m->kernel, s->loss, sizeof(s->loss));
-	if (m->cuda && !s->loss[0])
-		gs_launches_losses(m->cuda, s->loss, sizeof(s->loss));
-	if (m->kernel && !s->loss[0] && job_kernel_missing(m->kernel)[0])
-		snprintf(s->loss, sizeof(s->loss), "this kernel does not tell: %s",
-			 job_kernel_missing(m->kernel));
-	if (m->n_jobs_full)
-		snprintf(s->loss, sizeof(s->loss),
-			 "processes of further jobs were not watched (%zu jobs are; "
-			 "slurm.max_fallback_jobs)",
-			 m->n_members);
+	memcpy(s->slurm_version, m->slurm_version, sizeof(s->slurm_version));
+	put_losses(m, s);
 	return 0;
 }

@@ -1,6 +1,5 @@
 /*
- * A rank is a task of a step (Slurm's, or what an MPI launcher set) with all that it started. The
- * script of a batch job has a rank too, which says nothing: its step is left out.
+ * A rank is a task of a step (Slurm's, or what an MPI launcher set) with all that it started.
  */
 #include "jobcmd/job_rank.h"
 
@@ -61,10 +60,9 @@ void job_ranks_free(struct job_ranks **ref)
 	*ref = NULL;
 }
 
-static bool is_task(const struct gs_job_task *t)
+const struct gs_map *job_ranks_map(const struct job_ranks *r)
 {
-	return t->rank >= 0 && strcmp(t->step, "batch") != 0 && strcmp(t->step, "extern") != 0 &&
-	       strcmp(t->step, "interactive") != 0;
+	return &r->rank_of;
 }
 
 /* Room for one more; NULL: no memory. */
@@ -86,7 +84,7 @@ void job_ranks_note(struct job_ranks *r, uint32_t pid, uint32_t job, const struc
 	struct rank *more;
 	size_t i = 0;
 
-	if (!is_task(task))
+	if (!gs_job_task_is_rank(task))
 		return;
 	while (i < r->n_ranks && (r->rank[i].job != job || r->rank[i].rank != task->rank ||
 				  strcmp(r->rank[i].step, task->step) != 0))
@@ -178,19 +176,14 @@ static struct gs_job_rank told(const struct rank *r, const struct gs_work *w)
 				.gpu_memory_bytes = r->gpu_memory_peak,
 				.file_bytes = (double)r->file_bytes,
 				.net_bytes = NAN};
-	struct gs_work_io_count io;
+	double gpu_ratio = t.gpu_ratio;
 
 	memcpy(t.step, r->step, sizeof(t.step));
 	if (!w)
 		return t;
-	io = gs_job_file_io(w);
-	t.cpu_s = (double)w->time_ns[GS_TIME_CPU] / 1e9;
-	t.gpu_wait_s = (double)w->time_ns[GS_TIME_GPU] / 1e9;
-	t.wait_s = 0;
-	for (int i = GS_TIME_DISK; i < GS_TIME_COUNT; i++)
-		t.wait_s += (double)w->time_ns[i] / 1e9;
-	t.file_bytes = (double)(io.read_bytes + io.write_bytes);
-	t.net_bytes = (double)(w->net_sent_bytes + w->net_received_bytes);
+	gs_job_rank_of(w, r->step, r->rank, r->n_processes, &t);
+	t.gpu_ratio = gpu_ratio;
+	t.gpu_memory_bytes = r->gpu_memory_peak;
 	return t;
 }
 

@@ -17,6 +17,9 @@ void job_ranks_free(struct job_ranks **ranks);
 void job_ranks_note(struct job_ranks *ranks, uint32_t pid, uint32_t job,
 		    const struct gs_job_task *task);
 
+/* pid -> rank, for job_kernel_fold(). Lent. */
+const struct gs_map *job_ranks_map(const struct job_ranks *ranks);
+
 /* Once a second: processes on GPUs, and without probes what the processes used so far. */
 void job_ranks_look(struct job_ranks *ranks, const struct gs_gpu_snapshot *gpus,
 		    const struct gs_host_work *host);

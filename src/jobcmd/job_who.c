@@ -9,8 +9,10 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "jobcmd/job_id.h"
 #include "place/job.h"
 #include "place/job_cgroup.h"
+#include "place/place.h"
 
 /* A process that was none of ours is asked for again: soon while it is new, for what starts jobs
  * first makes a process and then puts it where it belongs. */
@@ -18,14 +20,134 @@
 #define AGAIN_NEW_MS 80
 #define NEW_MS       3000
 
+struct root {              /* of a tree */
+	struct gs_job job; /* what is said of it */
+	char command[GS_JOB_COMMAND_BYTES];
+};
+
 struct job_who {
 	const struct job_options *options;
+	struct root root[JOB_SELECT_MAX]; /* as many as were asked for, of JOB_OF_PIDS */
 	struct gs_jobs *jobs;
 	struct gs_map others; /* pid -> when (ms) it was asked for first << 32 and last */
-	struct gs_map tree;   /* pid -> which of the roots it descends from */
+	struct gs_map tree;   /* pid -> its start (ticks) * JOB_SELECT_MAX + which root it is of */
 	uint64_t now_ns;
+	uint64_t found; /* bits of the ids or pids that had processes */
 	char path[512];
 };
+_Static_assert(JOB_SELECT_MAX <= 64, "a bit each");
+
+static void clear(struct gs_job *job)
+{
+	*job = (struct gs_job){.job_id = -1,
+			       .array_job_id = -1,
+			       .array_task_id = -1,
+			       .het_job_id = -1,
+			       .het_offset = -1,
+			       .uid = -1,
+			       .n_cpus = -1,
+			       .mem_bytes = -1,
+			       .start_s = -1,
+			       .limit_s = -1};
+}
+
+static bool read_text(uint32_t pid, const char *name, char *text, size_t bytes)
+{
+	char path[64];
+	GS_CLOSE int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, bytes - 1) : -1;
+	text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* Parent and start (ticks since boot) in /proc/PID/stat; 0: it is gone. */
+static uint64_t start_of(uint32_t pid, uint32_t *ret_parent)
+{
+	char text[1024], *at;
+	unsigned long long start = 0;
+
+	if (!read_text(pid, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')) ||
+	    sscanf(at + 1,
+		   " %*c %u %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+		   "%llu",
+		   ret_parent, &start) != 2)
+		return 0;
+	return start;
+}
+
+static uint32_t parent_of(uint32_t pid)
+{
+	uint32_t parent = 0;
+
+	return start_of(pid, &parent) ? parent : 0;
+}
+
+/* The last part of a path, without what steers a terminal, and no letter cut in half. */
+static void name_file(const char *path, char *out, size_t bytes)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n;
+
+	path = slash && slash[1] ? slash + 1 : path;
+	n = strnlen(path, bytes - 1);
+	while (path[n] && n && ((unsigned char)path[n] & 0xc0) == 0x80)
+		n--;
+	for (size_t i = 0; i < n; i++)
+		out[i] = (unsigned char)path[i] < 0x20 || path[i] == 0x7f ? '?' : path[i];
+	out[n] = '\0';
+}
+
+/* A script is called by its own name, not by that of what runs it. */
+static void name_program(const struct gs_place_process *p, char *out, size_t bytes)
+{
+	static const char *const run[] = {"python", "pypy", "bash", "sh",    "dash",
+					  "perl",   "ruby", "node", "julia", "Rscript"};
+	char words[4096] = "";
+	const char *word = words;
+	size_t i = 0;
+
+	snprintf(out, bytes, "%s", p->comm);
+	while (i < GS_ARRAY_LEN(run) && strncmp(p->comm, run[i], strlen(run[i])) != 0)
+		i++;
+	if (i == GS_ARRAY_LEN(run) || !read_text(p->pid, "cmdline", words, sizeof(words) - 2))
+		return;
+	words[sizeof(words) - 2] = words[sizeof(words) - 1] = '\0';
+	word += strlen(word) + 1;
+	if (strcmp(word, "-m") == 0)
+		word += strlen(word) + 1;
+	if (word[0] && word[0] != '-')
+		name_file(word, out, bytes);
+}
+
+/* What can be said of a process that was asked for, now: it may be gone at the end. */
+static int read_root(struct job_who *w, size_t i)
+{
+	uint64_t boot_ns = gs_clock_boot_ns(), wall_ns = gs_clock_wall_ns(), start;
+	uint32_t pid = w->options->pids[i], parent;
+	const struct gs_place_process *p;
+	struct root *root = &w->root[i];
+	struct gs_place *place = gs_place_new("/proc");
+
+	if (!place)
+		return -ENOMEM;
+	start = start_of(pid, &parent);
+	p = gs_place_process(place, pid);
+	if (start && p && !p->gone && gs_map_put(&w->tree, pid, start * JOB_SELECT_MAX + i) == 0) {
+		root->job.uid = p->uid;
+		gs_jobs_name_user(p->uid, root->job.user, sizeof(root->job.user));
+		name_program(p, root->job.name, sizeof(root->job.name));
+		snprintf(root->command, sizeof(root->command), "%s", p->cmdline);
+		if (p->start_ns && p->start_ns <= boot_ns)
+			root->job.start_s =
+				(int64_t)((wall_ns - boot_ns + p->start_ns) / 1000000000);
+	}
+	gs_place_free(&place);
+	return 0;
+}
 
 int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_err *err)
 {
@@ -42,9 +164,11 @@ int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_er
 	w->options = o;
 	w->others = GS_MAP_INIT(1u << 20);
 	w->tree = GS_MAP_INIT(1u << 16);
-	for (size_t i = 0; o->by == JOB_OF_PIDS && i < o->n_select; i++)
-		gs_map_put(&w->tree, o->pids[i], i);
 	r = gs_jobs_new(&options, &w->jobs, err);
+	for (size_t i = 0; r == 0 && o->by == JOB_OF_PIDS && i < o->n_select; i++) {
+		clear(&w->root[i].job);
+		r = read_root(w, i);
+	}
 	if (r < 0)
 		job_who_close(&w);
 	*ret = w;
@@ -70,31 +194,6 @@ void job_who_scan(struct job_who *w)
 	gs_jobs_ask(w->jobs, 0);
 }
 
-static bool read_text(uint32_t pid, const char *name, char *text, size_t bytes)
-{
-	char path[64];
-	GS_CLOSE int fd = -1;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%u/%s", pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd >= 0 ? read(fd, text, bytes - 1) : -1;
-	text[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
-
-/* The number behind the state in /proc/PID/stat; 0 unknown. */
-static uint32_t parent_of(uint32_t pid)
-{
-	char text[1024], *at;
-	unsigned parent = 0;
-
-	if (!read_text(pid, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')) ||
-	    sscanf(at + 1, " %*c %u", &parent) != 1)
-		return 0;
-	return parent;
-}
-
 /* Only root's: anybody can call his process what he likes. */
 static bool is_slurmstepd(uint32_t pid)
 {
@@ -112,28 +211,59 @@ bool job_who_is_holder(uint32_t pid)
 	return is_slurmstepd(pid) && !is_slurmstepd(parent_of(pid));
 }
 
+/* Whose tree the process was put into; a later one with its number is of none. */
+static bool root_of(struct job_who *w, uint32_t pid, uint64_t start, uint64_t *ret_root)
+{
+	uint64_t known;
+
+	if (!start || !gs_map_get(&w->tree, pid, &known))
+		return false;
+	if (known / JOB_SELECT_MAX != start) {
+		gs_map_del(&w->tree, pid);
+		return false;
+	}
+	*ret_root = known % JOB_SELECT_MAX;
+	return true;
+}
+
 static bool in_tree(struct job_who *w, uint32_t pid, struct gs_job *job)
 {
-	uint64_t root;
+	uint32_t parent = 0, grandparent;
+	uint64_t start = start_of(pid, &parent), root;
 
-	if (!gs_map_get(&w->tree, pid, &root)) {
-		if (!gs_map_get(&w->tree, parent_of(pid), &root) ||
-		    gs_map_put(&w->tree, pid, root) < 0)
-			return false;
-	}
+	if (!root_of(w, pid, start, &root) &&
+	    (!root_of(w, parent, start_of(parent, &grandparent), &root) ||
+	     gs_map_put(&w->tree, pid, start * JOB_SELECT_MAX + root) < 0))
+		return false;
+	w->found |= 1ull << root;
+	*job = w->root[root].job;
 	job->kind = GS_JOB_TREE;
 	snprintf(job->id, sizeof(job->id), "tree of %u", w->options->pids[root]);
 	return true;
+}
+
+const char *job_who_command(const struct job_who *w, const struct gs_job *job)
+{
+	unsigned pid;
+
+	if (w->options->by != JOB_OF_PIDS || sscanf(job->id, "tree of %u", &pid) != 1)
+		return "";
+	for (size_t i = 0; i < w->options->n_select; i++)
+		if (w->options->pids[i] == pid)
+			return w->root[i].command;
+	return "";
 }
 
 static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
 {
 	const char *path = w->options->cgroup;
 	size_t n = strlen(path);
-	char text[8192];
+	char text[8192], folder[32];
+	struct stat st;
 
 	if (!read_text(pid, "cgroup", text, sizeof(text)))
 		return false;
+	snprintf(folder, sizeof(folder), "/proc/%u", pid);
 	for (char *line = text, *next; line && *line; line = next) {
 		char *at;
 
@@ -145,47 +275,28 @@ static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
 		if (at && strncmp(at + 1, path, n) == 0 && (at[1 + n] == '/' || !at[1 + n])) {
 			job->kind = GS_JOB_CGROUP;
 			snprintf(job->id, sizeof(job->id), "%s", path);
+			job->uid = stat(folder, &st) == 0 ? (int64_t)st.st_uid : -1;
+			gs_jobs_name_user(job->uid, job->user, sizeof(job->user));
 			return true;
 		}
 	}
 	return false;
 }
 
-static bool has_id(const struct job_who *w, const struct gs_job *job)
+static bool has_id(struct job_who *w, const struct gs_job *job)
 {
-	char number[32];
+	uint64_t found = 0;
 
-	for (size_t i = 0; i < w->options->n_select; i++) {
-		const char *id = w->options->ids[i];
-
-		if (strcmp(job->id, id) == 0)
-			return true;
-		snprintf(number, sizeof(number), "%lld", (long long)job->job_id);
-		if (job->job_id > 0 && strcmp(number, id) == 0)
-			return true;
-		/* A whole array, or a whole het job. */
-		snprintf(number, sizeof(number), "%lld", (long long)job->array_job_id);
-		if (job->array_job_id > 0 && strcmp(number, id) == 0)
-			return true;
-		snprintf(number, sizeof(number), "%lld", (long long)job->het_job_id);
-		if (job->het_job_id > 0 && strcmp(number, id) == 0)
-			return true;
-	}
-	return false;
+	for (size_t i = 0; i < w->options->n_select; i++)
+		if (job_id_names(w->options->ids[i], job))
+			found |= 1ull << i;
+	w->found |= found;
+	return found;
 }
 
-static void clear(struct gs_job *job)
+uint64_t job_who_found(const struct job_who *w)
 {
-	*job = (struct gs_job){.job_id = -1,
-			       .array_job_id = -1,
-			       .array_task_id = -1,
-			       .het_job_id = -1,
-			       .het_offset = -1,
-			       .uid = -1,
-			       .n_cpus = -1,
-			       .mem_bytes = -1,
-			       .start_s = -1,
-			       .limit_s = -1};
+	return w->found;
 }
 
 static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)
@@ -299,4 +410,24 @@ void job_who_gpus(struct job_who *w, const struct gs_gpu_snapshot *gpus)
 {
 	if (gpus)
 		(void)gs_jobs_set_gpus(w->jobs, gpus);
+}
+
+void job_who_losses(const struct job_who *w, char *out, size_t bytes)
+{
+	struct gs_jobs_stats st;
+	uint64_t n;
+
+	out[0] = '\0';
+	gs_jobs_stats(w->jobs, &st);
+	n = st.n_commands_failed + st.n_commands_late + st.n_answers_bad + st.n_answers_long;
+	if (n)
+		snprintf(out, bytes,
+			 "Slurm left %llu of %llu questions unanswered: names, limits and "
+			 "processors of jobs may be missing",
+			 (unsigned long long)n, (unsigned long long)st.n_commands);
+}
+
+void job_who_slurm_version(const struct job_who *w, char *out, size_t bytes)
+{
+	gs_jobs_slurm_version(w->jobs, out, bytes);
 }

@@ -27,6 +27,12 @@ bool job_who_is(struct job_who *who, uint32_t pid, struct gs_job *ret_job);
 /* Which task of a step the process is. */
 void job_who_task(struct job_who *who, uint32_t pid, struct gs_job_task *ret_task);
 
+/* Which of the ids and pids that were asked for had processes: a bit each. */
+uint64_t job_who_found(const struct job_who *who);
+
+/* What a tree's root is called with, as it was when it was found; "" of other jobs. Lent. */
+const char *job_who_command(const struct job_who *who, const struct gs_job *job);
+
 /* What was learned of the job since: names, limits. */
 void job_who_refresh(struct job_who *who, struct gs_job *job);
 
@@ -38,6 +44,11 @@ void job_who_settle(struct job_who *who, uint64_t wait_ns);
  * the next call. */
 const char *job_who_cgroup(struct job_who *who, const struct gs_job *job);
 const char *job_who_cgroup_of(struct job_who *who, uint32_t pid);
+
+/* What could not be learned of Slurm, in words; "" nothing. */
+void job_who_losses(const struct job_who *who, char *out, size_t bytes);
+
+void job_who_slurm_version(const struct job_who *who, char *out, size_t bytes);
 
 void job_who_gpus(struct job_who *who, const struct gs_gpu_snapshot *gpus);
 

@@ -141,6 +141,7 @@ static void on_clock(struct gs_link *l, const Gpuscope__V1__Clock *c)
 	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_CLOCK;
 	m.clock = &reply;
 	reply.send_wall_ns = (int64_t)gs_clock_wall_ns();
+	reply.send_boot_ns = gs_clock_boot_ns();
 	(void)send_message(l, &m); /* a head without an answer asks again */
 }
 

@@ -112,6 +112,7 @@ static void put_rows(struct gs_buf *b, struct gs_cluster *c, const struct gs_liv
 	struct place places[GS_CLUSTER_POINTS];
 	int64_t wall_ns[GS_CLUSTER_POINTS];
 	const uint16_t *steps;
+	char name[160];
 
 	gs_buf_reset(&h->steps);
 	if (gs_buf_reserve(&h->steps, (size_t)to * GS_CLUSTER_POINTS * sizeof(*steps)) < 0)
@@ -121,11 +122,12 @@ static void put_rows(struct gs_buf *b, struct gs_cluster *c, const struct gs_liv
 				     n_points < GS_CLUSTER_POINTS ? n_points : GS_CLUSTER_POINTS,
 				     wall_ns, (uint16_t *)h->steps.data);
 	place_points(h, n, wall_ns, n_points, places);
+	gs_live_client_id(n, name, sizeof(name));
 	for (uint32_t g = from; g < to; g++) {
 		j_open(b, NULL, '{');
 		if (!h->is_part) {
 			j_i64(b, "node", n->id);
-			j_text(b, "node_name", n->hostname);
+			j_text(b, "node_name", name);
 			j_u64(b, "gpu", g);
 		}
 		j_text(b, "state", gs_live_state_name(gs_live_look_state(l, at, g)));

@@ -118,6 +118,7 @@ struct live_job *live_jobs_now(const struct gs_live_look *l, size_t *ret_n)
 
 static int put_job(struct gs_buf *b, const struct live_job *j, gs_live_report_fn report, void *ctx)
 {
+	char id[160];
 	int r = 0;
 
 	j_open(b, NULL, '{');
@@ -130,7 +131,8 @@ static int put_job(struct gs_buf *b, const struct live_job *j, gs_live_report_fn
 	if (j->has_straggler) {
 		j_open(b, "straggler", '{');
 		j_i64(b, "node", j->node->id);
-		j_text(b, "node_name", j->node->hostname);
+		gs_live_client_id(j->node, id, sizeof(id));
+		j_text(b, "node_name", id);
 		j_u64(b, "gpu", j->gpu);
 		j_close(b, '}');
 	} else {

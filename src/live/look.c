@@ -225,11 +225,14 @@ struct gs_live_look *gs_live_look(struct gs_live *a)
 	struct gs_live_look *l = NULL, *before;
 
 	pthread_mutex_lock(&a->lock);
-	if (is_good(a, gs_clock_mono_ns())) {
+	before = is_good(a, gs_clock_mono_ns()) ? NULL : gs_take(a->look);
+	if (a->look) {
 		l = a->look;
 		l->refs++;
 	}
 	pthread_mutex_unlock(&a->lock);
+	/* Not beside the new one: each keeps a moment of every node in memory. */
+	gs_live_look_unref(&before);
 	if (l)
 		return l;
 	l = look_new(a);

@@ -125,7 +125,7 @@ static void put_gpu(struct gs_buf *b, const struct gs_live_look *l, size_t at, u
 	const struct gs_gpu_sample *s = &n->latest->gpu->sample[i];
 	enum gs_live_state state = gs_live_look_state(l, at, i);
 	const char *failure = state == GS_LIVE_FAILING ? live_failure_of(n, i) : NULL;
-	char id[160];
+	char id[160], reason[160];
 
 	gs_live_client_id(n, id, sizeof(id));
 	j_i64(b, "node", n->id);
@@ -135,8 +135,14 @@ static void put_gpu(struct gs_buf *b, const struct gs_live_look *l, size_t at, u
 	j_text(b, "uuid", g->uuid);
 	j_text(b, "name", g->name);
 	j_text(b, "state", gs_live_state_name(state));
-	if (failure)
-		j_text(b, "reason", failure);
+	/* Its values are of when it was last heard of. */
+	snprintf(reason, sizeof(reason), "%s%s%s", failure ? failure : "",
+		 failure && !n->healthy ? "; " : "",
+		 n->healthy         ? ""
+		 : n->n_connections ? "its node is silent"
+				    : "its node is not connected");
+	if (reason[0])
+		j_text(b, "reason", reason);
 	j_double(b, "utilization_ratio", gs_live_value(s, GS_GPU_UTIL));
 	j_double(b, "memory_used_ratio", memory_ratio(s));
 	j_double(b, "memory_used_bytes", gs_live_value(s, GS_GPU_MEM_USED));

@@ -36,6 +36,17 @@ static const char *const part_names[GS_GPU_PARTS] = {
 #undef NAME
 };
 
+const struct gs_gpu_info gs_gpu_info_unknown = {
+	.minor = -1,
+	.numa_node = -1,
+	.n_sms = -1,
+	.compute_major = -1,
+	.compute_minor = -1,
+	.persistence = 255,
+	.gpu_instance = -1,
+	.compute_instance = -1,
+};
+
 const char *gs_gpu_part_name(unsigned part)
 {
 	return part < GS_GPU_PARTS ? part_names[part] : "";

@@ -125,6 +125,9 @@ struct gs_gpu_info {
 	char mig_profile[32];                   /* "1g.10gb" */
 };
 
+/* One of which nothing is known: texts "", numbers as told above, index and vendor 0. */
+extern const struct gs_gpu_info gs_gpu_info_unknown;
+
 /* Errors that links of NVLink 5 count (Blackwell and newer), beside those of struct gs_gpu_link. */
 enum gs_gpu_link_count {
 	GS_GPU_LINK_MALFORMED,

@@ -80,10 +80,4 @@ void gs_node_snapshot_free(struct gs_node_snapshot **snapshot);
 /* The process of a pid; NULL: there is none. */
 const struct gs_host_process *gs_host_process_of(const struct gs_host_snapshot *host, uint32_t pid);
 
-/* Only the GPUs that the text names (index, "GPU-..." or "MIG-..." id, PCI bus id; several with
- * commas) and their processes stay. How many stayed; what a part of the text did not match is told
- * by ret_unmatched (its beginning in the text, NULL: everything matched). */
-uint32_t gs_gpu_snapshot_select(struct gs_gpu_snapshot *snapshot, const char *text,
-				const char **ret_unmatched);
-
 #endif

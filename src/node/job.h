@@ -5,6 +5,7 @@
 #ifndef GS_NODE_JOB_H
 #define GS_NODE_JOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -56,6 +57,11 @@ struct gs_job_task {   /* of one process */
 	int32_t task_id;
 	int32_t rank; /* SLURM_PROCID or what MPI launchers set */
 	int32_t local_rank;
+	bool launched; /* the rank is an MPI launcher's or torchrun's, not srun's */
 };
+
+/* Whether it is one of several that work together. The script of a batch job has a rank of srun's
+ * too, which says nothing; what torchrun or mpirun start in it are ranks. */
+bool gs_job_task_is_rank(const struct gs_job_task *task);
 
 #endif

@@ -9,8 +9,10 @@ void gs_job_accounts_free(struct gs_job_accounts **ref)
 
 	if (!a)
 		return;
-	for (uint32_t i = 0; i < a->n_accounts; i++)
+	for (uint32_t i = 0; i < a->n_accounts; i++) {
 		free(a->account[i].calls);
+		free(a->account[i].ranks);
+	}
 	free(a->account);
 	free(a);
 	*ref = NULL;
@@ -30,10 +32,15 @@ struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *from)
 
 		*x = from->account[i];
 		x->calls = calloc(x->n_calls + 1u, sizeof(*x->calls));
-		if (!x->calls) {
+		x->ranks = calloc(x->n_ranks + 1u, sizeof(*x->ranks));
+		if (!x->calls || !x->ranks) {
+			free(x->calls);
+			free(x->ranks);
 			gs_job_accounts_free(&to);
 			return NULL;
 		}
+		if (x->n_ranks)
+			memcpy(x->ranks, from->account[i].ranks, x->n_ranks * sizeof(*x->ranks));
 		if (x->n_calls)
 			memcpy(x->calls, from->account[i].calls, x->n_calls * sizeof(*x->calls));
 		to->n_accounts++;
@@ -41,6 +48,13 @@ struct gs_job_accounts *gs_job_accounts_copy(const struct gs_job_accounts *from)
 	if (!to->account)
 		gs_job_accounts_free(&to);
 	return to;
+}
+
+bool gs_job_task_is_rank(const struct gs_job_task *t)
+{
+	return t->rank >= 0 &&
+	       (t->launched || (strcmp(t->step, "batch") != 0 && strcmp(t->step, "extern") != 0 &&
+				strcmp(t->step, "interactive") != 0));
 }
 
 const char *gs_job_kind_name(unsigned kind)

@@ -25,6 +25,13 @@ struct gs_job_call_count { /* a system call, by its name */
 	uint64_t calls, errors, total_ns;
 };
 
+struct gs_job_rank_count { /* a task of a step, with all that it started */
+	char step[24];
+	int32_t rank;
+	uint32_t n_processes; /* seen so far */
+	struct gs_work work;
+};
+
 /* Numbers that are not known are -1, ratios and rates NAN. */
 struct gs_job_account {
 	struct gs_job job;
@@ -40,6 +47,8 @@ struct gs_job_account {
 	double sm_ratio, tensor_ratio, dram_ratio; /* likewise their means; NAN */
 	struct gs_job_call_count *calls;           /* owned; by time, longest first */
 	uint32_t n_calls;
+	struct gs_job_rank_count *ranks; /* owned; of all steps; none without probes */
+	uint32_t n_ranks;
 
 	/* Now. */
 	double cores; /* that it may use */

@@ -394,15 +394,19 @@ static bool take_texts(const struct gs_record *r, size_t fields_bytes, const uin
 #define TAKE(r, texts)                                                                             \
 	take_texts(&(r)->head, sizeof(*(r)), (r)->text_bytes, texts, GS_ARRAY_LEN(texts))
 
-/* A new, zeroed row behind n others; NULL: no memory. */
-static void *grow(void *rows, uint32_t n, uint32_t *room, size_t bytes)
+/* A new, zeroed row behind n others, of which n_told are to come in all: heads keep the newest
+ * moment of each node, so there is no more room than is needed, nor more than a lie about them
+ * costs. NULL: no memory. */
+static void *grow(void *rows, uint32_t n, uint32_t n_told, uint32_t *room, size_t bytes)
 {
 	void **at = rows;
 
 	if (n == *room) {
 		uint32_t more = n ? n * 2 : 16;
-		void *p = realloc(*at, more * bytes);
+		void *p;
 
+		more = more < n_told ? more : n_told;
+		p = realloc(*at, more * bytes);
 		if (!p)
 			return NULL;
 		*at = p;
@@ -490,7 +494,7 @@ static int take_info(struct gs_node_decoder *d, const struct gs_rec_gpu_info *r)
 
 	if (s->n_gpus == d->n_gpus || r->gpu != s->n_gpus)
 		return -EBADMSG;
-	g = grow(&s->info, s->n_gpus, &d->room_gpus, sizeof(*g));
+	g = grow(&s->info, s->n_gpus, d->n_gpus, &d->room_gpus, sizeof(*g));
 	if (!g)
 		return -ENOMEM;
 	s->n_gpus++;
@@ -536,7 +540,7 @@ static int take_sample(struct gs_node_decoder *d, const struct gs_rec_gpu_sample
 	    r->n_values > tail / sizeof(*v) || r->n_links > GS_GPU_LINK_MAX ||
 	    r->n_links > (tail - r->n_values * sizeof(*v)) / sizeof(*l))
 		return -EBADMSG;
-	s = grow(&d->node->gpu->sample, d->n_samples, &d->room_samples, sizeof(*s));
+	s = grow(&d->node->gpu->sample, d->n_samples, d->n_gpus, &d->room_samples, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	d->n_samples++;
@@ -584,7 +588,8 @@ static int take_process(struct gs_node_decoder *d, const struct gs_rec_gpu_proce
 
 	if (s->n_processes == d->n_gpu_processes || r->gpu >= d->n_gpus)
 		return -EBADMSG;
-	p = grow(&s->process, s->n_processes, &d->room_gpu_processes, sizeof(*p));
+	p = grow(&s->process, s->n_processes, d->n_gpu_processes, &d->room_gpu_processes,
+		 sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	s->n_processes++;
@@ -616,7 +621,7 @@ static int take_event(struct gs_node_decoder *d, const struct gs_rec_gpu_event *
 
 	if (s->n_events == d->n_gpu_events)
 		return -EBADMSG;
-	e = grow(&s->event, s->n_events, &d->room_gpu_events, sizeof(*e));
+	e = grow(&s->event, s->n_events, d->n_gpu_events, &d->room_gpu_events, sizeof(*e));
 	if (!e)
 		return -ENOMEM;
 	s->n_events++;
@@ -636,7 +641,8 @@ static int take_host_process(struct gs_node_decoder *d, const struct gs_rec_host
 	if (s->n_processes == d->n_host_processes ||
 	    (s->n_processes && r->pid <= s->process[s->n_processes - 1].pid))
 		return -EBADMSG;
-	p = grow(&s->process, s->n_processes, &d->room_host_processes, sizeof(*p));
+	p = grow(&s->process, s->n_processes, d->n_host_processes, &d->room_host_processes,
+		 sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	s->n_processes++;
@@ -670,7 +676,7 @@ static int take_job(struct gs_node_decoder *d, const struct gs_rec_host_job *r)
 
 	if (!s || s->n_accounts == d->n_jobs)
 		return -EBADMSG;
-	a = grow(&s->account, s->n_accounts, &d->room_jobs, sizeof(*a));
+	a = grow(&s->account, s->n_accounts, d->n_jobs, &d->room_jobs, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
 	s->n_accounts++;

@@ -39,7 +39,8 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 		return r;
 	if (status >= 200 && status < 300)
 		return 0;
-	gs_err_set(err, -EIO, "%s answers %ld", w->url, status);
+	gs_err_set(err, -EIO, "%s answers %ld%s", w->url, status,
+		   status >= 300 && status < 400 ? ", a redirect: give its target as url" : "");
 	/* What the request has done wrong it will do wrong again; 408 and 429 ask for patience. */
 	return status >= 300 && status < 500 && status != 408 && status != 429 ? GS_NOTIFY_REFUSED
 									       : -EIO;

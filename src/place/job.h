@@ -103,4 +103,11 @@ int gs_jobs_set_gpus(struct gs_jobs *jobs, const struct gs_gpu_snapshot *gpus);
 
 void gs_jobs_stats(const struct gs_jobs *jobs, struct gs_jobs_stats *ret_stats);
 
+/* What `scontrol --version` says, "22.05.8"; "" without Slurm. Waits for it for a second at most.
+ */
+void gs_jobs_slurm_version(const struct gs_jobs *jobs, char *out, size_t bytes);
+
+/* The user's name, or number; nothing when uid is negative. */
+void gs_jobs_name_user(int64_t uid, char *out, size_t bytes);
+
 #endif

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "place/job_table_int.h"
+#include "place/place_int.h"
 
 #define PAUSE_NS   60000000000ull
 #define NO_NODE_NS (10 * PAUSE_NS) /* no slurmd here, or none that runs */
@@ -62,6 +63,29 @@ static int start(struct gs_jobs *j, enum question question, struct job_entry *e)
 	j->question = question;
 	j->asked = e;
 	return 0;
+}
+
+void gs_jobs_slurm_version(const struct gs_jobs *j, char *out, size_t bytes)
+{
+	char program[FOLDERS_MAX + 16], path[FOLDERS_MAX + 8], option[] = "--version";
+	char conf[sizeof(j->slurm_conf) + 16];
+	char *argv[] = {program, option, NULL}, *envp[] = {path, NULL, NULL};
+	struct gs_command c = GS_COMMAND_INIT(4096);
+	const char *word;
+
+	out[0] = '\0';
+	if (!gs_command_find(j->command_path, "scontrol", program, sizeof(program)))
+		return;
+	snprintf(path, sizeof(path), "PATH=%s", j->command_path);
+	snprintf(conf, sizeof(conf), "SLURM_CONF=%s", j->slurm_conf);
+	if (j->slurm_conf[0])
+		envp[1] = conf;
+	/* "slurm 23.11.4", "slurm-wlm 22.05.8" */
+	if (gs_command_start(&c, argv, envp, 1000000000) == 0 &&
+	    gs_command_poll(&c, 1000000000) == GS_COMMAND_DONE && gs_buf_put(&c.out, "", 1) == 0 &&
+	    (word = strchr((char *)c.out.data, ' ')))
+		gs_place_copy_clean(out, bytes, word + 1, strcspn(word + 1, " \n"));
+	gs_command_fini(&c);
 }
 
 static bool may_ask(const struct gs_jobs *j, const struct job_entry *e, uint64_t now)

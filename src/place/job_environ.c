@@ -91,12 +91,14 @@ struct reading {
 	int64_t het[HET_GROUPS]; /* the job of each component */
 	uint64_t job_gpus, step_gpus;
 	bool has_job_gpus, has_step_gpus;
+	bool is_script; /* of the node's prolog or epilog */
 };
 
 static void take(struct reading *r, struct gs_job_environ *e, const char *name, size_t name_bytes,
 		 const char *value, size_t bytes)
 {
 	static const char het[] = "SLURM_JOB_ID_HET_GROUP_";
+	static const char prolog[] = "prolog_slurm", epilog[] = "epilog_slurm";
 	int64_t n, group;
 
 #define IS(word) (name_bytes == strlen(word) && memcmp(name, word, name_bytes) == 0)
@@ -114,6 +116,10 @@ static void take(struct reading *r, struct gs_job_environ *e, const char *name, 
 		}
 	if (IS("SLURMD_NODENAME"))
 		gs_place_copy_clean(e->node, sizeof(e->node), value, bytes);
+	else if (IS("SLURM_SCRIPT_CONTEXT"))
+		r->is_script = bytes >= sizeof(prolog) - 1 &&
+			       (memcmp(value, prolog, sizeof(prolog) - 1) == 0 ||
+				memcmp(value, epilog, sizeof(epilog) - 1) == 0);
 	else if (IS("SLURM_JOB_GPUS"))
 		r->has_job_gpus = gs_job_indices(value, bytes, &r->job_gpus);
 	else if (IS("SLURM_STEP_GPUS"))
@@ -149,14 +155,17 @@ static void rank(const struct reading *r, struct gs_job_task *task)
 	if (v[V_RANK] >= 0 && v[V_LOCAL_RANK] >= 0 && v[V_WORLD_SIZE] > v[V_RANK]) {
 		task->rank = small(v[V_RANK]);
 		task->local_rank = small(v[V_LOCAL_RANK]);
+		task->launched = true;
 		return;
 	}
 	task->local_rank = small(v[V_LOCALID]);
 	if (v[V_OMPI_RANK] >= 0) {
 		task->rank = small(v[V_OMPI_RANK]);
 		task->local_rank = small(v[V_OMPI_LOCAL]);
+		task->launched = true;
 	} else if (v[V_PMIX_RANK] >= 0 || v[V_PMI_RANK] >= 0) {
 		task->rank = small(v[V_PMIX_RANK] >= 0 ? v[V_PMIX_RANK] : v[V_PMI_RANK]);
+		task->launched = true;
 		if (v[V_MPI_LOCAL] >= 0)
 			task->local_rank = small(v[V_MPI_LOCAL]);
 	} else {
@@ -188,7 +197,9 @@ void gs_job_parse_environ(const char *data, size_t bytes, struct gs_job_environ 
 	}
 	rank(&r, &e->task);
 	e->restart = r.v[V_RESTART];
-	if (r.v[V_JOB_ID] <= 0) {
+	/* What slurmd and slurmctld run before and after a job is told of it, and is none of it.
+	 * The user's own prologs of tasks ("prolog_task") are. (slurm, prep_script.c) */
+	if (r.v[V_JOB_ID] <= 0 || r.is_script) {
 		gs_job_clear(j);
 		return;
 	}

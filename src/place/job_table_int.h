@@ -107,9 +107,6 @@ uint64_t gs_jobs_key_of_text(uint32_t kind, const char *text);
  */
 void gs_jobs_merge(struct job_entry *entry, const struct gs_job *from, bool wins);
 
-/* The user's name, or number; nothing when uid is negative. */
-void gs_jobs_name_user(int64_t uid, char *out, size_t bytes);
-
 /* What Slurm calls this node: told, the option, or the machine's short name. */
 void gs_jobs_node_name(const struct gs_jobs *jobs, const char *told, char out[64]);
 

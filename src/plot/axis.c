@@ -53,6 +53,25 @@ void plot_text(const struct plot_pen *p, double x, double y, double size, enum p
 	p->c->show_text(p->to, text);
 }
 
+void plot_text_end(const struct plot_pen *p, double x, double y, double size, double room,
+		   const char *text)
+{
+	char shorter[160];
+	struct plot_extents e;
+
+	p->c->select_font_face(p->to, "sans-serif", 0, 0);
+	p->c->set_font_size(p->to, size);
+	snprintf(shorter, sizeof(shorter), "%s", text);
+	for (p->c->text_extents(p->to, shorter, &e); e.x_advance > room && *text;
+	     p->c->text_extents(p->to, shorter, &e)) {
+		do
+			text++;
+		while (((unsigned char)*text & 0xc0) == 0x80); /* within a letter */
+		snprintf(shorter, sizeof(shorter), "\u2026%s", text);
+	}
+	plot_text(p, x, y, size, PLOT_RIGHT, false, shorter);
+}
+
 double plot_x(const struct plot_pen *p, int64_t wall_ns)
 {
 	return p->left + (p->right - p->left) * (double)(wall_ns - p->t0) / (double)(p->t1 - p->t0);

@@ -218,8 +218,11 @@ static int add_gpu(struct gs_plot *p, const struct gs_node_snapshot *m, uint32_t
 	if (!d->label[0]) {
 		snprintf(d->host, sizeof(d->host), "%s", m->name);
 		d->index = info->index;
-		snprintf(d->label, sizeof(d->label), "%.64s:%u%s", m->name, info->index,
-			 info->is_mig ? " (MIG)" : "");
+		if (info->is_mig)
+			snprintf(d->label, sizeof(d->label), "%.64s:%u (MIG %d)", m->name,
+				 info->index, info->gpu_instance);
+		else
+			snprintf(d->label, sizeof(d->label), "%.64s:%u", m->name, info->index);
 	}
 	if (s->lost)
 		return 0; /* what it shows was true some time ago */

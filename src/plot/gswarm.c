@@ -1,7 +1,7 @@
 /*
  * Sessions as gswarm-profiler writes them: frames with arrays, one value a GPU. Its numbers are
  * texts: shares of 1 for utilisation and memory, KiB/s for bandwidth. Those that are numbers are
- * ours (percent and GB/s), null is a gap.
+ * ours (percent and GB/s), null is a value that is not known; ours also have power and energy.
  */
 #include "plot/plot_int.h"
 
@@ -77,7 +77,7 @@ static void set(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
 /* "hostname:index:name"; host names have no colons. */
 static bool split_id(const char *id, char *host, size_t bytes, struct gs_gpu_info *info)
 {
-	const char *colon = strchr(id, ':');
+	const char *colon = strchr(id, ':'), *part;
 	char *end;
 	long index;
 
@@ -90,7 +90,29 @@ static bool split_id(const char *id, char *host, size_t bytes, struct gs_gpu_inf
 	host[colon - id] = 0;
 	info->index = (uint32_t)index;
 	snprintf(info->name, sizeof(info->name), "%s", *end ? end + 1 : "");
+	/* Parts of a GPU have its index, and end in "MIG 1g.10gb/7"; the whole id tells them apart.
+	 */
+	part = strrchr(id, '/');
+	if (part && strstr(info->name, " MIG ")) {
+		info->is_mig = 1;
+		info->gpu_instance = atoi(part + 1);
+	}
+	snprintf(info->uuid, sizeof(info->uuid), "%016llx",
+		 (unsigned long long)gs_hash_bytes(id, strlen(id)));
 	return true;
+}
+
+/* What our own files also have of it, in base units. */
+static void add_more(struct gs_gpu_sample *s, const json_t *values)
+{
+	static const enum gs_gpu_field fields[] = {GS_GPU_POWER, GS_GPU_POWER_LIMIT, GS_GPU_ENERGY};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(fields); i++) {
+		const json_t *v = json_object_get(values, gs_gpu_field_info(fields[i])->key);
+
+		if (json_is_number(v))
+			set(s, fields[i], json_number_value(v));
+	}
 }
 
 /* One GPU of a frame is a moment of its own: a frame has GPUs of many nodes. */
@@ -106,6 +128,9 @@ static int add_gpu(struct gs_plot *plot, const json_t *frame, size_t i, int64_t 
 	memset(sample.why, GS_GPU_WHY_NOT_READ, sizeof(sample.why));
 	if (!id || !split_id(id, node.name, sizeof(node.name), &info))
 		return -EBADMSG;
+	/* Nobody delivered it then: a gap, of what was there before. */
+	if (json_is_false(json_array_get(json_object_get(frame, "available"), i)))
+		return 0;
 	set(&sample, GS_GPU_UTIL, number_at(json_object_get(frame, "gpu_util"), i, 1, 0.01));
 	set(&sample, GS_GPU_MEM_USED, number_at(json_object_get(frame, "gpu_memory"), i, 1, 0.01));
 	gs_gpu_set(&sample, GS_GPU_MEM_TOTAL, 1);
@@ -113,42 +138,137 @@ static int add_gpu(struct gs_plot *plot, const json_t *frame, size_t i, int64_t 
 	    number_at(json_object_get(frame, "dram_bandwidth_rx"), i, 1024, 1e9));
 	set(&sample, GS_GPU_PCIE_TX_BPS,
 	    number_at(json_object_get(frame, "dram_bandwidth_tx"), i, 1024, 1e9));
+	set(&sample, GS_GPU_NVLINK_RX_BPS,
+	    number_at(json_object_get(frame, "nvlink_rx"), i, 1024, 1e9));
+	set(&sample, GS_GPU_NVLINK_TX_BPS,
+	    number_at(json_object_get(frame, "nvlink_tx"), i, 1024, 1e9));
+	set(&sample, GS_GPU_DRAM_ACTIVE,
+	    number_at(json_object_get(frame, "dram_active"), i, 1, 0.01));
+	add_more(&sample, json_array_get(json_object_get(frame, "extra_metrics"), i));
 	return gs_plot_add(plot, &node);
+}
+
+static int add_frame(struct gs_plot *plot, const json_t *frame)
+{
+	const char *time = json_string_value(json_object_get(frame, "time"));
+	int64_t wall_ns = time ? wall_of(time) : 0;
+	size_t n = json_array_size(json_object_get(frame, "gpu_id"));
+	int r = wall_ns <= 0 || n > GPUS_MAX ? -EBADMSG : 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = add_gpu(plot, frame, i, wall_ns);
+	return r;
+}
+
+/* --- the file: frame by frame, since a session of days has more of them than memory has room ---
+ */
+
+static int next(FILE *file)
+{
+	int c;
+
+	do
+		c = getc(file);
+	while (c == ' ' || c == '\t' || c == '\n' || c == '\r');
+	return c;
+}
+
+/* The rest of a text whose first quote has been read; as much of it as has room. */
+static int rest_of_text(FILE *file, char *out, size_t bytes)
+{
+	size_t n = 0;
+	int c;
+
+	while ((c = getc(file)) != '"') {
+		if (c == '\\')
+			c = getc(file);
+		if (c == EOF)
+			return -EBADMSG;
+		if (n + 1 < bytes)
+			out[n++] = (char)c;
+	}
+	if (bytes)
+		out[n] = 0;
+	return 0;
+}
+
+/* A value that nobody asked for, whose first letter is c. */
+static int skip(FILE *file, int c)
+{
+	int depth = 0;
+
+	for (;; c = getc(file)) {
+		if (c == EOF || (c == '"' && rest_of_text(file, NULL, 0) < 0))
+			return -EBADMSG;
+		depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+		if (depth == 0 && c != '"' && strchr("}],: \t\r\n", c) == NULL)
+			continue; /* within a number or a word */
+		if (depth < 0 || (depth == 0 && c == ',')) {
+			ungetc(c, file); /* of what is around it */
+			return 0;
+		}
+		if (depth == 0)
+			return 0;
+	}
+}
+
+static int add_frames(struct gs_plot *plot, FILE *file, struct gs_err *err)
+{
+	size_t k = 1;
+	int c = next(file);
+
+	for (; c != ']'; c = next(file), k++) {
+		json_error_t je = {.text = ""};
+		json_t *frame = NULL;
+		int r = -EBADMSG;
+
+		if (k > 1 && c == ',')
+			c = next(file);
+		else if (k > 1)
+			c = EOF;
+		if (c == '{' && ungetc(c, file) != EOF)
+			frame = json_loadf(file, JSON_DISABLE_EOF_CHECK, &je);
+		if (frame)
+			r = add_frame(plot, frame);
+		json_decref(frame);
+		if (r == -EBADMSG && !frame)
+			return gs_err_set(err, r, "frame %zu cannot be read%s%s", k,
+					  je.text[0] ? ": " : "", je.text);
+		if (r == -EBADMSG)
+			return gs_err_set(err, r,
+					  "frame %zu has no time, or GPUs that are not "
+					  "\"host:index:name\"",
+					  k);
+		if (r < 0)
+			return gs_err_set(err, r, "%s", strerror(-r));
+	}
+	return 0;
 }
 
 int gs_plot_add_gswarm(struct gs_plot *plot, FILE *file, struct gs_err *err)
 {
-	json_error_t je;
-	json_t *root = json_loadf(file, 0, &je);
-	const json_t *frames = json_object_get(root, "frames");
-	size_t k;
-	json_t *frame;
-	int r = 0;
+	bool found = false;
+	char key[32];
+	int c = next(file), r = c == '{' ? 0 : -EBADMSG;
 
-	if (!root)
-		return gs_err_set(err, -EBADMSG, "line %d: %s", je.line, je.text);
-	if (!json_is_array(frames))
-		r = gs_err_set(err, -EBADMSG, "no frames: not a session of gswarm-profiler");
-	json_array_foreach(frames, k, frame)
-	{
-		const char *time = json_string_value(json_object_get(frame, "time"));
-		int64_t wall_ns = time ? wall_of(time) : 0;
-		size_t n = json_array_size(json_object_get(frame, "gpu_id"));
-
-		if (wall_ns <= 0 || n > GPUS_MAX)
+	for (c = r == 0 ? next(file) : EOF; r == 0 && c != '}'; c = next(file)) {
+		if (c == ',')
+			c = next(file);
+		if (c != '"' || rest_of_text(file, key, sizeof(key)) < 0 || next(file) != ':')
+			return gs_err_set(err, -EBADMSG, "it is no JSON, or it is cut off");
+		c = next(file);
+		if (strcmp(key, "frames") != 0) {
+			r = skip(file, c);
+		} else if (c == '[') {
+			found = true;
+			r = add_frames(plot, file, err);
+			if (r < 0)
+				return r;
+		} else {
 			r = -EBADMSG;
-		for (size_t i = 0; r == 0 && i < n; i++)
-			r = add_gpu(plot, frame, i, wall_ns);
-		if (r < 0) {
-			r = r == -EBADMSG
-				    ? gs_err_set(err, r,
-						 "frame %zu has no time, or GPUs that are not "
-						 "\"host:index:name\"",
-						 k + 1)
-				    : gs_err_set(err, r, "%s", strerror(-r));
-			break;
 		}
 	}
-	json_decref(root);
-	return r;
+	if (r < 0 || !found)
+		return gs_err_set(err, -EBADMSG, "no frames: not a session of gswarm-profiler");
+	return 0;
 }

@@ -101,6 +101,15 @@ static double bin_x(const struct gs_plot *plot, const struct plot_pen *p, int b)
 	return plot_x(p, plot->start_ns + b * plot->bin_ns + plot->bin_ns / 2);
 }
 
+/* One sample between two gaps: no line, but to be seen. */
+static void draw_point(const struct plot_pen *p, double x, double y)
+{
+	p->c->move_to(p->to, x - 2.5, y);
+	p->c->line_to(p->to, x + 2.5, y);
+	p->c->move_to(p->to, x, y - 2.5);
+	p->c->line_to(p->to, x, y + 2.5);
+}
+
 static void draw_line(const struct gs_plot *plot, const struct plot_pen *p, const struct frame *f,
 		      const struct plot_device *d, enum plot_value v, double scale)
 {
@@ -116,8 +125,8 @@ static void draw_line(const struct gs_plot *plot, const struct plot_pen *p, cons
 		x = bin_x(plot, p, b);
 		y = y_of(f, m * scale);
 		if (last < 0 || b - last > gap) {
-			if (alone) /* one sample between two gaps is a dot */
-				p->c->line_to(p->to, last_x + 1, last_y);
+			if (alone)
+				draw_point(p, last_x, last_y);
 			p->c->move_to(p->to, x, y);
 			alone = true;
 		} else {
@@ -129,7 +138,7 @@ static void draw_line(const struct gs_plot *plot, const struct plot_pen *p, cons
 		last_y = y;
 	}
 	if (alone)
-		p->c->line_to(p->to, last_x + 1, last_y);
+		draw_point(p, last_x, last_y);
 	p->c->stroke(p->to);
 }
 
@@ -313,8 +322,8 @@ static void draw_bubbles(const struct gs_plot *plot, const struct plot_pen *p, d
 	p->c->set_antialias(p->to, 0);
 	plot_colour(p, plot_pale, 1);
 	for (size_t i = 0; i < plot->n; i += every)
-		plot_text(p, p->left - 6, first + h * (double)i + fmin(h, 9),
-			  fmin(9, h * (double)every), PLOT_RIGHT, false, plot->device[i]->label);
+		plot_text_end(p, p->left - 6, first + h * (double)i + fmin(h, 9),
+			      fmin(9, h * (double)every), p->left - 12, plot->device[i]->label);
 	plot_time_axis(p, first + h * (double)plot->n, first + h * (double)plot->n + 3, true);
 }
 

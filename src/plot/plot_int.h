@@ -139,6 +139,10 @@ enum plot_align { PLOT_LEFT, PLOT_MIDDLE, PLOT_RIGHT };
 void plot_text(const struct plot_pen *p, double x, double y, double size, enum plot_align align,
 	       bool bold, const char *text);
 
+/* Its right end at x; of what is wider than room the end, which tells rows apart. */
+void plot_text_end(const struct plot_pen *p, double x, double y, double size, double room,
+		   const char *text);
+
 double plot_x(const struct plot_pen *p, int64_t wall_ns);
 
 /* Times at round steps below y, lines through [top, y]. */

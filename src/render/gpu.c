@@ -63,34 +63,40 @@ static void rows_doc(struct gs_doc *doc, const char *key, const struct gs_gpu_sn
 	gs_doc_end(doc);
 }
 
+static void put_rows(struct gs_grid *g, const struct gs_gpu_snapshot *s,
+		     const struct gs_gpu_style *style, row_fn row, unsigned n_rows)
+{
+	struct gs_gpu_cell cells[GS_GPU_CELLS_MAX];
+	char texts[4][32], text[32];
+
+	for (unsigned i = 0; i < n_rows; i++) {
+		unsigned n = row(s, i, style, cells, texts);
+
+		for (unsigned j = 0; i == 0 && j < n; j++)
+			gs_grid_right(g, GS_INK_BOLD, cells[j].name);
+		if (i == 0)
+			gs_grid_rest(g, GS_INK_PLAIN, "", GS_CUT_END);
+		for (unsigned j = 0; j < n; j++) {
+			/* Bytes to the last digit, other values as they are known. */
+			snprintf(text, sizeof(text), fabs(cells[j].value) >= 1e6 ? "%.0f" : "%.6g",
+				 cells[j].value);
+			gs_grid_right(g, GS_INK_PLAIN,
+				      cells[j].number ? text
+				      : cells[j].text ? cells[j].text
+						      : "-");
+		}
+		gs_grid_rest(g, GS_INK_PLAIN, "", GS_CUT_END);
+	}
+}
+
 static void rows_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 		       const struct gs_gpu_style *style, row_fn row, unsigned n_rows)
 {
 	struct gs_grid g = {.page = page, .measuring = true};
-	struct gs_gpu_cell cells[GS_GPU_CELLS_MAX];
-	char texts[4][32], text[32];
 
-	for (unsigned turn = 0; turn < 2; turn++, g.measuring = false)
-		for (unsigned i = 0; i < n_rows; i++) {
-			unsigned n = row(s, i, style, cells, texts);
-
-			n = n < GS_GRID_MAX ? n : GS_GRID_MAX;
-			for (unsigned j = 0; i == 0 && j < n; j++)
-				gs_grid_right(&g, GS_INK_BOLD, cells[j].name);
-			if (i == 0)
-				gs_grid_rest(&g, GS_INK_PLAIN, "", GS_CUT_END);
-			for (unsigned j = 0; j < n; j++) {
-				/* Bytes to the last digit, other values as they are known. */
-				snprintf(text, sizeof(text),
-					 fabs(cells[j].value) >= 1e6 ? "%.0f" : "%.6g",
-					 cells[j].value);
-				gs_grid_right(&g, GS_INK_PLAIN,
-					      cells[j].number ? text
-					      : cells[j].text ? cells[j].text
-							      : "-");
-			}
-			gs_grid_rest(&g, GS_INK_PLAIN, "", GS_CUT_END);
-		}
+	put_rows(&g, s, style, row, n_rows);
+	while (n_rows && gs_grid_piece(&g, 0))
+		put_rows(&g, s, style, row, n_rows);
 }
 
 static unsigned parts_of(const struct gs_gpu_style *style)
@@ -126,10 +132,12 @@ static void put_doc(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 static void put_table(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 		      const struct gs_gpu_style *style)
 {
+	bool scrolls = style->view == GS_GPU_VIEW_DMON || style->view == GS_GPU_VIEW_PMON;
 	unsigned parts = parts_of(style);
 	struct gs_page page;
 
-	gs_page_init(&page, pen, style->width, style->color);
+	/* A line that scrolls is a line for scripts too: the terminal wraps it, nothing cuts it. */
+	gs_page_init(&page, pen, scrolls ? 0 : style->width, style->color);
 	switch (style->view) {
 	case GS_GPU_VIEW_ALL:
 		gs_gpu_table(&page, s, style);
@@ -142,6 +150,8 @@ static void put_table(struct gs_pen *pen, const struct gs_gpu_snapshot *s,
 	case GS_GPU_VIEW_GSWARM:
 		if (parts & GS_GPU_SHOW_DEVICES)
 			rows_table(&page, s, style, gs_gpu_row_device, s->n_gpus);
+		if (parts == (GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES) && s->n_processes)
+			gs_page_line(&page);
 		if (parts & GS_GPU_SHOW_PROCESSES)
 			rows_table(&page, s, style, gs_gpu_row_process, s->n_processes);
 		break;

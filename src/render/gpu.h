@@ -44,6 +44,10 @@ struct gs_gpu_style {
 int gs_gpu_write(FILE *out, const struct gs_gpu_snapshot *snapshot,
 		 const struct gs_gpu_style *style);
 
+/* "00000000:3B:00.0: XID 79: GPU has fallen off the bus"; returns out. */
+#define GS_GPU_EVENT_LINE_BYTES 320
+const char *gs_gpu_event_line(char out[GS_GPU_EVENT_LINE_BYTES], const struct gs_gpu_event *event);
+
 /* The names of --fields with what they mean. */
 int gs_gpu_write_fields(FILE *out);
 

@@ -19,26 +19,34 @@ static const struct {
 	enum { NOW, SHARE, ANY } how;
 } columns[] = {
 	{'p', 6, "pwr", "W", GS_GPU_POWER, 1, NOW},
-	{'p', 7, "gtemp", "C", GS_GPU_TEMP_GPU, 1, NOW},
-	{'p', 7, "mtemp", "C", GS_GPU_TEMP_MEM, 1, NOW},
-	{'u', 7, "sm", "%", GS_GPU_UTIL, 100, NOW},
-	{'u', 7, "mem", "%", GS_GPU_MEM_UTIL, 100, NOW},
-	{'u', 7, "enc", "%", GS_GPU_ENC_UTIL, 100, NOW},
-	{'u', 7, "dec", "%", GS_GPU_DEC_UTIL, 100, NOW},
-	{'u', 7, "jpg", "%", GS_GPU_JPG_UTIL, 100, NOW},
-	{'u', 7, "ofa", "%", GS_GPU_OFA_UTIL, 100, NOW},
-	{'c', 7, "mclk", "MHz", GS_GPU_CLOCK_MEM, 1e-6, NOW},
-	{'c', 7, "pclk", "MHz", GS_GPU_CLOCK_GRAPHICS, 1e-6, NOW},
-	{'v', 7, "pviol", "%", GS_GPU_THROTTLE_SW_POWER, 100, SHARE},
-	{'v', 7, "tviol", "bool", GS_GPU_THROTTLE_SW_THERMAL, 1, ANY},
+	{'p', 6, "gtemp", "C", GS_GPU_TEMP_GPU, 1, NOW},
+	{'p', 6, "mtemp", "C", GS_GPU_TEMP_MEM, 1, NOW},
+	{'u', 6, "sm", "%", GS_GPU_UTIL, 100, NOW},
+	{'u', 6, "mem", "%", GS_GPU_MEM_UTIL, 100, NOW},
+	{'u', 6, "enc", "%", GS_GPU_ENC_UTIL, 100, NOW},
+	{'u', 6, "dec", "%", GS_GPU_DEC_UTIL, 100, NOW},
+	{'u', 6, "jpg", "%", GS_GPU_JPG_UTIL, 100, NOW},
+	{'u', 6, "ofa", "%", GS_GPU_OFA_UTIL, 100, NOW},
+	{'c', 6, "mclk", "MHz", GS_GPU_CLOCK_MEM, 1e-6, NOW},
+	{'c', 6, "pclk", "MHz", GS_GPU_CLOCK_GRAPHICS, 1e-6, NOW},
+	{'v', 6, "pviol", "%", GS_GPU_THROTTLE_SW_POWER, 100, SHARE},
+	{'v', 6, "tviol", "bool", GS_GPU_THROTTLE_SW_THERMAL, 1, ANY},
 	{'m', 9, "fb", "MB", GS_GPU_MEM_USED, 1.0 / 1048576, NOW},
 	{'m', 9, "bar1", "MB", GS_GPU_BAR1_USED, 1.0 / 1048576, NOW},
-	{'e', 7, "sbecc", "errs", GS_GPU_ECC_NOW_CORRECTED, 1, NOW},
-	{'e', 7, "dbecc", "errs", GS_GPU_ECC_NOW_UNCORRECTED, 1, NOW},
-	{'e', 7, "pci", "errs", GS_GPU_PCIE_REPLAYS, 1, NOW},
+	{'e', 6, "sbecc", "errs", GS_GPU_ECC_NOW_CORRECTED, 1, NOW},
+	{'e', 6, "dbecc", "errs", GS_GPU_ECC_NOW_UNCORRECTED, 1, NOW},
+	{'e', 6, "pci", "errs", GS_GPU_PCIE_REPLAYS, 1, NOW},
 	{'t', 8, "rxpci", "MB/s", GS_GPU_PCIE_RX_BPS, 1.0 / 1048576, NOW},
 	{'t', 8, "txpci", "MB/s", GS_GPU_PCIE_TX_BPS, 1.0 / 1048576, NOW},
 };
+
+/* A number wider than its column moves the line; it is neither cut nor glued to the one before. */
+static void put_cell(struct gs_page *page, enum gs_ink ink, const char *text, unsigned width)
+{
+	size_t n = strlen(text) + 1;
+
+	gs_page_right(page, ink, text, n > width ? n : width);
+}
 
 static bool shown(const struct gs_gpu_style *style, size_t i)
 {
@@ -54,28 +62,49 @@ static const struct gs_gpu_sample *sample_before(const struct gs_gpu_style *styl
 	return NULL;
 }
 
+/* The share of the time since the snapshot before in which a counter of seconds ran. */
+static bool share(const struct gs_gpu_sample *v, const struct gs_gpu_sample *before,
+		  enum gs_gpu_field f, double *ret)
+{
+	if (!before || !gs_gpu_has(v, f) || !gs_gpu_has(before, f) || v->time_ns <= before->time_ns)
+		return false;
+	*ret = (v->value[f] - before->value[f]) * 1e9 / (double)(v->time_ns - before->time_ns);
+	/* The counter is not read at the very moment of the sample. */
+	*ret = *ret > 1 ? 1 : *ret;
+	return true;
+}
+
 static void put_value(struct gs_page *page, size_t i, const struct gs_gpu_sample *v,
 		      const struct gs_gpu_sample *before)
 {
 	enum gs_gpu_field f = columns[i].field;
 	char text[32] = "-";
-	double number = v->value[f];
+	double number = v->value[f], more = 0;
 	bool known = gs_gpu_has(v, f);
 
-	if (columns[i].how != NOW) {
-		known = known && before && gs_gpu_has(before, f) && v->time_ns > before->time_ns;
-		if (known)
-			number = (number - before->value[f]) * 1e9 /
-				 (double)(v->time_ns - before->time_ns);
-		if (known && columns[i].how == ANY)
-			number = number > 0;
-		/* The counter is not read at the very moment of the sample. */
-		if (known && number > 1)
-			number = 1;
+	if (columns[i].how != NOW)
+		known = share(v, before, f, &number);
+	if (columns[i].how == ANY) {
+		/* By the driver or by the hardware itself. */
+		bool hardware = share(v, before, GS_GPU_THROTTLE_HW_THERMAL, &more);
+
+		number = (known && number > 0) || (hardware && more > 0);
+		known |= hardware;
 	}
 	if (known)
 		snprintf(text, sizeof(text), "%.0f", number * columns[i].scale);
-	gs_page_right(page, GS_INK_PLAIN, text, columns[i].width);
+	put_cell(page, GS_INK_PLAIN, text, columns[i].width);
+}
+
+static void put_index(struct gs_page *page, enum gs_ink ink, const struct gs_gpu_info *info)
+{
+	char text[32];
+
+	if (info->is_mig)
+		snprintf(text, sizeof(text), "%u.%d", info->index, info->gpu_instance);
+	else
+		snprintf(text, sizeof(text), "%u", info->index);
+	gs_page_right(page, ink, text, 5);
 }
 
 static void dmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
@@ -92,14 +121,8 @@ static void dmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
 	}
 	for (unsigned k = 0; k < s->n_gpus; k++) {
 		const struct gs_gpu_sample *before = sample_before(style, &s->info[k]);
-		char text[32];
 
-		if (s->info[k].is_mig)
-			snprintf(text, sizeof(text), "%u.%d", s->info[k].index,
-				 s->info[k].gpu_instance);
-		else
-			snprintf(text, sizeof(text), "%u", s->info[k].index);
-		gs_page_right(page, GS_INK_PLAIN, text, 5);
+		put_index(page, GS_INK_PLAIN, &s->info[k]);
 		for (size_t i = 0; i < GS_ARRAY_LEN(columns); i++)
 			if (shown(style, i))
 				put_value(page, i, &s->sample[k], before);
@@ -113,13 +136,13 @@ static void pmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
 	static const char *const names[] = {"pid", "type", "sm",  "mem", "enc",
 					    "dec", "jpg",  "ofa", "fb"};
 	static const char *const units[] = {"#", "C/G", "%", "%", "%", "%", "%", "%", "MB"};
-	static const unsigned widths[] = {11, 6, 7, 7, 7, 7, 7, 7, 9};
+	static const unsigned widths[] = {9, 6, 6, 6, 6, 6, 6, 6, 8};
 
 	for (unsigned line = 0; style->head && line < 2; line++) {
 		gs_page_left(page, GS_INK_BOLD, line ? "# Idx" : "# gpu", 5, GS_CUT_END);
 		for (size_t i = 0; i < GS_ARRAY_LEN(names); i++)
 			gs_page_right(page, GS_INK_BOLD, line ? units[i] : names[i], widths[i]);
-		gs_page_gap(page, 4);
+		gs_page_gap(page, 2);
 		gs_page_rest(page, GS_INK_BOLD, line ? "name" : "command", GS_CUT_END);
 		gs_page_line(page);
 	}
@@ -132,10 +155,9 @@ static void pmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
 						 p->dec_ratio, p->jpg_ratio, p->ofa_ratio};
 			char text[32];
 
-			snprintf(text, sizeof(text), "%u", s->info[k].index);
-			gs_page_right(page, GS_INK_PLAIN, text, 5);
+			put_index(page, GS_INK_PLAIN, &s->info[k]);
 			snprintf(text, sizeof(text), "%u", p->pid);
-			gs_page_right(page, GS_INK_PLAIN, text, widths[0]);
+			put_cell(page, GS_INK_PLAIN, text, widths[0]);
 			gs_page_right(page, GS_INK_PLAIN,
 				      p->kind & GS_GPU_PROCESS_MPS       ? "M+C"
 				      : p->kind == 3                     ? "C+G"
@@ -144,25 +166,21 @@ static void pmon(struct gs_page *page, const struct gs_gpu_snapshot *s,
 				      widths[1]);
 			for (size_t j = 0; j < GS_ARRAY_LEN(shares); j++) {
 				snprintf(text, sizeof(text), "%.0f", shares[j] * 100);
-				gs_page_right(page, GS_INK_PLAIN, shares[j] < 0 ? "-" : text,
-					      widths[j + 2]);
+				put_cell(page, GS_INK_PLAIN, shares[j] < 0 ? "-" : text,
+					 widths[j + 2]);
 			}
 			snprintf(text, sizeof(text), "%lld", (long long)(p->used_bytes >> 20));
-			gs_page_right(page, GS_INK_PLAIN, p->used_bytes < 0 ? "-" : text,
-				      widths[8]);
-			gs_page_gap(page, 4);
+			put_cell(page, GS_INK_PLAIN, p->used_bytes < 0 ? "-" : text, widths[8]);
+			gs_page_gap(page, 2);
 			gs_page_rest(page, GS_INK_PLAIN, p->comm[0] ? p->comm : "-", GS_CUT_END);
 			gs_page_line(page);
 		}
 		/* A GPU without a process has its line too, as with pmon. */
 		if (!of_gpu && !s->info[k].mig_enabled) {
-			char text[32];
-
-			snprintf(text, sizeof(text), "%u", s->info[k].index);
-			gs_page_right(page, GS_INK_DIM, text, 5);
+			put_index(page, GS_INK_DIM, &s->info[k]);
 			for (size_t j = 0; j < GS_ARRAY_LEN(names); j++)
 				gs_page_right(page, GS_INK_DIM, "-", widths[j]);
-			gs_page_gap(page, 4);
+			gs_page_gap(page, 2);
 			gs_page_rest(page, GS_INK_DIM, "-", GS_CUT_END);
 			gs_page_line(page);
 		}

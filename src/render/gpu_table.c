@@ -1,11 +1,16 @@
 /* A snapshot of GPUs for people: a table of GPUs, one of processes, what happened, what is wrong.
  */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/fmt.h"
 #include "base/mem.h"
 #include "render/gpu_int.h"
+
+#define COMMAND_MIN 16 /* columns of a command that are worth showing */
+
+static_assert(GS_GPU_FIELD_COUNT + 2 <= GS_GRID_MAX, "all fields in one table");
 
 static const int usual_fields[] = {
 	GS_GPU_UTIL,          GS_GPU_MEM_USED,    GS_GPU_MEM_TOTAL,   GS_GPU_TEMP_GPU,
@@ -76,6 +81,7 @@ static void put_gpus(struct gs_grid *g, const struct gs_gpu_snapshot *s, const i
 		const struct gs_gpu_info *info = &s->info[i];
 		const struct gs_gpu_sample *v = &s->sample[i];
 		char text[32], name[160];
+		bool part;
 
 		if (info->is_mig)
 			snprintf(text, sizeof(text), "%u.%d", info->index, info->gpu_instance);
@@ -85,8 +91,11 @@ static void put_gpus(struct gs_grid *g, const struct gs_gpu_snapshot *s, const i
 		for (unsigned j = 0; j < n; j++)
 			gs_grid_right(g, v->lost ? GS_INK_DIM : ink_of(v, (unsigned)fields[j]),
 				      gs_gpu_value_text(text, v, (unsigned)fields[j]));
-		snprintf(name, sizeof(name), "%s%s%s%s", info->name, info->is_mig ? " part " : "",
-			 info->mig_profile, v->lost ? " (lost: values are the last known)" : "");
+		/* The driver's name of a part may have its profile already. */
+		part = info->is_mig && !strstr(info->name, info->mig_profile);
+		snprintf(name, sizeof(name), "%s%s%s%s", info->name, part ? " part " : "",
+			 part ? info->mig_profile : "",
+			 v->lost ? " (lost: values are the last known)" : "");
 		gs_grid_rest(g, v->lost ? GS_INK_RED : GS_INK_PLAIN, name, GS_CUT_END);
 	}
 }
@@ -141,20 +150,54 @@ static void put_processes(struct gs_grid *g, const struct gs_gpu_snapshot *s)
 	}
 }
 
+const char *gs_gpu_event_line(char out[GS_GPU_EVENT_LINE_BYTES], const struct gs_gpu_event *e)
+{
+	const char *where = e->pci_bus_id[0] ? e->pci_bus_id : "a GPU";
+
+	if (e->xid)
+		snprintf(out, GS_GPU_EVENT_LINE_BYTES, "%s: XID %u: %s", where, e->xid, e->text);
+	else
+		snprintf(out, GS_GPU_EVENT_LINE_BYTES, "%s: %s", where, e->text);
+	return out;
+}
+
+/* What was not had is told, once there is something to tell. */
+static void put_losses(struct gs_page *page, const struct gs_gpu_snapshot *s)
+{
+	const struct {
+		uint64_t n;
+		const char *what;
+	} losses[] = {
+		{s->failed_calls, "failed calls of the driver"},
+		{s->missed_samples, "missed samples"},
+		{s->lost_events, "lost events"},
+	};
+	char text[160] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(losses); i++)
+		if (losses[i].n)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s: %llu",
+					      n ? ", " : "", losses[i].what,
+					      (unsigned long long)losses[i].n);
+	if (n)
+		gs_page_words(page, GS_INK_WARN, text);
+}
+
 void gs_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 		  const struct gs_gpu_style *style)
 {
 	const int *fields = style->n_fields ? style->fields : usual_fields;
 	unsigned n = style->n_fields ? style->n_fields : GS_ARRAY_LEN(usual_fields);
 	unsigned parts = style->parts ? style->parts : GS_GPU_SHOW_DEVICES | GS_GPU_SHOW_PROCESSES;
-	char text[320];
+	char text[GS_GPU_EVENT_LINE_BYTES];
 
 	if (parts & GS_GPU_SHOW_DEVICES && s->n_gpus) {
 		struct gs_grid g = {.page = page, .measuring = true};
 
-		put_gpus(&g, s, fields, n < GS_GRID_MAX - 2 ? n : GS_GRID_MAX - 2);
-		g.measuring = false;
-		put_gpus(&g, s, fields, n < GS_GRID_MAX - 2 ? n : GS_GRID_MAX - 2);
+		put_gpus(&g, s, fields, n);
+		while (gs_grid_piece(&g, 0))
+			put_gpus(&g, s, fields, n);
 	}
 	if (parts & GS_GPU_SHOW_PROCESSES && s->n_processes) {
 		struct gs_grid g = {.page = page, .measuring = true};
@@ -162,8 +205,9 @@ void gs_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 		if (parts & GS_GPU_SHOW_DEVICES)
 			gs_page_line(page);
 		put_processes(&g, s);
-		gs_grid_fit(&g, 2, 24);
-		put_processes(&g, s);
+		gs_grid_fit(&g, 2, COMMAND_MIN);
+		while (gs_grid_piece(&g, COMMAND_MIN))
+			put_processes(&g, s);
 	} else if (parts & GS_GPU_SHOW_PROCESSES && s->n_gpus) {
 		if (parts & GS_GPU_SHOW_DEVICES)
 			gs_page_line(page);
@@ -171,12 +215,10 @@ void gs_gpu_table(struct gs_page *page, const struct gs_gpu_snapshot *s,
 		gs_page_line(page);
 	}
 	for (unsigned i = 0; i < s->n_events; i++) {
-		snprintf(text, sizeof(text), "%s: XID %u: %s", s->event[i].pci_bus_id,
-			 s->event[i].xid, s->event[i].text);
-		gs_page_rest(page, GS_INK_RED, text, GS_CUT_END);
+		gs_page_rest(page, GS_INK_RED, gs_gpu_event_line(text, &s->event[i]), GS_CUT_END);
 		gs_page_line(page);
 	}
-	if (s->state != GS_GPU_STATE_OK) {
+	put_losses(page, s);
+	if (s->state != GS_GPU_STATE_OK)
 		gs_page_words(page, GS_INK_WARN, s->state_text);
-	}
 }

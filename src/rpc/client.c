@@ -204,7 +204,8 @@ static void next_candidate(struct gs_rpc_client *c, const char *why)
 	char text[sizeof(c->why)];
 
 	c->stats.connect_failures++;
-	snprintf(c->why, sizeof(c->why), "cannot connect to %s:%s%s%s%s: %s", t->host, t->port,
+	snprintf(c->why, sizeof(c->why), "cannot connect to %s%s%s:%s%s%s%s: %s",
+		 strchr(t->host, ':') ? "[" : "", t->host, strchr(t->host, ':') ? "]" : "", t->port,
 		 c->address[0] ? " (" : "", c->address, c->address[0] ? ")" : "", why);
 	nghttp2_session_del(c->h2);
 	c->h2 = NULL;

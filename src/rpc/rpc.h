@@ -103,6 +103,10 @@ typedef enum gs_rpc_status (*gs_rpc_authorize_fn)(void *ctx, const struct gs_rpc
 
 #define GS_RPC_LISTEN_MAX 16
 
+/* How long the certificate in this file is good, negative when it has expired. False: it cannot be
+ * told. */
+bool gs_rpc_certificate_left(const char *cert, int64_t *ret_s);
+
 struct gs_rpc_server_options {
 	size_t size; /* of this struct */
 	/* "127.0.0.1:8090", "[::1]:8090", "host:port", "*:port"; port 0: any. */

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -45,6 +47,22 @@ static int readable(const char *path, const char *what, struct gs_err *err)
 		return gs_err_set(err, -errno, "cannot read the %s %s: %s", what, path,
 				  strerror(errno));
 	return 0;
+}
+
+bool gs_rpc_certificate_left(const char *cert, int64_t *ret_s)
+{
+	FILE *f = fopen(cert, "re");
+	X509 *x = f ? PEM_read_X509(f, NULL, NULL, NULL) : NULL;
+	int days, seconds;
+	bool known = x && ASN1_TIME_diff(&days, &seconds, NULL, X509_get0_notAfter(x)) == 1;
+
+	if (known)
+		*ret_s = (int64_t)days * 86400 + seconds;
+	X509_free(x);
+	if (f)
+		fclose(f);
+	ERR_clear_error();
+	return known;
 }
 
 static int load_own(SSL_CTX *ctx, const char *cert, const char *key, struct gs_err *err)

@@ -39,6 +39,18 @@ static size_t utf8_bytes(const unsigned char *p)
 	return n;
 }
 
+/* Whether these n bytes are a mark that changes the direction of text (as text/text.c knows them):
+ * a name would be shown as another. */
+static bool turns_text(const unsigned char *p, size_t n)
+{
+	if (n == 2)
+		return p[0] == 0xd8 && p[1] == 0x9c; /* U+061C */
+	if (n != 3 || p[0] != 0xe2)
+		return false;
+	return p[1] == 0x80 ? p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xaa && p[2] <= 0xae)
+			    : p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9;
+}
+
 bool gs_store_session_name_valid(const char *name)
 {
 	const unsigned char *p = (const unsigned char *)name;
@@ -52,6 +64,8 @@ bool gs_store_session_name_valid(const char *name)
 
 		if (n == 0 || (n == 1 && !((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') ||
 					   (*p >= '0' && *p <= '9') || strchr("._- :+@", *p))))
+			return false;
+		if (turns_text(p, n))
 			return false;
 		p += n;
 	}

@@ -101,6 +101,12 @@ void gs_pen_double(struct gs_pen *pen, double v)
 {
 	char text[40];
 
+	/* Whole numbers of a reasonable size without an exponent: bytes are numbers for all who
+	 * read. */
+	if (v == floor(v) && fabs(v) < 9e15) {
+		gs_pen_printf(pen, "%.0f", v);
+		return;
+	}
 	/* The fewest digits that are read back as the same number. */
 	for (int digits = 6; digits <= 17; digits++) {
 		snprintf(text, sizeof(text), "%.*g", digits, v);
@@ -120,9 +126,5 @@ void gs_doc_put_double(struct gs_doc *doc, const char *key, double v)
 		return;
 	}
 	doc->ops->key(doc, key);
-	/* Whole numbers of a reasonable size without an exponent. */
-	if (v == floor(v) && fabs(v) < 9e15)
-		gs_pen_printf(doc->pen, "%.0f", v);
-	else
-		gs_pen_double(doc->pen, v);
+	gs_pen_double(doc->pen, v);
 }

@@ -220,12 +220,39 @@ void gs_grid_fit(struct gs_grid *grid, unsigned narrow, size_t keep_columns)
 	}
 }
 
-/* True when the cell was only measured. */
-static bool measure(struct gs_grid *grid, const char *text)
+bool gs_grid_piece(struct gs_grid *grid, size_t keep)
+{
+	size_t used = grid->columns[0], rest = keep && keep < grid->rest ? keep : grid->rest;
+	bool first = !grid->in_pieces;
+
+	if (grid->with_rest)
+		return false;
+	grid->measuring = false;
+	grid->in_pieces = true;
+	grid->from = grid->to = first ? 1 : grid->to;
+	for (; grid->to < grid->cells; grid->to++) {
+		/* What is wider than the page is cut after all, alone. */
+		if (grid->to > grid->from && used + 4 + grid->columns[grid->to] > grid->page->width)
+			break;
+		used += grid->columns[grid->to] + 2;
+	}
+	grid->with_rest = grid->to >= grid->cells &&
+			  (!rest || grid->from == grid->to || used + 4 + rest <= grid->page->width);
+	if (!first)
+		gs_page_line(grid->page);
+	return true;
+}
+
+/* True when the cell is not written: only measured, or not of this piece. */
+static bool skip(struct gs_grid *grid, const char *text)
 {
 	size_t columns;
 
 	if (!grid->measuring) {
+		if (grid->in_pieces && grid->n && (grid->n < grid->from || grid->n >= grid->to)) {
+			grid->n++;
+			return true;
+		}
 		gs_page_gap(grid->page, 2);
 		return false;
 	}
@@ -238,23 +265,31 @@ static bool measure(struct gs_grid *grid, const char *text)
 
 void gs_grid_left(struct gs_grid *grid, enum gs_ink ink, const char *text, enum gs_cut cut)
 {
-	if (!measure(grid, text))
+	if (!skip(grid, text))
 		gs_page_left(grid->page, ink, text, grid->columns[grid->n++], cut);
 }
 
 void gs_grid_right(struct gs_grid *grid, enum gs_ink ink, const char *text)
 {
-	if (!measure(grid, text))
+	if (!skip(grid, text))
 		gs_page_right(grid->page, ink, text, grid->columns[grid->n++]);
 }
 
 void gs_grid_rest(struct gs_grid *grid, enum gs_ink ink, const char *text, enum gs_cut cut)
 {
+	if (grid->measuring) {
+		size_t columns = gs_page_columns(grid->page, text);
+
+		grid->rest = columns > grid->rest ? columns : grid->rest;
+		grid->cells = grid->n > grid->cells ? grid->n : grid->cells;
+	}
 	grid->n = 0;
 	if (grid->measuring)
 		return;
-	gs_page_gap(grid->page, 2);
-	gs_page_rest(grid->page, ink, text, cut);
+	if (!grid->in_pieces || grid->with_rest) {
+		gs_page_gap(grid->page, 2);
+		gs_page_rest(grid->page, ink, text, cut);
+	}
 	gs_page_line(grid->page);
 }
 

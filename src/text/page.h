@@ -61,14 +61,24 @@ void gs_page_words(struct gs_page *page, enum gs_ink ink, const char *text);
 
 void gs_page_line(struct gs_page *page); /* ends the line */
 
-#define GS_GRID_MAX 24
+#define GS_GRID_MAX 128
 
 struct gs_grid {
 	struct gs_page *page;
 	bool measuring;
 	unsigned n; /* the cell that comes next */
 	size_t columns[GS_GRID_MAX];
+	/* of gs_grid_piece(): */
+	unsigned cells, from,
+		to;  /* of a row, and which of them besides the first are in the piece */
+	size_t rest; /* widest text behind the cells */
+	bool in_pieces, with_rest;
 };
+
+/* A table that may be wider than its page is laid out in pieces below each other, each with the
+ * first cell, so that nothing is cut off: after measuring, `while (gs_grid_piece(&g, keep))` write
+ * all rows. Of the text behind the cells keep columns are enough (0: all of it). */
+bool gs_grid_piece(struct gs_grid *grid, size_t keep);
 
 /* Narrow this column, where the page asks for it, so that the others and keep_columns of the text
  * behind them have room; ends measuring. */

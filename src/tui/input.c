@@ -118,10 +118,16 @@ static void read_environment(struct tui_ui *ui, uint32_t pid)
 
 static void open_job(struct tui_ui *ui)
 {
-	if (ui->jobs.selected < 0)
+	struct tui_jobs *j = &ui->jobs;
+
+	if (j->selected < 0) {
 		tui_ui_say(ui, TUI_WARN, "no job is selected");
-	else
-		ui->mode = TUI_JOB_DETAIL;
+		return;
+	}
+	memcpy(j->detail_id, j->selected_id, sizeof(j->detail_id));
+	j->detail_kind = j->selected_kind;
+	ui->detail_top = 0;
+	ui->mode = TUI_JOB_DETAIL;
 }
 
 static void open_detail(struct tui_ui *ui)
@@ -137,6 +143,7 @@ static void open_detail(struct tui_ui *ui)
 		return;
 	}
 	ui->detail_pid = r->pid;
+	ui->detail_start_ns = r->start_ns;
 	ui->detail_top = 0;
 	read_environment(ui, r->pid);
 	ui->mode = TUI_DETAIL;
@@ -144,10 +151,9 @@ static void open_detail(struct tui_ui *ui)
 
 /* --- signals --- */
 
-static void open_signals(struct tui_ui *ui)
+/* To the process of a row; NULL: there is none. */
+static void open_signals(struct tui_ui *ui, const struct tui_row *r)
 {
-	const struct tui_row *r = selected(ui);
-
 	if (ui->shows_jobs)
 		tui_ui_say(ui, TUI_WARN, "signals are for processes: j shows them");
 	else if (ui->options.read_only)
@@ -457,6 +463,7 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 	case '?':
 	case TUI_KEY_F(1):
 		ui->mode = TUI_HELP;
+		ui->detail_top = 0;
 		break;
 	case '/':
 	case TUI_KEY_F(4):
@@ -509,7 +516,7 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 		break;
 	case 'k':
 	case TUI_KEY_F(9):
-		open_signals(ui);
+		open_signals(ui, selected(ui));
 		break;
 	case ' ':
 		ui->paused = !ui->paused;
@@ -525,12 +532,60 @@ static struct tui_asked key_of_main(struct tui_ui *ui, int key, int rows)
 	return nothing;
 }
 
+/* Keys that scroll a screen of lines; false: none of them. How far it goes is known when it is
+ * drawn. */
+static bool scroll(struct tui_ui *ui, int key, int rows)
+{
+	int page = rows > 4 ? rows - 3 : 1, by = 0;
+
+	switch (key) {
+	case TUI_KEY_UP:
+	case TUI_KEY_DOWN:
+		by = key == TUI_KEY_DOWN ? 1 : -1;
+		break;
+	case TUI_KEY_PAGE_UP:
+	case TUI_KEY_PAGE_DOWN:
+		by = key == TUI_KEY_PAGE_DOWN ? page : -page;
+		break;
+	default:
+		return false;
+	}
+	ui->detail_top = ui->detail_top + by < 0 ? 0 : ui->detail_top + by;
+	return true;
+}
+
+/* Of all of one process or job. */
+static struct tui_asked key_of_detail(struct tui_ui *ui, int key, int rows)
+{
+	if (scroll(ui, key, rows))
+		return nothing;
+	if (ui->mode == TUI_DETAIL && (key == 'k' || key == TUI_KEY_F(9))) {
+		/* To the process that is shown, wherever the selection went meanwhile. */
+		struct tui_row row;
+		int n = tui_rows_of_process(ui->node, ui->detail_pid, ui->detail_start_ns, &row, 1);
+
+		ui->mode = TUI_MAIN;
+		if (n)
+			open_signals(ui, &row);
+		else
+			tui_ui_say(ui, TUI_WARN,
+				   "process %u is not visible on this machine any more",
+				   ui->detail_pid);
+	} else if (key == TUI_KEY_ESCAPE || key == 'q' || key == TUI_KEY_ENTER) {
+		ui->mode = TUI_MAIN;
+	} else if (key == ' ' || (ui->source->is_replay && key != 'o' && key != 'j')) {
+		return key_of_main(ui, key, rows);
+	}
+	return nothing;
+}
+
 struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
 {
 	ui->message[0] = '\0';
 	switch (ui->mode) {
 	case TUI_HELP:
-		ui->mode = TUI_MAIN;
+		if (!scroll(ui, key, rows))
+			ui->mode = TUI_MAIN;
 		return nothing;
 	case TUI_FILTER:
 		key_of_filter(ui, key);
@@ -540,23 +595,8 @@ struct tui_asked tui_key(struct tui_ui *ui, int key, int rows)
 		key_of_signals(ui, key);
 		return nothing;
 	case TUI_JOB_DETAIL:
-		if (key == TUI_KEY_ESCAPE || key == 'q' || key == TUI_KEY_ENTER)
-			ui->mode = TUI_MAIN;
-		else if (key == ' ' || (ui->source->is_replay && key != 'o' && key != 'j'))
-			return key_of_main(ui, key, rows);
-		return nothing;
 	case TUI_DETAIL:
-		if (key == TUI_KEY_DOWN || key == TUI_KEY_UP)
-			ui->detail_top += key == TUI_KEY_DOWN ? 1 : ui->detail_top ? -1 : 0;
-		else if (key == 'k' || key == TUI_KEY_F(9)) {
-			ui->mode = TUI_MAIN;
-			open_signals(ui);
-		} else if (key == TUI_KEY_ESCAPE || key == 'q' || key == TUI_KEY_ENTER) {
-			ui->mode = TUI_MAIN;
-		} else if (key == ' ' || (ui->source->is_replay && key != 'o')) {
-			return key_of_main(ui, key, rows);
-		}
-		return nothing;
+		return key_of_detail(ui, key, rows);
 	default:
 		return key_of_main(ui, key, rows);
 	}

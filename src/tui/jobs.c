@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "tui/columns.h"
 #include "tui/format.h"
+#include "tui/lines.h"
 
 #define NAME_LEAST 10 /* columns that the name should have */
 #define CELL_BYTES 160
@@ -52,6 +53,7 @@ void tui_jobs_select(struct tui_jobs *t, int row)
 	if (row < 0)
 		row = t->n_rows ? 0 : -1;
 	t->selected = row;
+	t->chosen = row > 0;
 	if (row < 0)
 		return;
 	snprintf(t->selected_id, sizeof(t->selected_id), "%s", t->rows[row]->job.id);
@@ -159,13 +161,13 @@ int tui_jobs_fill(struct tui_jobs *t, const struct gs_node_snapshot *node, const
 		else
 			t->n_hidden++;
 	qsort_r(rows, (size_t)t->n_rows, sizeof(*rows), by_column, t);
-	for (int i = 0; i < t->n_rows; i++)
+	for (int i = 0; i < t->n_rows && t->chosen; i++)
 		if (rows[i]->job.kind == t->selected_kind &&
 		    strcmp(rows[i]->job.id, t->selected_id) == 0) {
 			t->selected = i;
 			return 0;
 		}
-	tui_jobs_select(t, t->selected);
+	tui_jobs_select(t, t->chosen ? t->selected : 0);
 	return 0;
 }
 
@@ -315,47 +317,28 @@ void tui_jobs_draw(struct tui_jobs *t, const struct gs_node_snapshot *node, stru
 
 /* --- one job --- */
 
-struct lines {
-	struct tui_screen *s;
-	int y;
-};
-
-static void line(struct lines *l, const char *name, const char *fmt, ...) GS_PRINTF(3, 4);
-static void line(struct lines *l, const char *name, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (l->y >= l->s->rows - 1 || !text[0])
-		return;
-	tui_put(l->s, l->y, 1, 14, TUI_DIM, name);
-	tui_put(l->s, l->y++, 15, l->s->columns - 15, TUI_PLAIN, text);
-}
-
-static void draw_gpu_lines(struct lines *l, const struct gs_job_account *a,
+static void draw_gpu_lines(struct tui_lines *l, const struct gs_job_account *a,
 			   const struct gs_node_snapshot *node)
 {
 	char n[TUI_NUMBER_BYTES], m[TUI_NUMBER_BYTES];
 
 	if (a->n_gpus < 0)
 		return;
-	line(l, "GPUs", "%d, %d of them unused; %s%% at work, %s of their memory", a->n_gpus,
-	     a->gpus_idle, tui_percent(n, a->gpu_ratio), tui_bytes(m, (double)a->gpu_memory_bytes));
+	tui_line(l, "GPUs", "%d, %d of them unused; %s%% at work, %s of their memory", a->n_gpus,
+		 a->gpus_idle, tui_percent(n, a->gpu_ratio),
+		 tui_bytes(m, (double)a->gpu_memory_bytes));
 	for (uint32_t i = 0; i < node->gpu->n_gpus && i < 64; i++) {
 		const struct gs_gpu_sample *v = &node->gpu->sample[i];
 
 		if (a->gpu_mask >> i & 1)
-			line(l, "", "%u  %s  %s%%", node->gpu->info[i].index,
-			     node->gpu->info[i].name,
-			     tui_percent(n,
-					 gs_gpu_has(v, GS_GPU_UTIL) ? v->value[GS_GPU_UTIL] : NAN));
+			tui_line(l, "", "%u  %s  %s%%", node->gpu->info[i].index,
+				 node->gpu->info[i].name,
+				 tui_percent(n, gs_gpu_has(v, GS_GPU_UTIL) ? v->value[GS_GPU_UTIL]
+									   : NAN));
 	}
 }
 
-static void draw_processes(struct lines *l, const struct gs_job_account *a,
+static void draw_processes(struct tui_lines *l, const struct gs_job_account *a,
 			   const struct gs_node_snapshot *node)
 {
 	char n[TUI_NUMBER_BYTES], m[TUI_NUMBER_BYTES];
@@ -366,57 +349,70 @@ static void draw_processes(struct lines *l, const struct gs_job_account *a,
 
 		if (a->job.kind != GS_JOB_SLURM || strcmp(p->job, a->job.id) != 0)
 			continue;
-		line(l, first ? "processes" : "", "%7u %4s%% %6s  %s", p->pid,
-		     tui_percent(n, p->cpu_ratio), tui_bytes(m, (double)p->rss_bytes),
-		     p->cmdline[0] ? p->cmdline : p->comm);
+		tui_line(l, first ? "processes" : "", "%7u %4s%% %6s  %s", p->pid,
+			 tui_percent(n, p->cpu_ratio), tui_bytes(m, (double)p->rss_bytes),
+			 p->cmdline[0] ? p->cmdline : p->comm);
 		first = false;
 	}
 }
 
-void tui_job_draw_detail(const struct tui_jobs *t, const struct gs_node_snapshot *node,
-			 struct tui_screen *s)
+static void draw_job(const struct tui_jobs *t, const struct gs_node_snapshot *node,
+		     struct tui_lines *l)
 {
 	const struct gs_job_account *a = NULL;
-	struct lines l = {s, 2};
 	char n[TUI_NUMBER_BYTES], m[TUI_NUMBER_BYTES];
 	const struct gs_job *j;
 
 	for (uint32_t i = 0; node->jobs && i < node->jobs->n_accounts && !a; i++)
-		if (node->jobs->account[i].job.kind == t->selected_kind &&
-		    strcmp(node->jobs->account[i].job.id, t->selected_id) == 0)
+		if (node->jobs->account[i].job.kind == t->detail_kind &&
+		    strcmp(node->jobs->account[i].job.id, t->detail_id) == 0)
 			a = &node->jobs->account[i];
-	tui_putf(s, 0, 0, s->columns, TUI_TITLE, "Job %s", t->selected_id);
-	tui_put(s, s->rows - 1, 0, s->columns, TUI_DIM, "Esc: back");
 	if (!a) {
-		tui_put(s, 2, 1, s->columns - 1, TUI_WARN, "It has ended.");
+		tui_line_text(l, TUI_WARN, "It has ended.");
 		return;
 	}
 	j = &a->job;
-	line(&l, "kind", "%s", gs_job_kind_name(j->kind));
-	line(&l, "name", "%s", j->name);
-	line(&l, "user", "%s", j->user);
-	line(&l, "account", "%s", j->account);
-	line(&l, "partition", "%s", j->partition);
-	line(&l, "nodes", "%s", j->nodes);
-	line(&l, "namespace", "%s", j->namespace);
+	tui_line(l, "kind", "%s", gs_job_kind_name(j->kind));
+	tui_line(l, "name", "%s", j->name);
+	tui_line(l, "user", "%s", j->user);
+	tui_line(l, "account", "%s", j->account);
+	tui_line(l, "partition", "%s", j->partition);
+	tui_line(l, "nodes", "%s", j->nodes);
+	tui_line(l, "namespace", "%s", j->namespace);
 	if (j->start_s > 0 && node->wall_ns / 1000000000 >= j->start_s)
-		line(&l, "running for", "%s%s%s",
-		     tui_duration(n, (double)(node->wall_ns - j->start_s * 1000000000)),
-		     j->limit_s > 0 ? " of " : "",
-		     j->limit_s > 0 ? tui_duration(m, (double)j->limit_s * 1e9) : "");
-	line(&l, "processes", "%u%s", a->n_processes, a->n_processes ? "" : ": it has ended");
-	line(&l, "CPU", "%s%% of one processor; it may use %s", tui_percent(n, a->cpus),
-	     tui_number(m, a->cores));
-	line(&l, "memory", "%s%s%s", tui_bytes(n, (double)a->memory_bytes),
-	     a->memory_limit_bytes > 0 ? " of " : "",
-	     a->memory_limit_bytes > 0 ? tui_bytes(m, (double)a->memory_limit_bytes) : "");
-	line(&l, "files", "%s/s read and written", tui_bytes(n, a->io_bps));
-	line(&l, "network", "%s/s sent and received", tui_bytes(n, a->net_bps));
-	draw_gpu_lines(&l, a, node);
+		tui_line(l, "running for", "%s%s%s",
+			 tui_duration(n, (double)(node->wall_ns - j->start_s * 1000000000)),
+			 j->limit_s > 0 ? " of " : "",
+			 j->limit_s > 0 ? tui_duration(m, (double)j->limit_s * 1e9) : "");
+	tui_line(l, "processes", "%u%s", a->n_processes, a->n_processes ? "" : ": it has ended");
+	tui_line(l, "CPU", "%s%% of one processor; it may use %s", tui_percent(n, a->cpus),
+		 tui_number(m, a->cores));
+	tui_line(l, "memory", "%s%s%s", tui_bytes(n, (double)a->memory_bytes),
+		 a->memory_limit_bytes > 0 ? " of " : "",
+		 a->memory_limit_bytes > 0 ? tui_bytes(m, (double)a->memory_limit_bytes) : "");
+	tui_line(l, "files", "%s/s read and written", tui_bytes(n, a->io_bps));
+	tui_line(l, "network", "%s/s sent and received", tui_bytes(n, a->net_bps));
+	draw_gpu_lines(l, a, node);
 	if (a->job_class[0])
-		line(&l, "class", "%s, %.0f%% sure", a->job_class, 100 * a->confidence);
-	line(&l, "score", "%s of 100", tui_number(n, a->score));
-	line(&l, "counted by", "%s",
-	     node->jobs->probes ? "the kernel (eBPF)" : "procfs: what it does not tell is \"-\"");
-	draw_processes(&l, a, node);
+		tui_line(l, "class", "%s, %.0f%% sure", a->job_class, 100 * a->confidence);
+	tui_line(l, "score", "%s of 100", tui_number(n, a->score));
+	tui_line(l, "counted by", "%s",
+		 node->jobs->probes ? "the kernel (eBPF)"
+				    : "procfs: what it does not tell is \"-\"");
+	draw_processes(l, a, node);
+}
+
+void tui_job_draw_detail(const struct tui_jobs *t, const struct gs_node_snapshot *node,
+			 struct tui_screen *s, int *top)
+{
+	struct tui_lines l;
+
+	do {
+		tui_clear(s, 0, 0, s->rows, s->columns);
+		tui_putf(s, 0, 0, s->columns, TUI_TITLE, "Job %s", t->detail_id);
+		tui_lines_begin(&l, s, 14, *top);
+		draw_job(t, node, &l);
+	} while (tui_lines_too_far(&l, top));
+	tui_putf(s, s->rows - 1, 0, s->columns, TUI_DIM, "Esc: back%s",
+		 tui_lines_hidden(&l) ? "   Up Down: more" : "");
 }

@@ -33,8 +33,11 @@ struct tui_jobs {
 	enum tui_job_column sort;
 	bool reverse;
 	int selected;         /* row; -1 none */
+	bool chosen;          /* not just the first row */
 	char selected_id[64]; /* so that it stays selected wherever it goes */
 	uint32_t selected_kind;
+	char detail_id[64]; /* of the one that is shown in full */
+	uint32_t detail_kind;
 	int top; /* first row on the screen */
 };
 
@@ -51,8 +54,8 @@ const char *tui_job_title(enum tui_job_column c);
 void tui_jobs_draw(struct tui_jobs *t, const struct gs_node_snapshot *node, struct tui_screen *s,
 		   int y, int rows, bool with_selection);
 
-/* All of one job, on a screen of its own. */
+/* All of one job, on a screen of its own, from its line *top on (corrected when it is too far). */
 void tui_job_draw_detail(const struct tui_jobs *t, const struct gs_node_snapshot *node,
-			 struct tui_screen *s);
+			 struct tui_screen *s, int *top);
 
 #endif

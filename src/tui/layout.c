@@ -8,6 +8,8 @@
 #include "tui/format.h"
 #include "tui/input.h"
 
+#define STATE_ROWS 3 /* for what is wrong with the driver, where there is room */
+
 static void draw_title(const struct tui_ui *ui, struct tui_screen *s, int y)
 {
 	const struct gs_node_snapshot *n = ui->node;
@@ -103,7 +105,25 @@ static void draw_machine(const struct tui_ui *ui, struct tui_screen *s, int y)
 	}
 }
 
-/* What is wrong with the whole of it, in a line; false: nothing. */
+/* What was not had; false: nothing. */
+static bool losses_text(const struct gs_gpu_snapshot *g, char *out, size_t bytes)
+{
+	const struct {
+		uint64_t n;
+		const char *what;
+	} losses[] = {{g->missed_samples, "samples missed"},
+		      {g->lost_events, "events lost"},
+		      {g->failed_calls, "calls of the driver failed"}};
+	size_t n = 0;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(losses) && n < bytes; i++)
+		if (losses[i].n)
+			n += (size_t)snprintf(out + n, bytes - n, "%s%llu %s", n ? ", " : "so far ",
+					      (unsigned long long)losses[i].n, losses[i].what);
+	return n > 0;
+}
+
+/* What is wrong with the whole of it; false: nothing. */
 static bool state_text(const struct tui_ui *ui, char *out, size_t bytes)
 {
 	const struct gs_gpu_snapshot *g = ui->node->gpu;
@@ -113,14 +133,30 @@ static bool state_text(const struct tui_ui *ui, char *out, size_t bytes)
 			 g->state_text[0] ? g->state_text : gs_gpu_state_name(g->state));
 	else if (!g->n_gpus)
 		snprintf(out, bytes, "GPUs: none");
-	else if (g->lost_events || g->missed_samples)
-		snprintf(out, bytes,
-			 "so far %llu samples missed, %llu events lost, %llu calls failed",
-			 (unsigned long long)g->missed_samples, (unsigned long long)g->lost_events,
-			 (unsigned long long)g->failed_calls);
 	else
-		return false;
+		return losses_text(g, out, bytes);
 	return true;
+}
+
+/* Written in as many lines as it needs, of most; s NULL: only counted. How many. */
+static int put_state(const struct tui_ui *ui, struct tui_screen *s, int y, int columns, int most)
+{
+	char text[320];
+	const char *p = text;
+	int n = 0;
+
+	if (!state_text(ui, text, sizeof(text)))
+		return 0;
+	do {
+		size_t bytes = n + 1 < most ? tui_words_within(p, columns) : strlen(p);
+
+		if (s)
+			tui_putf(s, y + n, 0, columns, TUI_WARN, "%.*s", (int)bytes, p);
+		p += bytes;
+		p += strspn(p, " ");
+		n++;
+	} while (*p && n < most);
+	return n;
 }
 
 static bool event_text(const struct tui_ui *ui, char *out, size_t bytes)
@@ -218,14 +254,13 @@ static void draw_main(struct tui_ui *ui, struct tui_screen *s)
 {
 	int rows = s->rows, y = 0, bottom = rows, gpus;
 	bool for_paper = ui->print_all;
-	char text[320];
 
 	if (rows >= 3)
 		draw_title(ui, s, y++);
 	if (rows >= 6)
 		draw_machine(ui, s, y++);
-	if (rows >= 4 && state_text(ui, text, sizeof(text)))
-		tui_put(s, y++, 0, s->columns, TUI_WARN, text);
+	if (rows >= 4)
+		y += put_state(ui, s, y, s->columns, for_paper || rows >= 16 ? STATE_ROWS : 1);
 	if (rows >= 8 && !for_paper)
 		draw_keys(ui, s, --bottom);
 	if ((rows >= 7 || ui->message[0] || ui->mode == TUI_FILTER) && rows >= 2 && !for_paper)
@@ -255,12 +290,11 @@ static void draw_main(struct tui_ui *ui, struct tui_screen *s)
 int tui_rows_of_all(const struct tui_ui *ui, int columns)
 {
 	struct tui_screen s = {.columns = columns};
-	char text[320];
 	int n = (int)ui->node->gpu->n_gpus;
 	int rows = ui->shows_jobs ? ui->jobs.n_rows : ui->table.n_rows;
 
-	return 2 + state_text(ui, text, sizeof(text)) + tui_gpu_rows_wanted(ui, &s, n * 2) + 1 +
-	       (rows ? rows : 1);
+	return 2 + put_state(ui, NULL, 0, columns, STATE_ROWS) +
+	       tui_gpu_rows_wanted(ui, &s, n * 2) + 1 + (rows ? rows : 1);
 }
 
 void tui_layout(struct tui_ui *ui, struct tui_screen *s)
@@ -276,7 +310,7 @@ void tui_layout(struct tui_ui *ui, struct tui_screen *s)
 		tui_draw_help(ui, s);
 		return;
 	case TUI_JOB_DETAIL:
-		tui_job_draw_detail(&ui->jobs, ui->node, s);
+		tui_job_draw_detail(&ui->jobs, ui->node, s, &ui->detail_top);
 		return;
 	case TUI_DETAIL:
 		tui_draw_detail(ui, s);

@@ -10,7 +10,7 @@ void tui_layout(struct tui_ui *ui, struct tui_screen *s);
 /* Parts of it (layout.c decides where). */
 int tui_gpu_rows_wanted(const struct tui_ui *ui, const struct tui_screen *s, int most);
 void tui_draw_gpus(struct tui_ui *ui, struct tui_screen *s, int y, int rows);
-void tui_draw_help(const struct tui_ui *ui, struct tui_screen *s);
+void tui_draw_help(struct tui_ui *ui, struct tui_screen *s);
 void tui_draw_detail(struct tui_ui *ui, struct tui_screen *s);
 void tui_draw_signals(const struct tui_ui *ui, struct tui_screen *s);
 

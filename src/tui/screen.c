@@ -127,6 +127,23 @@ int tui_columns_of(const char *text)
 	return n;
 }
 
+size_t tui_words_within(const char *text, int columns)
+{
+	const char *p = text, *word = NULL;
+
+	for (int used = 0; *p;) {
+		const char *from = p;
+		uint32_t c = decode(&p);
+
+		used += tame(&c);
+		if (c == ' ')
+			word = from;
+		else if (used > columns)
+			return (size_t)((word ? word : from > text ? from : p) - text);
+	}
+	return (size_t)(p - text);
+}
+
 void tui_put_char(struct tui_screen *s, int y, int x, enum tui_style style, uint32_t ch)
 {
 	struct tui_cell *c = cell(s, y, x);

@@ -76,6 +76,10 @@ void tui_clear(struct tui_screen *s, int y, int x, int rows, int columns);
 /* Columns that a text takes. */
 int tui_columns_of(const char *text);
 
+/* Bytes of the beginning of a text that stand within so many columns: whole words, else a part of
+ * one; never none of a text that has some. */
+size_t tui_words_within(const char *text, int columns);
+
 void tui_hit(struct tui_screen *s, int y, int x, int columns, int what, int arg);
 const struct tui_hit *tui_hit_at(const struct tui_screen *s, int y, int x);
 

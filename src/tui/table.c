@@ -57,9 +57,11 @@ void tui_table_select(struct tui_table *t, int row)
 {
 	if (!t->n_rows) {
 		t->selected = -1;
+		t->chosen = false;
 		return;
 	}
 	t->selected = row < 0 ? 0 : row >= t->n_rows ? t->n_rows - 1 : row;
+	t->chosen = t->selected > 0;
 	t->selected_pid = t->rows[t->selected].pid;
 	t->selected_gpu = t->rows[t->selected].gpu ? t->rows[t->selected].gpu->gpu : UINT32_MAX;
 }
@@ -261,6 +263,26 @@ static struct tui_row row_of(const struct gs_node_snapshot *node, const struct g
 	return r;
 }
 
+int tui_rows_of_process(const struct gs_node_snapshot *node, uint32_t pid, uint64_t start_ns,
+			struct tui_row *rows, int max)
+{
+	const struct gs_host_process *h = gs_host_process_of(node->host, pid);
+	int n = 0;
+
+	if (h && start_ns && h->start_ns != start_ns)
+		h = NULL; /* another one has the pid now */
+	for (uint32_t i = 0; i < node->gpu->n_processes && n < max; i++) {
+		const struct gs_gpu_process *g = &node->gpu->process[i];
+		struct tui_row r = row_of(node, g, g->ended ? NULL : h, 0);
+
+		if (g->pid == pid && (!start_ns || !r.start_ns || r.start_ns == start_ns))
+			rows[n++] = r;
+	}
+	if (!n && h && n < max)
+		rows[n++] = row_of(node, NULL, h, 0);
+	return n;
+}
+
 int tui_table_fill(struct tui_table *t, const struct gs_node_snapshot *node, uid_t uid)
 {
 	const struct gs_gpu_snapshot *gpu = node->gpu;
@@ -312,7 +334,7 @@ int tui_table_fill(struct tui_table *t, const struct gs_node_snapshot *node, uid
 		if (t->rows[i].pid == t->selected_pid &&
 		    (t->rows[i].gpu ? t->rows[i].gpu->gpu : UINT32_MAX) == t->selected_gpu)
 			found = i;
-	if (t->selected < 0 && n)
+	if (!t->chosen)
 		tui_table_select(t, 0);
 	else if (found >= 0)
 		t->selected = found;

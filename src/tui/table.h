@@ -54,8 +54,10 @@ struct tui_table {
 	int gpu;         /* only those of this GPU of the moment; -1 all */
 	char filter[64]; /* "" none */
 
-	/* The selected row, by what it is, so that it stays selected wherever it goes. */
+	/* The selected row, by what it is, so that it stays selected wherever it goes; the first
+	 * row, which nobody chose, is the first one at any time. */
 	int selected; /* row; -1 none */
+	bool chosen;
 	uint32_t selected_pid, selected_gpu;
 	int top; /* first row on the screen */
 };
@@ -64,6 +66,11 @@ struct tui_table {
 int tui_table_fill(struct tui_table *t, const struct gs_node_snapshot *node, uid_t uid);
 void tui_table_fini(struct tui_table *t);
 void tui_table_select(struct tui_table *t, int row);
+
+/* The rows of one process, whatever the table shows: one for each GPU, or one for the machine. How
+ * many; 0: it is not in the moment. start_ns 0: not known. */
+int tui_rows_of_process(const struct gs_node_snapshot *node, uint32_t pid, uint64_t start_ns,
+			struct tui_row *rows, int max);
 
 const char *tui_column_title(enum tui_column c);
 /* Columns that sort from the greatest value down unless reversed. */

@@ -112,7 +112,7 @@ static void choose_looks(enum gs_tui_theme theme)
 int tui_term_open(enum gs_tui_theme theme, struct gs_err *err)
 {
 	struct sigaction sa = {.sa_handler = on_signal};
-	const char *name = getenv("TERM");
+	const char *name = getenv("TERM"), *places;
 	int found = 0;
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
@@ -129,11 +129,17 @@ int tui_term_open(enum gs_tui_theme theme, struct gs_err *err)
 				  "the terminal \"%.64s\" (TERM) is not known to this machine: try "
 				  "TERM=xterm gpuscope top, or --once",
 				  name);
+	places = tigetstr("cup");
 	del_curterm(cur_term); /* newterm() has one of its own */
-	term.screen = newterm(NULL, stdout, stdin);
+	/* With a terminal that cannot do it ncurses would write a jumble. */
+	if (places && places != (char *)-1)
+		term.screen = newterm(NULL, stdout, stdin);
 	if (!term.screen)
-		return gs_err_set(err, -EINVAL, "the terminal \"%.64s\" cannot show a screen",
-				  name);
+		return gs_err_set(
+			err, -EINVAL,
+			"the terminal \"%.64s\" (TERM) cannot show a screen: use --once for "
+			"a single view",
+			name);
 	set_escdelay(ESCAPE_MS);
 	cbreak();
 	noecho();
@@ -157,6 +163,11 @@ void tui_term_close(void)
 {
 	if (!term.screen)
 		return;
+	/* Where the terminal has no second screen the shell goes on at the last line: an empty one.
+	 */
+	move(LINES - 1, 0);
+	clrtoeol();
+	refresh();
 	endwin();
 	delscreen(term.screen);
 	term.screen = NULL;

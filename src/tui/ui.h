@@ -59,8 +59,9 @@ struct tui_ui {
 	struct tui_jobs jobs;
 
 	uint32_t detail_pid;
+	uint64_t detail_start_ns;
 	struct gs_buf environment; /* of detail_pid, the interesting part, one text a line */
-	int detail_top;
+	int detail_top;            /* first line of the help or detail screen */
 
 	int signal_at;
 	uint32_t signal_pid;

@@ -36,10 +36,22 @@ enum op {
 	OP_OR,
 };
 
+/* What a value is of: told by the end of a figure's name, by a number's unit. */
+enum dimension {
+	DIM_NONE,  /* a number without a unit: of anything */
+	DIM_SCALE, /* K, M, G, T alone: of bytes and counts */
+	DIM_PERCENT,
+	DIM_RATIO,
+	DIM_BYTES,
+	DIM_TIME,
+	DIM_COUNT, /* and all else */
+};
+
 struct step {
 	enum op op;
 	double number;
 	unsigned figure;
+	enum dimension dim; /* of numbers and figures */
 };
 
 struct gs_expr {
@@ -52,6 +64,7 @@ struct parser {
 	const char *at;
 	struct gs_expr *expr;
 	unsigned depth;
+	char figure[64]; /* the last one's name */
 	gs_expr_find_fn find;
 	struct gs_err *err;
 	int r;
@@ -64,7 +77,8 @@ static void fail(struct parser *p, int code, const char *what)
 				  (size_t)(p->at - p->text) + 1, what);
 }
 
-static void emit(struct parser *p, enum op op, double number, unsigned figure)
+static void emit_of(struct parser *p, enum op op, double number, unsigned figure,
+		    enum dimension dim)
 {
 	if (p->r < 0)
 		return;
@@ -72,7 +86,12 @@ static void emit(struct parser *p, enum op op, double number, unsigned figure)
 		fail(p, -E2BIG, "the expression is too long");
 		return;
 	}
-	p->expr->code[p->expr->n++] = (struct step){op, number, figure};
+	p->expr->code[p->expr->n++] = (struct step){op, number, figure, dim};
+}
+
+static void emit(struct parser *p, enum op op)
+{
+	emit_of(p, op, 0, 0, DIM_NONE);
 }
 
 static void skip_blanks(struct parser *p)
@@ -96,7 +115,7 @@ static bool take(struct parser *p, const char *token)
 	return true;
 }
 
-static double unit_factor(const char *word, size_t n)
+static double unit_factor(const char *word, size_t n, enum dimension *ret)
 {
 	static const struct {
 		const char *unit;
@@ -109,15 +128,60 @@ static double unit_factor(const char *word, size_t n)
 	};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(units); i++)
-		if (strlen(units[i].unit) == n && strncmp(units[i].unit, word, n) == 0)
+		if (strlen(units[i].unit) == n && strncmp(units[i].unit, word, n) == 0) {
+			*ret = i == 0 ? DIM_PERCENT
+			       : strchr("usmhd", word[0])
+				       ? DIM_TIME
+				       : (n == 1 && word[0] != 'B' ? DIM_SCALE : DIM_BYTES);
 			return units[i].factor;
+		}
 	return 0;
+}
+
+static bool ends_with(const char *word, const char *end)
+{
+	size_t n = strlen(word), m = strlen(end);
+
+	return n >= m && strcmp(word + n - m, end) == 0;
+}
+
+static enum dimension dimension_of(const char *figure)
+{
+	if (ends_with(figure, "_percent") || ends_with(figure, "_usage") ||
+	    ends_with(figure, "_score"))
+		return DIM_PERCENT;
+	if (ends_with(figure, "_ratio"))
+		return DIM_RATIO;
+	if (ends_with(figure, "_bytes") || ends_with(figure, "_bytes_per_second") ||
+	    ends_with(figure, "_bytes_per_operation"))
+		return DIM_BYTES;
+	return ends_with(figure, "_seconds") ? DIM_TIME : DIM_COUNT;
+}
+
+/* A comparison that could never be what was meant: of a percentage with bytes. */
+static void check_units(struct parser *p, const struct step *a, const struct step *b)
+{
+	static const char *const is[] = {[DIM_PERCENT] = "is a percentage",
+					 [DIM_RATIO] = "is a ratio, 0 to 1 (80% is 80)",
+					 [DIM_BYTES] = "is in bytes",
+					 [DIM_TIME] = "is in seconds",
+					 [DIM_COUNT] = "is not of this unit"};
+	enum dimension figure = a->op == OP_FIGURE ? a->dim : b->dim;
+	enum dimension unit = a->op == OP_FIGURE ? b->dim : a->dim;
+	char text[128];
+
+	if ((a->op == OP_FIGURE) == (b->op == OP_FIGURE) || unit == DIM_NONE || unit == figure ||
+	    (unit == DIM_SCALE && (figure == DIM_BYTES || figure == DIM_COUNT)))
+		return;
+	snprintf(text, sizeof(text), "%s %s", p->figure, is[figure]);
+	fail(p, -EINVAL, text);
 }
 
 static void number(struct parser *p)
 {
 	char *end;
 	double v = strtod(p->at, &end), factor = 1;
+	enum dimension dim = DIM_NONE;
 	size_t n = 0;
 
 	if (!isfinite(v) || end == p->at) {
@@ -131,13 +195,13 @@ static void number(struct parser *p)
 		while (isalpha((unsigned char)p->at[n]))
 			n++;
 	if (n)
-		factor = unit_factor(p->at, n);
+		factor = unit_factor(p->at, n, &dim);
 	if (factor == 0) {
 		fail(p, -EINVAL, "not a unit: use %, B, KB, KiB, ... TiB, us, ms, s, min, h or d");
 		return;
 	}
 	p->at += n;
-	emit(p, OP_NUMBER, v * factor, 0);
+	emit_of(p, OP_NUMBER, v * factor, 0, dim);
 }
 
 static void name(struct parser *p)
@@ -155,7 +219,7 @@ static void name(struct parser *p)
 	memcpy(word, p->at, n);
 	word[n] = '\0';
 	if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0) {
-		emit(p, OP_NUMBER, word[0] == 't', 0);
+		emit_of(p, OP_NUMBER, word[0] == 't', 0, DIM_NONE);
 		p->at += n;
 		return;
 	}
@@ -165,7 +229,8 @@ static void name(struct parser *p)
 		return;
 	}
 	p->at += n;
-	emit(p, OP_FIGURE, 0, (unsigned)figure);
+	memcpy(p->figure, word, n + 1);
+	emit_of(p, OP_FIGURE, 0, (unsigned)figure, dimension_of(word));
 }
 
 static void either(struct parser *p);
@@ -186,10 +251,10 @@ static void primary(struct parser *p)
 			fail(p, -EINVAL, "a closing bracket is missing");
 	} else if (take(p, "-")) {
 		primary(p);
-		emit(p, OP_NEGATE, 0, 0);
+		emit(p, OP_NEGATE);
 	} else if (*p->at == '!' && p->at[1] != '=' && take(p, "!")) {
 		primary(p);
-		emit(p, OP_NOT, 0, 0);
+		emit(p, OP_NOT);
 	} else if (isdigit((unsigned char)*p->at) || *p->at == '.') {
 		number(p);
 	} else if (isalpha((unsigned char)*p->at) || *p->at == '_') {
@@ -211,7 +276,7 @@ static void product(struct parser *p)
 		if (op == OP_NUMBER)
 			return;
 		primary(p);
-		emit(p, op, 0, 0);
+		emit(p, op);
 	}
 }
 
@@ -224,7 +289,7 @@ static void sum(struct parser *p)
 		if (op == OP_NUMBER)
 			return;
 		product(p);
-		emit(p, op, 0, 0);
+		emit(p, op);
 	}
 }
 
@@ -236,12 +301,20 @@ static void comparison(struct parser *p)
 	} ops[] = {{"<=", OP_LE}, {">=", OP_GE}, {"==", OP_EQ}, {"!=", OP_NE},
 		   {"<", OP_LT},  {">", OP_GT},  {"=", OP_EQ}};
 
+	size_t first = p->expr->n, second;
+
 	sum(p);
+	second = p->expr->n;
 	for (size_t i = 0; p->r == 0 && i < GS_ARRAY_LEN(ops); i++) {
 		if (!take(p, ops[i].token))
 			continue;
 		sum(p);
-		emit(p, ops[i].op, 0, 0);
+		if (p->r == 0 && second == first + 1 && p->expr->n == second + 1)
+			check_units(p, &p->expr->code[first], &p->expr->code[second]);
+		emit(p, ops[i].op);
+		skip_blanks(p);
+		if (p->r == 0 && *p->at && strchr("<>=!", *p->at))
+			fail(p, -EINVAL, "one comparison at a time: join two by &&");
 		return;
 	}
 }
@@ -256,9 +329,9 @@ static void negation(struct parser *p)
 		n++;
 	comparison(p);
 	if (n)
-		emit(p, OP_NOT, 0, 0);
+		emit(p, OP_NOT);
 	if (n && n % 2 == 0)
-		emit(p, OP_NOT, 0, 0);
+		emit(p, OP_NOT);
 }
 
 static void both(struct parser *p)
@@ -266,7 +339,7 @@ static void both(struct parser *p)
 	negation(p);
 	while (p->r == 0 && (take(p, "&&") || take(p, "and"))) {
 		negation(p);
-		emit(p, OP_AND, 0, 0);
+		emit(p, OP_AND);
 	}
 }
 
@@ -275,7 +348,7 @@ static void either(struct parser *p)
 	both(p);
 	while (p->r == 0 && (take(p, "||") || take(p, "or"))) {
 		both(p);
-		emit(p, OP_OR, 0, 0);
+		emit(p, OP_OR);
 	}
 }
 
@@ -302,6 +375,25 @@ int gs_expr_parse_names(const char *text, gs_expr_find_fn find, struct gs_expr *
 	}
 	*ret_expr = p.expr;
 	return 0;
+}
+
+static bool is_condition(const struct gs_expr *e)
+{
+	const struct step *last = &e->code[e->n - 1];
+
+	return last->op == OP_NOT || last->op >= OP_LT ||
+	       (last->op == OP_NUMBER && e->n == 1 && (last->number == 0 || last->number == 1));
+}
+
+int gs_expr_want_condition(struct gs_expr **e, const char *text, struct gs_err *err)
+{
+	if (is_condition(*e))
+		return 0;
+	gs_expr_free(e);
+	return gs_err_set(err, -EINVAL,
+			  "\"%.200s\" is a value, not a condition: compare it, as in "
+			  "\"memory_usage > 80\"",
+			  text);
 }
 
 void gs_expr_free(struct gs_expr **expr)

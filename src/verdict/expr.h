@@ -4,7 +4,8 @@
  *   memory_usage > 80 && (cpu_percent < 20 || io_percent >= 30)
  *   memory_used_bytes * 1.2
  *
- * Numbers may have a unit: 80%, 1.5GB, 2MiB, 10ms, 3min, 2h. and and or are other spellings of
+ * Numbers may have a unit: 80%, 1.5GB, 2MiB, 10ms, 3min, 2h; a figure that is told to be of another
+ * (by the end of its name) is not compared with it. and and or are other spellings of
  * && and ||; not takes the whole comparison behind it, ! what stands next to it. A figure that is
  * not known makes every comparison with it unknown; unknown && false is false, unknown || true is
  * true, as SQL does it.
@@ -26,6 +27,9 @@ void gs_expr_free(struct gs_expr **expr);
 typedef int (*gs_expr_find_fn)(const char *word);
 int gs_expr_parse_names(const char *text, gs_expr_find_fn find, struct gs_expr **ret_expr,
 			struct gs_err *err);
+
+/* What was parsed shall be true or false; a value is freed, and -EINVAL with what to write. */
+int gs_expr_want_condition(struct gs_expr **expr, const char *text, struct gs_err *err);
 
 /* NAN: unknown. Truth is 1 or 0. */
 double gs_expr_value(const struct gs_expr *expr, const struct gs_figures *figures);

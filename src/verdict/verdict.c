@@ -107,6 +107,8 @@ int gs_rules_add_class(struct gs_rules *r, const char *name, const char *conditi
 	if (r->n_classes == GS_RULES_MAX)
 		return gs_err_set(err, -ENOSPC, "more than %d rules", GS_RULES_MAX);
 	e = gs_expr_parse(condition, &c->condition, err);
+	if (e == 0)
+		e = gs_expr_want_condition(&c->condition, condition, err);
 	if (e < 0)
 		return e;
 	snprintf(c->name, sizeof(c->name), "%s", name);
@@ -147,6 +149,8 @@ int gs_rules_add_advice(struct gs_rules *r, const char *name, const char *condit
 	if (!a && r->n_advice == GS_RULES_MAX)
 		return gs_err_set(err, -ENOSPC, "more than %d rules", GS_RULES_MAX);
 	e = gs_expr_parse(condition, &expr, err);
+	if (e == 0)
+		e = gs_expr_want_condition(&expr, condition, err);
 	if (e < 0)
 		return e;
 	if (!a)

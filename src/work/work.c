@@ -574,9 +574,21 @@ static void forget_cells(struct gs_work_probe *p, const bool *gone)
 	}
 }
 
-size_t gs_work_probe_forget_ended(struct gs_work_probe *p)
+/* Whether the process of this slot had ended at the reading: one that ended since then has done
+ * what nobody has read. *at moves on: both are in the order of their keys. */
+static bool had_ended(const struct gs_work_snapshot *s, const struct gs_work_key *key, size_t *at)
 {
-	size_t n = 0, end, n_gone = 0;
+	while (*at < s->n_rows &&
+	       (s->rows[*at].id < key->id ||
+		(s->rows[*at].id == key->id && s->rows[*at].start_ns < key->start_ns)))
+		(*at)++;
+	return *at < s->n_rows && s->rows[*at].id == key->id &&
+	       s->rows[*at].start_ns == key->start_ns && !s->rows[*at].n_threads;
+}
+
+size_t gs_work_probe_forget_ended(struct gs_work_probe *p, const struct gs_work_snapshot *s)
+{
+	size_t n = 0, end, n_gone = 0, at = 0;
 	GS_FREE uint32_t *slots = work_show(p) == 0 ? sorted_slots(p, &n) : NULL;
 	GS_FREE bool *gone = calloc(p->n_slots, sizeof(*gone));
 	GS_FREE uint8_t *zero = calloc(1, p->slot_bytes);
@@ -589,7 +601,7 @@ size_t gs_work_probe_forget_ended(struct gs_work_probe *p)
 		for (end = i + 1;
 		     end < n && same_key(work_slot(p, slots[end]), work_slot(p, slots[i])); end++)
 			threads += alive(work_slot(p, slots[end]));
-		if (threads)
+		if (threads || !had_ended(s, &work_slot(p, slots[i])->key, &at))
 			continue;
 		for (size_t j = i; j < end; j++)
 			gone[slots[j]] = true;

@@ -107,9 +107,11 @@ int gs_work_probe_read(struct gs_work_probe *probe, struct gs_work_snapshot **re
 		       struct gs_err *err);
 void gs_work_snapshot_free(struct gs_work_snapshot *snapshot);
 
-/* Give back the room of processes (cgroups) without a living thread: call it after a read, and keep
- * their rows. For a reader that runs for long. Returns how many. */
-size_t gs_work_probe_forget_ended(struct gs_work_probe *probe);
+/* Give back the room of processes (cgroups) that had no living thread at the last reading, whose
+ * snapshot this is: keep their rows. For a reader that runs for long. Returns how many; 0 also when
+ * there is no memory. */
+size_t gs_work_probe_forget_ended(struct gs_work_probe *probe,
+				  const struct gs_work_snapshot *snapshot);
 
 /* The kernel's tables are not mapped until they are read next, so that they do not count as this
  * program's resident memory. For a reader that comes every few seconds: mapping costs some 100 us.

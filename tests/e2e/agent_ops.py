@@ -44,7 +44,7 @@ def control(t):
     done = ctl(t, path, 'reload')
     t.true('a bad configuration', done.returncode == 1 and 'nonsense' in done.stderr, done)
     done = ctl(t, path, 'explode')
-    t.true('no such command', done.returncode == 1 and 'release-gpus' in done.stderr, done)
+    t.true('an unknown command', done.returncode == 2 and 'no command "explode"; there are release-gpus' in done.stderr, done)
     t.equal('no command', ctl(t, path).returncode, 2)
     # Who connects and says nothing, or too much, does no harm.
     with socket.socket(socket.AF_UNIX) as s:

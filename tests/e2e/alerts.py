@@ -138,6 +138,27 @@ def refused(t):
     a.stop()
 
 
+@case('a redirect is not followed, and that is said', needs=None, timeout=60)
+def redirected(t):
+    hook = Webhook(answer=307)
+    path = t.path('alerts.yaml')
+    with open(path, 'w') as f:
+        f.write(f'alerts:\n  for: 0\n  interval: 100ms\n  triggers: {{low_efficiency: 30}}\n  webhook: {{url: "{hook.url}"}}\n  log: {{enabled: false}}\n')
+    held = subprocess.Popen(['sleep', '60'])
+    live = subprocess.Popen([harness.gpuscope, 'job', '-p', str(held.pid), '--alerts', path, '-o', t.path('r.json')],
+                            stderr=open(t.path('job.err'), 'wb'))  # fmt: skip
+    try:
+        hook.wait(1)
+        held.kill()
+        held.wait()
+        live.wait(30)
+    finally:
+        held.kill()
+        live.kill()
+    t.match('said', r'answers 307, a redirect: give its target as url', read_text(t.path('job.err')))
+    t.true('not again and again', len(hook.got) <= 2, hook.told())
+
+
 @case('a message that never gets through is given up and counted', needs=None, timeout=60)
 def given_up(t):
     a = Agent(t, conf(f'  give_up: 1s\n  webhook: {{url: "http://127.0.0.1:{free_port()}/"}}\n'), what='gpus=1,idle')

@@ -18,6 +18,17 @@ def has(t, what, found, keys):
     t.equal(what, sorted(set(keys) - set(found)), [])
 
 
+@case('a session has the counters that its head reads, unless it is told otherwise', timeout=100, needs=None)
+def counters(t):
+    h = Head(t, '--enable-bandwidth', '--enable-nvlink')
+    t.equal('gswarm', h.json('POST', '/profiling/start', {'name': 'a'})[0], 200)
+    t.equal('ours', h.json('POST', '/api/v1/sessions', {'name': 'b'})[0], 200)
+    t.equal('without', h.json('POST', '/api/v1/sessions', {'name': 'c', 'bandwidth': False, 'nvlink': False})[0], 200)
+    t.tool('session', 'start', 'd', '--head', h.grpc)
+    found = {s['name']: (s['bandwidth'], s['nvlink']) for s in h.get('/api/v1/sessions')['sessions']}
+    t.equal('sessions', found, {'a': (True, True), 'b': (True, True), 'c': (False, False), 'd': (True, True)})
+
+
 @case('the endpoints of gswarm-profiler have its keys', timeout=200, needs=None)
 def gswarm(t):
     h = Head(t, '--freq', '200')
@@ -147,13 +158,25 @@ def now(t):
     wait_until(lambda: any(v >= 0 for v in h.get('/api/v1/heatmap')['rows'][0]['v']), 60, 'the heat map')
     check_series(t, h, 1, one['gpu_list'][0]['uuid'])
     check_heat(t, h)
+    t.equal('rows are called as their nodes', {r['node_name'] for r in h.get('/api/v1/heatmap')['rows']}, {n['name'] for n in h.get('/api/v1/nodes')['nodes']})
     nodes[0].terminate()
     wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 2, 60, 'a node that went')
+    wait_until(lambda: any(not n['healthy'] for n in h.get('/api/v1/nodes')['nodes']), 60, 'which it is')
+    gone = next(n['id'] for n in h.get('/api/v1/nodes')['nodes'] if not n['healthy'])
+    # An answer may be used again for a moment.
+    wait_until(lambda: all('its node is not connected' in g.get('reason', '') for g in h.get(f'/api/v1/nodes/{gone}')['gpu_list']), 60,
+               'its GPUs say so, whatever else is wrong with them')  # fmt: skip
     t.true('an alert', any('not connected' in a['text'] for a in h.get('/api/v1/alerts')['alerts']))
     status, headers, text = h.ask('GET', '/api/v1/metrics')
     t.true('metrics', status == 200 and 'gpuscope_head_nodes 3' in text and 'gpuscope_head_nodes_healthy 2' in text, text[:500])
     for n in nodes[1:]:
         n.terminate()
+    wait_until(lambda: h.get('/api/v1/overview')['healthy_nodes'] == 0, 60, 'all nodes are gone')
+    before = [n['samples'] for n in h.get('/api/v1/nodes')['nodes']]
+    h.stop()
+    h.start()
+    after = [n['samples'] for n in h.get('/api/v1/nodes')['nodes']]
+    t.true('what is stored of each node is known to the next head', all(0 < x <= y for x, y in zip(before, after)), (before, after))
 
 
 @case('a process, and what it did', timeout=200, needs=None)

@@ -15,13 +15,14 @@ import re
 import signal
 import socket
 import sqlite3
+import stat
 import subprocess
 import threading
 import time
 
 import harness
 from certs import certificates
-from cluster_help import Head, Node, Stubs, messages
+from cluster_help import Head, Node, Stubs, messages, nvml
 from harness import Skip, case, main, wait_until
 
 FAST = ('--freq', '100')
@@ -88,6 +89,9 @@ def sessions(t):
     h.session('mark', 'epoch 1', 'loss=0.25', 'step=3')
     stopped = json.loads(h.session('stop', 'wide', '--format', 'json').out)['sessions']
     t.equal('stopped one', [s['name'] for s in stopped], ['wide'])
+    # What nodes still had to deliver comes behind that.
+    t.true('with what is stored of it', 0 < stopped[0]['samples'] <= listed(h)['wide']['samples'], stopped)
+    t.equal('nodes of it', stopped[0]['nodes_delivering'], 2)
     t.equal('states', {n: s['state'] for n, s in listed(h).items()}, {'wide': 'stopped', 'slow': 'active', 'none': 'active'})
     before = n_stored(h.data, 'a')
     wait_stored(h.data, before + 3, 'a')
@@ -152,6 +156,38 @@ def sessions(t):
             {'wide', 'slow', 'none'})  # fmt: skip
 
 
+@case('files of several machines: each is counted, and figures have all of them', timeout=120, needs=None)
+def machines(t):
+    if subprocess.run(['unshare', '--uts', 'true'], capture_output=True).returncode:
+        raise Skip('host names of its own are not permitted here')
+    h = Head(t, '--freq', '100', '--enable-nvlink')
+    h.session('start', 'both')
+    nodes = {}
+    for name in ('machine-a', 'a-machine-with-a-very-long-name-in-rack-42-unit-7-of-the-last-row'[:60]):
+        words = ['unshare', '--uts', 'sh', '-c', f'hostname {name}; exec "$@"', 'sh', harness.gpuscope, 'connect', h.address, '--nvml', nvml(), '--machine-id', name]
+        nodes[name] = harness.Live(t, lambda _, words=words: words, env=t.envs({'FAKE_NVML': 'gpus=2'}))
+        wait_stored(h.data, 5, name)
+    h.session('stop', 'both')
+    table = h.session('status').out.split('\n\n')[1].splitlines()
+    t.equal('columns of the nodes', {line.find('healthy') for line in table[1:]}, {table[0].find('STATE')})
+    for node in nodes.values():
+        node.interrupt(signal.SIGTERM)
+        node.finish()
+    h.session('export', 'both', '--format', 'gst', '-o', t.path('both.gst'))
+    t.match('the file', r'samples of 2 nodes over .+: 4 GPUs', t.tool('report', t.path('both.gst'), status=0).out)
+    h.session('export', 'both', '-o', t.path('both.json'))
+    # A pipe or a device is written to, not replaced by a file.
+    os.mkfifo(t.path('pipe'))
+    with open(t.path('came'), 'wb') as f:
+        reader = subprocess.Popen(['cat', t.path('pipe')], stdout=f)
+    h.session('export', 'both', '-o', t.path('pipe'))
+    t.true('still a pipe', stat.S_ISFIFO(os.stat(t.path('pipe')).st_mode))
+    reader.wait(60)
+    t.equal('what came', json.loads(harness.read_text(t.path('came')))['session_name'], 'both')
+    # The stand-in's GPUs of both machines have the same UUIDs, which the JSON does not tell.
+    t.match('all GPUs', 'samples of 4 GPUs', t.tool('report', t.path('both.json'), '--plot', t.path('both.svg'), status=0).err)
+
+
 @case('what nodes measure follows sessions and switches', timeout=120, needs=None)
 def wishes(t):
     grpc, gp, _ = messages(t)
@@ -196,9 +232,13 @@ def wishes(t):
 @case('errors of the command: one line, and the exit status', timeout=60, needs=None)
 def errors(t):
     run = t.tool('session', 'list', '--head', '127.0.0.1:1', status=1)
-    t.match('head down', r'^gpuscope: no head answers at 127\.0\.0\.1:1: .*\n$', run.err)
+    t.match('head down', r'^gpuscope: no head answers at 127\.0\.0\.1:1: .*does it want --tls\?\n$', run.err)
     for words, status in ((('stop',), 2), ((), 2), (('frobnicate',), 2), (('export',), 2), (('list', 'x'), 2), (('list', '--all'), 2)):
         t.equal(f'status of {words}', t.tool('session', *words).status, 2)
+    for words in (('session', 'list', '--head', 'localhost'), ('session', 'list', '--head', ':1'), ('connect', 'foo')):
+        t.match(f'{words}', 'is no address of a head', t.tool(*words, status=2).err)
+    t.match('too often', r'--freq takes 50 \(ms\) to 1h', t.tool('head', '--freq', '10', status=2).err)
+    t.match('IPv6', r'connect to \[::1\]:1 ', t.tool('session', 'list', '--head', '[::1]:1', status=1).err)
     h = Head(t)
     for words, pattern, status in (
         (('stop', 'nope'), 'there is no session "nope"', 1),
@@ -477,6 +517,7 @@ def tls(t):
     certificates(t)
     files = {name: t.path(name) for name in ('ca.pem', 'server.pem', 'server.key', 'client.pem', 'client.key')}
     h = Head(t, *FAST, '--tls-cert', files['server.pem'], '--tls-key', files['server.key'], '--tls-client-ca', files['ca.pem'])
+    t.match('it ends soon', r'warning: the certificate \S+ expires within 2 days', h.live.err_text())
     ours = ('--ca', files['ca.pem'], '--cert', files['client.pem'], '--key', files['client.key'])
     n = Node(t, h.address, 'a', '--interval', '0.1', *ours)
     wait_stored(h.data, 3)
@@ -484,6 +525,12 @@ def tls(t):
     wait_stored(h.data, n_stored(h.data) + 3)
     h.session('stop', 'x', *ours)
     t.true('exported', json.loads(export(t, h, 'x', *ours))['account']['samples'] >= 1)
+    subprocess.run(['openssl', 'x509', '-req', '-in', 'server.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '-1', '-out', 'old.pem', '-extfile', 'san'],
+                   check=True, capture_output=True, cwd=t.tmp)  # fmt: skip
+    old = Head(t, '--tls-cert', t.path('old.pem'), '--tls-key', files['server.key'])
+    t.match('it has ended', 'has expired: nobody will connect', old.live.err_text())
+    t.match('a client says why', 'certificate has expired', old.session('list', '--ca', files['ca.pem'], status=1).err)
+    old.stop()
     for what, words in (('plaintext', ()), ('no certificate', ('--ca', files['ca.pem'])), ('another authority', ('--tls',))):
         run = h.session('list', *words, status=1)
         t.equal(f'{what}: one line ({run.err!r})', run.err.count('\n'), 1)
@@ -660,7 +707,8 @@ def gsprof(t):
     with socket.socket() as s:
         s.bind(('127.0.0.1', 0))
         http_port = s.getsockname()[1]
-    address, page = f'127.0.0.1:{port}', f'127.0.0.1:{http_port}'
+    # HTTP is where --host is, as its head's.
+    address, page = f'127.0.0.2:{port}', f'127.0.0.2:{http_port}'
 
     def prof(*args, status=0):
         done = subprocess.run([program, *args], capture_output=True, text=True, timeout=100, cwd=t.tmp)
@@ -670,7 +718,7 @@ def gsprof(t):
     prof('help')
     prof('nonsense', status=2)
     t.match('help of one', '--freq', prof('help', 'start').stdout)
-    prof('start', '--host', '127.0.0.1', '--port', str(port), '--freq', '100', '--enable-bandwidth', '--disable-nvlink', '--background',
+    prof('start', '--host', '127.0.0.2', '--port', str(port), '--freq', '100', '--enable-bandwidth', '--disable-nvlink', '--background',
          '--http-port', str(http_port))  # fmt: skip
     node = harness.Live(t, lambda _: [program, 'connect', address, '--enable-bandwidth', '--resilient', '--nvml',
                                       os.path.join(harness.fake, 'libnvidia-ml.so.1'), '--spool', t.path('spool')], env=t.envs())  # fmt: skip
@@ -691,6 +739,17 @@ def gsprof(t):
     prof('http-profile', page, '--name', 'by http', status=1)
     t.equal('status by HTTP', json.loads(prof('http-status', page).stdout)['is_profiling'], True)
     prof('http-stop', page, '--name', 'by http')
+    stopped = json.loads(harness.read_text(t.path('by http.json')))
+    t.equal('http-stop leaves the file', stopped['session_name'], 'by http')
+    prof('http-profile', page, '--name', 'one')
+    prof('http-profile', page, '--name', 'two')
+    data = t.path('.gswarm_profiler_data')
+    wait_stored(data, n_stored(data) + 10)
+    prof('http-stop', page)
+    for name in ('one', 'two'):
+        doc_of = json.loads(harness.read_text(t.path(name + '.json')))
+        t.true(f'{name} has what start --enable-bandwidth asked for', any(f.get('dram_bandwidth') for f in doc_of['frames']))
+    prof('http-stop', page, page, status=2)
     prof('http-stop', page, '--name', '../x', status=1)
     os.unlink(t.path('job 7.json'))
     prof('recover', '--name', 'job 7', '--export', '--head', address)

@@ -3,11 +3,12 @@
 import os
 import shutil
 import struct
+import time
 import zlib
 
 from agent_help import Agent, config_text
 from harness import case, main, wait_until
-from head_help import Head, Node, account
+from head_help import Head, Node, account, skewed
 
 MAGIC = 0x31507347  # src/spool/spool_int.h
 
@@ -51,6 +52,35 @@ def copied(t):
     t.match('it is told', 'is the spool a copy', texts)
     t.true('they do not take turns for ever', len(head.streams('twin')) <= 3, str(head.streams('twin')))
     account(t, head, a, n_streams=len(head.streams('twin')))
+    head.stop()
+
+
+@case('clocks that are set while it measures: each sample at its own time, and the newest is shown', timeout=200, needs=None)
+def clocks(t):
+    path = t.path('skew')
+
+    def set_clock(seconds):
+        with open(path + '.new', 'w') as f:
+            f.write(str(seconds))
+        os.rename(path + '.new', path)
+
+    set_clock(0)
+    began = time.time()
+    head = Head(t)
+    node = Node(t, head.address, 'wanders', env=skewed(t, path))
+    for seconds in (0, 3600, -7200, 5):
+        set_clock(seconds)
+        before = head.stored('wanders')
+        wait_until(lambda n=before: head.stored('wanders') >= n + 8, 60, f'samples with a clock {seconds} s off')
+    t.equal('all delivered', node.stop()[3:], (0, 0))
+    s = head.streams('wanders')[0]
+    rows = head.batches(s['id'])
+    ended = time.time()
+    # An estimate is wrong by half a round trip at most, which is long on a busy machine; a clock by an hour.
+    wrong = [(r[0], (r[1] + r[3]) / 1e9 - began) for r in rows if not began - 20 < (r[1] + r[3]) / 1e9 < ended + 20]
+    t.equal('placed elsewhere', wrong, [])
+    t.true('there were several clocks', len({round(r[3] / 1e9 / 100) for r in rows}) >= 3, sorted({r[3] for r in rows}))
+    t.equal('each once', ([r[0] for r in rows], s['n_samples']), (list(range(1, len(rows) + 1)), node.n_read))
     head.stop()
 
 

@@ -188,8 +188,20 @@ def build(t, name, source, *flags):
 CLOCK = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
+static long from_file(const char *path)
+{
+    char text[32];
+    int fd = open(path, O_RDONLY);
+    long n = fd < 0 ? 0 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    text[n > 0 ? n : 0] = 0;
+    return atol(text);
+}
 int clock_gettime(clockid_t id, struct timespec *ts)
 {
     static int (*real)(clockid_t, struct timespec *);
@@ -199,14 +211,14 @@ int clock_gettime(clockid_t id, struct timespec *ts)
         *(void **)&real = dlsym(RTLD_NEXT, "clock_gettime");
     r = real(id, ts);
     if (r == 0 && id == CLOCK_REALTIME && skew)
-        ts->tv_sec += atoi(skew);
+        ts->tv_sec += skew[0] == '/' ? from_file(skew) : atol(skew);
     return r;
 }
 """
 
 
 def skewed(t, seconds):
-    """The environment of a program whose wall clock is wrong by so much."""
+    """The environment of a program whose wall clock is wrong by so much; by what the file says, which may change."""
     env = {'LD_PRELOAD': build(t, 'skew.so', CLOCK, '-ldl'), 'SKEW_S': str(seconds)}
     if harness.is_asan():
         env['ASAN_OPTIONS'] = 'verify_asan_link_order=0'

@@ -4,11 +4,14 @@ follow from formulas) given, used and left idle."""
 
 import json
 import os
+import signal
 import subprocess
 
 import harness
-from agent_help import library
-from harness import case, main, wait_until
+from agent_help import Agent, config_text, library
+from harness import case, main, read_text, wait_until
+from job_help import FINISHED, rows
+from page_help import Head
 from slurm_help import Slurm
 
 GIB, MIB = 1 << 30, 1 << 20
@@ -50,7 +53,10 @@ def start_ranks(t, s):
 def ranks(t, config, probes):
     with Slurm(t) as s:
         job_id = start_ranks(t, s)
-        j, _ = job(t, s, job_id, config, seconds='4')
+        j, whole = job(t, s, job_id, config, seconds='4')
+        version = s.run('scontrol', '--version').stdout.split()[1]
+        t.equal('version', whole['system_info']['slurm_version'], version)
+        t.equal('nothing is missing', whole['monitoring_session']['lost'], None)
         t.equal('who', [j[k] for k in ('user', 'account', 'partition', 'job_name', 'cpus')], ['games', 'phys', 'debug', 'ranks', 4])
         t.equal('ranks of the step, not the script', [(r['rank'], r['step']) for r in j['ranks']], [(i, '0') for i in range(4)])
         cpu = [r['cpu_seconds'] for r in j['ranks']]
@@ -80,6 +86,67 @@ def with_probes(t):
 @case('a job of four tasks, one of them slower: named, with evidence and advice (procfs)', timeout=150, needs=None)
 def without_probes(t):
     ranks(t, OFF, False)
+
+
+@case('what a launcher starts in a batch script are ranks as well', timeout=150)
+def launched(t):
+    with Slurm(t) as s:
+        path = s.path('work', 'ranks.py')
+        with open(path, 'w', encoding='utf-8') as f:
+            f.write(RANKS.replace('SLURM_PROCID', 'RANK'))
+        script = ''.join(f'RANK={i} LOCAL_RANK={i} WORLD_SIZE=3 /usr/bin/python3 {path} &\n' for i in range(3)) + 'wait\n'
+        job_id = s.submit(script, '-n3', user='games')
+        s.wait_state(job_id, 'RUNNING')
+        wait_until(lambda: len(s.pids()) >= 4, 60, 'the script and its three')
+        for config in ('{}\n', OFF):
+            j, _ = job(t, s, job_id, config, seconds='4')
+            t.equal('ranks', [(r['rank'], r['step']) for r in j['ranks']], [(i, 'batch') for i in range(3)])
+            t.equal('the slow one', j['imbalance'] and j['imbalance']['slowest_rank'], 2)
+
+
+@case('a controller that does not answer: what is known is reported, and that something is missing', timeout=150, needs=None)
+def no_controller(t):
+    with Slurm(t) as s:
+        job_id = start_ranks(t, s)
+        number = int(read_text(s.path('slurmctld.pid')))
+        os.kill(number, signal.SIGSTOP)
+        try:
+            j, whole = job(t, s, job_id, OFF + 'slurm:\n  command_timeout: 1\n', seconds='4')
+        finally:
+            os.kill(number, signal.SIGCONT)
+        t.equal('known', [j['user'], j['job_name'], j['cluster']], ['games', 'ranks', 'testers'])
+        t.match('told', r'Slurm left [1-9]\d* of \d+ questions unanswered', whole['monitoring_session']['lost'] or '')
+
+
+@case("an agent's reports at a head tell ranks, and what the agent does not measure", timeout=200)
+def of_agent(t):
+    with Slurm(t) as s:
+        head = Head(t)
+        link = f'head:\n  addresses: "{head.grpc}"\n  spool: {t.path("agent-spool")}\n  machine_id: node\n  jobs_interval: 1s\n'
+        a = Agent(t, config_text(more='jobs:\n  interval: 500ms\n  linger: 20s\n' + link), what='gpus=1', env={'SLURM_CONF': s.conf})
+        job_id = start_ranks(t, s)
+
+        def of_job():
+            found = [r for r in rows(head) if r['job'] == str(job_id)]
+            return found and found[0]
+
+        # What is known of it grows until it is enough to compare.
+        wait_until(lambda: of_job() and of_job()['document']['jobs'][0]['imbalance'], 90, 'ranks to compare')
+        s.run('scancel', str(job_id))
+        wait_until(lambda: of_job()['state'] == FINISHED, 90, 'its end')
+        whole = of_job()['document']
+        j, sources = whole['jobs'][0], whole['monitoring_session']['sources']
+        t.equal('ranks of the step, not the script', [(r['rank'], r['step']) for r in j['ranks']], [(i, '0') for i in range(4)])
+        t.equal('the slow one', (j['imbalance']['slowest_rank'], j['figures']['slowest_rank']), (2, 2))
+        cpu = [r['cpu_seconds'] for r in j['ranks']]
+        t.true('together no more than the job', 0 < sum(cpu) <= j['thread_seconds']['cpu'] * 1.001, (cpu, j['thread_seconds']))
+        t.true('the others waited', all(r['wait_seconds'] > 0 for r in j['ranks'] if r['rank'] != 2), j['ranks'])
+        t.equal('of GPUs: not by rank', {r['gpu_ratio'] for r in j['ranks']}, {None})
+        t.match('and that is told', r'not of GPUs by rank', sources['ranks'])
+        t.match('nor launches', r'^not measured: the agent has no probes on CUDA', sources['cuda'])
+        t.equal('so they are unknown', j['figures']['launches_per_second'], None)
+        a.stop()
+        head.stop()
 
 
 def util(gpu, n):

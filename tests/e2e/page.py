@@ -85,6 +85,48 @@ def overview(t):
     b.wait('document.getElementById("banner").hidden', 'the page comes back by itself', 90)
 
 
+@case('addresses of nothing, skipping to the content, many sessions, what a form begins with', timeout=300, needs=None)
+def ways(t):
+    h = Head(t, '--enable-bandwidth')
+    node = h.node('one', 2)
+    h.wait_gpus(2)
+    for i in range(105):
+        t.equal('started', h.json('POST', '/api/v1/sessions', {'name': f's{i}'})[0], 200)
+    t.equal('stopped', h.json('POST', '/profiling/stop', {})[0], 200)
+    b = Browser(t)
+    b.size(1400, 900)
+    home = f'http://{h.http}/'
+    b.open(home + '#/nope')
+    b.wait('document.getElementById("main").innerText.includes("There is no such page")', 'what is no page')
+    b.open(home + '#/job/5')
+    b.wait('document.getElementById("main").innerText.includes("no report has this number")', 'what is no report')
+    b.run('new Promise(done => setTimeout(done, 2500))')
+    t.true('and that stays', 'no report has this number' in text(b), text(b))
+    b.open(home + '#/nodes')
+    b.wait('document.querySelector("td.name a")', 'the nodes')
+    b.run('document.querySelector(".skip").focus()')
+    b.key('Enter')
+    b.wait('document.activeElement.id == "main"', 'the focus is on the content')
+    t.equal('of the same page', b.run('location.hash'), '#/nodes')
+    # A node is no better than its GPUs: those of the stand-in have uncorrected errors.
+    b.wait('document.querySelector("td .state.failing").innerText == "2 failing"', 'what is wrong with a node')
+    b.open(home + '#/work')
+    b.wait('document.body.innerText.includes("No report has come yet")', 'no reports')
+    t.equal('nothing more to show', b.run('[...document.querySelectorAll("button")].filter(e => e.innerText == "Show more" && e.offsetWidth).length'), 0)
+    b.open(home + '#/sessions')
+    b.wait('document.querySelectorAll("tbody tr").length == 100', 'the newest sessions')
+    b.run('[...document.querySelectorAll("button")].find(e => e.innerText == "Show more").click()')
+    b.wait('document.querySelectorAll("tbody tr").length == 105', 'all of them')
+    t.equal('counters as the head', b.run('[...document.querySelectorAll("form input[type=checkbox]")].map(e => e.checked)'), [True, False])
+    b.open(home + '#/')
+    b.wait('document.querySelectorAll(".heat .names div").length == 2', 'rows of the heat map have names')
+    node.terminate()
+    for page in ('#/node/1', '#/gpu/1/0'):
+        b.open(home + page)
+        b.wait('document.getElementById("main").innerText.includes("Not heard of since")', f'{page}: what is shown is old')
+    t.equal('errors of the console', [e for e in b.errors if '404' not in e], [])
+
+
 @case('a session is started, stopped and compared by clicking', timeout=300, needs=None)
 def session(t):
     h = Head(t)

@@ -11,6 +11,8 @@ import sys
 
 import harness
 from harness import Skip, case, main, read_text, wait_until
+from job_help import FINISHED, again, kill, rows
+from page_help import Head
 from slurm_help import Slurm, find
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(harness.HERE)), 'packaging', 'slurm')
@@ -100,6 +102,67 @@ def prolog(t):
         t.equal("the output is the user's", owner(f'{out}/slurm.out')[0], USER)
         wait_until(lambda: not os.listdir(t.path('run')), 30, 'no recorder is left')
         t.true('the node stays', 'drain' not in s.run('sinfo', '-h', '-N', '-o', '%T').stdout)
+
+
+@case('prolog and epilog with a head: each job\'s report once, whose it was and what it did, also after the head was away', timeout=400)
+def prolog_head(t):
+    head = Head(t)
+    spool, submitted = t.path('spool'), []
+    lines = install(t, more=f'GPUSCOPE_OPTIONS="--head {head.grpc} --head-spool {spool} --head-machine-id node"\n')
+    with Slurm(t, prolog=lines) as s:
+        out = user_folder(t)
+
+        def submit(name, *more):
+            submitted.append(s.submit(f'{burner(t)}\n', '-n1', f'--job-name={name}', f'--output={out}/{name}', *more, user=USER))
+            return submitted[-1]
+
+        def ended(job):
+            """And its epilog, which hands the report over last of all."""
+            s.wait_state(job, 'COMPLETED', 120)
+            wait_until(lambda: any(f.startswith(f'{job}.') and f.endswith('.txt') and owner(t.path('reports', f))[0] == USER
+                                   for f in os.listdir(t.path('reports'))), 60, f'the report of {job}')  # fmt: skip
+
+        def at_head(*jobs):
+            """What the head has of these jobs. On a busy machine the five seconds for delivery may not be enough: then the next
+            job's takes it along."""
+            for _ in range(5):
+                if not os.listdir(spool):
+                    break
+                ended(submit('carrier'))
+            found = [r for r in rows(head) if r['job'] in [str(job) for job in jobs]]
+            t.equal('each once', sorted(r['job'] for r in found), sorted(map(str, jobs)))
+            return {r['job']: r for r in found}
+
+        first = submit('a|b,c')
+        ended(first)
+        r = at_head(first)[str(first)]
+        t.equal('whose', [r['state'], r['source'], r['kind'], r['user'], r['name']], [FINISHED, 'job', 'slurm', USER, 'a|b,c'])
+        j = r['document']['jobs'][0]
+        t.equal('of Slurm', [j['partition'], j['cluster'], j['ended'], j['uid']], ['debug', 'testers', True, pwd.getpwnam(USER).pw_uid])
+        # The step is noticed some tenths of a second after it began.
+        t.true('what it did', 1 <= j['thread_seconds']['cpu'] <= 3 and j['metrics']['total_syscalls'] > 0, j['thread_seconds'])
+        t.true('its processes', 1 <= j['metrics']['monitored_pids'] <= 3, j['metrics'])
+        t.true('judged', r['class'] and r['score'] is not None, r['class'])
+        # Two at once, on both nodes, that end while there is no head; the jobs do not hear of it.
+        kill(head)
+        two = [submit(f'two{i}', f'--nodelist={node}') for i, node in enumerate(s.nodes)]
+        for job in two:
+            ended(job)
+        t.equal('both wait', len(os.listdir(spool)), 2)
+        t.true('the head did not hear of them', not {str(x) for x in two} & {r['job'] for r in rows(head)})
+        t.true('the nodes stay', 'drain' not in s.run('sinfo', '-h', '-N', '-o', '%T').stdout)
+        again(head)
+        last = submit('last')
+        ended(last)
+        found = at_head(first, *two, last)
+        t.equal('states', {r['state'] for r in found.values()}, {FINISHED})
+        t.equal('users', {r['user'] for r in found.values()}, {USER})
+        t.equal('names', [found[str(x)]['name'] for x in (*two, last)], ['two0', 'two1', 'last'])
+        for r in found.values():
+            t.true(f'what {r["job"]} did', 1 <= r['document']['jobs'][0]['thread_seconds']['cpu'] <= 3, r['document']['jobs'][0]['thread_seconds'])
+        t.equal('nothing waits', os.listdir(spool), [])
+        t.equal('all of them once', sorted(r['job'] for r in rows(head)), sorted(map(str, submitted)))
+    head.stop()
 
 
 @case('prolog and epilog without gpuscope, or with one that fails: jobs run', timeout=240, needs=None)

@@ -30,7 +30,7 @@ def sleeper(t, seconds='300'):
 class Screen:
     """gpuscope top in a terminal of its own, looked at through tmux."""
 
-    def __init__(self, t, *args, columns=80, rows=24, env=None, fake_file=None, replay=False):
+    def __init__(self, t, *args, columns=80, rows=24, env=None, fake_file=None, replay=False, term=None):
         if not shutil.which('tmux'):
             raise Skip('tmux is not installed')
         t.n_files += 1
@@ -38,6 +38,8 @@ class Screen:
         self.err = t.path(f'err{t.n_files}')
         words = [harness.gpuscope, 'top', *(() if replay else ('--nvml', nvml())), '--interval', '200ms', *args]
         command = ' '.join(f"'{w}'" for w in words)
+        if term:
+            command = f'TERM={term} {command}'
         shell = f'{command} 2>{self.err}; echo "ended with $?"; sleep 300'
         env = {**t.env, 'LC_ALL': 'C.UTF-8', 'LANG': 'C.UTF-8', **(env or {})}
         if fake_file:
@@ -248,9 +250,16 @@ def replays(t):
     t.match('table', rf'{a.pid} ', t.tool('top', '--once', '--replay', path, status=0).out)
     t.match('report', r'2 samples of .* 2 GPUs, at most 2 processes', t.tool('report', path, status=0).out)
     t.equal('report as JSON', json.loads(t.tool('report', '--format', 'json', path, status=0).out)['mode'], 'samples')
+    with open(path, 'rb') as f:
+        whole = f.read()
+    for damaged in (whole[:-30], whole[:-30] + bytes(30)):
+        with open(t.path('damaged.gst'), 'wb') as f:
+            f.write(damaged)
+        t.match('damaged', 'is damaged: .* could not be read, and no whole moment is left',
+                t.tool('top', '--once', '--replay', t.path('damaged.gst'), status=1).err)  # fmt: skip
     one = json.loads(t.tool('top', '--once', '--format', 'json', '--replay', path, '-i', '1', status=0).out)
     t.equal('one GPU', [g['index'] for g in one['gpus']], [1])
-    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--replay', path, '-i', '9', status=1).err)
+    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--replay', path, '-i', '9', status=2).err)
 
 
 @case('to and fro in a recording', needs=None)
@@ -350,7 +359,13 @@ def refusals(t):
     s.keys('q')
     s.wait('ended with 0')
     s.close()
-    for term, pattern in (('', 'TERM is not set'), ('no-such-kind', '"no-such-kind"')):
+    s = Screen(t, env={'FAKE_NVML': 'gpus=1'}, term='linux')  # it has no second screen
+    s.wait('F1 Help')
+    s.keys('q')
+    text = s.wait('ended with 0')
+    t.true('its last line is left clean', 'Help' not in text, text)
+    s.close()
+    for term, pattern in (('', 'TERM is not set'), ('no-such-kind', '"no-such-kind"'), ('dumb', 'cannot show a screen')):
         run = subprocess.run(['script', '-qec', f"TERM='{term}' '{harness.gpuscope}' top --nvml '{nvml()}'", '/dev/null'],
                              capture_output=True, text=True, env=t.env, stdin=subprocess.DEVNULL, timeout=30)  # fmt: skip
         t.match(f'TERM={term}', pattern, run.stdout)
@@ -363,7 +378,7 @@ def refusals(t):
     with open(t.path('x.gst'), 'wb') as f:
         f.write(b'text')
     t.match('no recording', 'not a .gst file', t.tool('top', '--replay', t.path('x.gst'), status=1).err)
-    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--nvml', nvml(), '-i', '9', status=1).err)
+    t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--nvml', nvml(), '-i', '9', status=2).err)
     t.match('a full disk', '/dev/full', t.tool('top', '--once', '--nvml', nvml(), '--record', '/dev/full', status=1).err)
 
 

@@ -22,6 +22,7 @@
  * - pids=A:B:C: processes, the k-th on GPU k % N (default: the caller)
  * - accounting=PID: accounting is on, and this process has ended
  * - idle: no process did anything; all utilisation is 0
+ * - future: the driver's shares of processes have a row from an hour ahead
  *
  * nvml.c has what every driver has, nvml_process.c processes, nvml_new.c what newer drivers have
  * (not with FAKE_OLD), nvml_config.c the words above and what happens at the start of each call.

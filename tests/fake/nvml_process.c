@@ -67,7 +67,8 @@ WHOLE(DeviceGetMPSComputeRunningProcesses_v3, (nvml_dev d, unsigned *n, struct n
 })
 
 /* Rows of those that did something, and between them rows such as drivers were seen to return: of a
- * process that is not there, with more than 100 %, and from before what was asked for. */
+ * process that is not there, with more than 100 %, from before what was asked for, and (word
+ * "future") from an hour ahead. */
 WHOLE(DeviceGetProcessesUtilizationInfo, (nvml_dev d, struct nvml_processes_util *u), {
 	unsigned pids[64];
 	unsigned m = pids_of(c, I, 0, pids, 61);
@@ -95,6 +96,9 @@ WHOLE(DeviceGetProcessesUtilizationInfo, (nvml_dev d, struct nvml_processes_util
 		.time_us = now_us() + 1000, .pid = m ? pids[0] : 1, .sm = 3812, .mem = 77};
 	u->rows[m + 2] = (struct nvml_process_util){
 		.time_us = u->last_seen_us - 5, .pid = m ? pids[0] : 1, .sm = 99};
+	if (word(c, "future"))
+		u->rows[m + 1] = (struct nvml_process_util){
+			.time_us = now_us() + 3600000000ull, .pid = m ? pids[0] : 1, .sm = 5};
 	u->n = m + 3;
 })
 WHOLE(DeviceGetAccountingMode, (nvml_dev d, unsigned *on), { *on = word(c, "accounting") != NULL; })

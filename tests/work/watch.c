@@ -232,7 +232,10 @@ int main(int argc, char **argv)
 	}
 	if (child > 0 && write(go, "", 1) == 1) {
 		while (forget-- > 0) {
-			gone += gs_work_probe_forget_ended(p);
+			if (gs_work_probe_read(p, &s, &err) == 0) {
+				gone += gs_work_probe_forget_ended(p, s);
+				gs_work_snapshot_free(s);
+			}
 			usleep(20000);
 		}
 		if (seconds == 0)

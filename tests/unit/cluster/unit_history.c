@@ -74,6 +74,36 @@ static void the_last_points_are_kept_in_order(void **state)
 	gs_cluster_free(&c);
 }
 
+/* What was read later is newer, whatever its clock was set to. */
+static void a_clock_is_set_back(void **state)
+{
+	struct gs_cluster *c = gs_cluster_new();
+	struct gs_cluster_node node = {.id = 1};
+	int64_t wall[GS_CLUSTER_POINTS];
+	double v[GS_CLUSTER_POINTS];
+	struct gs_cluster_view *view;
+	struct gs_node_snapshot *m;
+
+	assert_int_equal(gs_cluster_put(c, &node), 0);
+	for (int i = 0; i < 10; i++) {
+		m = moment(1, (i < 5 ? 9000 + i : 1000 + i) * SECOND, i / 10.0);
+		m->time_ns = (uint64_t)((100 + i) * SECOND);
+		apply(c, 1, m);
+	}
+	/* One that was delivered twice. */
+	m = moment(1, 1003 * SECOND, 0.99);
+	m->time_ns = 103 * SECOND;
+	apply(c, 1, m);
+	view = gs_cluster_view(c);
+	assert_int_equal(gs_cluster_view_find(view, 1)->latest->wall_ns, 1009 * SECOND);
+	assert_int_equal(gs_cluster_view_find(view, 1)->last_wall_ns, 1009 * SECOND);
+	gs_cluster_view_unref(&view);
+	assert_int_equal(gs_cluster_history(c, 1, 0, GS_CLUSTER_UTIL, wall, v), 5);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(wall[i], (1005 + i) * SECOND);
+	gs_cluster_free(&c);
+}
+
 static void its_size_is_bounded(void **state)
 {
 	struct gs_cluster *c = gs_cluster_new();
@@ -100,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_points_are_kept_in_order),
 		cmocka_unit_test(its_size_is_bounded),
+		cmocka_unit_test(a_clock_is_set_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

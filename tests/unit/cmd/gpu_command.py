@@ -3,13 +3,17 @@
 gpu_command.py GPUSCOPE FAKE_NVML FAKE_NVML_OLD AMD_TREE
 """
 import csv
+import fcntl
 import io
 import json
 import os
+import pty
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 gpuscope, nvml, nvml_old = sys.argv[1:4]
@@ -61,6 +65,9 @@ rows = list(csv.DictReader(io.StringIO(run("--format", "csv", "-w", "0.05", "-n"
 check(len(rows) == 6 and rows[5]["gpu"] == "1" and rows[5]["power_watts"] == "301" and rows[5]["fan_ratio"] == "", "csv: rows")
 rows = list(csv.DictReader(io.StringIO(run("--format", "csv", "--processes"))))
 check(len(rows) == 1 and rows[0]["used_bytes"] == str(1 << 30) and "gpu --nvml" in rows[0]["cmdline"], "csv: processes")
+row = list(csv.DictReader(io.StringIO(run("--format", "csv", "--window", "0"))))[1]
+check(row["memory_total_bytes"] == str(80 << 30) and row["sm_clock_hertz"] == "1101000000", f"csv: whole numbers: {row}")
+check(row["throttle_hw_power_brake_seconds"] == "271.001" and row["tensor_half_active_ratio"] == "", f"csv: {row}")
 head = run("--format", "csv", "--fields", "energy_joules,power_watts").splitlines()[0]
 check(head.endswith(",lost,energy_joules,power_watts"), f"csv: fields in their order: {head}")
 
@@ -73,6 +80,12 @@ doc = json.loads(run("-i", "0:8", "--format", "json", words="gpus=2,parts=3"))
 check(len(doc["gpus"]) == 1 and doc["gpus"][0]["gpu_instance"] == 8 and doc["gpus"][0]["is_mig"], "-i: a part")
 doc = json.loads(run("-i", "1", "--format", "json", words=f"gpus=2,pids={os.getpid()}:{os.getppid()}"))
 check([p["pid"] for p in doc["processes"]] == [os.getppid()] and doc["processes"][0]["gpu"] == 1, "-i: its processes")
+for args, found in ((["-i", "2", "-i", "3,1"], [1, 2, 3]), (["-i", "10:00"], [0, 0, 0]), (["-i", " 1 , 3"], [1, 3])):
+    doc = json.loads(run(*args, "--format", "json", "--window", "0", words="gpus=4,parts=2"))
+    check([g["index"] for g in doc["gpus"]] == found, f"{args}: {[g['index'] for g in doc['gpus']]}")
+for wrong, says in (("4294967296", "no GPU"), ("0:00.0", "no GPU"), (":00.0", "no GPU"), ("GPU-0", "GPU 0 or GPU 1")):
+    run("-i", wrong, expect=2)
+    check(says in run.stderr and run.stderr.count("\n") == 1, f"-i {wrong}: {run.stderr}")
 run("-i", "9", expect=2)
 check('no GPU "9"' in run.stderr and run.stderr.count("\n") == 1, "-i 9: one clear line")
 
@@ -83,6 +96,21 @@ check(lines[2].split()[:4] == ["0", "300", "40", "50"] and lines[3].split()[1] =
 check(lines[4].split()[lines[0].split().index("rxpci") - 1] == "210", f"dmon: rxpci {lines[4]}")
 lines = run("--pmon", "-n", "1").splitlines()
 check(lines[2].split()[2:9] == ["C", "30", "20", "0", "1", "2", "3"] and lines[3].split()[1] == "-", f"pmon: {lines[2:]}")
+
+check(run("--pmon", "-n", "1", words="gpus=2,parts=1").splitlines()[2].split()[0] == "0.7", "pmon: a part")
+check(all(len(x) <= 80 for x in run("--dmon", "-n", "2").splitlines()), "dmon: fits 80 columns")
+
+# Events where the format has no place for them; told as they come.
+for view in (["--format", "csv"], ["--dmon"], ["--pmon"], ["--compat", "eacgm"]):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "words")
+        open(path, "w").write("gpus=2,xid=1:79:1")
+        watch = subprocess.Popen([gpuscope, "gpu", "--nvml", nvml, "-w", "100ms", *view], text=True, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.PIPE, env={**os.environ, "FAKE_NVML_FILE": path})
+        told = watch.stderr.readline()
+        check(told == "gpuscope: 00000000:11:00.0: XID 79: GPU has fallen off the bus\n", f"{view}: {told}")
+        watch.send_signal(signal.SIGTERM)
+        watch.communicate(timeout=30)
 
 # The fields of eACGM and gswarm, under their names and in their units.
 doc = json.loads(run("--compat", "eacgm", "--format", "json", words="gpus=2,board=h200"))
@@ -103,14 +131,69 @@ check("no process" in run(words="gpus=1,nopids"), "table: nobody")
 check("lost" in run("-w", "0.05", "-n", "1", words="gpus=2,lost=1"), "table: a lost GPU is told")
 check(run("--topology", words="gpus=3,board=a100").split()[4:8] == ["GPU0", "X", "NV4", "NODE"], "topology")
 check("energy_joules" in run("--fields", "help", library=None), "--fields help")
+names = [line.split()[0] for line in run("--fields", "help", library=None).splitlines()]
+heads = run("--fields", ",".join(names), "--devices").splitlines()[0].split()
+check(len(heads) == len(names) + 2, f"table: {len(heads)} columns of {len(names)} fields")
+check("failed calls of the driver: " in run(words="gpus=2,fail=all:999"), "table: failed calls are told")
+
+
+def on_terminal(*args, columns=80, words="gpus=2"):
+    """What it prints on a terminal of so many columns."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    done = subprocess.Popen([gpuscope, "gpu", "--nvml", nvml, *args], stdout=follower, stderr=follower, stdin=follower,
+                            env={**os.environ, "FAKE_NVML": words, "TERM": "dumb", "NO_COLOR": "1"})
+    os.close(follower)
+    out = b""
+    while True:
+        try:
+            piece = os.read(leader, 65536)
+        except OSError:  # EIO: nobody has the other end any more
+            break
+        if not piece:
+            break
+        out += piece
+    os.close(leader)
+    check(done.wait(timeout=60) == 0, f"on a terminal {args}: {out}")
+    return out.decode()
+
+
+# A terminal that is too narrow: the table goes on below, nothing is cut off.
+for columns in (80, 60, 40):
+    text = on_terminal(columns=columns, words="gpus=2,lost=1")
+    check(all(len(x) <= columns for x in text.splitlines()), f"{columns} columns: {text}")
+    check(all(w in text for w in ("NVIDIA H100 80GB HBM3", "(lost", "pcie-tx/s", "nvl-rx/s", "600 MiB/s")), f"{columns} columns: {text}")
+text = on_terminal("--compat", "gswarm")
+check("power_draw" in text and "301000" in text, f"--compat on a terminal: {text}")
+text = on_terminal("--pmon", "-n", "1")
+check(text.splitlines()[2].endswith("gpuscope"), f"--pmon on a terminal: {text}")
 run(library=nvml_old, words="gpus=1,board=t4")
 
 # What a user may do wrong: one line, status 2.
 for args in (["--format", "xml"], ["--fields", "nothing"], ["--dmon=x"], ["--compat", "dcgm"], ["-w", "-1"], ["-w", "x"],
              ["-n", "0"], ["-n", "-1"], ["extra"], ["--pmon", "--format", "json"], ["--dmon", "--fields", "power_watts"],
-             ["--topology", "-w", "1"], ["--window", "nan"], ["-i", ","]):
+             ["--topology", "-w", "1"], ["--window", "nan"], ["-i", ","], ["--dmon", "--pmon"], ["--pmon", "--compat", "eacgm"],
+             ["--topology", "-i", "0"], ["--topology", "-n", "2"], ["--topology", "--fields", "power_watts"],
+             ["--topology", "--compat", "eacgm"], ["--topology", "--devices"], ["--pmon", "--devices"], ["--dmon", "--processes"],
+             ["--processes", "--fields", "power_watts"], ["--format", "csv", "--devices", "--processes"], ["-w", "9ms"], ["-w", "25h"]):
     run(*args, expect=2)
     check(run.stderr.startswith("gpuscope gpu: "), f"{args}: {run.stderr}")
+
+# A driver that is slower than asked for: what is left out is counted, and nothing is caught up.
+text = run("-w", "50ms", "-n", "4", "--format", "json", words="gpus=1,slow=DeviceGetMemoryInfo_v2:120")
+docs, at = [], 0
+while text[at:].strip():
+    doc, end = json.JSONDecoder().raw_decode(text[at:].lstrip())
+    docs.append(doc)
+    at = len(text) - len(text[at:].lstrip()) + end
+check(len(docs) == 4 and docs[3]["missed_samples"] >= 4, f"missed samples: {[d['missed_samples'] for d in docs]}")
+
+# A disk that is full.
+for args in ([], ["--topology"], ["--fields", "help"], ["--format", "json"]):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([gpuscope, "gpu", "--nvml", nvml, *args], stdout=full, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "FAKE_NVML": "gpus=1"}, timeout=60)
+    check(done.returncode == 1 and done.stderr == "gpuscope: cannot write: No space left on device\n", f"{args} > /dev/full: {done}")
 
 # What may be missing: one line, status 3; what hangs: 1.
 for words, library, says in (("init=9", nvml, "not loaded"), ("init=18", nvml, "different versions"), ("gpus=0", nvml, "no GPU"),

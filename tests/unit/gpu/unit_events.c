@@ -30,6 +30,9 @@ static void test_kmsg(void **state)
 	assert_false(parse("", &e, &ns));
 	assert_false(parse("4,1,2,-;usb 1-1: new device", &e, &ns));
 	/* Facility 1: a program wrote it into the log, not the kernel. */
+	/* Of a divided GPU. */
+	assert_true(parse("3,1,2,-;NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 43, pid=7\n", &e, &ns));
+	assert_string_equal(e.pci_bus_id, "00000000:3B:00.0");
 	assert_false(parse("12,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, x", &e, &ns));
 	assert_false(parse("4,1,2,-;NVRM: Xid (PCI:0000:3b): 79, x", &e, &ns));
 	assert_false(parse("4,1,2,-;NVRM: Xid (PCI:0000:3b:00): x", &e, &ns));
@@ -52,6 +55,8 @@ static void test_bus_ids(void **state)
 	assert_false(gs_pci_bus_id("0000:-b:00", out));
 	assert_false(gs_pci_bus_id("0000: 3:00", out));
 	assert_false(gs_pci_bus_id("0000:3b:00.", out));
+	assert_false(gs_pci_bus_id("0000:3b:00.0.0", out));
+	assert_false(gs_pci_bus_id("0000:3b:00 ", out));
 }
 
 static struct gs_gpu_event event(unsigned source, unsigned xid, uint64_t time_ns, const char *text)

@@ -214,6 +214,16 @@ static void test_processes(void **state)
 	assert_int_equal(s->failed_calls, 0);
 	gs_gpu_snapshot_free(&s);
 
+	/* A row from an hour ahead is no share, and does not hide those that follow. */
+	snprintf(words, sizeof(words), "gpus=2,pids=%d,future", getpid());
+	pretend(words);
+	for (int i = 0; i < 2; i++) {
+		usleep(1000000);
+		s = read_one(gpu);
+		assert_float_equal(s->process[0].sm_ratio, 0.30, 1e-9);
+		gs_gpu_snapshot_free(&s);
+	}
+
 	/* One that has just ended. */
 	pretend("gpus=1,pids=4194302");
 	s = read_one(gpu);

@@ -53,6 +53,30 @@ static void both_shapes_of_classification(void **state)
 	gs_job_comparison_fini(&c);
 }
 
+/* A report may be damaged, or somebody's joke. */
+static void what_cannot_be_is_not_known(void **state)
+{
+	static const char text[] = "{\"jobs\":[{\"job_id\":\"1\",\"duration_seconds\":-1,"
+				   "\"metrics\":{\"cpu_percent\":-5,"
+				   "\"io_percent\":1e300,\"wait_percent\":\"x\",\"net_percent\":"
+				   "3200,\"context_switches\":5},"
+				   "\"classification\":{\"type\":5,\"efficiency_score\":1e308}},"
+				   "{\"job_id\":\"2\",\"analysis\":{\"efficiency_score\":-1}}]}";
+	struct gs_job_comparison c = {0};
+
+	(void)state;
+	assert_int_equal(gs_job_compare_text(&c, "f", text, strlen(text), NULL), 0);
+	assert_int_equal(gs_job_compare_finish(&c), 0);
+	for (unsigned i = 0; i < GS_JOB_COMPARED_COUNT; i++) {
+		if (i == GS_JOB_COMPARED_NET)
+			assert_true(c.rows[0].v[i] == 3200);
+		else
+			assert_true(isnan(c.rows[0].v[i]));
+	}
+	assert_true(isnan(c.rows[1].v[GS_JOB_COMPARED_SCORE]));
+	gs_job_comparison_fini(&c);
+}
+
 static void a_wild_job_is_an_outlier_and_moves_nothing(void **state)
 {
 	struct gs_job_comparison c = {0};
@@ -225,6 +249,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(both_shapes_of_classification),
+		cmocka_unit_test(what_cannot_be_is_not_known),
 		cmocka_unit_test(a_wild_job_is_an_outlier_and_moves_nothing),
 		cmocka_unit_test(trends_need_an_order),
 		cmocka_unit_test(what_is_no_report_is_told),

@@ -1,5 +1,6 @@
 /* Moments as records and back: everything, whatever is missing, and what is damaged. */
 #include <errno.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdbool.h>
@@ -128,6 +129,28 @@ static void there_and_back(void **state)
 	gs_buf_fini(&buf);
 }
 
+/* A head holds a moment of each of its nodes: no more than what is in it. */
+static void a_moment_takes_what_it_needs(void **state)
+{
+	struct gs_node_snapshot *n = rich(), *m;
+	struct gs_buf buf = GS_BUF_INIT(1u << 20);
+	const size_t spare = 64;
+
+	assert_int_equal(gs_node_encode(&buf, n), 0);
+	assert_int_equal(decode_all(&buf, &m, NULL), 1);
+	assert_in_range(malloc_usable_size(m->gpu->sample), 3 * sizeof(*m->gpu->sample),
+			3 * sizeof(*m->gpu->sample) + spare);
+	assert_in_range(malloc_usable_size(m->gpu->info), 3 * sizeof(*m->gpu->info),
+			3 * sizeof(*m->gpu->info) + spare);
+	assert_in_range(malloc_usable_size(m->gpu->process), 5 * sizeof(*m->gpu->process),
+			5 * sizeof(*m->gpu->process) + spare);
+	assert_in_range(malloc_usable_size(m->host->process), 5 * sizeof(*m->host->process),
+			5 * sizeof(*m->host->process) + spare);
+	gs_node_snapshot_free(&n);
+	gs_node_snapshot_free(&m);
+	gs_buf_fini(&buf);
+}
+
 static void keys_have_their_own_hashes(void **state)
 {
 	for (unsigned a = 0; a < GS_GPU_FIELD_COUNT; a++) {
@@ -222,57 +245,16 @@ static void full_buffer(void **state)
 	gs_buf_fini(&buf);
 }
 
-static void selects(void **state)
-{
-	static const struct {
-		const char *text;
-		uint32_t n, first;
-		const char *unmatched;
-	} cases[] = {
-		{"1", 1, 1, NULL},
-		{"0,2", 2, 0, NULL},
-		{"GPU-00000002-0000", 1, 2, NULL},
-		{"gpu-00000001", 1, 1, NULL},
-		{"00000000:12:00.0", 1, 2, NULL},
-		{"11:00.0", 1, 1, NULL},
-		{"1:00.0", 0, 0, "1:00.0"},
-		{"7,1", 1, 1, "7,1"},
-		{"1,", 1, 1, NULL},
-		{"GPU", 0, 0, "GPU"},
-	};
-
-	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
-		struct gs_node_snapshot *n = sample_node(3, 6, 0);
-		const char *unmatched;
-
-		assert_int_equal(gs_gpu_snapshot_select(n->gpu, cases[i].text, &unmatched),
-				 cases[i].n);
-		assert_int_equal(n->gpu->n_processes, cases[i].n * 2);
-		if (cases[i].n)
-			assert_int_equal(n->gpu->info[0].index, cases[i].first);
-		for (uint32_t k = 0; k < n->gpu->n_processes; k++) {
-			const struct gs_gpu_process *p = &n->gpu->process[k];
-
-			assert_int_equal(n->gpu->info[p->gpu].index, (p->pid - 100) % 3);
-		}
-		if (cases[i].unmatched)
-			assert_string_equal(unmatched, cases[i].unmatched);
-		else
-			assert_null(unmatched);
-		gs_node_snapshot_free(&n);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(a_moment_takes_what_it_needs),
 		cmocka_unit_test(keys_have_their_own_hashes),
 		cmocka_unit_test(nothing_at_all),
 		cmocka_unit_test(a_record_is_missing),
 		cmocka_unit_test(values_that_are_none),
 		cmocka_unit_test(full_buffer),
-		cmocka_unit_test(selects),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -252,6 +252,34 @@ static void environment(void **state)
 
 #define ENV(text) text, sizeof(text) - 1
 
+/* A prolog and an epilog of the node are told of a job and are none of it; those of tasks are. */
+static void scripts(void **state)
+{
+	static const struct {
+		const char *context;
+		bool is_job;
+	} cases[] = {{"prolog_slurmd", false},
+		     {"epilog_slurmd", false},
+		     {"prolog_slurmctld", false},
+		     {"epilog_slurmctld", false},
+		     {"prolog_task", true},
+		     {"epilog_task", true},
+		     {"", true},
+		     {"prolog", true}};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
+		struct gs_job_environ e;
+		char text[128];
+		int n = snprintf(text, sizeof(text), "SLURM_JOB_ID=4711%cSLURM_SCRIPT_CONTEXT=%s",
+				 0, cases[i].context);
+
+		gs_job_parse_environ(text, (size_t)n + 1, &e);
+		assert_int_equal(e.job.kind, cases[i].is_job ? GS_JOB_SLURM : GS_JOB_NONE);
+		assert_int_equal(e.job.job_id, cases[i].is_job ? 4711 : -1);
+	}
+	(void)state;
+}
+
 static void ranks(void **state)
 {
 	static const struct {
@@ -439,12 +467,19 @@ static void drops(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(json_shapes), cmocka_unit_test(json_2205),
-		cmocka_unit_test(json_odd),    cmocka_unit_test(text_2205),
-		cmocka_unit_test(pids),        cmocka_unit_test(environment),
-		cmocka_unit_test(ranks),       cmocka_unit_test(het_environment),
-		cmocka_unit_test(lists),       cmocka_unit_test(information),
-		cmocka_unit_test(masks),       cmocka_unit_test(drops),
+		cmocka_unit_test(json_shapes),
+		cmocka_unit_test(json_2205),
+		cmocka_unit_test(json_odd),
+		cmocka_unit_test(text_2205),
+		cmocka_unit_test(pids),
+		cmocka_unit_test(environment),
+		cmocka_unit_test(scripts),
+		cmocka_unit_test(ranks),
+		cmocka_unit_test(het_environment),
+		cmocka_unit_test(lists),
+		cmocka_unit_test(information),
+		cmocka_unit_test(masks),
+		cmocka_unit_test(drops),
 	};
 
 	folder = argc > 1 ? argv[1] : ".";

@@ -316,9 +316,10 @@ static void names(void **state)
 {
 	static const char *const good[] = {"a", "run 1", "2026-11-21_10:00", "épo@ch+2", "训练.1"};
 	static const char *const bad[] = {
-		"",     ".",    "../x",     "a/b",          "-x",   " x",
-		"a\nb", "a\tb", "a\x7f",    "\xc3\x28",     "\xff", "a;b",
-		"a'b",  "<a>",  "\xc2\x80", "\xed\xa0\x80", "..",   "a\\b"};
+		"",         ".",       "../x",     "a/b",          "-x",   " x",
+		"a\nb",     "a\tb",    "a\x7f",    "\xc3\x28",     "\xff", "a;b",
+		"a'b",      "<a>",     "\xc2\x80", "\xed\xa0\x80", "..",   "a\\b",
+		"a\u202eb", "\u2066a", "a\u061c",  "a\u200fb"};
 	char name[200];
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(good); i++)

@@ -155,6 +155,63 @@ static void selection_stays_with_its_process(void **state)
 	assert_int_equal(ui->table.selected, 0);
 }
 
+/* Whoever sorts wants to see what comes first: the first row follows nobody. */
+static void the_first_row_is_the_first(void **state)
+{
+	struct tui_ui *ui = *state;
+
+	tui_key(ui, 'P', 24);
+	assert_int_equal(ui->table.selected, 0);
+	tui_key(ui, 'r', 24);
+	assert_int_equal(ui->table.selected, 0);
+	assert_int_equal(ui->table.selected_pid, 105);
+	tui_key(ui, TUI_KEY_DOWN, 24);
+	tui_key(ui, TUI_KEY_UP, 24);
+	tui_key(ui, 'r', 24);
+	assert_int_equal(ui->table.selected, 0);
+	assert_int_equal(ui->table.selected_pid, 100);
+}
+
+/* A signal from the screen of a process is for that process, and nobody else. */
+static void signals_from_the_detail_screen(void **state)
+{
+	struct tui_ui *ui = *state;
+	struct gs_node_snapshot *n;
+
+	tui_key(ui, 'P', 24);
+	tui_table_select(&ui->table, 1);
+	tui_key(ui, TUI_KEY_ENTER, 24);
+	assert_int_equal(ui->detail_pid, 101);
+	/* It ended; the selection has moved on. */
+	assert_int_equal(tui_ui_show(ui, sample_node(2, 1, 2)), 0);
+	assert_int_equal(ui->table.selected_pid, 100);
+	tui_key(ui, 'k', 24);
+	assert_int_equal(ui->mode, TUI_MAIN);
+	assert_non_null(strstr(ui->message, "101 is not visible"));
+	/* Its pid was given away. */
+	assert_int_equal(tui_ui_show(ui, sample_node(2, 6, 3)), 0);
+	tui_table_select(&ui->table, 1);
+	tui_key(ui, TUI_KEY_ENTER, 24);
+	assert_int_equal(ui->detail_pid, 101);
+	n = sample_node(2, 6, 4);
+	n->host->process[1].start_ns += 5000000000ull;
+	n->gpu->process[1].start_ns = n->host->process[1].start_ns;
+	assert_int_equal(tui_ui_show(ui, n), 0);
+	tui_key(ui, TUI_KEY_F(9), 24);
+	assert_int_equal(ui->mode, TUI_MAIN);
+	assert_non_null(strstr(ui->message, "101 is not visible"));
+	/* It is there, but the filter hides it. */
+	assert_int_equal(tui_ui_show(ui, sample_node(2, 6, 5)), 0);
+	tui_table_select(&ui->table, 1);
+	tui_key(ui, TUI_KEY_ENTER, 24);
+	strcpy(ui->table.filter, "nobody");
+	assert_int_equal(tui_ui_show(ui, sample_node(2, 6, 6)), 0);
+	tui_key(ui, 'k', 24);
+	assert_int_equal(ui->mode, TUI_SIGNAL);
+	assert_int_equal(ui->signal_pid, 101);
+	assert_int_equal(sent.n, 0);
+}
+
 static const char *row_id(const struct tui_ui *ui, int row)
 {
 	assert_true(row < ui->jobs.n_rows);
@@ -165,6 +222,7 @@ static void jobs(void **state)
 {
 	struct tui_ui *ui = *state;
 	struct gs_node_snapshot *n = sample_node(2, 6, 2);
+	char shown[64];
 
 	tui_key(ui, 'j', 24);
 	assert_true(ui->shows_jobs);
@@ -198,6 +256,14 @@ static void jobs(void **state)
 	assert_int_equal(ui->jobs.selected, 4);
 	tui_key(ui, TUI_KEY_ENTER, 24);
 	assert_int_equal(ui->mode, TUI_JOB_DETAIL);
+	/* It stays with its job when that is no longer in the table. */
+	snprintf(shown, sizeof(shown), "%s", ui->jobs.selected_id);
+	assert_string_equal(ui->jobs.detail_id, shown);
+	strcpy(ui->table.filter, "nobody");
+	assert_int_equal(tui_ui_fill(ui), 0);
+	assert_string_equal(ui->jobs.detail_id, shown);
+	ui->table.filter[0] = '\0';
+	assert_int_equal(tui_ui_fill(ui), 0);
 	tui_key(ui, TUI_KEY_ESCAPE, 24);
 	/* The filter and "only mine" are of both views. */
 	tui_key(ui, '/', 24);
@@ -384,6 +450,8 @@ int main(void)
 		WITH_UI(sorts),
 		WITH_UI(filters),
 		WITH_UI(selection_stays_with_its_process),
+		WITH_UI(the_first_row_is_the_first),
+		WITH_UI(signals_from_the_detail_screen),
 		WITH_UI(tree),
 		WITH_UI(jobs),
 		WITH_UI(signals_ask_first),

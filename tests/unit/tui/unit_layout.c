@@ -215,10 +215,112 @@ static void jobs(void **state)
 		view_open(&v, false);
 		v.ui.shows_jobs = true;
 		assert_int_equal(tui_ui_show(&v.ui, n), 0);
-		v.ui.mode = cases[i].mode;
+		if (cases[i].mode == TUI_JOB_DETAIL)
+			tui_key(&v.ui, TUI_KEY_ENTER, cases[i].rows);
+		assert_int_equal(v.ui.mode, cases[i].mode);
 		check(cases[i].name, render(&v, cases[i].rows, cases[i].columns));
 		view_close(&v);
 	}
+}
+
+/* Every word of a screen of lines can be read, however small the terminal: by scrolling. */
+static void scrolls(void **state)
+{
+	static const struct {
+		enum tui_mode mode;
+		const char *last;
+	} screens[] = {{TUI_HELP, "cap."}, {TUI_DETAIL, "THE_END"}, {TUI_JOB_DETAIL, "rank 2"}};
+	static const int sizes[][2] = {{24, 80}, {10, 40}, {5, 30}, {3, 20}};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(screens); i++)
+		for (size_t k = 0; k < GS_ARRAY_LEN(sizes); k++) {
+			struct gs_node_snapshot *n = sample_node(2, 4, 1);
+			int rows = sizes[k][0], columns = sizes[k][1], steps = 0, top;
+			struct view v;
+
+			sample_jobs(n, 7);
+			for (int p = 0; p < 3; p++)
+				snprintf(n->host->process[p].job, sizeof(n->host->process[p].job),
+					 "4705");
+			view_open(&v, false);
+			v.ui.shows_jobs = screens[i].mode == TUI_JOB_DETAIL;
+			assert_int_equal(tui_ui_show(&v.ui, n), 0);
+			assert_int_equal(
+				gs_buf_puts(&v.ui.environment, "CUDA_A=1\nCUDA_B=THE_END\n"), 0);
+			assert_int_equal(gs_buf_put(&v.ui.environment, "", 1), 0);
+			v.ui.mode = screens[i].mode;
+			v.ui.detail_pid = 101;
+			strcpy(v.ui.jobs.detail_id, v.ui.jobs.selected_id);
+			v.ui.jobs.detail_kind = v.ui.jobs.selected_kind;
+			while (!strstr(render(&v, rows, columns), screens[i].last)) {
+				if (++steps > 300)
+					fail_msg("mode %d, %dx%d: no \"%s\":\n%s", screens[i].mode,
+						 columns, rows, screens[i].last, v.text.data);
+				tui_key(&v.ui, TUI_KEY_DOWN, rows);
+			}
+			/* The help fits the usual terminal. */
+			if (screens[i].mode == TUI_HELP && k == 0)
+				assert_int_equal(steps, 0);
+			/* No way beyond the end that would have to be gone back. */
+			for (int j = 0; j < 50; j++)
+				tui_key(&v.ui, TUI_KEY_PAGE_DOWN, rows);
+			render(&v, rows, columns);
+			top = v.ui.detail_top;
+			tui_key(&v.ui, TUI_KEY_UP, rows);
+			render(&v, rows, columns);
+			assert_int_equal(v.ui.detail_top, top ? top - 1 : 0);
+			view_close(&v);
+		}
+}
+
+/* A GPU that falls off the bus while one of its processes is shown. */
+static void detail_of_a_lost_gpu(void **state)
+{
+	struct gs_node_snapshot *n = sample_node(2, 4, 1);
+	struct view v;
+
+	view_open(&v, false);
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	tui_key(&v.ui, TUI_KEY_ENTER, 24);
+	assert_null(strstr(render(&v, 24, 80), "LOST"));
+	n = sample_node(2, 4, 2);
+	n->gpu->sample[0].lost = n->gpu->sample[1].lost = 1;
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	assert_non_null(strstr(render(&v, 24, 80), "LOST"));
+	/* The driver no longer tells of its processes; the machine may. */
+	n = sample_node(2, 4, 3);
+	n->gpu->n_processes = 0;
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	assert_non_null(strstr(render(&v, 24, 80), "python train.py"));
+	n = sample_node(2, 0, 4);
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	assert_non_null(strstr(render(&v, 24, 80), "It has ended, or is on no GPU any more."));
+	view_close(&v);
+}
+
+/* What is wrong and what to do is whole on the usual terminal, and what failed is told. */
+static void troubles_are_readable(void **state)
+{
+	struct gs_node_snapshot *n = sample_node(0, 4, 1);
+	struct view v;
+	const char *text;
+
+	view_open(&v, false);
+	n->gpu->state = GS_GPU_STATE_NO_LIBRARY;
+	strcpy(n->gpu->state_text, "libnvidia-ml.so.1 was not found: NVIDIA's driver is not "
+				   "installed here, or its library "
+				   "lies elsewhere (--nvml, the agent's gpu.library)");
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	assert_non_null(strstr(render(&v, 24, 80), "gpu.library)"));
+	v.ui.print_all = true;
+	assert_non_null(strstr(render(&v, tui_rows_of_all(&v.ui, 80), 80), "gpu.library)"));
+	v.ui.print_all = false;
+	n = sample_node(1, 1, 2);
+	n->gpu->failed_calls = 7;
+	assert_int_equal(tui_ui_show(&v.ui, n), 0);
+	text = render(&v, 24, 80);
+	assert_non_null(strstr(text, "so far 7 calls of the driver failed"));
+	view_close(&v);
 }
 
 static void unknown_is_not_zero(void **state)
@@ -308,6 +410,9 @@ int main(void)
 		cmocka_unit_test(names_are_tamed),
 		cmocka_unit_test(unknown_is_not_zero),
 		cmocka_unit_test(jobs),
+		cmocka_unit_test(scrolls),
+		cmocka_unit_test(troubles_are_readable),
+		cmocka_unit_test(detail_of_a_lost_gpu),
 		cmocka_unit_test(worst_comes_first),
 		cmocka_unit_test(idle_though_held),
 		cmocka_unit_test(parts_stay_with_their_gpu),

@@ -95,7 +95,8 @@ static void errors_name_their_place(void **state)
 	wrong("cpu_percent > 5 apples", -EINVAL, "column 17: an operator is expected here");
 	wrong("cpu_percent > 5apples", -EINVAL, "column 16: not a unit");
 	wrong("cpu_percent ~ 5", -EINVAL, "column 13: an operator is expected here");
-	wrong("1 < 2 < 3", -EINVAL, "column 7: an operator is expected here");
+	wrong("1 < 2 < 3", -EINVAL, "column 7: one comparison at a time: join two by &&");
+	wrong("20 < cpu_percent<80", -EINVAL, "column 17: one comparison at a time");
 	wrong("cpu_percent && * 3", -EINVAL, "column 16: a figure or a number is expected here");
 	wrong("1e999 > 1", -EINVAL, "column 1: not a number");
 	memset(deep, '(', sizeof(deep) - 1);
@@ -104,6 +105,53 @@ static void errors_name_their_place(void **state)
 	for (int i = 0; i < 400; i++)
 		strcat(many, "+1");
 	wrong(many, -E2BIG, "the expression is too long");
+}
+
+/* What could never be meant is told when it is read, not by a rule that never holds. */
+static void units_fit(void **state)
+{
+	static const char *const good[] = {
+		"memory_usage > 80%",         "80% < memory_usage",
+		"memory_used_bytes > 1.5GiB", "read_bytes_per_second > 10MB",
+		"memory_used_bytes > 2G",     "context_switches_per_core_second > 10K",
+		"run_seconds > 2h",           "duration_seconds >= 90",
+		"net_operations > 1000",      "memory_used_bytes / 1GiB > 3",
+		"cpu_percent > io_percent",   "cpu_percent != 5 && cores > 8",
+	};
+	struct gs_expr *e = NULL;
+
+	wrong("memory_usage > 1.5GiB", -EINVAL, "column 22: memory_usage is a percentage");
+	wrong("2min < cpu_percent", -EINVAL, "cpu_percent is a percentage");
+	wrong("memory_used_bytes > 80%", -EINVAL, "memory_used_bytes is in bytes");
+	wrong("read_bytes_per_second > 10s", -EINVAL, "read_bytes_per_second is in bytes");
+	wrong("run_seconds > 2GB", -EINVAL, "run_seconds is in seconds");
+	wrong("gpus > 50%", -EINVAL, "gpus is not of this unit");
+	wrong("cores < 8 && oom_kills > 3h", -EINVAL, "oom_kills is not of this unit");
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		assert_int_equal(gs_expr_parse(good[i], &e, NULL), 0);
+		gs_expr_free(&e);
+	}
+}
+
+static void values_are_no_conditions(void **state)
+{
+	static const char *const values[] = {"memory_usage", "cpu_percent * 2", "80", "-1"};
+	static const char *const conditions[] = {
+		"true", "false", "not cores", "1", "cpu_percent > 1", "!cores", "cores && 1"};
+	struct gs_err err = {{0}};
+	struct gs_expr *e = NULL;
+
+	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+		assert_int_equal(gs_expr_parse(values[i], &e, NULL), 0);
+		assert_int_equal(gs_expr_want_condition(&e, values[i], &err), -EINVAL);
+		assert_null(e);
+		assert_non_null(strstr(err.text, "is a value, not a condition"));
+	}
+	for (size_t i = 0; i < sizeof(conditions) / sizeof(*conditions); i++) {
+		assert_int_equal(gs_expr_parse(conditions[i], &e, NULL), 0);
+		assert_int_equal(gs_expr_want_condition(&e, conditions[i], &err), 0);
+		gs_expr_free(&e);
+	}
 }
 
 static void it_tells_its_figures(void **state)
@@ -118,9 +166,13 @@ static void it_tells_its_figures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(arithmetic),           cmocka_unit_test(truth),
-		cmocka_unit_test(the_unknown),          cmocka_unit_test(errors_name_their_place),
+		cmocka_unit_test(arithmetic),
+		cmocka_unit_test(truth),
+		cmocka_unit_test(the_unknown),
+		cmocka_unit_test(errors_name_their_place),
 		cmocka_unit_test(it_tells_its_figures),
+		cmocka_unit_test(units_fit),
+		cmocka_unit_test(values_are_no_conditions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

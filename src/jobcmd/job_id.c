@@ -1,0 +1,121 @@
+/* Ids of jobs as people write them. */
+#include "jobcmd/job_id.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DIGITS_MAX 18
+
+char *job_id_end(char *text)
+{
+	int depth = 0;
+
+	for (; *text && (*text != ',' || depth > 0); text++)
+		depth += (*text == '[') - (*text == ']');
+	return text;
+}
+
+/* The number at *at, which moves behind it. */
+static bool take(const char **at, int64_t *ret)
+{
+	const char *p = *at;
+
+	*ret = 0;
+	while (isdigit((unsigned char)*p) && p - *at < DIGITS_MAX)
+		*ret = *ret * 10 + (*p++ - '0');
+	if (p == *at || isdigit((unsigned char)*p))
+		return false;
+	*at = p;
+	return true;
+}
+
+/* "1-3,7,10-20:5%2]": whether n is among them; *ret_is tells whether it is such a list at all. What
+ * stands behind % limits how many of them run at once (sbatch(1)). */
+static bool in_list(const char *at, int64_t n, bool *ret_is)
+{
+	bool found = false;
+	int64_t a, b, step;
+
+	*ret_is = false;
+	for (;;) {
+		if (!take(&at, &a))
+			return false;
+		b = a;
+		step = 1;
+		if (*at == '-' && (at++, !take(&at, &b) || b < a))
+			return false;
+		if (*at == ':' && (at++, !take(&at, &step) || !step))
+			return false;
+		found |= n >= a && n <= b && (n - a) % step == 0;
+		if (*at != ',')
+			break;
+		at++;
+	}
+	if (*at == '%' && (at++, !take(&at, &step)))
+		return false;
+	*ret_is = at[0] == ']' && !at[1];
+	return found;
+}
+
+/* What it is: a number, and perhaps one behind '_' or '+', or a list. */
+struct id {
+	int64_t number, part; /* part -1: none, or a list */
+	char sign;            /* '_', '+' or 0 */
+	const char *list;     /* behind its bracket; NULL */
+};
+
+static bool parse(const char *text, struct id *ret)
+{
+	bool is = true;
+
+	*ret = (struct id){.part = -1};
+	if (!take(&text, &ret->number))
+		return false;
+	if (!*text)
+		return true;
+	ret->sign = *text;
+	if (*text != '_' && *text != '+')
+		return false;
+	text++;
+	if (*text == '[') {
+		ret->list = text + 1;
+		in_list(ret->list, 0, &is);
+		return is;
+	}
+	return take(&text, &ret->part) && !*text;
+}
+
+bool job_id_is(const char *text)
+{
+	struct id id;
+
+	if (isdigit((unsigned char)*text))
+		return parse(text, &id);
+	/* A SLUID of Slurm 26.05. */
+	for (const char *p = text; *p; p++)
+		if (!isalnum((unsigned char)*p))
+			return false;
+	return *text;
+}
+
+bool job_id_names(const char *text, const struct gs_job *job)
+{
+	struct id id;
+	bool is;
+
+	if (strcmp(text, job->id) == 0 || (job->sluid[0] && strcmp(text, job->sluid) == 0))
+		return true;
+	if (!parse(text, &id) || id.number <= 0)
+		return false;
+	if (!id.sign) /* a whole array or het job, too */
+		return id.number == job->job_id || id.number == job->array_job_id ||
+		       id.number == job->het_job_id;
+	if (id.sign == '_')
+		return id.number == job->array_job_id &&
+		       (id.list ? in_list(id.list, job->array_task_id, &is)
+				: id.part == job->array_task_id);
+	return id.number == job->het_job_id &&
+	       (id.list ? in_list(id.list, job->het_offset, &is) : id.part == job->het_offset);
+}
