@@ -148,7 +148,7 @@ def check_late(app, late, folder):
         for _ in range(6000):
             with open(f"/proc/{child.pid}/maps") as f:
                 maps = f.read()
-            if "libnccl.so.2" in maps and "fake_app_late" in maps:
+            if all(name in maps for name in ("libcudart.so.13", "libcuda.so", "libnccl.so.2", "fake_app_late")):
                 break
             time.sleep(0.01)
         expect("loaded and waiting", (child.poll(), "libcudart.so.13" in maps), (None, True))
