@@ -11,7 +11,8 @@
  *   lock         take_gil()        all         Python/ceval_gil.h, 3.12 on: Python/ceval_gil.c
  *
  * Compilers make copies of them for constant arguments (".constprop.0"), each a function of its
- * own; all are told.
+ * own; all are told. gcc's link-time optimization of a whole program, as conda's builds have it,
+ * appends ".lto_priv.0".
  */
 #include "elf/python_site.h"
 
@@ -23,10 +24,17 @@
 
 static const char *const names[][GS_PYTHON_SITE_MAX] = {
 	[GS_PYTHON_COLLECTS] = {"gc_collect_main", "gc_collect_main.constprop.0",
-				"gc_collect_main.isra.0", "collect", "collect.constprop.0",
-				"collect.constprop.1", "collect.isra.0"},
+				"gc_collect_main.isra.0", "gc_collect_main.lto_priv.0",
+				"gc_collect_main.lto_priv.0.constprop.0",
+				"gc_collect_main.constprop.0.lto_priv.0",
+				"gc_collect_main.isra.0.lto_priv.0", "collect",
+				"collect.constprop.0", "collect.constprop.1", "collect.isra.0",
+				"collect.lto_priv.0", "collect.constprop.0.lto_priv.0",
+				"collect.isra.0.lto_priv.0"},
 	[GS_PYTHON_TAKES_LOCK] = {"take_gil", "take_gil.constprop.0", "take_gil.constprop.1",
-				  "take_gil.isra.0"},
+				  "take_gil.isra.0", "take_gil.lto_priv.0",
+				  "take_gil.lto_priv.0.constprop.0",
+				  "take_gil.constprop.0.lto_priv.0", "take_gil.isra.0.lto_priv.0"},
 	/* PyGILState_Ensure() calls the first of them. */
 	[GS_PYTHON_RETAKES_LOCK] = {"PyEval_RestoreThread", "PyEval_AcquireThread"},
 };

@@ -6,7 +6,7 @@
 
 #include "elf/usdt.h"
 
-#define GS_PYTHON_SITE_MAX 8
+#define GS_PYTHON_SITE_MAX 16
 
 enum gs_python_deed {
 	GS_PYTHON_COLLECTS,

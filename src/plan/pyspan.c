@@ -72,9 +72,9 @@ int pyspan_plan(struct gs_plan *plan, const struct gs_plan_context *c, struct gs
 		r = add_all(plan, c, GS_PYTHON_TAKES_LOCK, GS_CLASS_GIL, "gil wait", &n, err);
 		if (r == 0 && !n) {
 			plan_tell(c, "take_gil",
-				  "this interpreter is stripped: waits are seen where C code takes "
-				  "the "
-				  "lock back, not where running Python code has to give way",
+				  "this interpreter is stripped: waits are seen where C code calls "
+				  "PyEval_RestoreThread to take the lock back, not where running "
+				  "Python code has to give way",
 				  -ENOENT, GS_LAYER_PYTHON);
 			r = add_all(plan, c, GS_PYTHON_RETAKES_LOCK, GS_CLASS_GIL, "gil wait", &n,
 				    err);

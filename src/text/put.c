@@ -163,10 +163,11 @@ static char *put_utf8(char *p, const uint8_t **s, size_t *left)
 
 char *gs_put_utf8(char *p, const char *text, size_t max_bytes)
 {
-	size_t left = strnlen(text, max_bytes);
 	const uint8_t *s = (const uint8_t *)text;
+	size_t left = max_bytes;
 
-	while (left) {
+	/* No character goes on behind the text's end: a zero is no part of one. */
+	while (left && *s) {
 		if (*s < 0x80) {
 			*p++ = (char)*s++;
 			left--;

@@ -112,6 +112,9 @@ def taking(t):
     def check(python):
         calls, said, run = spans(t, python, GIVE_WAY, '--python-gil')
         seen = [c for c in calls if c['name'] == 'gil wait' and said['begin'] <= c['start_ns'] <= said['end']]
+        # Optimized at link time, one of no symbols may have PyEval_RestoreThread() built into its own modules.
+        if python.named and not seen and 'interpreter is stripped' in run.err:
+            return 0
         t.equal(f'{python}: taken', len(seen), SLEEPS)
         return 1
 

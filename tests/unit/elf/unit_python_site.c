@@ -32,6 +32,13 @@ static __attribute__((noinline, used)) void take_gil(void)
 	STAP_PROBE3(python, function__return, "file", "name", 3);
 }
 
+/* As gcc names what link-time optimization made local. */
+static void take_gil_copy(void) __asm__("take_gil.lto_priv.0");
+static __attribute__((noinline, used)) void take_gil_copy(void)
+{
+	sink++;
+}
+
 static struct gs_elf *open_self(void)
 {
 	struct gs_elf *elf = NULL;
@@ -39,6 +46,7 @@ static struct gs_elf *open_self(void)
 
 	gc_collect_main();
 	take_gil();
+	take_gil_copy();
 	assert_int_equal(gs_elf_open("/proc/self/exe", &elf, &err), 0);
 	return elf;
 }
@@ -55,8 +63,9 @@ static void test_functions(void **state)
 	assert_string_equal(sites[0].name, "gc_collect_main");
 	assert_true(sites[0].symbol.file_off > 0);
 	assert_int_equal(gs_elf_python_sites(elf, GS_PYTHON_TAKES_LOCK, sites, &n, &err), 0);
-	assert_int_equal(n, 1);
+	assert_int_equal(n, 2);
 	assert_string_equal(sites[0].name, "take_gil");
+	assert_string_equal(sites[1].name, "take_gil.lto_priv.0");
 	assert_int_equal(gs_elf_python_sites(elf, GS_PYTHON_RETAKES_LOCK, sites, &n, &err), 0);
 	assert_int_equal(n, 0);
 	gs_elf_close(&elf);
