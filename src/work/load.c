@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/pidns.h"
 #include "work/work_int.h"
 #include "work.skel.h"
 
@@ -363,6 +364,11 @@ int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_prob
 
 	memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
 	*ret_probe = NULL;
+	if (gs_pid_namespace())
+		return gs_err_set(err, -ENOTSUP,
+				  "processes have ids of their own in this container, and the "
+				  "kernel counts by its own: run gpuscope on the host, or with its "
+				  "ids (--pid=host)");
 	libbpf_set_print(quiet);
 	btf = btf__load_vmlinux_btf();
 	if (!btf)

@@ -112,4 +112,17 @@ for i in range(53):
     t.equal('allocations of step()', lines.get('step'), 53)
 
 
+@case('a job there is measured by procfs, and why is told')
+def job(t):
+    need_container()
+    out = t.path('job.json')
+    script = f'''{sys.executable} -c 'while True: pass' & pid=$!
+        {harness.gpuscope} job -p $pid -d 2 -o {out}; status=$?; kill $pid; exit $status'''
+    done = subprocess.run([*CONTAINER, 'sh', '-c', script], capture_output=True, text=True, env=t.env, timeout=60)
+    t.equal(f'status ({done.stderr[-300:]})', done.returncode, 0)
+    whole = json.loads(read_text(out))
+    t.true('it ran', whole['jobs'][0]['thread_seconds']['cpu'] > 0, whole['jobs'][0]['thread_seconds'])
+    t.match('told', 'ids of their own in this container', json.dumps(whole['monitoring_session']))
+
+
 main()
