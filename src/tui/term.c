@@ -13,6 +13,9 @@
 #include "base/clock.h"
 #include "tui/input.h"
 
+/* Presses and releases that come at once, as over a slow connection, ncurses makes clicks of. */
+#define PRESSED   (BUTTON1_PRESSED | BUTTON1_CLICKED)
+#define DOUBLED   (BUTTON1_DOUBLE_CLICKED | BUTTON1_TRIPLE_CLICKED)
 #define TWICE_NS  400000000ull
 #define ESCAPE_MS 25 /* after which Esc is that key and not the beginning of a sequence */
 
@@ -149,7 +152,7 @@ int tui_term_open(enum gs_tui_theme theme, struct gs_err *err)
 	nodelay(stdscr, TRUE);
 	intrflush(stdscr, FALSE);
 	mouseinterval(0); /* each press at once; double ones are told apart here */
-	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+	mousemask(PRESSED | DOUBLED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
 	choose_looks(theme);
 	interrupted = 0;
 	sigaction(SIGINT, &sa, NULL);
@@ -248,11 +251,11 @@ static struct tui_event mouse_event(void)
 		e.wheel = -1;
 	else if (m.bstate & BUTTON5_PRESSED)
 		e.wheel = 1;
-	else if (!(m.bstate & BUTTON1_PRESSED))
+	else if (!(m.bstate & (PRESSED | DOUBLED)))
 		e.kind = TUI_EVENT_NONE;
 	if (e.kind == TUI_EVENT_MOUSE && !e.wheel) {
-		e.twice = m.y == term.pressed_y && m.x == term.pressed_x &&
-			  now_ns - term.pressed_ns < TWICE_NS;
+		e.twice = (m.bstate & DOUBLED) || (m.y == term.pressed_y && m.x == term.pressed_x &&
+						   now_ns - term.pressed_ns < TWICE_NS);
 		term.pressed_ns = now_ns;
 		term.pressed_y = m.y;
 		term.pressed_x = m.x;

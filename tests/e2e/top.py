@@ -60,6 +60,14 @@ class Screen:
         for key in keys:
             self.tmux('send-keys', '-t', 'a', key)
 
+    def click(self, pattern, times=1):
+        """Where it stands on the screen, in the encoding that tmux's own terminal is known by."""
+        y, line = next((y, line) for y, line in enumerate(self.text().splitlines()) if re.search(pattern, line))
+        x = re.search(pattern, line).start()
+        at = [f'{33 + x:x}', f'{33 + y:x}']
+        once = ['1b', '5b', '4d', '20', *at, '1b', '5b', '4d', '23', *at]  # the left one down, any up
+        self.tmux('send-keys', '-t', 'a', '-H', *once * times)
+
     def resize(self, columns, rows):
         self.tmux('resize-window', '-t', 'a', '-x', str(columns), '-y', str(rows))
 
@@ -195,6 +203,27 @@ def jobs(t):
     s.wait(r'(?m)^\S.* (slurm|pod|container|unit|cgroup|user|tree) .*\d')
     s.keys('Home')
     s.wait('The jobs were not read')
+    s.keys('q')
+    s.wait('ended with 0')
+    s.close()
+
+
+@case('the mouse: keys of the last line, a row, a column to sort by', needs=None)
+def mouse(t):
+    a, b = sleeper(t), sleeper(t)
+    s = Screen(t, env=with_pids(a, b), columns=120, term='screen')
+    s.wait(rf'{a.pid} .*sleep 300')
+    s.click('F1 Help')
+    s.wait('gpuscope top: keys')
+    s.keys('q')
+    s.wait('F1 Help')
+    s.click(rf'{b.pid} .*sleep', times=2)
+    s.wait(f'Process {b.pid}')
+    s.keys('Escape')
+    s.wait('F1 Help')
+    head = s.tmux('capture-pane', '-e', '-p', '-t', 'a')
+    s.click(r'\bRSS\b')
+    wait_until(lambda: s.tmux('capture-pane', '-e', '-p', '-t', 'a').split('RSS')[0][-12:] != head.split('RSS')[0][-12:], 20, 'the column')
     s.keys('q')
     s.wait('ended with 0')
     s.close()
