@@ -331,19 +331,12 @@ static void open_kernel(struct job_measure *m)
 /* The job is there before its first process: all that the launcher makes is its. */
 static void follow_launcher(struct job_measure *m)
 {
-	struct gs_job job = {.kind = GS_JOB_SLURM,
-			     .job_id = strtoll(m->options->ids[0], NULL, 10),
-			     .array_job_id = -1,
-			     .array_task_id = -1,
-			     .het_job_id = -1,
-			     .het_offset = -1,
-			     .uid = -1,
-			     .n_cpus = -1,
-			     .mem_bytes = -1,
-			     .start_s = -1,
-			     .limit_s = -1};
+	struct gs_job job;
 	struct member *x;
 
+	job = gs_job_unknown;
+	job.kind = GS_JOB_SLURM;
+	job.job_id = strtoll(m->options->ids[0], NULL, 10);
 	snprintf(job.id, sizeof(job.id), "%s", m->options->ids[0]);
 	x = member_of(m, &job);
 	if (m->kernel && gs_map_put(&m->holders, m->options->launcher, 0) == 0)

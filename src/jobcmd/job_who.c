@@ -37,20 +37,6 @@ struct job_who {
 };
 _Static_assert(JOB_SELECT_MAX <= 64, "a bit each");
 
-static void clear(struct gs_job *job)
-{
-	*job = (struct gs_job){.job_id = -1,
-			       .array_job_id = -1,
-			       .array_task_id = -1,
-			       .het_job_id = -1,
-			       .het_offset = -1,
-			       .uid = -1,
-			       .n_cpus = -1,
-			       .mem_bytes = -1,
-			       .start_s = -1,
-			       .limit_s = -1};
-}
-
 static bool read_text(uint32_t pid, const char *name, char *text, size_t bytes)
 {
 	char path[64];
@@ -166,7 +152,7 @@ int job_who_open(const struct job_options *o, struct job_who **ret, struct gs_er
 	w->tree = GS_MAP_INIT(1u << 16);
 	r = gs_jobs_new(&options, &w->jobs, err);
 	for (size_t i = 0; r == 0 && o->by == JOB_OF_PIDS && i < o->n_select; i++) {
-		clear(&w->root[i].job);
+		w->root[i].job = gs_job_unknown;
 		r = read_root(w, i);
 	}
 	if (r < 0)
@@ -307,7 +293,7 @@ static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)
 	char path[32];
 	struct stat st;
 
-	clear(ret);
+	*ret = gs_job_unknown;
 	if (o->by == JOB_OF_PIDS)
 		return in_tree(w, pid, ret);
 	if (o->by == JOB_OF_CGROUP)

@@ -44,6 +44,9 @@ struct gs_job {
 	uint32_t source;          /* enum gs_job_source, ored: where this was learned */
 };
 
+/* Nothing is known of it: no text, no kind, numbers that may be missing -1. */
+extern const struct gs_job gs_job_unknown;
+
 enum gs_job_source {
 	GS_JOB_FROM_CGROUP = 1,
 	GS_JOB_FROM_ENVIRON = 2,

@@ -245,7 +245,7 @@ static struct job_entry *other_entry(struct gs_jobs *j, const struct facts *f)
 	char key[600];
 	uint32_t root;
 
-	gs_job_clear(&job);
+	job = gs_job_unknown;
 	job.uid = f->uid;
 	job.source = GS_JOB_FROM_CGROUP;
 	if (f->has_group && g->kind == GS_JOB_POD) {

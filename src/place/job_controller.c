@@ -23,7 +23,7 @@
 static void answer_clear(struct gs_job_answer *a)
 {
 	memset(a, 0, sizeof(*a));
-	gs_job_clear(&a->job);
+	a->job = gs_job_unknown;
 	a->job.kind = GS_JOB_SLURM;
 	a->job.source = GS_JOB_FROM_CONTROLLER;
 }

@@ -179,7 +179,7 @@ void gs_job_parse_environ(const char *data, size_t bytes, struct gs_job_environ 
 	struct gs_job *j = &e->job;
 
 	memset(e, 0, sizeof(*e));
-	gs_job_clear(j);
+	*j = gs_job_unknown;
 	gs_job_task_clear(&e->task);
 	memset(r.v, 0xff, sizeof(r.v));
 	memset(r.het, 0xff, sizeof(r.het));
@@ -200,7 +200,7 @@ void gs_job_parse_environ(const char *data, size_t bytes, struct gs_job_environ 
 	/* What slurmd and slurmctld run before and after a job is told of it, and is none of it.
 	 * The user's own prologs of tasks ("prolog_task") are. (slurm, prep_script.c) */
 	if (r.v[V_JOB_ID] <= 0 || r.is_script) {
-		gs_job_clear(j);
+		*j = gs_job_unknown;
 		return;
 	}
 	j->kind = GS_JOB_SLURM;

@@ -17,7 +17,6 @@
 #define GS_JOB_GPUS_MAX 64
 
 /* Nothing known. */
-void gs_job_clear(struct gs_job *job);
 void gs_job_task_clear(struct gs_job_task *task);
 
 /* The id that users write, out of the numbers. */

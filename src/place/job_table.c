@@ -160,7 +160,7 @@ struct job_entry *gs_jobs_make_entry(struct gs_jobs *j, uint64_t key)
 	e->key = key;
 	e->restart = -1;
 	e->seen_ns = j->now_ns();
-	gs_job_clear(&e->job);
+	e->job = gs_job_unknown;
 	j->entry[j->n_entries++] = e;
 	return e;
 }

@@ -12,22 +12,6 @@
 #define NAME_BYTES 256
 #define DIGITS_MAX 18
 
-void gs_job_clear(struct gs_job *job)
-{
-	*job = (struct gs_job){
-		.job_id = -1,
-		.array_job_id = -1,
-		.array_task_id = -1,
-		.het_job_id = -1,
-		.het_offset = -1,
-		.uid = -1,
-		.n_cpus = -1,
-		.mem_bytes = -1,
-		.start_s = -1,
-		.limit_s = -1,
-	};
-}
-
 void gs_job_task_clear(struct gs_job_task *task)
 {
 	*task = (struct gs_job_task){.task_id = -1, .rank = -1, .local_rank = -1};
