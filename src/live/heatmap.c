@@ -251,10 +251,6 @@ LIVE_LOOK(live_heatmap)
 	}
 	j_close(b, ']');
 	gs_buf_fini(&h.steps);
-	j_u64(b, "total", total);
-	if (h.after + put < total)
-		j_u64(b, "next", h.after + put);
-	else
-		j_null(b, "next");
+	gs_live_put_next(b, total, h.after + put);
 	j_close(b, '}');
 }

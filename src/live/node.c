@@ -256,11 +256,7 @@ LIVE_LOOK(live_gpus)
 		put++;
 	}
 	j_close(b, ']');
-	j_u64(b, "total", n);
-	if ((size_t)after + put < n)
-		j_u64(b, "next", (uint64_t)after + put);
-	else
-		j_null(b, "next");
+	gs_live_put_next(b, n, (uint64_t)after + put);
 	j_close(b, '}');
 }
 
@@ -324,10 +320,6 @@ LIVE_LOOK(live_processes)
 		}
 	}
 	j_close(b, ']');
-	j_u64(b, "total", n);
-	if ((size_t)after + put < n)
-		j_u64(b, "next", (uint64_t)after + put);
-	else
-		j_null(b, "next");
+	gs_live_put_next(b, n, (uint64_t)after + put);
 	j_close(b, '}');
 }

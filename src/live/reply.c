@@ -38,6 +38,15 @@ int gs_live_status_of(int r)
 	}
 }
 
+void gs_live_put_next(struct gs_buf *b, uint64_t total, uint64_t next)
+{
+	j_u64(b, "total", total);
+	if (next < total)
+		j_u64(b, "next", next);
+	else
+		j_null(b, "next");
+}
+
 void gs_live_fail(struct gs_http_reply *reply, int r, const struct gs_err *err)
 {
 	const char *text = err && err->text[0] ? err->text : strerror(-r);

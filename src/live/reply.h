@@ -20,6 +20,10 @@
 /* The reply begins as JSON; returns its body. */
 struct gs_buf *gs_live_json(struct gs_http_reply *reply);
 
+/* How many there are in all, and from which place on there are more: next, or null behind the last.
+ */
+void gs_live_put_next(struct gs_buf *b, uint64_t total, uint64_t next);
+
 /* A negative errno as an answer, with err's text if there is one. */
 void gs_live_fail(struct gs_http_reply *reply, int r, const struct gs_err *err);
 int gs_live_status_of(int r);
