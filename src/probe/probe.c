@@ -458,7 +458,7 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 		if (notice->kind == GS_WATCH_FORK && probe->options.follow &&
 		    was_followed(probe, notice->parent_pid))
 			note_followed(probe, notice->pid);
-		if (notice->kind == GS_WATCH_EXEC && probe->options.on_map &&
+		if (notice->kind == GS_WATCH_EXEC && probe->options.native_stack_at &&
 		    was_followed(probe, notice->pid))
 			probe->options.on_map(probe->options.ctx, notice->pid, notice->time_ns,
 					      NULL);
