@@ -387,9 +387,9 @@ def nested(t):
         raise Skip('protoc is not installed')
     with open('nest.py', 'w') as f:
         f.write(NEST)
-    timed = pythons.interpreters((3, 8), (3, 10))[-1:]
-    # Of others their collections are seen.
-    for p in timed + [p for p in pythons.interpreters((3, 11)) if not p.is_stripped or p.has_probes][:1]:
+    collects = [p for p in pythons.interpreters() if not p.is_stripped or p.has_probes]  # where that is seen
+    timed = [p for p in collects if p.version <= (3, 10)][-1:]
+    for p in timed + [p for p in collects if p.version >= (3, 11)][:1]:
         is_timed = p in timed
         options = ['--python-calls=nest.py:step,nest.py:train'] if is_timed else []
         t.trace('--layer=torch,cuda-runtime', '--op-set=all', '--python-gc', *options, '-o', 'nest.pftrace',
