@@ -355,7 +355,7 @@ alerts:
     t.equal(f'exit status ({read_text(t.path("job.err"))})', live.wait(30), 0)
     m = mail.got[0]
     t.equal('envelope', (m['from'], m['to'], m['encrypted']), ('monitor@example.com', ['admin@example.com'], True))
-    t.equal('subject', m['mail']['Subject'], f'[gpuscope warning] low_efficiency: tree of {sleeper.pid}')
+    t.equal('subject', m['mail']['Subject'], f'[gpuscope warning] low_efficiency: tree of {sleeper.pid} of root (sleep)')
     t.match('text', r'efficiency is 0(\.\d+)? of 100, below 30', m['text'])
     t.match('report', 'efficiency_score', read_text(t.path('report.json')))
 
