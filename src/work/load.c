@@ -364,11 +364,6 @@ int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_prob
 
 	memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
 	*ret_probe = NULL;
-	if (gs_pid_namespace())
-		return gs_err_set(err, -ENOTSUP,
-				  "processes have ids of their own in this container, and the "
-				  "kernel counts by its own: run gpuscope on the host, or with its "
-				  "ids (--pid=host)");
 	libbpf_set_print(quiet);
 	btf = btf__load_vmlinux_btf();
 	if (!btf)
@@ -384,6 +379,12 @@ int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_prob
 	p->skeleton = gs_work_bpf__open();
 	r = p->skeleton ? load(p, &o, btf, err) : -errno;
 	btf__free(btf);
+	/* Behind what may not be done at all, which is told first. */
+	if (r == 0 && gs_pid_namespace())
+		r = gs_err_set(err, -ENOTSUP,
+			       "processes have ids of their own in this container, and the kernel "
+			       "counts by its own: run gpuscope on the host, or with its ids "
+			       "(--pid=host)");
 	if (r == 0)
 		r = follow_first(p, &o, err);
 	if (r < 0) {
