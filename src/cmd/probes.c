@@ -163,7 +163,8 @@ static int by_name(const void *a, const void *b)
 /* Symbol tables have no order: people look for names. */
 static void tell_functions(struct probes *p)
 {
-	qsort(p->functions, p->n_functions, sizeof(*p->functions), by_name);
+	if (p->n_functions)
+		qsort(p->functions, p->n_functions, sizeof(*p->functions), by_name);
 	for (size_t i = 0; i < p->n_functions; i++) {
 		struct function *f = &p->functions[i];
 		bool refused = f->site.kind == GS_SITE_REFUSED;
