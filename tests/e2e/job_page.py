@@ -66,6 +66,8 @@ def deliver(t, head, documents):
 def others(head):
     """A real report as a base for those of jobs that this machine cannot run: ranks, GPUs, runs of one name."""
     base = rows(head)[-1]['document']
+    # Why a process that spins is what it is depends upon what else the machine does; one that rests is idle.
+    idle = rows(head)[0]['document']['jobs'][0]['classification']
     for i in range(6):
         d = json.loads(json.dumps(base))
         j = d['jobs'][0]
@@ -73,7 +75,7 @@ def others(head):
         d['delivery'].update(report=f'run{i}', state='finished', kind='slurm', source='agent', begin_wall_ns=begin, end_wall_ns=begin + 10**9)
         d['monitoring_session']['start_time'] = f'2026-01-0{i + 1}T10:00:00Z'
         j.update(job_id=str(4711 + i), job_name='train', user='ada', partition='gpu', gpus=[0, 1, 2, 3], gpus_never_used=[3])
-        j['classification']['efficiency_score'] = 20 + 12 * i
+        j['classification'].update(efficiency_score=20 + 12 * i, type=idle['type'], evidence=idle['evidence'])
         j['figures'].update(gpus=4, gpus_idle=1, gpu_percent=41.5, gpu_memory_percent=80, gpu_energy_joules=3.6e6)
         j['ranks'] = [{'rank': r, 'step': '0', 'processes': 2, 'cpu_seconds': 100 + (300 if r == 5 else r), 'wait_seconds': 50, 'gpu_wait_seconds': 20.5,
                        'gpu_ratio': 0.5, 'gpu_memory_bytes': 1 << 34, 'file_bytes': 1e9, 'network_bytes': 5e8} for r in range(8)]  # fmt: skip
