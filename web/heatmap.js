@@ -16,7 +16,7 @@ const gone = () => (isDark() ? [24, 28, 34] : [246, 247, 249])
 export class Heatmap {
 	constructor(onOpen) {
 		this.onOpen = onOpen
-		this.canvas = h('canvas', { tabindex: '0', role: 'img' })
+		this.canvas = h('canvas', { tabindex: '0', role: 'img', 'aria-label': 'GPUs over time, not read yet' })
 		this.tip = h('div.tip', { hidden: true, role: 'status' })
 		this.names = h('div.names', { 'aria-hidden': 'true', hidden: true }) // the canvas tells them
 		this.scroll = h('div.scrollbox', {}, this.names, this.canvas)

@@ -93,7 +93,7 @@ export function process(node, pid) {
 			card(p.cpu_seconds === null ? none : duration(p.cpu_seconds), 'of CPU time'), card(p.started ? duration(seconds(p.last_seen) - seconds(p.started)) : none, 'running'), card(count(p.threads), 'threads'))
 		put(gpus, table(p.gpus, [
 			['GPU', g => h('a', { href: `#/gpu/${node}/${g.gpu}` }, `GPU ${g.gpu}`)], ['Its memory', g => `${bytes(g.memory_used_bytes)} of ${bytes(g.memory_total_bytes)}`, 'n'],
-			['Its share of SMs', g => bar(g.sm_ratio)], ['GPU busy, by all', g => bar(g.utilization_ratio)], ['Model', g => g.name, 'hide-small'],
+			['Its share of SMs', g => bar(g.sm_ratio)], ['GPU busy, by all', g => bar(g.utilization_ratio)], ['Model', g => g.name, 'hide-small cut'],
 		], 'It is on no GPU.'))
 		put(who, table([['Command', p.command], ['User', p.user], ['Job', p.job], ['Container', p.container], ['Parent', p.parent_pid], ['State', p.state], ['Started', p.started && time(p.started)], ['Last seen', time(p.last_seen)]], [['', x => x[0]], ['', x => x[1] || none, 'wrap']], ''))
 		await draw(p)

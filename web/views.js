@@ -15,7 +15,7 @@ export const gpuColumns = [
 	['Memory', g => bar(g.memory_used_ratio)],
 	['Power', g => watts(g.power_watts), 'n'],
 	['Temp.', g => celsius(g.temperature_celsius), 'n'],
-	['Model', g => g.name, 'hide-small'],
+	['Model', g => g.name, 'hide-small cut'],
 ]
 
 export function alertList(alerts, total) {
