@@ -53,7 +53,9 @@ def of_test(run, test):
         reason = re.search(r'(?m)^1\.\.0 *# *SKIP *(.*)$|^SKIP:? *(.*)$', text, re.I)
         return results or [Result(what, 'skip', next(filter(None, reason.groups()), '') if reason else 'no reason given')]
     # Without a failed case, or beside it: it was too slow, ended badly, or ran fewer cases than it told.
-    if test['result'] != 'FAIL' or not any(r.outcome == 'fail' for r in results):
+    # A program whose case failed ends with 1, of which nothing more need be said.
+    is_told = test['result'] == 'FAIL' or (test['result'] == 'ERROR' and test.get('returncode') == 1)
+    if not is_told or not any(r.outcome == 'fail' for r in results):
         lines = last_lines(text, LINES_MAX // 2) + last_lines(errors, LINES_MAX // 2)
         results.append(Result(what, 'fail', f'{test["result"]}, exit status {test.get("returncode")}', lines))
     return results
