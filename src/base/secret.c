@@ -4,15 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/secret.h"
 
-int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err)
+/* A descriptor of the file, or why not. */
+static int open_secret(const char *path, const char *what, struct gs_err *err)
 {
 	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	ssize_t n;
+	int taken = fd;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return gs_err_set(err, -errno, "cannot read %s %s: %s", what, path,
@@ -20,6 +22,27 @@ int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, 
 	if (st.st_mode & (S_IROTH | S_IWOTH))
 		return gs_err_set(err, -EPERM, "%s %s: everybody may read or write it; chmod o= it",
 				  what, path);
+	fd = -1;
+	return taken;
+}
+
+int gs_secret_check(const char *path, const char *what, struct gs_err *err)
+{
+	int fd = open_secret(path, what, err);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err)
+{
+	GS_CLOSE int fd = open_secret(path, what, err);
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
 	n = read(fd, out, bytes - 1);
 	if (n < 0)
 		return gs_err_set(err, -errno, "cannot read %s %s: %s", what, path,

@@ -85,7 +85,7 @@ bool gs_http_etag_known(const char *if_none_match, const char *etag);
 /* What the reply owns is freed. */
 void gs_http_reply_fini(struct gs_http_reply *reply);
 
-/* --- tls.c: the only file that knows OpenSSL --- */
+/* --- tls.c: the only file of the room that knows OpenSSL --- */
 
 struct gs_tls;      /* certificate and key */
 struct gs_tls_conn; /* one connection */

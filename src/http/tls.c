@@ -1,15 +1,15 @@
 /*
  * TLS by OpenSSL, linked statically into the release build (which is why the server is not
  * libmicrohttpd: its TLS is GnuTLS, whose libraries cannot be linked in, and a GPU node has them or
- * not).
+ * not). What it does with sockets that never block; contexts are made in tls/context.c.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <string.h>
 
 #include "http/http_int.h"
+#include "tls/context.h"
 
 struct gs_tls {
 	SSL_CTX *ctx;
@@ -19,66 +19,6 @@ struct gs_tls_conn {
 	SSL *ssl;
 };
 
-static int no_passphrase(char *out, int bytes, int writing, void *ctx)
-{
-	(void)out, (void)bytes, (void)writing;
-	*(bool *)ctx = true;
-	return 0;
-}
-
-/* OpenSSL's own words for a missing file are long; what is wrong is asked first. */
-static int readable(const char *path, const char *what, struct gs_err *err)
-{
-	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-
-	if (fd < 0)
-		return gs_err_set(err, -errno, "cannot read the %s %s: %s", what, path,
-				  strerror(errno));
-	return 0;
-}
-
-static int load_files(SSL_CTX *ctx, const char *cert, const char *key, const char *client_ca,
-		      struct gs_err *err)
-{
-	bool encrypted = false;
-	int r = readable(cert, "certificate", err);
-
-	if (r == 0)
-		r = readable(key, "key", err);
-	if (r == 0 && client_ca && client_ca[0])
-		r = readable(client_ca, "certificate of clients", err);
-	if (r < 0)
-		return r;
-	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-	SSL_CTX_set_default_passwd_cb_userdata(ctx, &encrypted);
-	if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
-		return gs_err_set(err, -EINVAL, "%s holds no certificate in PEM that can be used",
-				  cert);
-	if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) {
-		if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
-			return gs_err_set(err, -EINVAL,
-					  "the key %s does not belong to the certificate %s", key,
-					  cert);
-		if (encrypted)
-			return gs_err_set(err, -EINVAL,
-					  "the key %s is encrypted: the agent needs one without a "
-					  "passphrase",
-					  key);
-		return gs_err_set(err, -EINVAL, "%s holds no private key in PEM", key);
-	}
-	if (SSL_CTX_check_private_key(ctx) != 1)
-		return gs_err_set(err, -EINVAL, "the key %s does not belong to the certificate %s",
-				  key, cert);
-	if (client_ca && client_ca[0]) {
-		if (SSL_CTX_load_verify_locations(ctx, client_ca, NULL) != 1)
-			return gs_err_set(err, -EINVAL, "%s holds no certificates in PEM",
-					  client_ca);
-		SSL_CTX_set_client_CA_list(ctx, SSL_load_client_CA_file(client_ca));
-		SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-	}
-	return 0;
-}
-
 int gs_tls_open(const char *cert, const char *key, const char *client_ca, struct gs_tls **ret_tls,
 		struct gs_err *err)
 {
@@ -87,18 +27,11 @@ int gs_tls_open(const char *cert, const char *key, const char *client_ca, struct
 
 	ERR_clear_error();
 	if (tls)
-		tls->ctx = SSL_CTX_new(TLS_server_method());
-	if (tls && tls->ctx) {
-		SSL_CTX_set_min_proto_version(tls->ctx, TLS1_2_VERSION);
-		SSL_CTX_set_options(tls->ctx,
-				    SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-					    SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-		SSL_CTX_set_mode(tls->ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
-						   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-						   SSL_MODE_RELEASE_BUFFERS);
-		SSL_CTX_set_session_id_context(tls->ctx, (const unsigned char *)"gpuscope", 8);
-		r = load_files(tls->ctx, cert, key, client_ca, err);
-	}
+		tls->ctx = gs_tls_context_new(true);
+	if (tls && tls->ctx)
+		r = gs_tls_context_own(tls->ctx, cert, key, err);
+	if (r == 0 && client_ca && client_ca[0])
+		r = gs_tls_context_trust(tls->ctx, client_ca, true, "certificate of clients", err);
 	ERR_clear_error();
 	if (r < 0) {
 		gs_tls_close(&tls);

@@ -1,6 +1,6 @@
 /*
- * Bytes over a socket, with TLS by OpenSSL or without: the only file that knows OpenSSL. Both ends
- * speak HTTP/2 alone, so ALPN must agree upon "h2" (RFC 9113, 3.2).
+ * Bytes over a socket, with TLS by OpenSSL or without: the only file of the room that knows
+ * OpenSSL. Both ends speak HTTP/2 alone, so ALPN must agree upon "h2" (RFC 9113, 3.2).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "rpc/rpc_int.h"
+#include "tls/context.h"
 
 struct gs_rpc_tls {
 	SSL_CTX *ctx;
@@ -23,30 +24,9 @@ struct gs_rpc_tls {
 
 static const unsigned char alpn_h2[] = {2, 'h', '2'};
 
-static int no_passphrase(char *out, int bytes, int writing, void *ctx)
-{
-	(void)out, (void)bytes, (void)writing;
-	*(bool *)ctx = true;
-	return 0;
-}
-
 static bool given(const char *path)
 {
 	return path && path[0];
-}
-
-/* OpenSSL's own words for a missing file are long; what is wrong is asked first. */
-static int readable(const char *path, const char *what, struct gs_err *err)
-{
-	GS_CLOSE int fd = -1;
-
-	if (!given(path))
-		return 0;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return gs_err_set(err, -errno, "cannot read the %s %s: %s", what, path,
-				  strerror(errno));
-	return 0;
 }
 
 bool gs_rpc_certificate_left(const char *cert, int64_t *ret_s)
@@ -63,32 +43,6 @@ bool gs_rpc_certificate_left(const char *cert, int64_t *ret_s)
 		fclose(f);
 	ERR_clear_error();
 	return known;
-}
-
-static int load_own(SSL_CTX *ctx, const char *cert, const char *key, struct gs_err *err)
-{
-	bool encrypted = false;
-
-	SSL_CTX_set_default_passwd_cb(ctx, no_passphrase);
-	SSL_CTX_set_default_passwd_cb_userdata(ctx, &encrypted);
-	if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
-		return gs_err_set(err, -EINVAL, "%s holds no certificate in PEM that can be used",
-				  cert);
-	if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) {
-		if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
-			return gs_err_set(err, -EINVAL,
-					  "the key %s does not belong to the certificate %s", key,
-					  cert);
-		return gs_err_set(err, -EINVAL,
-				  encrypted ? "the key %s is encrypted: one without a passphrase "
-					      "is needed"
-					    : "%s holds no private key in PEM",
-				  key);
-	}
-	if (SSL_CTX_check_private_key(ctx) != 1)
-		return gs_err_set(err, -EINVAL, "the key %s does not belong to the certificate %s",
-				  key, cert);
-	return 0;
 }
 
 /* A binary that is not of this machine's distribution looks for the system's certificates where its
@@ -111,14 +65,8 @@ static int load_system(SSL_CTX *ctx, struct gs_err *err)
 
 static int load_files(SSL_CTX *ctx, const struct gs_rpc_tls_options *o, struct gs_err *err)
 {
-	int r = readable(o->cert, "certificate", err);
+	int r = 0;
 
-	if (r == 0)
-		r = readable(o->key, "key", err);
-	if (r == 0)
-		r = readable(o->ca, "certificates of an authority", err);
-	if (r < 0)
-		return r;
 	if (given(o->cert) != given(o->key))
 		return gs_err_set(err, -EINVAL,
 				  "a certificate and its key are needed, not one alone");
@@ -126,21 +74,16 @@ static int load_files(SSL_CTX *ctx, const struct gs_rpc_tls_options *o, struct g
 		return gs_err_set(err, -EINVAL,
 				  "clients can be asked for certificates only by a "
 				  "server that has one");
-	if (given(o->cert) && (r = load_own(ctx, o->cert, o->key, err)) < 0)
-		return r;
-	if (given(o->ca)) {
-		if (SSL_CTX_load_verify_locations(ctx, o->ca, NULL) != 1)
-			return gs_err_set(err, -EINVAL, "%s holds no certificates in PEM", o->ca);
-	} else if (!o->server && (r = load_system(ctx, err)) < 0) {
-		return r;
-	}
-	if (o->server && given(o->ca)) {
-		SSL_CTX_set_client_CA_list(ctx, SSL_load_client_CA_file(o->ca));
-		SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
-	} else if (!o->server) {
+	if (given(o->cert))
+		r = gs_tls_context_own(ctx, o->cert, o->key, err);
+	if (r == 0 && given(o->ca))
+		return gs_tls_context_trust(ctx, o->ca, o->server, "certificates of an authority",
+					    err);
+	if (r == 0 && !o->server) {
 		SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+		r = load_system(ctx, err);
 	}
-	return 0;
+	return r;
 }
 
 static int select_h2(SSL *ssl, const unsigned char **out, unsigned char *out_bytes,
@@ -160,17 +103,9 @@ int gs_rpc_tls_open(const struct gs_rpc_tls_options *o, struct gs_rpc_tls **ret_
 	int r;
 
 	ERR_clear_error();
-	if (!tls ||
-	    !(tls->ctx = SSL_CTX_new(o->server ? TLS_server_method() : TLS_client_method())))
+	if (!tls || !(tls->ctx = gs_tls_context_new(o->server)))
 		return -ENOMEM;
 	tls->server = o->server;
-	SSL_CTX_set_min_proto_version(tls->ctx, TLS1_2_VERSION);
-	SSL_CTX_set_options(tls->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-					      SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-	SSL_CTX_set_mode(tls->ctx, SSL_MODE_ENABLE_PARTIAL_WRITE |
-					   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-					   SSL_MODE_RELEASE_BUFFERS);
-	SSL_CTX_set_session_id_context(tls->ctx, (const unsigned char *)"gpuscope", 8);
 	if (o->server)
 		SSL_CTX_set_alpn_select_cb(tls->ctx, select_h2, NULL);
 	else

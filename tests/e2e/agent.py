@@ -437,6 +437,11 @@ def bad_configurations(t):
             run = t.tool('agent', '-c', path, *args, status=2)
             t.equal(repr(text), run.err, f'gpuscope: agent: {path}:{message}\n')
     with open(path, 'w') as f:
+        f.write('http:\n  timeout: soon\n  lisen: ""\nmetrics:\n  compat: dcmg\n')
+    told = t.tool('agent', '-c', path, '--check-config', status=2).err.splitlines()
+    t.equal('all of them, each in a line', [line.split(': ')[2] for line in told],
+            [f'{path}:2:12', f'{path}:3:3', f'{path}:5:11'])  # fmt: skip
+    with open(path, 'w') as f:
         f.write('')
     t.equal('an empty one', t.tool('agent', '-c', path, '--check-config', status=0).out, f'{path}: ok\n')
     t.match('no such file', r'^gpuscope: agent: cannot read the configuration \S+: No such file or directory\n$',
@@ -487,7 +492,10 @@ def not_started(t):
     subprocess.run(['openssl', 'rsa', '-aes128', '-passout', 'pass:abcd', '-in', 'server.key', '-out', 'locked.key'],
                    check=True, capture_output=True, cwd=t.tmp)  # fmt: skip
     refused(server + f'  tls_key: {t.path("locked.key")}\n',
-            r'the key \S+ is encrypted: the agent needs one without a passphrase', 1)  # fmt: skip
+            r'the key \S+ is encrypted: one without a passphrase is needed', 1)  # fmt: skip
+    os.chmod(t.path('server.key'), 0o644)
+    refused(server + f'  tls_key: {t.path("server.key")}\n',
+            r'the key \S+server.key: everybody may read or write it; chmod o= it', 3)  # fmt: skip
     if os.geteuid() == 0 and int(read_text('/proc/sys/net/ipv4/ip_unprivileged_port_start')) > 80:
         with open(path, 'w') as f:
             f.write(config_text(listen='127.0.0.1:80'))

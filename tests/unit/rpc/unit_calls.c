@@ -480,9 +480,12 @@ static void bad_options(void **state)
 	assert_non_null(strstr(err.text, "/t/Echo"));
 	o.n_methods = 1;
 	o.tls_cert = "/nonexistent/cert.pem";
+	assert_int_equal(gs_rpc_server_start(&o, &s, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "a certificate and its key are needed"));
+	o.tls_key = "/nonexistent/key.pem";
 	assert_int_equal(gs_rpc_server_start(&o, &s, &err), -ENOENT);
 	assert_non_null(strstr(err.text, "/nonexistent/cert.pem"));
-	o.tls_cert = NULL;
+	o.tls_cert = o.tls_key = NULL;
 	o.n_listen = 0;
 	assert_int_equal(gs_rpc_server_start(&o, &s, &err), -EINVAL);
 	o.n_listen = 1;

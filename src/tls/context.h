@@ -1,0 +1,28 @@
+/*
+ * A context of OpenSSL as gpuscope's servers and clients have it: TLS 1.2 or newer, files in PEM,
+ * and each thing that can be wrong with one of them in words. OpenSSL is linked statically into the
+ * release build, which knows no other TLS.
+ */
+#ifndef GS_TLS_CONTEXT_H
+#define GS_TLS_CONTEXT_H
+
+#include <stdbool.h>
+
+#include "base/err.h"
+
+struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
+
+/* Of a server or a client. Freed by SSL_CTX_free(); NULL: no memory. */
+struct ssl_ctx_st *gs_tls_context_new(bool server);
+
+/* Our own certificate (with those above it) and its key, which has no passphrase and which not
+ * everybody may read. */
+int gs_tls_context_own(struct ssl_ctx_st *ctx, const char *cert, const char *key,
+		       struct gs_err *err);
+
+/* Who may sign the peer's certificate. A server asks for one then; what: for messages, as
+ * "certificate of clients". */
+int gs_tls_context_trust(struct ssl_ctx_st *ctx, const char *ca, bool server, const char *what,
+			 struct gs_err *err);
+
+#endif
