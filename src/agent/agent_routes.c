@@ -318,8 +318,9 @@ static void serve_ready(void *ctx, const struct gs_http_request *request,
 		(void)gs_buf_printf(&reply->body, "not ready: no reading for %.1f s\n",
 				    (double)(now - s->sampled_ns) / 1e9);
 	else
-		(void)gs_buf_printf(&reply->body, "ready: %u GPUs, read %.1f s ago\n",
-				    s->latest->n_gpus, (double)(now - s->sampled_ns) / 1e9);
+		(void)gs_buf_printf(&reply->body, "ready: %u GPU%s, read %.1f s ago\n",
+				    s->latest->n_gpus, s->latest->n_gpus == 1 ? "" : "s",
+				    (double)(now - s->sampled_ns) / 1e9);
 	reply->status = reply->body.bytes && reply->body.data[0] == 'r' ? 200 : 503;
 	pthread_mutex_unlock(&s->lock);
 }

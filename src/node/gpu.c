@@ -1,4 +1,5 @@
 /* The table of the values of a GPU, and snapshots as things that are owned. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,15 @@ const struct gs_gpu_info gs_gpu_info_unknown = {
 	.gpu_instance = -1,
 	.compute_instance = -1,
 };
+
+const char *gs_gpu_number(char out[GS_GPU_NUMBER_BYTES], const struct gs_gpu_info *info)
+{
+	if (info->is_mig)
+		snprintf(out, GS_GPU_NUMBER_BYTES, "%u:%d", info->index, info->gpu_instance);
+	else
+		snprintf(out, GS_GPU_NUMBER_BYTES, "%u", info->index);
+	return out;
+}
 
 const char *gs_gpu_part_name(unsigned part)
 {

@@ -128,6 +128,11 @@ struct gs_gpu_info {
 /* One of which nothing is known: texts "", numbers as told above, index and vendor 0. */
 extern const struct gs_gpu_info gs_gpu_info_unknown;
 
+#define GS_GPU_NUMBER_BYTES 24
+
+/* What it is called for people, and after -i: "3", and "3:7" a part. Returns out. */
+const char *gs_gpu_number(char out[GS_GPU_NUMBER_BYTES], const struct gs_gpu_info *info);
+
 /* Errors that links of NVLink 5 count (Blackwell and newer), beside those of struct gs_gpu_link. */
 enum gs_gpu_link_count {
 	GS_GPU_LINK_MALFORMED,

@@ -98,13 +98,9 @@ static void put_value(struct gs_page *page, size_t i, const struct gs_gpu_sample
 
 static void put_index(struct gs_page *page, enum gs_ink ink, const struct gs_gpu_info *info)
 {
-	char text[32];
+	char text[GS_GPU_NUMBER_BYTES];
 
-	if (info->is_mig)
-		snprintf(text, sizeof(text), "%u.%d", info->index, info->gpu_instance);
-	else
-		snprintf(text, sizeof(text), "%u", info->index);
-	gs_page_right(page, ink, text, 5);
+	gs_page_right(page, ink, gs_gpu_number(text, info), 5);
 }
 
 static void dmon(struct gs_page *page, const struct gs_gpu_snapshot *s,

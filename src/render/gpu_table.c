@@ -83,11 +83,7 @@ static void put_gpus(struct gs_grid *g, const struct gs_gpu_snapshot *s, const i
 		char text[32], name[160];
 		bool part;
 
-		if (info->is_mig)
-			snprintf(text, sizeof(text), "%u.%d", info->index, info->gpu_instance);
-		else
-			snprintf(text, sizeof(text), "%u", info->index);
-		gs_grid_right(g, GS_INK_BOLD, text);
+		gs_grid_right(g, GS_INK_BOLD, gs_gpu_number(text, info));
 		for (unsigned j = 0; j < n; j++)
 			gs_grid_right(g, v->lost ? GS_INK_DIM : ink_of(v, (unsigned)fields[j]),
 				      gs_gpu_value_text(text, v, (unsigned)fields[j]));
@@ -121,11 +117,7 @@ static void put_processes(struct gs_grid *g, const struct gs_gpu_snapshot *s)
 		const struct gs_gpu_info *info = &s->info[p->gpu];
 		char text[32], n[GS_FMT_BYTES], command[320];
 
-		if (info->is_mig)
-			snprintf(text, sizeof(text), "%u.%d", info->index, info->gpu_instance);
-		else
-			snprintf(text, sizeof(text), "%u", info->index);
-		gs_grid_right(g, GS_INK_BOLD, text);
+		gs_grid_right(g, GS_INK_BOLD, gs_gpu_number(text, info));
 		snprintf(text, sizeof(text), "%u", p->pid);
 		gs_grid_right(g, GS_INK_PLAIN, text);
 		gs_grid_right(g, GS_INK_PLAIN, p->user[0] ? p->user : "-");

@@ -26,17 +26,18 @@ static void with_unit(char *out, size_t bytes, const char *number, const char *u
 static void draw_name(const struct gs_gpu_info *g, struct tui_screen *s, int y, int x, int width,
 		      bool with_name)
 {
-	char text[160];
+	char text[160], number[GS_GPU_NUMBER_BYTES];
 	const char *name = g->name;
 	int n;
 
 	/* Of "NVIDIA H100 80GB HBM3" the first word says nothing. */
 	if (strncmp(name, "NVIDIA ", 7) == 0)
 		name += 7;
+	gs_gpu_number(number, g);
 	if (g->is_mig)
-		n = snprintf(text, sizeof(text), " %u:%d ", g->index, g->gpu_instance);
+		n = snprintf(text, sizeof(text), " %s ", number);
 	else
-		n = snprintf(text, sizeof(text), width < 3 ? "%u" : "%2u ", g->index);
+		n = snprintf(text, sizeof(text), width < 3 ? "%s" : "%2s ", number);
 	if (with_name)
 		snprintf(text + n, sizeof(text) - (size_t)n, "%s",
 			 g->is_mig ? g->mig_profile : name);

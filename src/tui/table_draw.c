@@ -49,17 +49,11 @@ static void type_text(const struct gs_gpu_process *g, char *out)
 static void gpu_text(const struct gs_node_snapshot *node, const struct gs_gpu_process *g, char *out,
 		     size_t bytes)
 {
-	const struct gs_gpu_info *i;
+	char number[GS_GPU_NUMBER_BYTES];
 
-	if (g->gpu >= node->gpu->n_gpus) {
-		snprintf(out, bytes, "?");
-		return;
-	}
-	i = &node->gpu->info[g->gpu];
-	if (i->is_mig)
-		snprintf(out, bytes, "%u:%d", i->index, i->gpu_instance);
-	else
-		snprintf(out, bytes, "%u", i->index);
+	snprintf(out, bytes, "%s",
+		 g->gpu < node->gpu->n_gpus ? gs_gpu_number(number, &node->gpu->info[g->gpu])
+					    : "?");
 }
 
 void tui_cell_text(const struct gs_node_snapshot *node, const struct tui_row *r, enum tui_column c,

@@ -97,7 +97,7 @@ check(lines[4].split()[lines[0].split().index("rxpci") - 1] == "210", f"dmon: rx
 lines = run("--pmon", "-n", "1").splitlines()
 check(lines[2].split()[2:9] == ["C", "30", "20", "0", "1", "2", "3"] and lines[3].split()[1] == "-", f"pmon: {lines[2:]}")
 
-check(run("--pmon", "-n", "1", words="gpus=2,parts=1").splitlines()[2].split()[0] == "0.7", "pmon: a part")
+check(run("--pmon", "-n", "1", words="gpus=2,parts=1").splitlines()[2].split()[0] == "0:7", "pmon: a part")
 check(all(len(x) <= 80 for x in run("--dmon", "-n", "2").splitlines()), "dmon: fits 80 columns")
 
 # Events where the format has no place for them; told as they come.
