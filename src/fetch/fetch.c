@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -75,6 +76,22 @@ int gs_fetch_load(struct gs_err *err)
 {
 	pthread_once(&once, load);
 	return why_not[0] ? gs_err_set(err, -ENOENT, "%s", why_not) : 0;
+}
+
+const char *gs_fetch_shown(const char *url, bool is_secret, char *out, size_t bytes)
+{
+	const char *authority = strstr(url, "://"), *host, *end;
+
+	authority = authority ? authority + 3 : url;
+	end = authority + strcspn(authority, "/?#");
+	host = authority;
+	for (const char *c = authority; c < end; c++)
+		if (*c == '@')
+			host = c + 1;
+	snprintf(out, bytes, "%.*s%.*s%.*s%s", (int)(authority - url), url, (int)(end - host), host,
+		 is_secret ? 0 : (int)strcspn(end, "?#"), end,
+		 is_secret && end[0] && end[1] ? "/..." : "");
+	return out;
 }
 
 struct answer {

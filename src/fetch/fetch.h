@@ -6,6 +6,7 @@
 #define GS_FETCH_FETCH_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,10 @@
 
 /* Open the library, once. -ENOENT with err: it is not installed, or too old. */
 int gs_fetch_load(struct gs_err *err);
+
+/* A URL as it may stand in messages and logs: users, passwords and what is asked for are left out,
+ * and with is_secret the path too (of web hooks it is the secret). Returns out. */
+const char *gs_fetch_shown(const char *url, bool is_secret, char *out, size_t bytes);
 
 #define GS_FETCH_HEADERS_MAX 8
 

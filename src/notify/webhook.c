@@ -23,6 +23,7 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 				  .ca_file = w->ca_file,
 				  .timeout_ns = w->timeout_ns,
 				  .stop = stop};
+	char shown[sizeof(w->url)];
 	long status;
 	int r;
 
@@ -39,7 +40,8 @@ static int send_one(void *ctx, const struct gs_alert_message *m, const atomic_bo
 		return r;
 	if (status >= 200 && status < 300)
 		return 0;
-	gs_err_set(err, -EIO, "%s answers %ld%s", w->url, status,
+	gs_err_set(err, -EIO, "%s answers %ld%s",
+		   gs_fetch_shown(w->url, true, shown, sizeof(shown)), status,
 		   status >= 300 && status < 400 ? ", a redirect: give its target as url" : "");
 	/* What the request has done wrong it will do wrong again; 408 and 429 ask for patience. */
 	return status >= 300 && status < 500 && status != 408 && status != 429 ? GS_NOTIFY_REFUSED

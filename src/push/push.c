@@ -32,7 +32,7 @@
 
 struct gs_push {
 	struct gs_push_options o;
-	char url[512], token[512], ca_file[256], dir[512];
+	char url[512], shown[512], token[512], ca_file[256], dir[512];
 	char label_name[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_NAME_BYTES];
 	char label_value[GS_PUSH_LABELS_MAX][GS_PUSH_LABEL_VALUE_BYTES];
 	pthread_t thread;
@@ -167,7 +167,7 @@ static void failed(struct gs_push *p, const char *why, uint64_t asked_ns)
 	snprintf(p->stats.trouble, sizeof(p->stats.trouble), "%s", why);
 	pthread_mutex_unlock(&p->lock);
 	if (!p->told)
-		say(p, "%s does not take metrics: %s; they are kept meanwhile", p->url, why);
+		say(p, "%s does not take metrics: %s; they are kept meanwhile", p->shown, why);
 	p->told = true;
 	wait_longer(p, asked_ns);
 }
@@ -187,9 +187,9 @@ static void done(struct gs_push *p, const struct gs_spool_batch *b, bool taken, 
 	gs_spool_ack(p->spool, b->seq);
 	pthread_mutex_unlock(&p->lock);
 	if (!taken)
-		say(p, "%s refuses %u samples for good: %s", p->url, b->n_samples, why);
+		say(p, "%s refuses %u samples for good: %s", p->shown, b->n_samples, why);
 	else if (p->told)
-		say(p, "%s takes metrics again", p->url);
+		say(p, "%s takes metrics again", p->shown);
 	p->told = false;
 	p->n_failures = 0;
 	p->retry_ns = 0;
@@ -304,6 +304,7 @@ static int copy_options(struct gs_push *p, const struct gs_push_options *o, stru
 		return gs_err_set(err, -EINVAL, "more than %d labels", GS_PUSH_LABELS_MAX);
 	p->o = *o;
 	snprintf(p->url, sizeof(p->url), "%s", o->url);
+	gs_fetch_shown(o->url, false, p->shown, sizeof(p->shown));
 	snprintf(p->token, sizeof(p->token), "%s", o->token ? o->token : "");
 	snprintf(p->ca_file, sizeof(p->ca_file), "%s", o->ca_file ? o->ca_file : "");
 	snprintf(p->dir, sizeof(p->dir), "%s", o->spool_dir ? o->spool_dir : "");

@@ -143,7 +143,7 @@ def redirected(t):
     hook = Webhook(answer=307)
     path = t.path('alerts.yaml')
     with open(path, 'w') as f:
-        f.write(f'alerts:\n  for: 0\n  interval: 100ms\n  triggers: {{low_efficiency: 30}}\n  webhook: {{url: "{hook.url}"}}\n  log: {{enabled: false}}\n')
+        f.write(f'alerts:\n  for: 0\n  interval: 100ms\n  triggers: {{low_efficiency: 30}}\n  webhook: {{url: "{hook.url}/s3cret?k=s3cret"}}\n  log: {{enabled: false}}\n')
     held = subprocess.Popen(['sleep', '60'])
     live = subprocess.Popen([harness.gpuscope, 'job', '-p', str(held.pid), '--alerts', path, '-o', t.path('r.json')],
                             stderr=open(t.path('job.err'), 'wb'))  # fmt: skip
@@ -155,7 +155,9 @@ def redirected(t):
     finally:
         held.kill()
         live.kill()
-    t.match('said', r'answers 307, a redirect: give its target as url', read_text(t.path('job.err')))
+    said = read_text(t.path('job.err'))
+    t.match('said', r'http://127\.0\.0\.1:\d+/\.\.\. answers 307, a redirect: give its target as url', said)
+    t.true('the secret is not', 's3cret' not in said, said)
     t.true('not again and again', len(hook.got) <= 2, hook.told())
 
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "fetch/fetch.h"
 #include "push/push_int.h"
 
 /* --- the text --- */
@@ -291,6 +292,29 @@ static void urls(void **state)
 	assert_false(gs_push_url_valid("h:80"));
 }
 
+/* What may stand in a log of a URL with secrets. */
+static void shown(void **state)
+{
+	static const struct {
+		const char *url, *shown, *of_secret;
+	} all[] = {
+		{"http://h:8428/api/v1/write", "http://h:8428/api/v1/write", "http://h:8428/..."},
+		{"https://u:p%40w@h/x?token=t#f", "https://h/x", "https://h/..."},
+		{"https://a@b@h", "https://h", "https://h"},
+		{"https://h/", "https://h/", "https://h"},
+		{"http://[::1]:1?k=v", "http://[::1]:1", "http://[::1]:1/..."},
+		{"", "", ""},
+	};
+	char out[64];
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(all); i++) {
+		assert_string_equal(gs_fetch_shown(all[i].url, false, out, sizeof(out)),
+				    all[i].shown);
+		assert_string_equal(gs_fetch_shown(all[i].url, true, out, sizeof(out)),
+				    all[i].of_secret);
+	}
+}
+
 static void labels(void **state)
 {
 	struct gs_push_options o = {.label_name = {"job"}, .label_value = {"x"}, .n_labels = 1};
@@ -331,7 +355,7 @@ int main(void)
 		cmocka_unit_test(texts),        cmocka_unit_test(bad_lines),
 		cmocka_unit_test(remote_write), cmocka_unit_test(otlp),
 		cmocka_unit_test(snappy),       cmocka_unit_test(urls),
-		cmocka_unit_test(labels),
+		cmocka_unit_test(shown),        cmocka_unit_test(labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
