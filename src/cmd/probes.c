@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -314,28 +315,45 @@ static bool is_number(const char *text)
 	return *text != '\0';
 }
 
-/* A process by its number, a file by its path, or a command with what it loads. */
+/* As the kernel names it: that is what a probe file has to say. */
+static void list_path(struct probes *p, const char *path)
+{
+	char real[PATH_MAX];
+
+	list_file(p, path, realpath(path, real) ? real : path);
+}
+
+static void list_process(struct probes *p, const char *number)
+{
+	struct gs_err err = {{0}};
+	int r = gs_library_scan_process(atoi(number), on_file, p);
+
+	if (r < 0)
+		failed(p, &err,
+		       gs_err_set(&err, r, "process %s: %s", number,
+				  r == -ESRCH ? "there is none of this number" : strerror(-r)));
+}
+
+/* A process by its number, a file by its path, a command with what it loads, or a library. */
 static void list_target(struct probes *p, const char *target)
 {
 	struct gs_err err = {{0}};
-	char real[4096];
+	char path[PATH_MAX];
 	int r;
 
 	if (is_number(target)) {
-		r = gs_library_scan_process(atoi(target), on_file, p);
-		if (r < 0)
-			failed(p, &err,
-			       gs_err_set(&err, r, "process %s: %s", target,
-					  r == -ESRCH ? "there is none of this number"
-						      : strerror(-r)));
+		list_process(p, target);
 	} else if (strchr(target, '/') || access(target, R_OK) == 0) {
-		/* As the kernel names it: that is what a probe file has to say. */
-		list_file(p, target, realpath(target, real) ? real : target);
+		list_path(p, target);
 	} else {
 		r = gs_library_candidates(target, environ, on_file, p);
-		if (r < 0)
+		if (r == -ENOENT &&
+		    gs_library_by_name(target, getenv("LD_LIBRARY_PATH"), path) == 0)
+			list_path(p, path);
+		else if (r < 0)
 			failed(p, &err,
-			       gs_err_set(&err, r, "%s: no such file, process or command", target));
+			       gs_err_set(&err, r, "%s: no such file, process, command or library",
+					  target));
 	}
 }
 
@@ -377,7 +395,7 @@ int gs_cmd_probes(int argc, char **argv)
 		.options = option_table,
 		.parser = parse,
 		.help_filter = gs_cli_help_filter,
-		.args_doc = "LIBRARY...|PID|COMMAND",
+		.args_doc = "FILE...|PID|COMMAND|LIBRARY",
 		.doc = "Lists functions and static probes (USDT) that can be traced, and what a "
 		       "probe on "
 		       "each costs: cheap; moved, some bytes in, where it is cheap; "
