@@ -12,7 +12,7 @@ struct row_names {
 
 struct gs_user_set {
 	struct gs_user_spec *specs[GS_USER_SPEC_MAX]; /* owned, with their texts */
-	size_t n_specs;
+	size_t n_specs, n_twice;
 	struct row_names *rows[GS_USER_ROW_MAX]; /* owned */
 	unsigned n_rows;                         /* published with release; row 0 counts */
 };
@@ -60,11 +60,32 @@ static bool copy_text(const char **text)
 	return *text != NULL;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool is_same(const struct gs_user_spec *a, const struct gs_user_spec *b)
+{
+	return same_text(a->name, b->name) && same_text(a->library, b->library) &&
+	       same_text(a->function, b->function) && same_text(a->provider, b->provider) &&
+	       same_text(a->probe, b->probe) && a->return_given == b->return_given &&
+	       a->layer == b->layer && a->func_class == b->func_class &&
+	       memcmp(&a->row, &b->row, sizeof(a->row)) == 0 &&
+	       memcmp(a->starts, b->starts, sizeof(a->starts)) == 0 &&
+	       memcmp(a->names, b->names, sizeof(a->names)) == 0;
+}
+
 int gs_user_set_add(struct gs_user_set *s, const struct gs_user_spec *spec)
 {
 	struct gs_user_spec *copy;
 	bool good;
 
+	for (size_t i = 0; i < s->n_specs; i++)
+		if (is_same(s->specs[i], spec)) {
+			s->n_twice++;
+			return -EEXIST;
+		}
 	if (s->n_specs == GS_USER_SPEC_MAX)
 		return -ENOBUFS;
 	copy = malloc(sizeof(*copy));
@@ -82,6 +103,11 @@ int gs_user_set_add(struct gs_user_set *s, const struct gs_user_spec *spec)
 	}
 	s->specs[s->n_specs++] = copy;
 	return 0;
+}
+
+size_t gs_user_set_n_twice(const struct gs_user_set *s)
+{
+	return s->n_twice;
 }
 
 size_t gs_user_set_n(const struct gs_user_set *s)

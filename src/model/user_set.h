@@ -59,9 +59,11 @@ struct gs_user_sum {
 struct gs_user_set *gs_user_set_new(void); /* NULL: no memory */
 void gs_user_set_free(struct gs_user_set **set);
 
-/* A copy of the spec, texts included. 0, -ENOMEM, -ENOBUFS after GS_USER_SPEC_MAX. */
+/* A copy of the spec, texts included. 0, -ENOMEM, -ENOBUFS after GS_USER_SPEC_MAX, -EEXIST: this
+ * very probe is there, which would count each call twice. */
 int gs_user_set_add(struct gs_user_set *set, const struct gs_user_spec *spec);
-size_t gs_user_set_n(const struct gs_user_set *set); /* set may be NULL: 0 */
+size_t gs_user_set_n_twice(const struct gs_user_set *set); /* times that -EEXIST was the answer */
+size_t gs_user_set_n(const struct gs_user_set *set);       /* set may be NULL: 0 */
 const struct gs_user_spec *gs_user_set_spec(const struct gs_user_set *set, size_t idx);
 
 /* The next row, in use from now on: its number from 1, or -ENOBUFS. names and n_values are

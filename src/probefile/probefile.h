@@ -10,7 +10,8 @@
 #include "model/user_set.h"
 
 /* Add what the file describes to set. 0, -EINVAL with "FILE:LINE:COLUMN: what is wrong", or another
- * negative errno with a text. Probes before the wrong one have been added. */
+ * negative errno with a text. Probes before the wrong one have been added. One that
+ * the set has already is left out, and counted there. */
 int gs_probefile_read(const char *path, struct gs_user_set *set, struct gs_err *err);
 
 /* The same of a text; path is for error texts alone. */

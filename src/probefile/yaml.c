@@ -320,9 +320,9 @@ static int add_spec(struct file *f, const struct gs_user_spec *spec, const yaml_
 {
 	int r = gs_user_set_add(f->set, spec);
 
-	return r == -ENOBUFS
-		       ? refuse(f, &node->start_mark, 0, "more than %d probes", GS_USER_SPEC_MAX)
-		       : r;
+	if (r == -ENOBUFS)
+		return refuse(f, &node->start_mark, 0, "more than %d probes", GS_USER_SPEC_MAX);
+	return r == -EEXIST ? 0 : r;
 }
 
 static int take_probe(struct file *f, const struct item *item)

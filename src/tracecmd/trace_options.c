@@ -540,12 +540,18 @@ static int read_probes(struct trace_options *o)
 		return GS_EXIT_FAILED;
 	}
 	for (size_t i = 0; i < o->n_probe_files; i++) {
+		size_t n = gs_user_set_n_twice(o->users);
 		int r = gs_probefile_read(o->probe_files[i], o->users, &err);
 
 		if (r < 0) {
 			gs_say("%s", gs_err_text(&err, r));
 			return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;
 		}
+		n = gs_user_set_n_twice(o->users) - n;
+		if (n > 0)
+			gs_say("%s: %zu of its probes %s described before in the same way: a call "
+			       "is counted once",
+			       o->probe_files[i], n, n == 1 ? "was" : "were");
 	}
 	if (o->layers >> GS_LAYER_TORCH_MEM & 1 && add_torch_memory(o->users) < 0) {
 		gs_say("no memory");

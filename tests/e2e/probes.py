@@ -183,6 +183,15 @@ def failures(t):
     t.match('ambiguity is told', '2 functions are named twin: all are probed', run.err)
 
 
+@case('a probe that is described twice counts its calls once, and that is told')
+def twice(t):
+    first = probe_file(t, [WORK, {'lib': 'exe', 'function': 'recurse'}])
+    second = probe_file(t, [WORK, {**WORK, 'name': 'other'}, WORK], 'second.yaml')
+    run = t.trace('--layer', 'user', '--probes', first, '--probes', second, command=t.app('20', name='probed'))
+    t.equal('calls', (run.calls('work'), run.calls('other')), (20, 20))
+    t.match('told', r'second\.yaml: 2 of its probes were described before in the same way: a call is counted once', run.err)
+
+
 @case('a wrong probe file is wrong usage, with its place')
 def wrong_file(t):
     path = t.path('wrong.yaml')
@@ -381,6 +390,12 @@ def list_and_generate(t):
     t.match('static probes', r'static probe +gs_test:guarded +-4@\S+ -2@\S+ +\(with a semaphore\)', run.out)
     t.tool('probes', '--match', 'nothing*', program, status=1)
     t.tool('probes', '/nonexistent/x.so', status=1)
+    for name in ('libc.so.6', 'libc'):
+        t.match(name, r'/libc\.so\.6', t.tool('probes', '--match', 'malloc', '--format', 'json', name, status=0).out)
+    shutil.copy(program, t.path('libmine.so.1'))
+    run = t.tool('probes', '--match', 'recurse', '--format', 'json', 'libmine.so.1', status=0, env={'LD_LIBRARY_PATH': f'/nowhere:{t.tmp}'})
+    t.equal('in LD_LIBRARY_PATH', [x['path'] for x in json.loads(run.out)], [os.path.realpath(t.path('libmine.so.1'))])
+    t.match('none', r'libnone\.so\.7: no such file, process, command or library', t.tool('probes', 'libnone.so.7', status=1).err)
     t.tool('probes', status=2)
 
 
