@@ -73,9 +73,9 @@ static int apply_option(const char *section, const char *key, const char *value,
 	int r;
 
 	snprintf(text, sizeof(text), "{%s: {%s: \"%s\"}}", section, key, value);
-	r = parsed_by_file
-		    ? gs_conf_parse(&agent_conf_schema, "options", text, strlen(text), &parsed, err)
-		    : -EINVAL;
+	r = parsed_by_file ? gs_conf_parse(&agent_conf_schema, "options", text, strlen(text),
+					   &parsed, NULL, err)
+			   : -EINVAL;
 	if (r == -ENOMEM)
 		return r;
 	/* What it says of the key in a file is true of the option. */
@@ -95,6 +95,11 @@ static int apply_option(const char *section, const char *key, const char *value,
 	return 0;
 }
 
+static void tell_wrong(const char *text)
+{
+	gs_say("agent: %s", text);
+}
+
 /* The configuration as it is to be used. */
 static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf, struct gs_err *err)
 {
@@ -102,7 +107,8 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 	int r = 0;
 
 	if (o->path || access(CONF_PATH, F_OK) == 0)
-		r = gs_conf_load(&agent_conf_schema, o->path ? o->path : CONF_PATH, &conf, err);
+		r = gs_conf_load(&agent_conf_schema, o->path ? o->path : CONF_PATH, &conf,
+				 tell_wrong, err);
 	else
 		gs_conf_defaults(&agent_conf_schema, &conf);
 	if (r == 0 && o->listen)
@@ -293,14 +299,15 @@ static void tell(struct agent *a, const struct gs_gpu_snapshot *s)
 
 	if (!a->told_start) {
 		where_text(a, where, sizeof(where));
-		gs_say("agent: %u GPUs, read every %s, served at %s%s%s", s->n_gpus,
+		gs_say("agent: %u GPU%s, read every %s, served at %s%s%s", s->n_gpus,
+		       s->n_gpus == 1 ? "" : "s",
 		       gs_fmt_ns(interval, a->state.conf.sampling.interval_ns), where,
 		       s->state == GS_GPU_STATE_OK ? "" : "; ",
 		       s->state == GS_GPU_STATE_OK ? ""
 		       : s->state_text[0]          ? s->state_text
 						   : gs_gpu_state_name(s->state));
 	} else if (s->state != a->told_state) {
-		gs_say("agent: GPUs: %s%s%s, %u GPUs", gs_gpu_state_name(s->state),
+		gs_say("agent: GPUs: %s%s%s, %u of them", gs_gpu_state_name(s->state),
 		       s->state_text[0] ? ": " : "", s->state_text, s->n_gpus);
 	}
 	for (uint32_t i = 0; i < s->n_events; i++)

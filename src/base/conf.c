@@ -16,6 +16,7 @@
 
 #define PATH_MAX_BYTES 128
 #define MARKS_MAX      256
+#define WRONG_MAX      20
 
 struct mark {
 	char path[PATH_MAX_BYTES];
@@ -33,6 +34,9 @@ struct walk {
 	struct gs_conf_where *where;
 	yaml_document_t *document;
 	char *conf;
+	gs_conf_tell_fn tell;
+	unsigned n_wrong;
+	struct gs_err wrong; /* the last one, not told yet */
 	struct gs_err *err;
 };
 
@@ -51,7 +55,7 @@ static int fail_at(const struct gs_conf_where *where, size_t line, size_t column
 	return gs_err_set(err, -EINVAL, "%s:%zu:%zu: %s", where->name, line, column, text);
 }
 
-static int fail_node(const struct walk *w, const yaml_node_t *node, const char *text)
+static int fail_node(struct walk *w, const yaml_node_t *node, const char *text)
 {
 	return fail_at(w->where, node->start_mark.line + 1, node->start_mark.column + 1, w->err,
 		       "%s", text);
@@ -120,7 +124,7 @@ static void suggest(const struct gs_conf_schema *schema, const char *path, const
 		}
 }
 
-static int refuse_unknown(const struct walk *w, const char *path, const char *written,
+static int refuse_unknown(struct walk *w, const char *path, const char *written,
 			  const yaml_node_t *node)
 {
 	char near[PATH_MAX_BYTES], text[400];
@@ -138,7 +142,7 @@ static int refuse_unknown(const struct walk *w, const char *path, const char *wr
 	return fail_node(w, node, text);
 }
 
-static int remember(const struct walk *w, const char *path, const yaml_node_t *node)
+static int remember(struct walk *w, const char *path, const yaml_node_t *node)
 {
 	struct gs_conf_where *where = w->where;
 	char text[PATH_MAX_BYTES + 64];
@@ -160,7 +164,7 @@ static int remember(const struct walk *w, const char *path, const yaml_node_t *n
 }
 
 /* One cell: the key of a small mapping. */
-static int walk_cell(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *name,
+static int walk_cell(struct walk *w, const struct gs_conf_key *key, const yaml_node_t *name,
 		     const yaml_node_t *value, struct gs_conf_cell *row)
 {
 	const char *written = (const char *)name->data.scalar.value, *content;
@@ -195,7 +199,7 @@ static int walk_cell(const struct walk *w, const struct gs_conf_key *key, const 
 }
 
 /* One small mapping; title: the key that it is the value of, NULL in a list. */
-static int walk_row(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *title,
+static int walk_row(struct walk *w, const struct gs_conf_key *key, const yaml_node_t *title,
 		    const yaml_node_t *value, struct gs_conf_rows *rows)
 {
 	struct gs_conf_cell *row = rows->cell[rows->n];
@@ -235,7 +239,7 @@ static int walk_row(const struct walk *w, const struct gs_conf_key *key, const y
 	return 0;
 }
 
-static int walk_rows(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *value,
+static int walk_rows(struct walk *w, const struct gs_conf_key *key, const yaml_node_t *value,
 		     struct gs_conf_rows *rows)
 {
 	char text[400], expected[320];
@@ -263,7 +267,7 @@ static int walk_rows(const struct walk *w, const struct gs_conf_key *key, const 
 }
 
 /* A list of texts, joined by commas; none of them may hold one. */
-static int walk_list(const struct walk *w, const struct gs_conf_section *section,
+static int walk_list(struct walk *w, const struct gs_conf_section *section,
 		     const struct gs_conf_key *key, const yaml_node_t *value)
 {
 	char *out = w->conf + section->offset + key->offset;
@@ -297,7 +301,7 @@ static int walk_list(const struct walk *w, const struct gs_conf_section *section
 	return 0;
 }
 
-static int walk_value(const struct walk *w, const struct gs_conf_section *section,
+static int walk_value(struct walk *w, const struct gs_conf_section *section,
 		      const struct gs_conf_key *key, const yaml_node_t *value)
 {
 	char expected[512], text[600];
@@ -324,9 +328,21 @@ static int walk_value(const struct walk *w, const struct gs_conf_section *sectio
 	return r < 0 ? fail_node(w, value, why.text) : 0;
 }
 
-static int walk_mapping(const struct walk *w, const char *path, const yaml_node_t *node);
+static int walk_mapping(struct walk *w, const char *path, const yaml_node_t *node);
 
-static int walk_pair(const struct walk *w, const char *path, const yaml_node_t *name,
+/* What is wrong with one key is kept until it is known whether it is the last; r: what reading it
+ * returned. 0: the next key may be looked at. */
+static int go_on(struct walk *w, int r)
+{
+	if (r != -EINVAL || w->n_wrong == WRONG_MAX)
+		return r;
+	if (w->n_wrong++ > 0 && w->tell)
+		w->tell(w->wrong.text);
+	w->wrong = *w->err;
+	return w->n_wrong < WRONG_MAX ? 0 : r;
+}
+
+static int walk_pair(struct walk *w, const char *path, const yaml_node_t *name,
 		     const yaml_node_t *value)
 {
 	const struct gs_conf_section *section = find_section(w->schema, path);
@@ -352,7 +368,7 @@ static int walk_pair(const struct walk *w, const char *path, const yaml_node_t *
 	return r < 0 ? r : walk_mapping(w, full, value);
 }
 
-static int walk_mapping(const struct walk *w, const char *path, const yaml_node_t *node)
+static int walk_mapping(struct walk *w, const char *path, const yaml_node_t *node)
 {
 	char text[PATH_MAX_BYTES + 64];
 
@@ -371,6 +387,7 @@ static int walk_mapping(const struct walk *w, const char *path, const yaml_node_
 		int r = walk_pair(w, path, yaml_document_get_node(w->document, p->key),
 				  yaml_document_get_node(w->document, p->value));
 
+		r = go_on(w, r);
 		if (r < 0)
 			return r;
 	}
@@ -421,7 +438,7 @@ static int walk_document(struct walk *w, yaml_parser_t *parser, const char *text
 	if (root)
 		r = walk_mapping(w, "", root);
 	yaml_document_delete(&document);
-	if (r < 0 || !root)
+	if (r < 0 || !root || w->n_wrong > 0)
 		return r;
 	if (!yaml_parser_load(parser, &second))
 		return fail_yaml(parser, w->where, text, bytes, w->err);
@@ -433,11 +450,11 @@ static int walk_document(struct walk *w, yaml_parser_t *parser, const char *text
 }
 
 int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const void *text,
-		  size_t bytes, void *ret_conf, struct gs_err *err)
+		  size_t bytes, void *ret_conf, gs_conf_tell_fn tell, struct gs_err *err)
 {
 	GS_FREE struct gs_conf_where *where = calloc(1, sizeof(*where));
 	GS_FREE char *conf = calloc(1, schema->bytes);
-	struct walk w = {schema, where, NULL, conf, err};
+	struct walk w = {.schema = schema, .where = where, .conf = conf, .tell = tell, .err = err};
 	yaml_parser_t parser;
 	int r;
 
@@ -449,6 +466,8 @@ int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const v
 	yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
 	r = walk_document(&w, &parser, text, bytes);
 	yaml_parser_delete(&parser);
+	if (w.n_wrong > 0 && r == 0)
+		r = gs_err_set(err, -EINVAL, "%s", w.wrong.text);
 	if (r == 0 && schema->check)
 		r = schema->check(conf, where, err);
 	if (r == 0)
@@ -457,7 +476,7 @@ int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const v
 }
 
 int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *ret_conf,
-		 struct gs_err *err)
+		 gs_conf_tell_fn tell, struct gs_err *err)
 {
 	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	GS_FREE char *text = malloc(GS_CONF_FILE_MAX + 1);
@@ -482,7 +501,7 @@ int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *re
 	if (bytes > GS_CONF_FILE_MAX)
 		return gs_err_set(err, -EFBIG, "%s is larger than 1 MiB: no configuration is",
 				  path);
-	return gs_conf_parse(schema, path, text, bytes, ret_conf, err);
+	return gs_conf_parse(schema, path, text, bytes, ret_conf, tell, err);
 }
 
 int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs_err *err,

@@ -17,6 +17,11 @@ void gs_say(const char *fmt, ...)
 	fputc('\n', stderr);
 }
 
+void gs_say_text(const char *text)
+{
+	gs_say("%s", text);
+}
+
 int gs_exit_status_of(int error)
 {
 	switch (error) {

@@ -37,6 +37,7 @@ int gs_cmd_plot(char **paths, size_t n, const char *output, unsigned panels);
 
 /* "gpuscope: ..." on stderr, one line. */
 void gs_say(const char *fmt, ...) GS_PRINTF(1, 2);
+void gs_say_text(const char *text); /* the same of a whole text */
 
 /* For struct argp: the help texts without what helps nobody. */
 char *gs_cli_help_filter(int key, const char *text, void *input);

@@ -298,7 +298,7 @@ const struct gs_conf_schema gs_head_conf_schema = {
 };
 
 int gs_head_conf_read(const char *path, const struct gs_head_override *overrides, size_t n,
-		      struct gs_head_conf *ret_conf, struct gs_err *err)
+		      struct gs_head_conf *ret_conf, gs_conf_tell_fn tell, struct gs_err *err)
 {
 	GS_FREE struct gs_head_conf *conf = calloc(1, sizeof(*conf));
 	const char *key, *why;
@@ -307,7 +307,7 @@ int gs_head_conf_read(const char *path, const struct gs_head_override *overrides
 	if (!conf)
 		return -ENOMEM;
 	if (path)
-		r = gs_conf_load(&gs_head_conf_schema, path, conf, err);
+		r = gs_conf_load(&gs_head_conf_schema, path, conf, tell, err);
 	else
 		gs_conf_defaults(&gs_head_conf_schema, conf);
 	for (size_t i = 0; r == 0 && i < n; i++) {

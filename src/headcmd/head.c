@@ -106,7 +106,7 @@ static int read_conf(const struct head_command *c, struct gs_head_conf *ret_conf
 	/* Without --config the usual one, if it is there. */
 	const char *path = c->path || access(CONF_PATH, F_OK) < 0 ? c->path : CONF_PATH;
 
-	return gs_head_conf_read(path, c->override, c->n_overrides, ret_conf, err);
+	return gs_head_conf_read(path, c->override, c->n_overrides, ret_conf, gs_say_text, err);
 }
 
 static void override(struct head_command *c, struct argp_state *state, size_t key, const char *arg)

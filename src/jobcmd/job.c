@@ -483,7 +483,7 @@ static int load_config(struct job_options *o)
 	gs_conf_defaults(schema, &o->conf);
 	if (!o->config)
 		return 0;
-	r = gs_conf_load(schema, o->config, &o->conf, &err);
+	r = gs_conf_load(schema, o->config, &o->conf, gs_say_text, &err);
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));
 		return r == -EINVAL ? GS_EXIT_USAGE : GS_EXIT_FAILED;

@@ -45,7 +45,8 @@ int job_alert_open(const char *path, struct job_alert **ret, struct gs_err *err)
 	GS_FREE struct gs_alert_conf *conf = calloc(1, sizeof(*conf));
 	struct job_alert *a = calloc(1, sizeof(*a));
 	char foreign[512];
-	int r = conf && a ? gs_conf_load(gs_alert_conf_schema(), path, conf, err) : -ENOMEM;
+	int r = conf && a ? gs_conf_load(gs_alert_conf_schema(), path, conf, gs_say_text, err)
+			  : -ENOMEM;
 
 	*ret = NULL;
 	if (r == 0) {

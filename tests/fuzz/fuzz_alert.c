@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 	if (!conf)
 		return 0;
-	r = gs_conf_parse(gs_alert_conf_schema(), "f", data, bytes, conf, &err);
+	r = gs_conf_parse(gs_alert_conf_schema(), "f", data, bytes, conf, NULL, &err);
 	if (r == 0) {
 		gs_alert_conf_resolve(conf);
 		gs_alert_conf_foreign(conf, foreign, sizeof(foreign));

@@ -23,7 +23,7 @@ static void head(const uint8_t *data, size_t bytes)
 	static struct gs_head_conf conf;
 	struct gs_head_keep keep;
 	struct gs_err err = {{0}};
-	int r = gs_conf_parse(&gs_head_conf_schema, "f", data, bytes, &conf, &err);
+	int r = gs_conf_parse(&gs_head_conf_schema, "f", data, bytes, &conf, NULL, &err);
 
 	if (r < 0) {
 		check_error(r, &err);
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct gs_err err = {{0}};
 	struct agent_conf conf;
-	int r = gs_conf_parse(&agent_conf_schema, "f", data, bytes, &conf, &err);
+	int r = gs_conf_parse(&agent_conf_schema, "f", data, bytes, &conf, NULL, &err);
 
 	if (r == 0) {
 		assert(memchr(conf.http.listen, '\0', sizeof(conf.http.listen)));

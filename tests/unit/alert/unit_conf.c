@@ -98,7 +98,7 @@ static struct gs_alert_conf *parse(const char *text, int wanted, struct gs_err *
 
 	assert_non_null(conf);
 	memset(err, 0, sizeof(*err));
-	r = gs_conf_parse(gs_alert_conf_schema(), "f.yaml", text, strlen(text), conf, err);
+	r = gs_conf_parse(gs_alert_conf_schema(), "f.yaml", text, strlen(text), conf, NULL, err);
 	if (r != wanted)
 		fail_msg("%d for %s: %s", r, text, err->text);
 	return conf;

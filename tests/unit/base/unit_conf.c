@@ -113,7 +113,7 @@ static struct whole parse(const char *text)
 {
 	struct gs_err err = {{0}};
 	struct whole w;
-	int r = gs_conf_parse(&schema, "f", text, strlen(text), &w, &err);
+	int r = gs_conf_parse(&schema, "f", text, strlen(text), &w, NULL, &err);
 
 	if (r < 0)
 		fail_msg("%s: %s", text, err.text);
@@ -127,7 +127,7 @@ static void refuses(const char *text, const char *message)
 
 	memset(&w, 0x5a, sizeof(w));
 	before = w;
-	assert_int_equal(gs_conf_parse(&schema, "f", text, strlen(text), &w, &err), -EINVAL);
+	assert_int_equal(gs_conf_parse(&schema, "f", text, strlen(text), &w, NULL, &err), -EINVAL);
 	assert_string_equal(err.text, message);
 	assert_memory_equal(&w, &before, sizeof(w));
 }
@@ -203,6 +203,45 @@ static void what_is_wrong_is_told_where_it_is(void **state)
 		"f:1:8: unknown key \"inner\" in b.inner; `--print-config` shows all there are");
 }
 
+static char all_told[4096];
+static unsigned n_told;
+
+static void note(const char *text)
+{
+	size_t n = strlen(all_told);
+
+	n_told++;
+	snprintf(all_told + n, sizeof(all_told) - n, "%s\n", text);
+}
+
+static void everything_that_is_wrong_is_told(void **state)
+{
+	static const char text[] = "a:\n  number: 11\n  nonsense: 1\n  time: 1ms\nc: 1\n"
+				   "b: {ratio: 7, inner: {number: x}, choice: red}\n";
+	char many[40 * 16] = "";
+	struct gs_err err = {{0}};
+	struct whole w;
+
+	all_told[0] = '\0';
+	assert_int_equal(gs_conf_parse(&schema, "f", text, strlen(text), &w, note, &err), -EINVAL);
+	assert_string_equal(all_told,
+			    "f:2:11: number takes a whole number from -5 to 10, not \"11\"\n"
+			    "f:3:3: unknown key \"nonsense\" in a; `--print-config` shows all "
+			    "there are\n"
+			    "f:5:1: unknown key \"c\"; `--print-config` shows all there are\n"
+			    "f:6:12: ratio takes a share from 0 to 1, or from 0% to 100%, not "
+			    "\"7\"\n");
+	assert_non_null(strstr(err.text, "f:6:31: number takes"));
+
+	/* A file that is none of ours is not gone through to its end. */
+	for (int i = 0; i < 40; i++)
+		snprintf(many + strlen(many), sizeof(many) - strlen(many), "word%d: 1\n", i);
+	n_told = 0;
+	assert_int_equal(gs_conf_parse(&schema, "f", many, strlen(many), &w, note, &err), -EINVAL);
+	assert_int_equal(n_told, 19);
+	assert_non_null(strstr(err.text, "f:20:1: unknown key \"word19\""));
+}
+
 static void rules_over_several_keys_point_at_one(void **state)
 {
 	refuses("a:\n  number: 9\n", "f:2:3: not nine");
@@ -219,7 +258,7 @@ static void what_is_printed_is_read_back(void **state)
 
 	assert_int_equal(gs_conf_print(&schema, &out), 0);
 	gs_conf_defaults(&schema, &defaults);
-	assert_int_equal(gs_conf_parse(&schema, "f", out.data, out.bytes, &w, &err), 0);
+	assert_int_equal(gs_conf_parse(&schema, "f", out.data, out.bytes, &w, NULL, &err), 0);
 	assert_memory_equal(&w, &defaults, sizeof(w));
 	assert_int_equal(gs_buf_put(&out, "", 1), 0);
 	assert_string_equal((char *)out.data,
@@ -265,6 +304,7 @@ int main(void)
 		cmocka_unit_test(defaults_are_those_of_the_table),
 		cmocka_unit_test(every_kind_is_read),
 		cmocka_unit_test(what_is_wrong_is_told_where_it_is),
+		cmocka_unit_test(everything_that_is_wrong_is_told),
 		cmocka_unit_test(rules_over_several_keys_point_at_one),
 		cmocka_unit_test(what_is_printed_is_read_back),
 		cmocka_unit_test(distance_counts_slips),

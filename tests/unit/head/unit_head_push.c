@@ -173,7 +173,7 @@ static void configuration(void **state)
 	struct gs_err err;
 	char names[256];
 
-	if (gs_conf_parse(&gs_head_conf_schema, "x", text, strlen(text), &a, &err) < 0)
+	if (gs_conf_parse(&gs_head_conf_schema, "x", text, strlen(text), &a, NULL, &err) < 0)
 		fail_msg("%s", err.text);
 	gs_head_conf_keep(&a, &keep);
 	assert_int_equal(keep.keep_ns, 90ull * 86400 * S);
@@ -189,11 +189,11 @@ static void configuration(void **state)
 							{"listen", "nodes.listen", "[::1]:1,h:2"}};
 		const struct gs_head_override bad[] = {{"tls-cert", "nodes.tls_cert", "c.pem"}};
 
-		assert_int_equal(gs_head_conf_read(NULL, good, 2, &b, &err), 0);
+		assert_int_equal(gs_head_conf_read(NULL, good, 2, &b, NULL, &err), 0);
 		gs_head_conf_keep(&b, &keep);
 		assert_int_equal(keep.keep_ns, 0);
 		assert_string_equal(b.nodes.listen, "[::1]:1,h:2");
-		assert_int_equal(gs_head_conf_read(NULL, bad, 1, &b, &err), -EINVAL);
+		assert_int_equal(gs_head_conf_read(NULL, bad, 1, &b, NULL, &err), -EINVAL);
 		assert_string_equal(err.text, "nodes.tls_cert: tls_cert and tls_key go together");
 	}
 	gs_conf_defaults(&gs_head_conf_schema, &a);

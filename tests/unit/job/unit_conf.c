@@ -81,7 +81,7 @@ static const struct {
 
 static int parse(const char *text, struct gs_job_conf *conf, struct gs_err *err)
 {
-	return gs_conf_parse(gs_job_conf_schema(), "f.yaml", text, strlen(text), conf, err);
+	return gs_conf_parse(gs_job_conf_schema(), "f.yaml", text, strlen(text), conf, NULL, err);
 }
 
 static void mistakes_are_told_where_they_stand(void **state)
@@ -190,7 +190,7 @@ static void the_printed_file_is_the_default(void **state)
 	assert_non_null(b);
 	gs_conf_defaults(gs_job_conf_schema(), a);
 	assert_int_equal(gs_conf_print(gs_job_conf_schema(), &out), 0);
-	if (gs_conf_parse(gs_job_conf_schema(), "f", out.data, out.bytes, b, &err) < 0)
+	if (gs_conf_parse(gs_job_conf_schema(), "f", out.data, out.bytes, b, NULL, &err) < 0)
 		fail_msg("%s", err.text);
 	for (size_t i = 0; gs_threshold_get(i); i++)
 		assert_true(a->threshold[i] == b->threshold[i] &&
