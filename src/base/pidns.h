@@ -7,4 +7,8 @@
 /* Its inode; 0 for the first one, whose ids are the kernel's own (or when it cannot be told). */
 uint32_t gs_pid_namespace(void);
 
+/* A thread of the kernel, in the flags of /proc/PID/stat (include/linux/sched.h). That it descends
+ * from process 2 is true in the first namespace alone. */
+#define GS_PF_KTHREAD 0x00200000u
+
 #endif

@@ -8,26 +8,14 @@
 
 #include "maps.bpf.h"
 
-static __always_inline __u64 id_in_namespace(struct pid *pid)
-{
-	__u32 level = BPF_CORE_READ(pid, level);
-
-	for (__u32 up = 0; up < 8 && up <= level; up++) {
-		struct upid *u = (void *)pid + bpf_core_field_offset(struct pid, numbers) +
-				 (level - up) * bpf_core_type_size(struct upid);
-
-		if (BPF_CORE_READ(u, ns, ns.inum) == gs_config.pid_namespace)
-			return (__u32)BPF_CORE_READ(u, nr);
-	}
-	return 0;
-}
-
 static __always_inline __u64 ids_of(struct task_struct *task)
 {
 	if (!gs_config.pid_namespace)
 		return (__u64)task->tgid << 32 | (__u32)task->pid;
-	return id_in_namespace(BPF_CORE_READ(task, group_leader, thread_pid)) << 32 |
-	       id_in_namespace(BPF_CORE_READ(task, thread_pid));
+	return id_in_namespace(BPF_CORE_READ(task, group_leader, thread_pid),
+			       gs_config.pid_namespace)
+		       << 32 |
+	       id_in_namespace(BPF_CORE_READ(task, thread_pid), gs_config.pid_namespace);
 }
 
 static __always_inline __u64 current_ids(void)

@@ -12,7 +12,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-#define GS_CORE __attribute__((preserve_access_index))
+#include "pidns.bpf.h"
 
 struct pt_regs {
 	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax;
@@ -33,22 +33,6 @@ struct thread_struct {
 
 struct mm_struct {
 	unsigned long env_end; /* of the environment that the program began with, on its stack */
-} GS_CORE;
-
-struct pid_namespace {
-	struct ns_common {
-		unsigned int inum;
-	} GS_CORE ns;
-} GS_CORE;
-
-struct upid {
-	int nr;
-	struct pid_namespace *ns;
-} GS_CORE;
-
-struct pid {
-	unsigned int level;
-	struct upid numbers[1]; /* level + 1, of the first namespace first */
 } GS_CORE;
 
 struct task_struct {

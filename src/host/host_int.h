@@ -16,6 +16,7 @@ struct gs_host_stat { /* /proc/PID/stat */
 	uint64_t cpu_ticks; /* user and system */
 	uint64_t start_ticks;
 	uint64_t rss_pages;
+	bool is_kernel; /* a thread of the kernel */
 };
 
 /* False when the text is not such a line. The name in it may hold anything, ')' included. */

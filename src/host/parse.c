@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/pidns.h"
+
 static bool take_number(const char **at, const char *end, uint64_t *ret)
 {
 	const char *p = *at;
@@ -23,7 +25,16 @@ static bool take_number(const char **at, const char *end, uint64_t *ret)
 bool gs_host_parse_stat(const char *text, size_t bytes, struct gs_host_stat *ret)
 {
 	/* Fields as proc(5) counts them. */
-	enum { STATE = 3, PARENT = 4, UTIME = 14, STIME = 15, THREADS = 20, START = 22, RSS = 24 };
+	enum {
+		STATE = 3,
+		PARENT = 4,
+		FLAGS = 9,
+		UTIME = 14,
+		STIME = 15,
+		THREADS = 20,
+		START = 22,
+		RSS = 24
+	};
 	const char *end = text + bytes, *open = memchr(text, '(', bytes);
 	const char *close = memrchr(text, ')', bytes), *p;
 	uint64_t value[RSS + 1] = {0};
@@ -55,6 +66,7 @@ bool gs_host_parse_stat(const char *text, size_t bytes, struct gs_host_stat *ret
 		.cpu_ticks = value[UTIME] + value[STIME],
 		.start_ticks = value[START],
 		.rss_pages = value[RSS],
+		.is_kernel = value[FLAGS] & GS_PF_KTHREAD,
 	};
 	n = (size_t)(close - open - 1);
 	if (n >= sizeof(ret->comm))

@@ -18,7 +18,6 @@
 #define QUIET        3  /* readings without processor time, after which a process is quiet */
 #define QUIET_TURNS  4  /* between two readings of a quiet one */
 #define KERNEL_TURNS 16 /* after which a pid of the kernel's is looked at again */
-#define KTHREADD     2  /* the parent of all threads of the kernel */
 
 struct growing { /* processes of the snapshot being made, and what is kept of them */
 	struct gs_host_process *process;
@@ -122,7 +121,7 @@ static int look(struct gs_host *h, uint32_t pid, bool exact, uint64_t now_ns, st
 		.n_threads = stat.n_threads,
 		.rss_pages = stat.rss_pages,
 		.state = stat.state,
-		.is_kernel = pid == KTHREADD || stat.parent_pid == KTHREADD,
+		.is_kernel = stat.is_kernel,
 	};
 	memcpy(ret->comm, stat.comm, sizeof(ret->comm));
 	if (!before || before->start_ticks != stat.start_ticks)

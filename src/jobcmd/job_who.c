@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/map.h"
+#include "base/pidns.h"
 #include "jobcmd/job_id.h"
 #include "place/job.h"
 #include "place/job_cgroup.h"
@@ -70,6 +71,15 @@ static uint32_t parent_of(uint32_t pid)
 	uint32_t parent = 0;
 
 	return start_of(pid, &parent) ? parent : 0;
+}
+
+static bool is_kernel_thread(uint32_t pid)
+{
+	char text[1024], *at;
+	unsigned flags;
+
+	return read_text(pid, "stat", text, sizeof(text)) && (at = strrchr(text, ')')) &&
+	       sscanf(at + 1, " %*c %*u %*d %*d %*d %*d %u", &flags) == 1 && flags & GS_PF_KTHREAD;
 }
 
 /* The last part of a path, without what steers a terminal, and no letter cut in half. */
@@ -315,8 +325,8 @@ static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)
 		snprintf(ret->user, sizeof(ret->user), "%s", o->user);
 		return true;
 	}
-	/* Threads of the kernel are nobody's: children of kthreadd. */
-	if (!job || pid == 2 || (o->by == JOB_OF_ALL && parent_of(pid) == 2))
+	/* Threads of the kernel are nobody's. */
+	if (!job || (o->by == JOB_OF_ALL && is_kernel_thread(pid)))
 		return false;
 	*ret = *job;
 	return true;

@@ -1,5 +1,5 @@
 /*
- * What the kernel side of the work probes (bpf/work.bpf.c) and user space (probe/work.c) share
+ * What the kernel side of the work probes (bpfwork/work.bpf.c) and user space (work/load.c) share
  * beside the counters themselves: constants of a run, slots, cells and their keys.
  */
 #ifndef GS_MODEL_WORK_SIDE_H
@@ -50,7 +50,8 @@ struct gs_work_config {
 	__u8 switch_state; /* sched_switch hands over the state (Linux 5.18) */
 	__u8 uring_cqe;    /* io_uring_complete hands over the entry, not its fields (6.11) */
 	__u8 n_gpu_majors;
-	__u32 call_every; /* of calls that do not sleep, one in so many is timed; 1: all */
+	__u32 pid_namespace; /* whose ids processes have; 0: the kernel's own */
+	__u32 call_every;    /* of calls that do not sleep, one in so many is timed; 1: all */
 	__u32 gpu_majors[GS_WORK_GPU_MAJORS];
 	struct gs_work_call_desc calls[2][GS_WORK_TABLE_CALLS]; /* by enum gs_work_abi */
 };

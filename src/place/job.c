@@ -135,6 +135,7 @@ struct facts { /* what was read of one process */
 	uint32_t uid;
 	uint32_t pid;
 	uint32_t parent_pid;
+	bool is_kernel;
 };
 
 static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct job_entry *known)
@@ -198,15 +199,16 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 
 /* --- without Slurm --- */
 
-/* The process below init that this one descends from; 0: a thread of the kernel. */
+/* The process below init that this one descends from. What a container was started for is its first
+ * process: there all are one tree. */
 static uint32_t root_of_tree(struct gs_jobs *j, uint32_t pid, uint32_t parent)
 {
+	if (j->in_container)
+		return 1;
 	for (int i = 0; i < PARENTS_MAX && parent > 1; i++) {
 		struct gs_place_stat st;
 		char path[32];
 
-		if (parent == 2)
-			return 0;
 		snprintf(path, sizeof(path), "%u/stat", parent);
 		if (read_file(j, j->proc_fd, path) < 0 ||
 		    !gs_place_parse_stat((char *)j->text.data, j->text.bytes, &st))
@@ -273,9 +275,9 @@ static struct job_entry *other_entry(struct gs_jobs *j, const struct facts *f)
 		job.source = 0;
 		snprintf(key, sizeof(key), "%u", f->uid);
 	} else {
-		root = root_of_tree(j, f->pid, f->parent_pid);
-		if (!root || f->pid <= 2)
+		if (f->is_kernel || (f->pid == 1 && !j->in_container))
 			return NULL;
+		root = root_of_tree(j, f->pid, f->parent_pid);
 		job.kind = GS_JOB_TREE;
 		job.source = 0;
 		snprintf(job.id, sizeof(job.id), "tree of %u", root);
@@ -355,9 +357,10 @@ static void attach(struct job_process *p, struct job_entry *e, uint64_t now)
 		e->seen_ns = now;
 }
 
-static void read_process(struct gs_jobs *j, int folder, struct job_process *p, uint32_t parent_pid)
+static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
+			 const struct gs_place_stat *st)
 {
-	struct facts f = {.pid = p->pid, .parent_pid = parent_pid};
+	struct facts f = {.pid = p->pid, .parent_pid = st->parent_pid, .is_kernel = st->is_kernel};
 	const struct gs_job_pid *told;
 	struct gs_job_task task;
 	struct job_entry *e;
@@ -496,7 +499,7 @@ struct job_process *gs_jobs_process(struct gs_jobs *j, uint32_t pid)
 	good = age < YOUNG_NS && YOUNG_CACHE_NS < j->cache_ns ? YOUNG_CACHE_NS : j->cache_ns;
 	if (!p->is_read || now - p->read_ns > good ||
 	    (p->read_ns < st.start_ticks * j->ns_per_tick + YOUNG_NS && age >= YOUNG_NS))
-		read_process(j, folder, p, st.parent_pid);
+		read_process(j, folder, p, &st);
 	return p;
 }
 

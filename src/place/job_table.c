@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pidns.h"
 #include "place/place.h"
 #include "place/place_int.h"
 
@@ -61,6 +62,7 @@ int gs_jobs_new(const struct gs_jobs_options *o, struct gs_jobs **ret, struct gs
 	}
 	choose_files(j, o);
 	snprintf(j->node, sizeof(j->node), "%s", o->node ? o->node : "");
+	j->in_container = !o->proc_root && gs_pid_namespace();
 	j->no_node = o->no_node;
 	j->no_controller = o->no_controller;
 	j->cache_ns = o->cache_ns ? o->cache_ns : CACHE_NS;

@@ -67,6 +67,7 @@ struct gs_jobs {
 	char command_path[FOLDERS_MAX], drop_folders[FOLDERS_MAX];
 	char slurm_conf[512], gres_conf[512], node[64];
 	bool no_node, no_controller;
+	bool in_container; /* that has ids of its own */
 	uint64_t cache_ns, command_ns, ns_per_tick;
 	uint64_t (*now_ns)(void);
 

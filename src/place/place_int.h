@@ -13,7 +13,8 @@ struct gs_place_stat {
 	uint32_t parent_pid;
 	uint64_t start_ticks; /* since boot */
 	uint64_t n_threads;
-	char state; /* R, S, D, Z, T, ... */
+	char state;     /* R, S, D, Z, T, ... */
+	bool is_kernel; /* a thread of the kernel */
 	char comm[16];
 };
 

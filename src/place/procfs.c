@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/pidns.h"
+
 void gs_place_copy_clean(char *out, size_t out_bytes, const char *text, size_t bytes)
 {
 	size_t n = bytes < out_bytes ? bytes : out_bytes - 1;
@@ -49,12 +51,13 @@ bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *r
 	enum {
 		STATE = 3,
 		PARENT = 4,
+		FLAGS = 9,
 		THREADS = 20,
 		START = 22
 	}; /* fields as proc(5) counts them */
 	const char *end = text + bytes, *open = memchr(text, '(', bytes);
 	const char *close = memrchr(text, ')', bytes), *p;
-	uint64_t value = 0, parent = 0, threads = 0;
+	uint64_t value = 0, parent = 0, flags = 0, threads = 0;
 	char state = 0;
 
 	if (!open || !close || close < open)
@@ -66,11 +69,13 @@ bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *r
 			return false;
 		if (field == STATE)
 			state = *p;
-		if (field == PARENT || field == THREADS || field == START) {
+		if (field == PARENT || field == FLAGS || field == THREADS || field == START) {
 			if (!take_number(&p, end, &value))
 				return false;
 			if (field == PARENT)
 				parent = value;
+			else if (field == FLAGS)
+				flags = value;
 			else if (field == THREADS)
 				threads = value;
 		} else {
@@ -85,6 +90,7 @@ bool gs_place_parse_stat(const char *text, size_t bytes, struct gs_place_stat *r
 	ret->start_ticks = value;
 	ret->n_threads = threads;
 	ret->state = state;
+	ret->is_kernel = flags & GS_PF_KTHREAD;
 	gs_place_copy_clean(ret->comm, sizeof(ret->comm), open + 1, (size_t)(close - open - 1));
 	return true;
 }

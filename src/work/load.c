@@ -181,6 +181,7 @@ static void configure(struct gs_work_config *c, const struct gs_work_options *o,
 	c->follow = !o->no_follow;
 	c->by_cgroup = o->by_cgroup;
 	c->call_times = !o->no_call_times;
+	c->pid_namespace = gs_pid_namespace();
 	c->call_every = o->call_every ? o->call_every : 16;
 	c->switch_state = point_args(btf, "sched_switch") >= 4;
 	c->uring_cqe = point_args(btf, "io_uring_complete") == 3;
@@ -379,12 +380,6 @@ int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_prob
 	p->skeleton = gs_work_bpf__open();
 	r = p->skeleton ? load(p, &o, btf, err) : -errno;
 	btf__free(btf);
-	/* Behind what may not be done at all, which is told first. */
-	if (r == 0 && gs_pid_namespace())
-		r = gs_err_set(err, -ENOTSUP,
-			       "processes have ids of their own in this container, and the kernel "
-			       "counts by its own: run gpuscope on the host, or with its ids "
-			       "(--pid=host)");
 	if (r == 0)
 		r = follow_first(p, &o, err);
 	if (r < 0) {

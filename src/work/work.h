@@ -41,8 +41,8 @@ struct gs_work_options {
 
 struct gs_work_probe;
 
-/* Load, attach and follow. -EPERM, -ENOTSUP (also in a container that has process ids of its own)
- * and others with words in err. */
+/* Load, attach and follow. -EPERM, -ENOTSUP and others with words in err. In a container
+ * that has process ids of its own these are meant, and what runs outside of it is not counted. */
 int gs_work_probe_new(const struct gs_work_options *options, struct gs_work_probe **ret_probe,
 		      struct gs_err *err);
 void gs_work_probe_free(struct gs_work_probe *probe);

@@ -112,17 +112,51 @@ for i in range(53):
     t.equal('allocations of step()', lines.get('step'), 53)
 
 
-@case('a job there is measured by procfs, and why is told')
-def job(t):
-    need_container()
-    out = t.path('job.json')
-    script = f'''{sys.executable} -c 'while True: pass' & pid=$!
-        {harness.gpuscope} job -p $pid -d 2 -o {out}; status=$?; kill $pid; exit $status'''
-    done = subprocess.run([*CONTAINER, 'sh', '-c', script], capture_output=True, text=True, env=t.env, timeout=60)
+CALLS = '''import os, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+if os.fork() == 0:
+    for i in range(5003):
+        os.getppid()
+    os._exit(0)
+for i in range(20011):
+    os.getppid()
+os.wait()
+'''
+
+
+def job_inside(t, go, out, *options, container=CONTAINER):
+    """A report of a program that makes 25,014 calls once all is in place."""
+    script = f'''{sys.executable} {t.path('calls.py')} {go} & pid=$!
+        {harness.gpuscope} job {' '.join(options)} -o {out} & meter=$!
+        sleep 3; touch {go}; wait $pid; wait $meter'''
+    done = subprocess.run([*container, 'sh', '-c', script], capture_output=True, text=True, env=t.env, timeout=100)
     t.equal(f'status ({done.stderr[-300:]})', done.returncode, 0)
     whole = json.loads(read_text(out))
-    t.true('it ran', whole['jobs'][0]['thread_seconds']['cpu'] > 0, whole['jobs'][0]['thread_seconds'])
-    t.match('told', 'ids of their own in this container', json.dumps(whole['monitoring_session']))
+    t.equal('source', whole['monitoring_session']['sources']['syscalls'], 'counted in the kernel (eBPF)')
+    return whole['jobs']
+
+
+@case('a job there is counted by its ids: a process with its children, and everything but what is outside', timeout=240)
+def job(t):
+    need_container()
+    with open(t.path('calls.py'), 'w', encoding='utf-8') as f:
+        f.write(CALLS)
+    only = job_inside(t, t.path('go'), t.path('job.json'), '-p', '$pid', '-d', '60')[0]
+    t.equal('calls of both', only['syscall_breakdown'].get('getppid'), 25014)
+    outside = subprocess.Popen([sys.executable, '-c', 'while True: pass'], env=t.env)
+    try:
+        # With a cgroup namespace of its own there is no group that tells processes apart: all are one tree.
+        for extra in ([], ['--cgroup']):
+            jobs = job_inside(t, t.path('go-all' + ''.join(extra)), t.path('all.json'), '-d', '8', container=[*CONTAINER, *extra])
+            t.equal('calls', sum(j['syscall_breakdown'].get('getppid', 0) for j in jobs), 25014)
+            # The one outside takes a processor all the time.
+            cpu = sum(j['thread_seconds']['cpu'] for j in jobs)
+            t.true(f'not that outside: {cpu} s', cpu < 2, jobs)
+        t.equal('one tree', [j['job_id'] for j in jobs], ['tree of 1'])
+    finally:
+        outside.kill()
+        outside.wait()
 
 
 main()

@@ -65,15 +65,22 @@ static inline void fake_put(const struct fake *f, unsigned pid, const char *name
 	assert_int_equal(fwrite(data, 1, bytes, file), bytes);
 }
 
-static inline void fake_put_stat(const struct fake *f, unsigned pid, const char *comm,
-				 unsigned parent, unsigned long long ticks)
+/* flags: as of sched.h. */
+static inline void fake_put_stat_flags(const struct fake *f, unsigned pid, const char *comm,
+				       unsigned parent, unsigned long long ticks, unsigned flags)
 {
 	char text[256];
 
 	snprintf(text, sizeof(text),
-		 "%u (%s) S %u 1 1 0 -1 4 1 0 0 0 1 2 3 4 20 0 1 0 %llu 0 0 0\n", pid, comm, parent,
-		 ticks);
+		 "%u (%s) S %u 1 1 0 -1 %u 1 0 0 0 1 2 3 4 20 0 1 0 %llu 0 0 0\n", pid, comm,
+		 parent, flags, ticks);
 	fake_put(f, pid, "stat", text, strlen(text));
+}
+
+static inline void fake_put_stat(const struct fake *f, unsigned pid, const char *comm,
+				 unsigned parent, unsigned long long ticks)
+{
+	fake_put_stat_flags(f, pid, comm, parent, ticks, 4);
 }
 
 static inline void fake_put_task(const struct fake *f, unsigned pid, unsigned tid, const char *comm)

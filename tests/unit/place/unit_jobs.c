@@ -290,9 +290,13 @@ static void without_slurm(void **state)
 		fake_put(t->fake, 201, "cgroup", "0::/\n", 5);
 		assert_string_equal(gs_jobs_lookup(t->jobs, 201, &task)->id, "tree of 200");
 		/* A thread of the kernel is of none. */
-		fake_put_stat(t->fake, 300, "kworker", 2, 6);
+		fake_put_stat_flags(t->fake, 300, "kworker", 2, 6, 0x00208040);
 		fake_put(t->fake, 300, "cgroup", "0::/\n", 5);
 		assert_null(gs_jobs_lookup(t->jobs, 300, &task));
+		/* As a container's first program's child may be called. */
+		fake_put_stat(t->fake, 2, "train", 1, 6);
+		fake_put(t->fake, 2, "cgroup", "0::/\n", 5);
+		assert_string_equal(gs_jobs_lookup(t->jobs, 2, &task)->id, "tree of 2");
 	} else {
 		assert_int_equal(j->kind, GS_JOB_USER);
 	}

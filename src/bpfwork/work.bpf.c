@@ -25,9 +25,12 @@ static __always_inline __u8 state_now(struct task_struct *p)
 
 static __always_inline bool is_wanted(struct task_struct *p)
 {
-	__u32 pid = p->tgid;
+	__u32 pid;
 
 	if (p->flags & PF_KTHREAD)
+		return false;
+	pid = process_id(p);
+	if (!pid && !gs_work_config.by_cgroup)
 		return false;
 	if (gs_work_config.all || bpf_map_lookup_elem(&gs_work_pids, &pid))
 		return true;

@@ -74,11 +74,25 @@ GS_ALONE __u32 in_groups(__u64 cgroup)
 	return 0;
 }
 
+/* The process as our own namespace calls it; 0: it is not in there. */
+GS_ALONE __u32 id_inside(__u64 leader)
+{
+	struct task_struct *p = (void *)leader;
+
+	return (__u32)id_in_namespace(BPF_CORE_READ(p, thread_pid), gs_work_config.pid_namespace);
+}
+
+static __always_inline __u32 process_id(struct task_struct *p)
+{
+	return gs_work_config.pid_namespace ? id_inside((__u64)BPF_CORE_READ(p, group_leader))
+					    : (__u32)BPF_CORE_READ(p, tgid);
+}
+
 static __always_inline void describe_slot(struct gs_work_slot *s, struct task_struct *p)
 {
 	s->cgroup = cgroup_of(p);
-	s->pid = p->tgid;
-	s->parent_pid = BPF_CORE_READ(p, real_parent, tgid);
+	s->pid = process_id(p);
+	s->parent_pid = process_id(BPF_CORE_READ(p, real_parent));
 	s->uid = BPF_CORE_READ(p, real_cred, uid.val);
 	BPF_CORE_READ_INTO(&s->comm, p, group_leader, comm);
 }
@@ -118,7 +132,7 @@ static __always_inline __u32 slot_for(struct task_struct *p)
 	if (gs_work_config.by_cgroup) {
 		key.id = cgroup_of(p);
 	} else {
-		key.id = p->tgid;
+		key.id = process_id(p);
 		key.start_ns = BPF_CORE_READ(p, group_leader, start_boottime);
 	}
 	key.stripe = (__u32)p->pid & gs_work_config.stripes_mask;

@@ -11,7 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-#define GS_CORE __attribute__((preserve_access_index))
+#include "bpf/pidns.bpf.h"
 
 /* The fixed layout of what the entry code saves (asm/ptrace.h). */
 struct pt_regs {
@@ -70,6 +70,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	int pid;
 	int tgid;
+	struct pid *thread_pid;
 	char comm[16];
 	__u64 start_boottime;
 	unsigned long min_flt, maj_flt;
