@@ -365,6 +365,9 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 		gs_gpu_snapshot_free(&s);
 		return status;
 	}
+	if (gs_gpu_accounting_off(gpu))
+		gs_say("--accounting: a GPU keeps no record of processes that ended; "
+		       "`nvidia-smi -am 1` (as root) switches it on");
 	status = GS_EXIT_DONE;
 	next_ns = gs_clock_mono_ns() +
 		  (o->watch_ns && o->watch_ns < o->window_ns ? o->watch_ns : o->window_ns);

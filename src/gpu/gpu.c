@@ -245,6 +245,11 @@ void gs_gpu_resume(struct gs_gpu *gpu)
 	(void)gs_gpu_worker_release(gpu->worker, false);
 }
 
+bool gs_gpu_accounting_off(const struct gs_gpu *gpu)
+{
+	return gs_gpu_worker_accounting_off(gpu->worker);
+}
+
 const char *gs_gpu_topology(struct gs_gpu *gpu, uint32_t a, uint32_t b)
 {
 	return gs_gpu_worker_topology(gpu->worker, a, b);

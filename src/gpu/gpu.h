@@ -85,6 +85,9 @@ struct gs_gpu_cost {
 size_t gs_gpu_costs(struct gs_gpu *gpu, enum gs_gpu_cost_by by, struct gs_gpu_cost *ret_costs,
 		    size_t room);
 
+/* Whether options.accounting asked a GPU for what its administrator has not switched on. */
+bool gs_gpu_accounting_off(const struct gs_gpu *gpu);
+
 /* How two GPUs of the last snapshot are connected: "NV18", "PIX", "PXB", "PHB", "NODE", "SYS", "X",
  * "" unknown; as `nvidia-smi topo -m` writes it. Lent for ever. */
 const char *gs_gpu_topology(struct gs_gpu *gpu, uint32_t a, uint32_t b);

@@ -36,6 +36,7 @@
 struct gs_gpu_watch {
 	_Atomic uint64_t call_since_ns; /* monotonic; 0: in no call */
 	_Atomic uint64_t failed_calls;
+	_Atomic bool accounting_off; /* of a GPU, though it was asked for */
 };
 
 /* ---- events: from the threads that see them to gs_gpu_read() ---- */
@@ -311,6 +312,7 @@ int gs_gpu_worker_read(struct gs_gpu_worker *worker, unsigned groups,
 int gs_gpu_worker_release(struct gs_gpu_worker *worker, bool release);
 struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *worker); /* borrowed */
 uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *worker);
+bool gs_gpu_worker_accounting_off(const struct gs_gpu_worker *worker);
 size_t gs_gpu_worker_costs(struct gs_gpu_worker *worker, enum gs_gpu_cost_by by,
 			   struct gs_gpu_cost *ret_costs, size_t room);
 const char *gs_gpu_worker_topology(struct gs_gpu_worker *worker, uint32_t a, uint32_t b);

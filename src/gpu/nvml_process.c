@@ -242,8 +242,10 @@ static int add_ended(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gp
 	unsigned mode = 0, n = GS_GPU_PROCESS_MAX, last = rows->n;
 	GS_FREE unsigned *pids = NULL;
 
-	if (NVML_OF(nv, dev, accounting_mode, dev->handle, &mode) != NVML_OK || !mode)
+	if (NVML_OF(nv, dev, accounting_mode, dev->handle, &mode) != NVML_OK || !mode) {
+		atomic_store(&nv->watch->accounting_off, true);
 		return 0;
+	}
 	pids = calloc(n, sizeof(*pids));
 	if (!pids)
 		return -ENOMEM;

@@ -385,6 +385,11 @@ uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *w)
 	return atomic_load(&w->watch.failed_calls);
 }
 
+bool gs_gpu_worker_accounting_off(const struct gs_gpu_worker *w)
+{
+	return atomic_load(&w->watch.accounting_off);
+}
+
 size_t gs_gpu_worker_costs(struct gs_gpu_worker *w, enum gs_gpu_cost_by by, struct gs_gpu_cost *ret,
 			   size_t room)
 {
