@@ -300,6 +300,12 @@ static int stop_one(struct gs_head *head, struct gs_store *store, struct gs_stor
 
 	if (r == -EALREADY)
 		return gs_err_set(err, r, "the session \"%s\" is stopped already", s->name);
+	/* What is stored since stands before the start. */
+	if (r == 0 && end_wall_ns < s->start_wall_ns)
+		head_say(head,
+			 "session %s: this machine's clock was set back behind its start; what was "
+			 "measured since then is not in it",
+			 s->name);
 	if (r == 0)
 		r = gs_store_session_get(store, s->id, s);
 	return r < 0 ? tell(store, r, s->name, err) : 0;

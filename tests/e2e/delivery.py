@@ -85,6 +85,27 @@ def clocks(t):
     head.stop()
 
 
+@case("a head's clock that is set back behind the start of a session: that is told", timeout=120, needs=None)
+def clock_of_the_head(t):
+    path = t.path('skew')
+
+    def set_clock(seconds):
+        with open(path + '.new', 'w') as f:
+            f.write(str(seconds))
+        os.rename(path + '.new', path)
+
+    set_clock(0)
+    head = Head(t, before=['env', *(f'{k}={v}' for k, v in skewed(t, path).items())])
+    for name, seconds in (('right', 0), ('wrong', -3600)):
+        t.tool('session', 'start', name, '--head', head.address, status=0)
+        set_clock(seconds)
+        t.tool('session', 'stop', name, '--head', head.address, status=0)
+    told = head.live.err_text()
+    t.match('told', 'session wrong: this machine.s clock was set back behind its start', told)
+    t.equal('of that alone', told.count('was set back'), 1)
+    head.stop()
+
+
 @case('two at once from the same copy', timeout=120, needs=None)
 def copied_at_once(t):
     """Nothing is new in either when the other comes: the head ends the older one's call."""
