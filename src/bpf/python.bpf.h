@@ -140,6 +140,11 @@ __noinline int py_scan_step(struct py_scratch *w)
  * its possible ends. */
 __noinline int py_scan(struct py_scratch *w)
 {
+	if (!w)
+		return 0;
+	w->state = 0;
+	w->interp = py_read(w->proc.runtime + w->proc.runtime_interp);
+	w->found = 0;
 	for (int i = 0; i < PY_MAX_SCAN; i++)
 		if (!py_scan_step(w))
 			break;
@@ -171,10 +176,12 @@ static __always_inline bool py_find_state(struct py_scratch *w, struct gs_thread
 	began = bpf_ktime_get_ns();
 	if (began < t->py_retry_ns)
 		return false;
-	w->state = 0;
-	w->interp = py_read(w->proc.runtime + w->proc.runtime_interp);
-	w->found = 0;
 	py_scan(w);
+	/* A call that let go of the GIL: a state may have been freed while it was looked at. */
+	if (w->flags & GS_STACK_PARTIAL) {
+		w->flags = 0;
+		py_scan(w);
+	}
 	if (w->found) {
 		t->py_state = w->state;
 		return true;

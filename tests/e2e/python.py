@@ -71,8 +71,9 @@ def cut(text, longest):
     return text.encode()[:longest].decode(errors='ignore')
 
 
-def compare(t, what, wanted, trace, may_lack=0):
-    """Each mark has its cudaMalloc, and that has the stack that Python told."""
+def compare(t, what, wanted, done, trace):
+    """Each mark has its cudaMalloc, and that has the stack that Python told. Memory that the machine has just moved or
+    taken cannot be read in the kernel: rare, and counted."""
     calls = {c['bytes']: c for c in trace.calls}
     missing = 0
     for w in wanted:
@@ -96,9 +97,9 @@ def compare(t, what, wanted, trace, may_lack=0):
             else:
                 t.fail(f'{what}: mark {w["number"]}: {len(rest)} frames, not {min(len(stack), FRAMES_MAX - 1)}')
         t.equal(f'{what}: mark {w["number"]} cut', trace.flags[call['py_stack']] & 1, int(len(stack) >= FRAMES_MAX))
-    if missing > may_lack:
-        t.fail(f'{what}: {missing} of {len(wanted)} calls have no stack')
-    return missing
+    if missing > min(done.lost('stacks'), 2):
+        t.fail(f'{what}: {missing} of {len(wanted)} calls have no stack, told of {done.lost("stacks")}')
+    t.equal(f'{what}: frames lost', done.lost('frames'), 0)
 
 
 def run(t, program, cases, env=None, options=('--python-at', 'alloc'), before=()):
@@ -124,8 +125,7 @@ def each_version():
         def one(t, program=program):
             done, wanted, trace = run(t, program, ALL)
             t.true('marks', len(wanted) > 500, len(wanted))
-            compare(t, program, wanted, trace)
-            t.equal('stacks lost', [done.lost('stacks'), done.lost('frames')], [0, 0])
+            compare(t, program, wanted, done, trace)
             t.note(f'{len(wanted)} stacks of {len(trace.stacks)} kinds are the same')
 
         case(f'every frame is the one that Python tells: {name}', timeout=120)(one)
@@ -145,7 +145,7 @@ def pools(t):
             os.unlink(path)
         done, wanted, trace = run(t, program, ['pools'])
         t.equal(f'{name}: marks', len(wanted), 12)
-        compare(t, name, wanted, trace)
+        compare(t, name, wanted, done, trace)
 
 
 @case('exec: one version after another in one process', timeout=120)
@@ -156,7 +156,7 @@ def executes(t):
             os.unlink(path)
         done, wanted, trace = run(t, first, ['executes'], env={'PYTHON_TARGET_OTHER': second})
         t.equal(f'{first} {second}: marks', len(wanted), 2)
-        compare(t, f'{first}, then {second}', wanted, trace)
+        compare(t, f'{first}, then {second}', wanted, done, trace)
 
 
 @case('several interpreters of different versions at once', timeout=120)
@@ -166,7 +166,7 @@ def others(t):
         raise Skip('only one Python is installed here')
     done, wanted, trace = run(t, programs[0], ['others'], env={'PYTHON_TARGET_OTHERS': ':'.join(programs)})
     t.equal('processes', len({w['pid'] for w in wanted}), len(programs) + 1)
-    compare(t, 'all', wanted, trace)
+    compare(t, 'all', wanted, done, trace)
 
 
 BUSY = """
