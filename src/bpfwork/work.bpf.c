@@ -23,14 +23,17 @@ static __always_inline __u8 state_now(struct task_struct *p)
 	return wait_of_task(p, state, NULL);
 }
 
+/* Neither a thread of the kernel nor, where processes are told apart by their ids, one without. */
+static __always_inline bool may_be_followed(struct task_struct *p, __u32 pid)
+{
+	return !(p->flags & PF_KTHREAD) && (pid || gs_work_config.by_cgroup);
+}
+
 static __always_inline bool is_wanted(struct task_struct *p)
 {
-	__u32 pid;
+	__u32 pid = process_id(p);
 
-	if (p->flags & PF_KTHREAD)
-		return false;
-	pid = process_id(p);
-	if (!pid && !gs_work_config.by_cgroup)
+	if (!may_be_followed(p, pid))
 		return false;
 	if (gs_work_config.all || bpf_map_lookup_elem(&gs_work_pids, &pid))
 		return true;
@@ -88,7 +91,7 @@ int gs_work_attach(__u64 *ctx)
 
 	if (m && gs_work_config.by_cgroup)
 		mark_move(m, p, now);
-	else if (!m && !(p->flags & PF_KTHREAD) && in_groups(number_of((void *)ctx[0])))
+	else if (!m && may_be_followed(p, process_id(p)) && in_groups(number_of((void *)ctx[0])))
 		mark_make(p, state_now(p), now, false);
 	else
 		return 0;
