@@ -55,7 +55,7 @@ static int fail_at(const struct gs_conf_where *where, size_t line, size_t column
 	return gs_err_set(err, -EINVAL, "%s:%zu:%zu: %s", where->name, line, column, text);
 }
 
-static int fail_node(struct walk *w, const yaml_node_t *node, const char *text)
+static int fail_node(const struct walk *w, const yaml_node_t *node, const char *text)
 {
 	return fail_at(w->where, node->start_mark.line + 1, node->start_mark.column + 1, w->err,
 		       "%s", text);
@@ -124,7 +124,7 @@ static void suggest(const struct gs_conf_schema *schema, const char *path, const
 		}
 }
 
-static int refuse_unknown(struct walk *w, const char *path, const char *written,
+static int refuse_unknown(const struct walk *w, const char *path, const char *written,
 			  const yaml_node_t *node)
 {
 	char near[PATH_MAX_BYTES], text[400];
@@ -142,7 +142,7 @@ static int refuse_unknown(struct walk *w, const char *path, const char *written,
 	return fail_node(w, node, text);
 }
 
-static int remember(struct walk *w, const char *path, const yaml_node_t *node)
+static int remember(const struct walk *w, const char *path, const yaml_node_t *node)
 {
 	struct gs_conf_where *where = w->where;
 	char text[PATH_MAX_BYTES + 64];
@@ -164,7 +164,7 @@ static int remember(struct walk *w, const char *path, const yaml_node_t *node)
 }
 
 /* One cell: the key of a small mapping. */
-static int walk_cell(struct walk *w, const struct gs_conf_key *key, const yaml_node_t *name,
+static int walk_cell(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *name,
 		     const yaml_node_t *value, struct gs_conf_cell *row)
 {
 	const char *written = (const char *)name->data.scalar.value, *content;
@@ -199,7 +199,7 @@ static int walk_cell(struct walk *w, const struct gs_conf_key *key, const yaml_n
 }
 
 /* One small mapping; title: the key that it is the value of, NULL in a list. */
-static int walk_row(struct walk *w, const struct gs_conf_key *key, const yaml_node_t *title,
+static int walk_row(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *title,
 		    const yaml_node_t *value, struct gs_conf_rows *rows)
 {
 	struct gs_conf_cell *row = rows->cell[rows->n];
@@ -239,7 +239,7 @@ static int walk_row(struct walk *w, const struct gs_conf_key *key, const yaml_no
 	return 0;
 }
 
-static int walk_rows(struct walk *w, const struct gs_conf_key *key, const yaml_node_t *value,
+static int walk_rows(const struct walk *w, const struct gs_conf_key *key, const yaml_node_t *value,
 		     struct gs_conf_rows *rows)
 {
 	char text[400], expected[320];
@@ -267,7 +267,7 @@ static int walk_rows(struct walk *w, const struct gs_conf_key *key, const yaml_n
 }
 
 /* A list of texts, joined by commas; none of them may hold one. */
-static int walk_list(struct walk *w, const struct gs_conf_section *section,
+static int walk_list(const struct walk *w, const struct gs_conf_section *section,
 		     const struct gs_conf_key *key, const yaml_node_t *value)
 {
 	char *out = w->conf + section->offset + key->offset;
@@ -301,7 +301,7 @@ static int walk_list(struct walk *w, const struct gs_conf_section *section,
 	return 0;
 }
 
-static int walk_value(struct walk *w, const struct gs_conf_section *section,
+static int walk_value(const struct walk *w, const struct gs_conf_section *section,
 		      const struct gs_conf_key *key, const yaml_node_t *value)
 {
 	char expected[512], text[600];

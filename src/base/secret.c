@@ -14,7 +14,6 @@ static int open_secret(const char *path, const char *what, struct gs_err *err)
 {
 	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat st;
-	int taken = fd;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return gs_err_set(err, -errno, "cannot read %s %s: %s", what, path,
@@ -22,8 +21,7 @@ static int open_secret(const char *path, const char *what, struct gs_err *err)
 	if (st.st_mode & (S_IROTH | S_IWOTH))
 		return gs_err_set(err, -EPERM, "%s %s: everybody may read or write it; chmod o= it",
 				  what, path);
-	fd = -1;
-	return taken;
+	return gs_take_fd(&fd);
 }
 
 int gs_secret_check(const char *path, const char *what, struct gs_err *err)

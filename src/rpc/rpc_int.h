@@ -122,7 +122,7 @@ int gs_rpc_timer_set(struct gs_rpc_timers *timers, struct gs_rpc_timer *timer, u
 uint64_t gs_rpc_timers_next_ns(const struct gs_rpc_timers *timers); /* UINT64_MAX: none */
 void gs_rpc_timers_run(struct gs_rpc_timers *timers, uint64_t now_ns);
 
-/* --- tls.c: the only file that knows OpenSSL; and plain sockets in the same shape --- */
+/* --- tls.c: what of OpenSSL the room knows; and plain sockets in the same shape --- */
 
 struct gs_rpc_tls;
 struct gs_rpc_tls_options {
