@@ -56,21 +56,22 @@ def copied(t):
     head.stop()
 
 
+def set_clock(path, seconds):
+    """For programs that run with skewed(t, path)."""
+    with open(path + '.new', 'w') as f:
+        f.write(str(seconds))
+    os.rename(path + '.new', path)
+
+
 @case('clocks that are set while it measures: each sample at its own time, and the newest is shown', timeout=200, needs=None)
 def clocks(t):
     path = t.path('skew')
-
-    def set_clock(seconds):
-        with open(path + '.new', 'w') as f:
-            f.write(str(seconds))
-        os.rename(path + '.new', path)
-
-    set_clock(0)
+    set_clock(path, 0)
     began = time.time()
     head = Head(t)
     node = Node(t, head.address, 'wanders', env=skewed(t, path))
     for seconds in (0, 3600, -7200, 5):
-        set_clock(seconds)
+        set_clock(path, seconds)
         before = head.stored('wanders')
         wait_until(lambda n=before: head.stored('wanders') >= n + 8, 60, f'samples with a clock {seconds} s off')
     t.equal('all delivered', node.stop()[3:], (0, 0))
@@ -88,17 +89,11 @@ def clocks(t):
 @case("a head's clock that is set back behind the start of a session: that is told", timeout=120, needs=None)
 def clock_of_the_head(t):
     path = t.path('skew')
-
-    def set_clock(seconds):
-        with open(path + '.new', 'w') as f:
-            f.write(str(seconds))
-        os.rename(path + '.new', path)
-
-    set_clock(0)
+    set_clock(path, 0)
     head = Head(t, before=['env', *(f'{k}={v}' for k, v in skewed(t, path).items())])
     for name, seconds in (('right', 0), ('wrong', -3600)):
         t.tool('session', 'start', name, '--head', head.address, status=0)
-        set_clock(seconds)
+        set_clock(path, seconds)
         t.tool('session', 'stop', name, '--head', head.address, status=0)
     told = head.live.err_text()
     t.match('told', 'session wrong: this machine.s clock was set back behind its start', told)
