@@ -1,12 +1,20 @@
 # The door: thin lines over Meson. Nobody needs to know Meson to build, try or test gpuscope.
 #
-#   make          build/gpuscope and the tests
-#   make demo     install what is missing, build, trace a real workload, leave demo.pftrace
-#   make check    install what is missing, build, run all tests (root: also those of real probes)
-#   make release  build-release/gpuscope: one file that runs on any newer glibc machine
+#   make            build/src/gpuscope, the program alone
+#   make demo       install what is missing, build, trace a real workload, leave demo.pftrace
+#   make install    install it under PREFIX (/usr/local): program, man pages, units, Slurm's scripts
+#   make uninstall  remove what the last `make install` of this folder installed
+#   make check      install what is missing, build everything, run all tests (as root: with probes)
+#   make tests      build the tests and benchmarks too
+#   make unit       run the tests that need no root
+#   make release    build-release/src/gpuscope: one file that runs on any newer glibc machine
+#   make help       these lines
 BUILD ?= build
 
 all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) src/gpuscope
+
+tests: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
 $(BUILD)/build.ninja:
@@ -25,13 +33,14 @@ deps-check:
 	@tools/deps.sh --check
 
 demo: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory $(BUILD)/build.ninja
+	@ninja -C $(BUILD) src/gpuscope tests/fake/demo_train
 	@tools/demo.sh $(BUILD)
 
 check: deps-check
 	@tools/check.sh
 
-unit: all
+unit: tests
 	@meson test -C $(BUILD) --suite unit --print-errorlogs
 
 asan: build-asan/build.ninja
@@ -44,19 +53,26 @@ release: build-release/build.ninja
 fuzz:
 	@tools/fuzz.sh
 
-bench: all
+bench: tests
 	@bench/run.sh $(BUILD)
 
-bench-cluster: all
+bench-cluster: tests
 	@python3 bench/cluster.py $(BUILD)/src/gpuscope $(BUILD)/bench/cluster --until-it-breaks
 
 format:
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
-install: release
-	@meson install -C build-release
+# The prefix is part of what is installed (units name the program), so it is set before the build.
+install: $(BUILD)/build.ninja
+	@tools/install.sh $(BUILD) "$(PREFIX)" "$(DESTDIR)"
+
+uninstall: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) uninstall
+
+help:
+	@sed -n '2,/^BUILD/{s/^# \{0,1\}//;/^BUILD/d;p}' Makefile
 
 clean:
 	rm -rf build build-asan build-release build-fuzz
 
-.PHONY: all deps deps-check demo check unit asan release fuzz bench bench-cluster format install clean
+.PHONY: all tests help uninstall deps deps-check demo check unit asan release fuzz bench bench-cluster format install clean

@@ -95,7 +95,7 @@ if has style; then
 	fi
 fi
 if has tests; then
-	step "build" make --no-print-directory all
+	step "build" make --no-print-directory tests
 	suite plain build
 	again plain build
 fi

@@ -1,23 +1,28 @@
 #!/usr/bin/env bash
-# Installs what building and testing gpuscope needs on Debian 12 and Ubuntu 24.04, and nothing that
-# is there already. `--check`: also what some tests run on, where the distribution has it (PyTorch and
-# Chromium: some two hundred packages). `--print` only names the missing packages.
+# Installs what building gpuscope and its demo needs on Debian 12 and Ubuntu 24.04, and nothing that is
+# there already: compilers and libraries, no service. `--check`: also what the tests need (Slurm,
+# Prometheus) and what some tests run on, where the distribution has it (PyTorch and Chromium: some two
+# hundred packages); none of their services is left running. `--print` only names the missing packages.
 #
 # usage: tools/deps.sh [--check] [--print]
 set -euo pipefail
 
-packages=(gcc g++ make meson ninja-build pkg-config clang bpftool libbpf-dev libelf-dev zlib1g-dev
-	libzstd-dev libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev systemtap-sdt-dev
-	python3 python3-yaml
-	protobuf-compiler zstd tmux curl openssl prometheus prometheus-alertmanager libcurl4 libcurl4-openssl-dev
-	libnghttp2-dev libsqlite3-dev libprotobuf-c-dev protobuf-c-compiler libprotobuf-dev libcairo2
-	libjansson-dev munge slurmctld slurmd slurm-client libslurm-dev)
+packages=(gcc make meson ninja-build pkg-config binutils clang bpftool libbpf-dev libelf-dev zlib1g-dev libzstd-dev
+	libiberty-dev libyaml-dev libssl-dev libncurses-dev libcmocka-dev linux-libc-dev python3 libnghttp2-dev
+	libsqlite3-dev libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler libjansson-dev)
+check_packages=(g++ systemtap-sdt-dev python3-yaml protobuf-compiler zstd tmux curl openssl libcurl4
+	libcurl4-openssl-dev libcairo2 prometheus prometheus-alertmanager munge slurmctld slurmd slurm-client
+	libslurm-dev)
 wanted=()
 print=
 for word in "$@"; do
 	case $word in
-	--check) wanted=(clang-format shellcheck systemd-container iproute2 strace musl-tools python3-torch python3-grpcio python3-protobuf
-		python3-websocket python3-jsonschema chromium libnss3-tools victoria-metrics) ;;
+	--check)
+		packages+=("${check_packages[@]}")
+		wanted=(clang-format shellcheck systemd-container iproute2 strace musl-tools python3-torch
+			python3-grpcio python3-protobuf
+			python3-websocket python3-jsonschema chromium libnss3-tools victoria-metrics)
+		;;
 	--print) print=1 ;;
 	*)
 		echo "usage: tools/deps.sh [--check] [--print]" >&2
