@@ -11,6 +11,7 @@ BELOW = {"base", "model"}
 KERNEL = {"bpf", "bpfwork"}
 ALLOWED = {
     "base": {"base"},
+    "sandbox": {"base", "sandbox"},
     "spool": {"base", "spool"},
     "fetch": {"base", "fetch"},
     "model": BELOW,
@@ -48,7 +49,7 @@ ALLOWED = {
     "job": BELOW | {"text", "verdict", "job"},
     "launch": BELOW | {"elf", "probe", "launch"},
     # The daemon is a command with a room of its own.
-    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "live", "agent", "cli"},
+    "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "live", "sandbox", "agent", "cli"},
     # So are the commands that talk to a head, and the head's own.
     "headcmd": BELOW | FIRST | {"text", "plot", "head", "gswarm", "archive", "api", "rpc", "fetch", "link", "moment", "headcmd", "cli"},
     # And those that are large.

@@ -1,0 +1,73 @@
+/*
+ * Takes from the calling process what it does not need. A process that reads bytes of others, or
+ * serves the network, calls gs_sandbox_enter() once it has opened its files and before it has any
+ * thread; from then on a mistake in it cannot be used to open a file, start a program or reach
+ * another process.
+ *
+ * Each step holds alone and is tried alone: without CAP_SETUID the user stays, a kernel before 5.13
+ * has no Landlock, a service manager may have refused a call. What holds is returned, so that the
+ * caller can show it; nothing of it is ever undone, and children inherit it.
+ */
+#ifndef GS_SANDBOX_SANDBOX_H
+#define GS_SANDBOX_SANDBOX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum gs_sandbox_profile { /* which system calls remain (sandbox/syscalls.c) */
+			  /* Computes, reads and maps descriptors that it has or is sent, and
+			   * answers on its socket. Opens nothing, starts nothing. */
+			  GS_SANDBOX_READER,
+			  GS_SANDBOX_N_PROFILES
+};
+
+enum gs_sandbox_access { /* below a path */
+			 GS_SANDBOX_READ = 1,
+			 GS_SANDBOX_WRITE = 2, /* create, change, rename and remove as well */
+			 GS_SANDBOX_EXECUTE = 4,
+};
+
+struct gs_sandbox_path {
+	const char *path; /* a file or a folder; one that is not there is passed over */
+	unsigned access;  /* enum gs_sandbox_access, ored */
+};
+
+enum gs_sandbox_held {                              /* what holds, as bits */
+		       GS_SANDBOX_USER = 1,         /* a user of its own, no groups */
+		       GS_SANDBOX_CAPABILITIES = 2, /* none, and none to be had */
+		       GS_SANDBOX_NO_NEW_PRIVS = 4,
+		       GS_SANDBOX_LIMITS = 8,
+		       GS_SANDBOX_LANDLOCK = 16, /* files, and from Linux 6.7 on TCP */
+		       GS_SANDBOX_SECCOMP = 32,
+		       GS_SANDBOX_ALL = 63,
+};
+
+struct gs_sandbox {
+	enum gs_sandbox_profile profile;
+	bool own_user; /* leave the present user for one that owns nothing */
+	const struct gs_sandbox_path *paths;
+	size_t n_paths;     /* 0: no file at all can be opened by its name */
+	bool tcp;           /* bind() and connect() of TCP stay possible */
+	uint64_t max_bytes; /* of address space; 0: no limit. None in builds with a sanitizer */
+	uint32_t max_cpu_s; /* 0: no limit */
+	uint32_t max_files; /* open ones; 0: no limit */
+};
+
+/* Returns which protections hold: enum gs_sandbox_held, ored. The process has one thread. */
+unsigned gs_sandbox_enter(const struct gs_sandbox *sandbox);
+
+/* "user, seccomp": the names of these bits. Returns text. */
+const char *gs_sandbox_names(unsigned bits, char *text, size_t bytes);
+
+/* Drop all capabilities but those of keep (bits 1 << CAP_*) from the calling thread, and from what
+ * a program that it starts could get. 0 or a negative errno. */
+int gs_sandbox_keep_capabilities(uint64_t keep);
+
+/* --- syscalls.c --- */
+
+/* Let in only the system calls of the profile; every other one answers EPERM. For this thread and
+ * those that it starts. Needs no_new_privs, or CAP_SYS_ADMIN. 0 or a negative errno. */
+int gs_sandbox_filter_syscalls(enum gs_sandbox_profile profile);
+
+#endif

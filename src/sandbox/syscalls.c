@@ -1,0 +1,153 @@
+/*
+ * The system calls that a process without rights may still make: a list for each profile, made into
+ * a filter of the kernel (seccomp(2)). What is not on the list answers EPERM.
+ *
+ * The filter is built here and not by libseccomp: gpuscope runs on x86-64 alone, the lists are of
+ * some forty numbers with at most one condition on one argument each, and for that the program is a
+ * load, a compare and a return by entry. The library would be one more archive in the release
+ * build, and takes longer to sort its tree than the reader takes to start.
+ *
+ * A build with AddressSanitizer or ThreadSanitizer maps and protects memory as it likes, reads
+ * /proc/self/maps, and writes its report to a descriptor: there the entries marked as such are let
+ * in too. That is decided when it is compiled; a release build has no way to ask for it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "sandbox/sandbox_int.h"
+
+struct rule {
+	int nr;
+	unsigned arg;  /* 1 to 6: which argument has to satisfy (arg & mask) == value; 0 none */
+	uint32_t mask; /* of its lower half */
+	uint32_t value;
+};
+
+/* Not executable: a process that can write code and run it is limited by this list alone. */
+#define NOT_EXECUTABLE PROT_EXEC, 0
+
+static const struct rule reader_rules[] = {
+	/* its socket, and descriptors that came over it */
+	{SYS_recvmsg},
+	{SYS_sendmsg},
+	{SYS_read},
+	{SYS_pread64},
+	{SYS_lseek},
+	{SYS_fstat},
+	{SYS_newfstatat, 4, AT_EMPTY_PATH, AT_EMPTY_PATH}, /* glibc's fstat() */
+	{SYS_close},
+	/* memory */
+	{SYS_brk},
+	{SYS_mmap, 3, NOT_EXECUTABLE},
+	{SYS_mprotect, 3, NOT_EXECUTABLE},
+	{SYS_mremap},
+	{SYS_munmap},
+	{SYS_madvise},
+	/* time, and the limits of a request */
+	{SYS_clock_gettime},
+	{SYS_setitimer},
+	/* how glibc ends, aborts and locks */
+	{SYS_exit},
+	{SYS_exit_group},
+	{SYS_futex},
+	{SYS_getpid},
+	{SYS_gettid},
+	{SYS_tgkill},
+	{SYS_rt_sigprocmask},
+	{SYS_rt_sigaction},
+	{SYS_rt_sigreturn},
+	{SYS_restart_syscall},
+	{SYS_getrandom},
+#ifdef SANDBOX_WITH_SANITIZER
+	{SYS_mmap},
+	{SYS_mprotect},
+	{SYS_write},
+	{SYS_openat},
+	{SYS_readlink},
+	{SYS_readlinkat},
+	{SYS_sigaltstack},
+	{SYS_sched_yield},
+	{SYS_sched_getaffinity},
+	{SYS_prctl},
+	{SYS_prlimit64},
+	{SYS_ioctl},
+	{SYS_clock_nanosleep},
+	{SYS_nanosleep},
+	{SYS_getrusage},
+	{SYS_getuid},
+	{SYS_geteuid},
+	{SYS_pipe2},
+	{SYS_dup},
+#endif
+};
+
+static const struct {
+	const struct rule *rules;
+	size_t n;
+} profiles[GS_SANDBOX_N_PROFILES] = {
+	[GS_SANDBOX_READER] = {reader_rules, GS_ARRAY_LEN(reader_rules)},
+};
+
+#define MAX_RULES 192
+#define PER_RULE  6
+
+static const uint32_t nr_at = offsetof(struct seccomp_data, nr);
+static const uint32_t arch_at = offsetof(struct seccomp_data, arch);
+
+/* The lower half of an argument, on a little-endian machine. */
+static uint32_t arg_at(unsigned arg)
+{
+	return (uint32_t)(offsetof(struct seccomp_data, args) + 8 * (arg - 1));
+}
+
+/* Each rule starts and, where it does not let the call in, ends with the number loaded. */
+static size_t put_rule(struct sock_filter *to, const struct rule *r)
+{
+	const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	size_t n = 0;
+
+	if (!r->arg) {
+		to[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)r->nr,
+						       0, 1);
+		to[n++] = allow;
+		return n;
+	}
+	to[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)r->nr, 0, 5);
+	to[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, arg_at(r->arg));
+	to[n++] = (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, r->mask);
+	to[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, r->value, 0, 1);
+	to[n++] = allow;
+	to[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, nr_at);
+	return n;
+}
+
+int gs_sandbox_filter_syscalls(enum gs_sandbox_profile profile)
+{
+	struct sock_filter code[MAX_RULES * PER_RULE + 8];
+	struct sock_fprog program = {.filter = code};
+	size_t n = 0;
+
+	if (profile >= GS_SANDBOX_N_PROFILES || profiles[profile].n > MAX_RULES)
+		return -EINVAL;
+	/* Calls of 32-bit programs have other numbers. Those of x32 have numbers above 2^30, which
+	 * no rule names. */
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, arch_at);
+	code[n++] =
+		(struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, nr_at);
+	for (size_t i = 0; i < profiles[profile].n; i++)
+		n += put_rule(&code[n], &profiles[profile].rules[i]);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+	program.len = (unsigned short)n;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0 ? -errno : 0;
+}
