@@ -140,6 +140,8 @@ static struct gs_http_options http_options(struct agent_conf *c, struct agent_st
 		.tls_client_ca = c->http.tls_client_ca,
 		.token_file = c->http.token_file,
 		.basic_file = c->http.basic_auth_file,
+		.hosts = c->http.hosts,
+		.anonymous = c->http.anonymous,
 		.max_connections = (unsigned)c->http.max_connections,
 		.timeout_ns = c->http.timeout_ns,
 		.routes = agent_routes,

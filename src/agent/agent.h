@@ -62,6 +62,8 @@ struct agent_conf {
 		char listen[256];
 		char tls_cert[256], tls_key[256], tls_client_ca[256];
 		char token_file[256], basic_auth_file[256];
+		char hosts[1024]; /* with commas */
+		bool anonymous;
 		int64_t max_connections;
 		uint64_t timeout_ns;
 	} http;

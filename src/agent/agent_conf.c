@@ -137,9 +137,9 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(http, listen),
 	 .preset = "127.0.0.1:14780",
-	 .comment = "HOST:PORT, [IPv6]:PORT, or *:PORT for all addresses. Without TLS and a token "
-		    "leave "
-		    "it on\nthe loopback: who can connect sees names of processes and users.",
+	 .comment = "HOST:PORT, [IPv6]:PORT, or *:PORT for all addresses. Without token_file, "
+		    "basic_auth_file\nand tls_client_ca other machines get metrics and health "
+		    "only.",
 	 .bytes = sizeof(((struct agent_conf *)0)->http.listen),
 	 .valid = gs_http_listen_valid,
 	 .expects = "an address as 127.0.0.1:14780, [::1]:14780 or *:14780"},
@@ -175,6 +175,22 @@ static const struct gs_conf_key http_keys[] = {
 	 .comment = "A file with USER:PASSWORD on each line. Neither file may be readable by "
 		    "everyone.",
 	 .bytes = 256},
+	{.name = "hosts",
+	 .kind = GS_CONF_LIST,
+	 .offset = AT(http, hosts),
+	 .preset = "",
+	 .comment = "Further names under which clients ask (the header Host), as of a proxy or a "
+		    "service:\naddresses, localhost, the host's own names and those of tls_cert "
+		    "are known. \"*\": any.",
+	 .bytes = 1024,
+	 .valid = gs_http_hosts_valid,
+	 .expects = "host names without ports, or *"},
+	{.name = "anonymous",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(http, anonymous),
+	 .preset = "false",
+	 .comment = "Without tokens: serve page and API to other machines too, not only metrics "
+		    "and health.\nUsers and arguments of commands are left out all the same."},
 	{.name = "max_connections",
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(http, max_connections),

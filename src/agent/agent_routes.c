@@ -326,7 +326,7 @@ static void serve_ready(void *ctx, const struct gs_http_request *request,
 }
 
 const struct gs_http_route agent_routes[] = {
-	{.path = "/metrics", .methods = GS_HTTP_GET, .serve = serve_metrics},
+	{.path = "/metrics", .methods = GS_HTTP_GET, .harmless = true, .serve = serve_metrics},
 	{.path = "/healthz", .methods = GS_HTTP_GET, .open = true, .serve = serve_health},
 	{.path = "/readyz", .methods = GS_HTTP_GET, .open = true, .serve = serve_ready},
 };

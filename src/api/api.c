@@ -147,6 +147,8 @@ static struct gs_http_options http_options(struct gs_api *a)
 		.max_connections = 512,
 		.max_streams = 256,
 		.max_body_bytes = 65536,
+		.hosts = a->o.hosts,
+		.anonymous = a->o.anonymous,
 		.routes = a->route,
 		.n_routes = N_ROUTES,
 		.ctx = a,
@@ -161,6 +163,7 @@ static void make_routes(struct gs_api *a)
 			.path = api_endpoints[i].path,
 			.methods = api_endpoints[i].method,
 			.open = api_endpoints[i].open,
+			.harmless = api_endpoints[i].serve == api_metrics,
 			.control = api_endpoints[i].control,
 			.serve = api_endpoints[i].serve,
 		};

@@ -22,6 +22,8 @@ struct gs_api_options {
 	const char *tls_cert, *tls_key;                       /* lent until the stop */
 	unsigned (*token_role)(void *ctx, const char *token); /* as in http/http.h; NULL: all may */
 	void *token_ctx;
+	const char *hosts; /* as in http/http.h, both; lent until the stop */
+	bool anonymous;
 	const char *grpc_address; /* shown on the page; lent */
 };
 

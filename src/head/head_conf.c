@@ -72,6 +72,14 @@ static bool valid_port(const char *text)
 	       atol(text) <= 65535;
 }
 
+static bool valid_http_host(const char *text)
+{
+	return strcmp(text, "*") == 0 ||
+	       text[strspn(text,
+			   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.")] ==
+		       '\0';
+}
+
 #define AT(section, field)   offsetof(__typeof__(((struct gs_head_conf *)0)->section), field)
 #define SIZE(section, field) sizeof(((struct gs_head_conf *)0)->section.field)
 
@@ -131,6 +139,22 @@ static const struct gs_conf_key http_keys[] = {
 	 .bytes = SIZE(http, port),
 	 .valid = valid_port,
 	 .expects = "0 (no HTTP) to 65535"},
+	{.name = "hosts",
+	 .kind = GS_CONF_LIST,
+	 .offset = AT(http, hosts),
+	 .preset = "",
+	 .comment = "Further names under which clients ask (the header Host), as of a proxy or a "
+		    "service:\naddresses, localhost, the host's own names and those of tls_cert "
+		    "are known. \"*\": any.",
+	 .bytes = SIZE(http, hosts),
+	 .valid = valid_http_host,
+	 .expects = "host names without ports, or *"},
+	{.name = "anonymous",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(http, anonymous),
+	 .preset = "false",
+	 .comment = "Without tokens: serve page and API to other machines too, not only metrics "
+		    "and health.\nUsers and arguments of commands are left out all the same."},
 };
 
 static const struct gs_conf_key sampling_keys[] = {
@@ -366,8 +390,15 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 	FIX(nodes, token_file);
 	FIX(http, host);
 	FIX(http, port);
+	FIX(http, hosts);
 	FIX(store, path);
 #undef FIX
+	if (now->http.anonymous != old->http.anonymous) {
+		size_t n = strlen(ret_names);
+
+		now->http.anonymous = old->http.anonymous;
+		snprintf(ret_names + n, bytes - n, "%shttp.anonymous", n ? ", " : "");
+	}
 	if (now->nodes.allow_exit != old->nodes.allow_exit) {
 		size_t n = strlen(ret_names);
 

@@ -18,7 +18,9 @@ struct gs_head_conf {
 	} nodes;
 	struct {
 		char host[256];
-		char port[8]; /* "": the usual one, if it can be had; "0": none */
+		char port[8];     /* "": the usual one, if it can be had; "0": none */
+		char hosts[1024]; /* with commas */
+		bool anonymous;
 	} http;
 	struct {
 		uint64_t interval_ns;

@@ -435,6 +435,7 @@ static int start(int argc, char **argv)
 	pass(&s, address);
 	pass(&s, "--http-listen"); /* its head's HTTP is where its gRPC is */
 	pass(&s, s.host);
+	pass(&s, "--http-anonymous"); /* as its HTTP API is, for whoever reaches that address */
 	s.word[s.n] = NULL;
 	return gs_cmd_head(s.n, s.word);
 }

@@ -46,6 +46,8 @@ enum {
 	OPT_BACKGROUND,
 	OPT_HTTP_PORT,
 	OPT_HTTP_LISTEN,
+	OPT_HTTP_HOSTS,
+	OPT_HTTP_ANONYMOUS,
 	OPT_PRINT,
 	OPT_CHECK,
 };
@@ -69,6 +71,8 @@ static const struct {
 	{OPT_ALLOW_EXIT, "allow-exit", "nodes.allow_exit", "true"},
 	{OPT_HTTP_PORT, "http-port", "http.port", NULL},
 	{OPT_HTTP_LISTEN, "http-listen", "http.host", NULL},
+	{OPT_HTTP_HOSTS, "http-hosts", "http.hosts", NULL},
+	{OPT_HTTP_ANONYMOUS, "http-anonymous", "http.anonymous", "true"},
 	{OPT_CERT, "tls-cert", "nodes.tls_cert", NULL},
 	{OPT_KEY, "tls-key", "nodes.tls_key", NULL},
 	{OPT_CLIENT_CA, "tls-client-ca", "nodes.tls_client_ca", NULL},
@@ -434,6 +438,8 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 		.head = head,
 		.tls_cert = c->head.tls_cert,
 		.tls_key = c->head.tls_key,
+		.hosts = c->conf.http.hosts,
+		.anonymous = c->conf.http.anonymous,
 		.token_role = c->tokens ? http_role : NULL,
 		.token_ctx = c->tokens,
 		.grpc_address = gs_head_address(head, 0),
@@ -453,8 +459,11 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 	}
 	if (r == 0 && !c->tokens && strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 &&
 	    strcmp(host, "localhost") != 0)
-		gs_say("warning: everybody who reaches %s can look and steer by HTTP: give "
-		       "--token-file",
+		gs_say(c->conf.http.anonymous
+			       ? "warning: anyone who can connect to %s can read and control by "
+				 "HTTP: give --token-file"
+			       : "without --token-file, HTTP on %s gives other machines metrics "
+				 "only (--http-anonymous)",
 		       host);
 	if (r == 0)
 		gs_say("page and API on %s://%s", o.tls_cert ? "https" : "http",
@@ -541,6 +550,10 @@ int gs_cmd_head(int argc, char **argv)
 		 "Of the page and the HTTP API (8091); 0: none", 1},
 		{"http-listen", OPT_HTTP_LISTEN, "HOST", 0,
 		 "Address of the page and the HTTP API (127.0.0.1)", 1},
+		{"http-hosts", OPT_HTTP_HOSTS, "NAME,...", 0,
+		 "Further names of this server in requests; *: any", 1},
+		{"http-anonymous", OPT_HTTP_ANONYMOUS, NULL, 0,
+		 "Without tokens: page and API for other machines too", 1},
 		{"tls-cert", OPT_CERT, "FILE", 0, "Encrypt: our certificate (PEM)", 3},
 		{"tls-key", OPT_KEY, "FILE", 0, "Its key (PEM)", 3},
 		{"tls-client-ca", OPT_CLIENT_CA, "FILE", 0,

@@ -194,9 +194,15 @@ static bool take_request(struct gs_http *h, struct conn *c)
 		.http_1_0 = q.http_1_0,
 		.keep_alive = q.keep_alive && !h->stopping,
 	};
-	gs_http_serve(
-		&(struct gs_http_site){h->routes, h->n_routes, h->ctx, &s->auth, c->tls != NULL},
-		&q, &reply, more, sizeof(more));
+	gs_http_serve(&(struct gs_http_site){.routes = h->routes,
+					     .n_routes = h->n_routes,
+					     .ctx = h->ctx,
+					     .auth = &s->auth,
+					     .hosts = &s->hosts,
+					     .tls = c->tls ? s->tls : NULL,
+					     .client_ca = s->client_ca,
+					     .anonymous = s->anonymous},
+		      &q, &reply, more, sizeof(more));
 	reply_made(h, c, &q, &reply, more);
 	if (c->state != CLOSED) {
 		size_t used = (size_t)head + q.content_bytes;

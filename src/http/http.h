@@ -29,6 +29,14 @@ enum gs_http_method {                  /* ored in routes */
 		      GS_HTTP_DELETE = 8,
 };
 
+/* What who asks may see of processes of others. Without tokens, passwords and certificates of
+ * clients it is not known who asks. */
+enum gs_http_see {
+	GS_HTTP_SEE_NAMES = 0,    /* names of programs */
+	GS_HTTP_SEE_SCRUBBED = 1, /* users, and command lines without what looks like a secret */
+	GS_HTTP_SEE_WHOLE = 2,    /* command lines as they were kept */
+};
+
 /* Lent for the call of a handler. */
 struct gs_http_request {
 	unsigned method; /* enum gs_http_method; 0 another */
@@ -47,8 +55,9 @@ struct gs_http_request {
 	const char *param[GS_HTTP_PARAMS_MAX];
 	char params[GS_HTTP_PATH_MAX];
 	bool may_control; /* who asks may call routes of control */
-	bool gzip;        /* Accept-Encoding takes it */
-	bool local;       /* from this machine: making a body smaller costs more than it saves */
+	enum gs_http_see see;
+	bool gzip;  /* Accept-Encoding takes it */
+	bool local; /* from this machine: making a body smaller costs more than it saves */
 };
 
 /* The value of a header, in whatever case its name is; NULL when it is not there. */
@@ -107,6 +116,9 @@ struct gs_http_route {
 	const char *path; /* "/a/{}/b": a part that is not empty stands for {}. First match wins */
 	unsigned methods; /* enum gs_http_method, ored */
 	bool open;        /* also without authorization */
+	/* Also for other machines where the server asks for no secret: says nothing of who does
+	 * what. Routes that are open are such as well. */
+	bool harmless;
 	/* Changes something: needs the role of control, a body of JSON if there is one, and not a
 	 * page of another origin that makes a browser send it. */
 	bool control;
@@ -128,6 +140,12 @@ struct gs_http_options {
 	 * on the server's thread. NULL: token_file says. */
 	unsigned (*token_role)(void *ctx, const char *token);
 	void *token_ctx;
+	/* Names under which a server is asked for beside those of its machine, with commas; "*":
+	 * any; NULL: none. */
+	const char *hosts;
+	/* Without tokens, passwords and certificates of clients: other machines get all routes, not
+	 * only those that are harmless. */
+	bool anonymous;
 	bool json_errors;
 	unsigned max_streams; /* connections that are fed with events; 0: half of max_connections */
 	unsigned max_connections;           /* 0: 64 */
@@ -144,6 +162,9 @@ struct gs_http;
 
 /* "HOST:PORT" as listen takes it. */
 bool gs_http_listen_valid(const char *text);
+
+/* A name as options->hosts lists it. */
+bool gs_http_hosts_valid(const char *text);
 
 /* Reads the files, listens and starts the thread. A negative errno with err in one line: port in
  * use, file not readable, key of another certificate, ... */

@@ -41,6 +41,28 @@ int gs_http_auth_load(struct gs_http_auth *auth, const char *token_file, const c
 /* What this header Authorization (may be NULL) allows. Takes as long whatever is wrong. */
 enum gs_http_role gs_http_auth_role(const struct gs_http_auth *auth, const char *authorization);
 
+/* --- host.c --- */
+
+#define GS_HTTP_HOST_MAX 256 /* bytes of a name, zero included */
+
+struct gs_http_hosts {
+	char names[4096]; /* in small letters, each with a zero behind it */
+	size_t bytes;
+	bool any; /* the configuration lists "*" */
+};
+
+enum gs_http_host { GS_HTTP_HOST_INVALID = 0, GS_HTTP_HOST_NAME = 1, GS_HTTP_HOST_ADDRESS = 2 };
+
+/* A header Host without its port, in small letters. */
+enum gs_http_host gs_http_host_parse(const char *text, char ret_name[GS_HTTP_HOST_MAX]);
+
+/* The names of this machine, that of listen ("HOST:PORT"), and those listed (with commas; may be
+ * NULL). */
+void gs_http_hosts_load(struct gs_http_hosts *hosts, const char *listen, const char *listed);
+
+/* name: of gs_http_host_parse(). */
+bool gs_http_host_known(const struct gs_http_hosts *hosts, const char *name);
+
 /* --- route.c --- */
 
 struct gs_http_site { /* lent */
@@ -48,7 +70,10 @@ struct gs_http_site { /* lent */
 	size_t n_routes;
 	void *ctx;
 	const struct gs_http_auth *auth;
-	bool tls; /* so pages of ours have that as well */
+	const struct gs_http_hosts *hosts;
+	struct gs_tls *tls; /* NULL: none. Pages of ours have it as well */
+	bool client_ca;     /* whoever is connected has shown a certificate */
+	bool anonymous;     /* other machines may read without a secret */
 };
 
 /* Fill the reply: by the route's handler, or with why there is none. more: room for headers. */
@@ -93,6 +118,9 @@ struct gs_tls_conn; /* one connection */
 int gs_tls_open(const char *cert, const char *key, const char *client_ca, struct gs_tls **ret_tls,
 		struct gs_err *err);
 void gs_tls_close(struct gs_tls **tls);
+
+/* Whether the certificate is of this name. */
+bool gs_tls_has_name(const struct gs_tls *tls, const char *name);
 
 enum gs_tls_outcome {
 	GS_TLS_WANT_READ = -1000,

@@ -38,6 +38,8 @@ const char *gs_http_status_text(int status)
 		return "Content Too Large";
 	case 415:
 		return "Unsupported Media Type";
+	case 421:
+		return "Misdirected Request";
 	case 431:
 		return "Request Header Fields Too Large";
 	case 500:
@@ -200,6 +202,8 @@ static const char *error_code(int status)
 		return "TOO_LARGE";
 	case 415:
 		return "UNSUPPORTED_MEDIA_TYPE";
+	case 421:
+		return "MISDIRECTED_REQUEST";
 	case 431:
 		return "HEADERS_TOO_LARGE";
 	case 501:

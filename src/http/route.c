@@ -1,7 +1,6 @@
 /* From a request that was understood to its reply: authorization, the table of routes, refusals. */
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "http/http_int.h"
 
@@ -82,27 +81,9 @@ static void allow_header(unsigned methods, char *out, size_t bytes)
 	snprintf(out + n, bytes - n, "\r\n");
 }
 
-/* Without secrets, whoever can make a browser on this machine send something could control us, also
- * by a name of their own that leads to our address. So then we are asked by an address, by
- * "localhost" or by our own name. */
-static bool host_is_ours(const char *host)
-{
-	char own[65] = "";
-	size_t n = strcspn(host, ":"), own_bytes;
-
-	if (*host == '[' || strspn(host, "0123456789.") == n)
-		return true;
-	if (n == 9 && strncasecmp(host, "localhost", 9) == 0)
-		return true;
-	gethostname(own, sizeof(own) - 1);
-	own_bytes = strlen(own);
-	return own_bytes && n >= own_bytes && strncasecmp(host, own, own_bytes) == 0 &&
-	       (n == own_bytes || host[own_bytes] == '.');
-}
-
 /* Why a request that changes something is refused: another site's page may be behind it. NULL: it
  * is not. Browsers always tell, other clients need not. */
-static const char *cross_site(const struct gs_http_request *q, bool secrets, bool tls)
+static const char *cross_site(const struct gs_http_request *q, bool tls)
 {
 	const char *site = gs_http_header(q, "sec-fetch-site");
 	const char *origin = gs_http_header(q, "origin"), *host = gs_http_header(q, "host");
@@ -116,8 +97,6 @@ static const char *cross_site(const struct gs_http_request *q, bool secrets, boo
 		    (tls && strncasecmp(origin, "https:", 6) != 0))
 			return "this was sent by a page of another site";
 	}
-	if (!secrets && host && !host_is_ours(host))
-		return "without tokens, ask by address, localhost or the host's own name";
 	return NULL;
 }
 
@@ -131,8 +110,7 @@ static bool is_json(const char *type)
 static bool may_control(const struct gs_http_site *site, const struct gs_http_request *q,
 			struct gs_http_reply *reply)
 {
-	const struct gs_http_auth *auth = site->auth;
-	const char *why = cross_site(q, auth->tokens || auth->basic, site->tls);
+	const char *why = cross_site(q, site->tls);
 
 	if (!why && !q->may_control)
 		why = "this token may only read";
@@ -147,6 +125,42 @@ static bool may_control(const struct gs_http_site *site, const struct gs_http_re
 	return true;
 }
 
+/* Whether the request is for this server, by its name; otherwise the reply says why not. */
+static bool host_is_known(const struct gs_http_site *site, const struct gs_http_request *q,
+			  struct gs_http_reply *reply)
+{
+	const char *host = gs_http_header(q, "host");
+	char name[GS_HTTP_HOST_MAX], text[GS_HTTP_HOST_MAX + 160];
+
+	if (!host) /* HTTP/1.0, which no browser sends */
+		return true;
+	switch (gs_http_host_parse(host, name)) {
+	case GS_HTTP_HOST_ADDRESS:
+		return true;
+	case GS_HTTP_HOST_NAME:
+		if (gs_http_host_known(site->hosts, name) ||
+		    (site->tls && gs_tls_has_name(site->tls, name)))
+			return true;
+		snprintf(text, sizeof(text),
+			 "this server is not known as %s: ask by address, localhost or the host's "
+			 "own name, or add the name to http.hosts",
+			 name);
+		gs_http_say(reply, 421, text);
+		return false;
+	case GS_HTTP_HOST_INVALID:
+		break;
+	}
+	gs_http_say(reply, 400, "the header Host is no name and no address");
+	return false;
+}
+
+static enum gs_http_see may_see(enum gs_http_role role, bool identified)
+{
+	if (!identified || role == GS_HTTP_ROLE_NONE)
+		return GS_HTTP_SEE_NAMES;
+	return role == GS_HTTP_ROLE_CONTROL ? GS_HTTP_SEE_WHOLE : GS_HTTP_SEE_SCRUBBED;
+}
+
 /* Answers a request that was understood. more: room for headers of the answer. */
 void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 		   struct gs_http_reply *reply, char *more, size_t more_bytes)
@@ -156,7 +170,11 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 	unsigned methods;
 	bool open;
 	const struct gs_http_route *route = find_route(site, q, &methods, &open);
+	bool identified = auth->tokens || auth->basic || site->client_ca;
 
+	if (!host_is_known(site, q, reply))
+		return;
+	q->see = may_see(role, identified);
 	q->may_control = role == GS_HTTP_ROLE_CONTROL;
 	/* Who may not ask does not learn what there is. */
 	if (!(route ? route->open : open) && role == GS_HTTP_ROLE_NONE) {
@@ -166,6 +184,13 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 				     : "",
 			 auth->tokens ? "WWW-Authenticate: Bearer realm=\"gpuscope\"\r\n" : "");
 		gs_http_say(reply, 401, "this needs a valid token or user and password");
+		return;
+	}
+	if (!identified && !site->anonymous && !q->local &&
+	    !(route ? route->open || route->harmless : open)) {
+		gs_http_say(reply, 403,
+			    "without tokens, other machines get metrics and health only: set a "
+			    "token_file, or http.anonymous");
 		return;
 	}
 	if (!methods) {

@@ -54,7 +54,7 @@ static bool make_room(struct gs_http *h)
 	return true;
 }
 
-/* Both ends have the same address. */
+/* Both ends have the same address, or the other one a loopback's. */
 static bool is_local(int fd)
 {
 	struct sockaddr_storage own = {0}, peer = {0};
@@ -65,8 +65,9 @@ static bool is_local(int fd)
 	    own.ss_family != peer.ss_family)
 		return false;
 	if (peer.ss_family == AF_INET)
-		return ((struct sockaddr_in *)&peer)->sin_addr.s_addr ==
-		       ((struct sockaddr_in *)&own)->sin_addr.s_addr;
+		return ntohl(((struct sockaddr_in *)&peer)->sin_addr.s_addr) >> 24 == 127 ||
+		       ((struct sockaddr_in *)&peer)->sin_addr.s_addr ==
+			       ((struct sockaddr_in *)&own)->sin_addr.s_addr;
 	return peer.ss_family == AF_INET6 &&
 	       memcmp(&((struct sockaddr_in6 *)&peer)->sin6_addr,
 		      &((struct sockaddr_in6 *)&own)->sin6_addr, sizeof(struct in6_addr)) == 0;
@@ -266,6 +267,9 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 	snprintf(s->listen, sizeof(s->listen), "%s", o->listen);
 	s->json_errors = o->json_errors;
 	s->max_streams = o->max_streams ? o->max_streams : s->max_connections / 2;
+	s->anonymous = o->anonymous;
+	s->client_ca = tls && o->tls_client_ca && o->tls_client_ca[0];
+	gs_http_hosts_load(&s->hosts, o->listen, o->hosts);
 	r = gs_http_auth_load(&s->auth, o->token_file, o->basic_file, err);
 	if (o->token_role) {
 		s->auth.tokens = true;

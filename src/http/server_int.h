@@ -18,6 +18,8 @@ struct settings {
 	char listen[280], address[80];
 	struct gs_tls *tls; /* NULL: none */
 	struct gs_http_auth auth;
+	struct gs_http_hosts hosts;
+	bool client_ca, anonymous;
 	unsigned max_connections;
 	size_t max_head_bytes, max_body_bytes;
 	bool json_errors;

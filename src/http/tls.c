@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 
 #include "http/http_int.h"
@@ -48,6 +49,13 @@ void gs_tls_close(struct gs_tls **tls)
 	SSL_CTX_free((*tls)->ctx);
 	free(*tls);
 	*tls = NULL;
+}
+
+bool gs_tls_has_name(const struct gs_tls *tls, const char *name)
+{
+	X509 *certificate = SSL_CTX_get0_certificate(tls->ctx);
+
+	return certificate && X509_check_host(certificate, name, 0, 0, NULL) == 1;
 }
 
 struct gs_tls_conn *gs_tls_conn_new(struct gs_tls *tls, int fd)

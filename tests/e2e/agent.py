@@ -378,7 +378,7 @@ def reload(t):
     a.signal(signal.SIGHUP)
     a.wait_err('the old configuration stays in use: cannot listen on .*: another program does')
     t.true('still there', reaches(a))
-    c.sendall(b'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+    c.sendall(b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n')
     t.match('the open connection', r'^HTTP/1.1 200 OK', c.recv(4096).decode())
     a.stop()
 
@@ -529,34 +529,36 @@ def clients(t):
     for what, data, status in (
         ('no request', b'hello\r\n\r\n', 400),
         ('no host', b'GET / HTTP/1.1\r\n\r\n', 400),
-        ('two lengths', b'GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400),
-        ('chunked', b'GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n', 501),
-        ('version', b'GET / HTTP/2.0\r\nHost: a\r\n\r\n', 505),
-        ('a folded header', b'GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n b\r\n\r\n', 400),
-        ('a zero', b'GET /%00 HTTP/1.1\r\nHost: a\r\n\r\n', 400),
-        ('a large head', b'GET / HTTP/1.1\r\nHost: a\r\nX: ' + b'a' * 40000 + b'\r\n\r\n', 431),
+        ('another host', b'GET /healthz HTTP/1.1\r\nHost: evil.example\r\n' + close, 421),
+        ('a host that is none', b'GET /healthz HTTP/1.1\r\nHost: a@localhost\r\n' + close, 400),
+        ('two lengths', b'GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n', 400),
+        ('chunked', b'GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n', 501),
+        ('version', b'GET / HTTP/2.0\r\nHost: localhost\r\n\r\n', 505),
+        ('a folded header', b'GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n', 400),
+        ('a zero', b'GET /%00 HTTP/1.1\r\nHost: localhost\r\n\r\n', 400),
+        ('a large head', b'GET / HTTP/1.1\r\nHost: localhost\r\nX: ' + b'a' * 40000 + b'\r\n\r\n', 431),
         ('an endless line', b'GET /' + b'a' * 100000, 431),
-        ('many headers', b'GET / HTTP/1.1\r\nHost: a\r\n' + b'X: 1\r\n' * 100 + b'\r\n', 431),
-        ('a body', b'POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n' + b'x' * 100000, 413),
-        ('a method', b'BREW /metrics HTTP/1.1\r\nHost: a\r\n' + close, 405),
-        ('post', b'POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n' + close, 405),
-        ('nowhere', b'GET /metrics/../x HTTP/1.1\r\nHost: a\r\n' + close, 404),
+        ('many headers', b'GET / HTTP/1.1\r\nHost: localhost\r\n' + b'X: 1\r\n' * 100 + b'\r\n', 431),
+        ('a body', b'POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n' + b'x' * 100000, 413),
+        ('a method', b'BREW /metrics HTTP/1.1\r\nHost: localhost\r\n' + close, 405),
+        ('post', b'POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n' + close, 405),
+        ('nowhere', b'GET /metrics/../x HTTP/1.1\r\nHost: localhost\r\n' + close, 404),
         ('HTTP/1.0', b'GET /healthz HTTP/1.0\r\n\r\n', 200),
-        ('absolute', b'GET http://a/healthz?x=1 HTTP/1.1\r\nHost: a\r\n' + close, 200),
-        ('encoded', b'GET /%68ealthz HTTP/1.1\r\nHost: a\r\n' + close, 200),
+        ('absolute', b'GET http://localhost/healthz?x=1 HTTP/1.1\r\nHost: localhost\r\n' + close, 200),
+        ('encoded', b'GET /%68ealthz HTTP/1.1\r\nHost: localhost\r\n' + close, 200),
         ('half a request', b'GET /healthz HTTP/1.1\r\n', 408),
     ):  # fmt: skip
         got = raw(a, data)
         t.match(what, rf'^HTTP/1\.1 {status} ', got.decode('latin1')[:200])
     t.equal('silence', raw(a, b''), b'')
     # Head without body, twice over one connection, the second asked for at once.
-    got = raw(a, b'HEAD /metrics HTTP/1.1\r\nHost: a\r\n\r\nGET /healthz HTTP/1.1\r\nHost: a\r\n' + close).decode()
+    got = raw(a, b'HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\n' + close).decode()
     t.equal('two answers', [x.split(' ')[1] for x in re.findall(r'HTTP/1.1 \d+', got)], ['200', '200'])
     t.true('no body of HEAD', 'gpuscope_' not in got and got.endswith('ok\n'))
     # Clients that ask and do not read, and that ask for nothing, as many as there may be.
     slow = [socket.create_connection(a.address.split(':')) for _ in range(30)]
     for s in slow[:4]:
-        s.sendall(b'GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n' * 20)
+        s.sendall(b'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n' * 20)
     wait_until(lambda: reaches(a), 20, 'another client')
     m = a.metrics()
     t.true('told', m['gpuscope_agent_http_connections_ended_total{reason="too_many"}'] >= 1)

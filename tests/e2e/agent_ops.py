@@ -7,6 +7,7 @@ import shutil
 import socket
 import stat
 import subprocess
+import sys
 
 import harness
 from agent_help import Agent, Prometheus, config_text
@@ -195,6 +196,37 @@ def units(t):
     if not found:
         raise Skip('this systemd-analyze does not judge files: ' + (done.stdout + done.stderr).strip()[-200:])
     t.true('exposure', float(found.group(1)) <= 3.0, found.group())
+
+
+@case('without tokens, other machines get metrics and health only', needs=None)
+def other_machines(t):
+    # A second address of the loopback of a network of its own: what comes from it has another address than it goes to.
+    inside = 'ip link set lo up && ip address add 10.9.9.9/32 dev lo && exec "$@"'
+    ask = ('import http.client, sys\nc = http.client.HTTPConnection("127.0.0.1:14780", source_address=(sys.argv[1], 0))\n'
+           'for p in sys.argv[2:]:\n c.request("GET", p)\n r = c.getresponse()\n print(p, r.status, r.read()[:160])')  # fmt: skip
+    if subprocess.run(['unshare', '--net', 'sh', '-c', inside, 'sh', 'true'], capture_output=True).returncode:
+        raise Skip('no network namespace with a second address can be made here')
+    paths = ['/metrics', '/healthz', '/', '/api/v1/processes', '/api/v1/overview', '/none']
+    for more, wanted in (('', [200, 200, 200, 403, 403, 403]), ('  anonymous: true\n', [200, 200, 200, 200, 200, 404])):
+        with open(t.path('open.yaml'), 'w') as f:
+            f.write(config_text(listen='*:14780', more=more))
+        a = subprocess.Popen(['unshare', '--net', 'sh', '-c', inside, 'sh', harness.gpuscope, 'agent', '-c', t.path('open.yaml')],
+                             stderr=subprocess.PIPE, env={**t.envs(), 'FAKE_NVML': 'gpus=1'})  # fmt: skip
+        try:
+            seen = b''
+            while b'served at' not in seen:
+                line = a.stderr.readline()
+                assert line, seen
+                seen += line
+            for source, statuses in (('10.9.9.9', wanted), ('127.0.0.1', [200, 200, 200, 200, 200, 404])):
+                said = subprocess.run(['nsenter', '-t', str(a.pid), '-n', sys.executable, '-c', ask, source, *paths],
+                                      capture_output=True, text=True, check=True).stdout  # fmt: skip
+                t.equal(f'{more}{source}', [int(x.split()[1]) for x in said.splitlines()], statuses)
+                if 403 in statuses:
+                    t.match('what to do', r'403 .*token_file, or http\.anonymous', said)
+        finally:
+            a.terminate()
+            a.wait(20)
 
 
 @case('systemd may listen for it', needs=None)

@@ -342,12 +342,18 @@ def refused_by(t, tls):
     t.equal('small on the way', small.getheader('content-encoding'), 'gzip')
 
 
-@case('without tokens, names that lead here from elsewhere are refused', timeout=60, needs=None)
+@case('names that lead here from elsewhere are refused, for whatever is asked', timeout=60, needs=None)
 def rebinding(t):
-    h = Head(t)
+    h = Head(t, '--http-hosts', 'proxy.example')
     port = h.http.rsplit(':', 1)[1]
-    for host, wanted in ((f'evil.example:{port}', 403), (f'localhost:{port}', 200), (f'127.0.0.1:{port}', 409), (socket.gethostname(), 409)):
+    for host, wanted in ((f'evil.example:{port}', 421), (f'{socket.gethostname()}.evil.example:{port}', 421), (f'localhost:{port}', 200),
+                         (f'127.0.0.1:{port}', 409), (socket.gethostname(), 409), ('Proxy.example', 409), ('a@localhost', 400)):  # fmt: skip
         t.equal(host, h.json('POST', '/api/v1/sessions', {'name': 's'}, headers={'Host': host})[0], wanted)
+    for path in ('/', '/api/v1/nodes', '/api/v1/processes', '/metrics', '/web/app.js', '/api/v1/openapi.json', '/none'):
+        t.equal(path, h.ask('GET', path, headers={'Host': 'evil.example'})[0], 421)
+    status, said = h.json('GET', '/api/v1/nodes', headers={'Host': 'evil.example'})
+    t.match('what to do', r'not known as evil\.example: .* http\.hosts', said['error']['message'])
+    t.equal('its code', said['error']['code'], 'MISDIRECTED_REQUEST')
 
 
 @case('events arrive', timeout=120, needs=None)

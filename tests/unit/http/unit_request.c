@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <ctype.h>
+#include <unistd.h>
 
 #include "http/http_int.h"
 
@@ -159,6 +161,75 @@ static void secrets_must_be_the_same(void **state)
 	unlink(path);
 }
 
+static void hosts_are_names_or_addresses(void **state)
+{
+	static const struct {
+		const char *text;
+		enum gs_http_host kind;
+		const char *name;
+	} cases[] = {
+		{"Node7.HPC.example:14780", GS_HTTP_HOST_NAME, "node7.hpc.example"},
+		{"localhost.", GS_HTTP_HOST_NAME, "localhost"},
+		{"127.0.0.1:1", GS_HTTP_HOST_ADDRESS, "127.0.0.1"},
+		{"10.1.2.3", GS_HTTP_HOST_ADDRESS, "10.1.2.3"},
+		{"[::1]:80", GS_HTTP_HOST_ADDRESS, "::1"},
+		{"[fe80::1]", GS_HTTP_HOST_ADDRESS, "fe80::1"},
+		{"127.0.0.1.evil.example", GS_HTTP_HOST_NAME, "127.0.0.1.evil.example"},
+		{"1.2", GS_HTTP_HOST_NAME, "1.2"},
+		{"", GS_HTTP_HOST_INVALID, NULL},
+		{":80", GS_HTTP_HOST_INVALID, NULL},
+		{"a:b", GS_HTTP_HOST_INVALID, NULL},
+		{"a:80:81", GS_HTTP_HOST_INVALID, NULL},
+		{"[::1", GS_HTTP_HOST_INVALID, NULL},
+		{"[::1]x", GS_HTTP_HOST_INVALID, NULL},
+		{"[evil]", GS_HTTP_HOST_INVALID, NULL},
+		{"[]", GS_HTTP_HOST_INVALID, NULL},
+		{"user@localhost", GS_HTTP_HOST_INVALID, NULL},
+		{"local host", GS_HTTP_HOST_INVALID, NULL},
+		{"localhost/", GS_HTTP_HOST_INVALID, NULL},
+		{"l\xc3\xb6k", GS_HTTP_HOST_INVALID, NULL},
+	};
+	char name[GS_HTTP_HOST_MAX], longest[GS_HTTP_HOST_MAX + 1];
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
+		assert_int_equal(gs_http_host_parse(cases[i].text, name), cases[i].kind);
+		if (cases[i].name)
+			assert_string_equal(name, cases[i].name);
+	}
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[GS_HTTP_HOST_MAX] = '\0';
+	assert_int_equal(gs_http_host_parse(longest, name), GS_HTTP_HOST_INVALID);
+	assert_int_equal(gs_http_host_parse(longest + 1, name), GS_HTTP_HOST_NAME);
+}
+
+static void only_own_names_are_known(void **state)
+{
+	static struct gs_http_hosts hosts;
+	char own[65] = "", other[128];
+
+	gethostname(own, sizeof(own) - 1);
+	gs_http_hosts_load(&hosts, "GPU.example:1", "Proxy.example, b");
+	for (char *c = own; *c; c++)
+		*c = (char)tolower((unsigned char)*c);
+	assert_true(gs_http_host_known(&hosts, own));
+	assert_true(gs_http_host_known(&hosts, "localhost"));
+	assert_true(gs_http_host_known(&hosts, "gpu.example"));
+	assert_true(gs_http_host_known(&hosts, "proxy.example"));
+	assert_true(gs_http_host_known(&hosts, "b"));
+	snprintf(other, sizeof(other), "%s.evil.example", own);
+	assert_false(gs_http_host_known(&hosts, other));
+	assert_false(gs_http_host_known(&hosts, "localhost.evil.example"));
+	assert_false(gs_http_host_known(&hosts, "roxy.example"));
+	assert_false(gs_http_host_known(&hosts, "example"));
+	assert_false(gs_http_host_known(&hosts, ""));
+	gs_http_hosts_load(&hosts, "*:1", "*");
+	assert_true(gs_http_host_known(&hosts, "evil.example"));
+	assert_true(gs_http_hosts_valid("*"));
+	assert_true(gs_http_hosts_valid("a.b"));
+	assert_false(gs_http_hosts_valid("a.b:80"));
+	assert_false(gs_http_hosts_valid("10.0.0.1"));
+}
+
 static void addresses_have_a_host_and_a_port(void **state)
 {
 	static const char *const good[] = {"127.0.0.1:0", "[::1]:80", "*:65535", "a-b.example:1"};
@@ -182,6 +253,8 @@ int main(void)
 		cmocka_unit_test(connections_are_kept_as_asked),
 		cmocka_unit_test(gzip_is_a_matter_of_taste),
 		cmocka_unit_test(secrets_must_be_the_same),
+		cmocka_unit_test(hosts_are_names_or_addresses),
+		cmocka_unit_test(only_own_names_are_known),
 		cmocka_unit_test(addresses_have_a_host_and_a_port),
 	};
 

@@ -66,13 +66,16 @@ static void serve_events(void *ctx, const struct gs_http_request *q, struct gs_h
 }
 
 static const struct gs_http_route routes[] = {
-	{"/open", GS_HTTP_GET, true, false, serve_etag},
-	{"/a/{}", GS_HTTP_GET, false, false, serve_param},
-	{"/a/{}", GS_HTTP_DELETE, false, true, serve_param},
-	{"/a/{}/b/{}", GS_HTTP_GET | GS_HTTP_POST, false, true, serve_param},
-	{"/later", GS_HTTP_GET, false, false, serve_later},
-	{"/source", GS_HTTP_GET, false, false, serve_source},
-	{"/events", GS_HTTP_GET, false, false, serve_events},
+	{.path = "/open", .methods = GS_HTTP_GET, .open = true, .serve = serve_etag},
+	{.path = "/a/{}", .methods = GS_HTTP_GET, .serve = serve_param},
+	{.path = "/a/{}", .methods = GS_HTTP_DELETE, .control = true, .serve = serve_param},
+	{.path = "/a/{}/b/{}",
+	 .methods = GS_HTTP_GET | GS_HTTP_POST,
+	 .control = true,
+	 .serve = serve_param},
+	{.path = "/later", .methods = GS_HTTP_GET, .serve = serve_later},
+	{.path = "/source", .methods = GS_HTTP_GET, .serve = serve_source},
+	{.path = "/events", .methods = GS_HTTP_GET, .serve = serve_events},
 };
 
 static unsigned role_of(void *ctx, const char *token)
