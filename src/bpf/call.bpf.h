@@ -6,9 +6,11 @@
  *
  * A driver call made directly by a runtime call of the same class (cudaLaunchKernel enters the
  * exported cuLaunchKernel) is the same operation: it only marks the runtime's frame and is counted
- * as inner. So is a collective that another collective calls. A call that never returns to its
- * caller (longjmp, exception) is noticed by the stack pointer: open frames lie above the present
- * one.
+ * as inner. So is a call of the same layer and kind that is made inside of another one: a library
+ * that is interposed (LD_PRELOAD) exports the same function and passes the call on, possibly by
+ * another function that does the same (an allocation as managed memory). A call that never returns
+ * to its caller (longjmp, exception) is noticed by the stack pointer: open frames lie above the
+ * present one.
  */
 #ifndef GS_BPF_CALL_H
 #define GS_BPF_CALL_H
@@ -21,29 +23,79 @@
 
 /* --- entry --- */
 
-/* True when this call is how the call around it does its work: a driver call of a runtime call, a
- * collective of a collective (ncclBcast calls ncclBroadcast). */
+/* Do functions of this class always do one and the same thing, so that one that calls another has
+ * it do its work? In the other classes only the same function does. */
+static __always_inline bool is_one_operation(__u32 class)
+{
+	switch (class) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+	case GS_CLASS_ALLOC:
+	case GS_CLASS_FREE:
+	case GS_CLASS_COPY:
+	case GS_CLASS_MEMSET:
+	case GS_CLASS_SYNC:
+	case GS_CLASS_COLLECTIVE:
+		return true;
+	}
+	return false;
+}
+
+/* True when this call is how the call around it does its work: a driver call of a runtime call, or
+ * a call of the same layer (ncclBcast calls ncclBroadcast; an interposed cuMemAlloc calls the
+ * driver's). Nothing of CUDA or NCCL enters itself for another reason on one thread, except by a
+ * function of the program that it calls: GS_POST_CALLBACK. NCCL's nested groups are no nested
+ * calls, ncclGroupStart returns before the next one begins. */
 static __always_inline bool is_inner(struct gs_thread *t, __u32 depth, __u32 id)
 {
 	const volatile struct gs_func_desc *outer, *d = &gs_desc[id & FUNC_MASK];
 	struct gs_frame *parent;
 
-	if (depth == 0 || d->layer == GS_LAYER_CUDA_RUNTIME)
+	if (depth == 0)
 		return false;
 	parent = &t->frame[(depth - 1) & DEPTH_MASK];
 	outer = &gs_desc[parent->func & FUNC_MASK];
 	if (outer->op != d->op)
 		return false;
-	if (d->layer == GS_LAYER_CUDA_DRIVER && outer->layer == GS_LAYER_CUDA_RUNTIME)
-		parent->flags |= GS_CALL_DRIVER_SEEN;
-	else if (d->layer != GS_LAYER_NCCL || outer->layer != GS_LAYER_NCCL ||
-		 d->op != GS_CLASS_COLLECTIVE)
+	if (d->layer == outer->layer)
+		return d->post != GS_POST_CALLBACK &&
+		       (parent->func == id || is_one_operation(d->op));
+	if (d->layer != GS_LAYER_CUDA_DRIVER || outer->layer != GS_LAYER_CUDA_RUNTIME)
 		return false;
+	parent->flags |= GS_CALL_DRIVER_SEEN;
 	return true;
 }
 
+struct xol_area {
+	unsigned long vaddr; /* where return probes have functions return to */
+} GS_CORE;
+
+struct uprobes_state {
+	struct xol_area *xol_area;
+} GS_CORE;
+
+struct mm_struct___probed {
+	struct uprobes_state uprobes_state;
+} GS_CORE;
+
+/* At an entry: is the return address one that a return probe has replaced? Then a probed function
+ * has come here by a jump and is still open (uprobe_get_trampoline_vaddr() of
+ * kernel/events/uprobes.c). Mostly not asked. */
+static __noinline bool return_is_probed(__u64 sp)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct mm_struct___probed *mm = (void *)BPF_CORE_READ(task, mm);
+	unsigned long word = 0;
+
+	if (!mm || !bpf_core_field_exists(mm->uprobes_state) ||
+	    bpf_probe_read_user(&word, sizeof(word), (void *)sp))
+		return false;
+	return word && word == BPF_CORE_READ(mm, uprobes_state.xol_area, vaddr);
+}
+
 /* Frames below the present stack pointer belong to calls that were left by a jump; so does one at
- * the same place of the same function (another function there was left by a tail call). */
+ * the same place of the same function, unless that has jumped to its namesake in another library
+ * (another function there was left by a tail call). */
 static __always_inline __u32 drop_stale(struct gs_thread *t, __u32 depth, __u64 sp, __u32 id)
 {
 	for (int i = 0; i < GS_DEPTH_MAX; i++) {
@@ -52,7 +104,7 @@ static __always_inline __u32 drop_stale(struct gs_thread *t, __u32 depth, __u64 
 		if (depth == 0)
 			break;
 		f = &t->frame[(depth - 1) & DEPTH_MASK];
-		if (f->sp > sp || (f->sp == sp && f->func != id))
+		if (f->sp > sp || (f->sp == sp && (f->func != id || return_is_probed(sp))))
 			break;
 		depth--;
 		lose(gs_desc[f->func & FUNC_MASK].layer, GS_LOSS_UNMATCHED);

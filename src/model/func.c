@@ -98,7 +98,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	RT_ptsz("cudaLaunchKernelExC", LAUNCH, LAUNCH_EXC, 0, NO, NO, NO, NO, A1, NO),
 	RT("cudaLaunchCooperativeKernelMultiDevice", LAUNCH, NONE, 0, NO, NO, NO, A2, A0, A1),
 	RT_ptsz("cudaGraphLaunch", GRAPH_LAUNCH, NONE, 0, NO, NO, A1, NO, A0, NO),
-	RT_ptsz("cudaLaunchHostFunc", STREAM, NONE, 0, NO, NO, A0, NO, A1, NO),
+	RT_ptsz("cudaLaunchHostFunc", STREAM, CALLBACK, 0, NO, NO, A0, NO, A1, NO),
 
 	/* allocations */
 	RT("cudaMalloc", ALLOC, OUT_PTR, 0, A1, NO, NO, NO, A0, NO),
@@ -187,7 +187,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	RT("cudaStreamCreateWithPriority", STREAM, OUT_STREAM, 0, NO, NO, A0, A1, NO, NO),
 	RT("cudaStreamDestroy", STREAM, NONE, 0, NO, NO, A0, NO, NO, NO),
 	RT_ptsz("cudaStreamWaitEvent", STREAM, NONE, 0, NO, NO, A0, A2, A1, NO),
-	RT_ptsz("cudaStreamAddCallback", STREAM, NONE, 0, NO, NO, A0, NO, A1, NO),
+	RT_ptsz("cudaStreamAddCallback", STREAM, CALLBACK, 0, NO, NO, A0, NO, A1, NO),
 	RT_ptsz("cudaStreamBeginCapture", STREAM, NONE, 0, NO, NO, A0, A1, NO, NO),
 	RT_ptsz("cudaStreamBeginCaptureToGraph", STREAM, NONE, 0, NO, NO, A0, A5, NO, NO),
 	RT_ptsz("cudaStreamEndCapture", STREAM, NONE, 0, NO, NO, A0, NO, NO, NO),
@@ -249,7 +249,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	DRV("cuLaunchGrid", LAUNCH, LAUNCH_GRID, 0, NO, NO, NO, NO, A0, NO),
 	DRV("cuLaunchGridAsync", LAUNCH, LAUNCH_GRID, 0, NO, NO, A3, NO, A0, NO),
 	DRV_ptsz("cuGraphLaunch", GRAPH_LAUNCH, NONE, 0, NO, NO, A1, NO, A0, NO),
-	DRV_ptsz("cuLaunchHostFunc", STREAM, NONE, 0, NO, NO, A0, NO, A1, NO),
+	DRV_ptsz("cuLaunchHostFunc", STREAM, CALLBACK, 0, NO, NO, A0, NO, A1, NO),
 
 	/* allocations */
 	DRV("cuMemAlloc", ALLOC, OUT_PTR32, LOW(0b000010), A1, NO, NO, NO, A0, NO),
@@ -361,7 +361,7 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	DRV("cuStreamDestroy", STREAM, NONE, 0, NO, NO, A0, NO, NO, NO),
 	DRV("cuStreamDestroy_v2", STREAM, NONE, 0, NO, NO, A0, NO, NO, NO),
 	DRV_ptsz("cuStreamWaitEvent", STREAM, NONE, 0, NO, NO, A0, A2, A1, NO),
-	DRV_ptsz("cuStreamAddCallback", STREAM, NONE, 0, NO, NO, A0, NO, A1, NO),
+	DRV_ptsz("cuStreamAddCallback", STREAM, CALLBACK, 0, NO, NO, A0, NO, A1, NO),
 	DRV_ptsz("cuStreamSynchronize", SYNC, NONE, 0, NO, NO, A0, NO, NO, NO),
 	/* Writing and waiting for words of memory: the flags; address and value are left out. */
 	DRV_ptsz("cuStreamWriteValue32", STREAM, NONE, 0, NO, NO, A0, A3, NO, NO),

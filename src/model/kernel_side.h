@@ -39,7 +39,7 @@ struct gs_cell {
 	__u64 total_ns;
 	__u64 max_ns;
 	__u64 bytes;   /* of calls that succeeded */
-	__u64 inner;   /* driver calls that were part of a runtime call (counted there) */
+	__u64 inner;   /* calls that were part of the call around them (counted there) */
 	__u64 skipped; /* calls let pass because of the function's mode: only counted */
 	__u64 refused; /* calls that the filter of a described probe, or the patterns of
 			* --python-calls, did not let pass */
@@ -170,6 +170,8 @@ enum gs_post {
 	GS_POST_COMM_SHRINK = 36,        /* v[0] parent, v[2] excluded ranks (int) behind v[1] */
 	GS_POST_COMM_RANK = 37,          /* the rank is read at return from behind v[1] */
 	GS_POST_COMM_SIZE = 38,          /* the number of ranks, likewise */
+	/* Nothing is read; the program's function that it is given may make the same call again. */
+	GS_POST_CALLBACK = 39,
 };
 
 /*

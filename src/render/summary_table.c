@@ -268,7 +268,7 @@ static unsigned count_inner(const struct gs_function_stats *items, size_t n)
 	return n_inner;
 }
 
-/* Driver functions that were reached from inside the runtime: in the rows they are not counted. */
+/* Functions that were reached from inside a call that is counted: in the rows they are not. */
 static void put_inner(struct table *t, const struct gs_function_stats *items, size_t n)
 {
 	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
@@ -281,7 +281,7 @@ static void put_inner(struct table *t, const struct gs_function_stats *items, si
 
 	if (t->measuring || !n_inner)
 		return;
-	r = gs_buf_puts(&text, "entered from inside runtime calls, and counted there:");
+	r = gs_buf_puts(&text, "entered from inside other calls, and counted there:");
 	for (unsigned i = 0; i < shown && r == 0; i++) {
 		named[i] = next_inner(items, n, named, i);
 		r = gs_buf_printf(&text, "%s %s %s", i ? "," : "", gs_text_of(named[i]->name),

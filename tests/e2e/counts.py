@@ -173,6 +173,36 @@ for engine_name in ('best', 'multi', 'single'):
         t.equal('deepest', deepest, 7)
 
 
+HOOKED = ('cudaMalloc', 'cudaLaunchKernel', 'cudaMemcpy', 'cudaGetDevice', 'cuMemAlloc_v2', 'cuLaunchKernel', 'cuMemFree_v2',
+          'cuCtxSynchronize', 'ncclAllReduce', 'ncclSend', 'ncclGroupStart', 'ncclGroupEnd')  # fmt: skip
+
+for engine_name in ('best', 'multi'):
+
+    @case(f'an interposed library counts once, in summary, events and bytes, engine: {engine_name}')
+    def interposed(t, engine=engine_name):
+        app = t.app('cudaMalloc=11', 'cudaMalloc:bad=3', 'cudaLaunchKernel=23', 'cudaMemcpy=7', 'cudaGetDevice=31', 'cuMemAlloc_v2=13',
+                    'cuLaunchKernel=41', 'cuMemFree_v2=5', 'cuCtxSynchronize=3', 'ncclCommInitRank=1', 'ncclAllReduce=17',
+                    'ncclGroupStart=9', 'ncclSend=9', 'ncclGroupEnd=9', '--threads=2')  # fmt: skip
+        hook = os.path.join(harness.fake, 'libgs_hook.so')
+        for output in ((), ('-o', 't.csv')):
+            run = t.trace(*output, *ENGINES[engine], '--func', ','.join(HOOKED) + ',cudaMallocManaged,ncclCommInitRank',
+                          env={'LD_PRELOAD': hook}, command=app)  # fmt: skip
+            made = t.wanted(run.lines)
+            got = {f['name']: [f['calls'], f['errors'], f['bytes'], f['inner_calls']] for f in run.summary['functions']}
+            for name in HOOKED:
+                told = 2 if name == 'cuMemFree_v2' else 3  # the bytes of a free are known with events only
+                t.equal(f'{name} [calls, errors, bytes]', got[name][:told], made[name][:told])
+            inner = {name: made[name][0] for name in HOOKED}
+            inner['cudaMemcpy'] *= 2
+            inner['cuLaunchKernel'] += 2 * made['cudaLaunchKernel'][0]
+            inner['cudaMallocManaged'] = inner.pop('cudaMalloc')
+            t.equal('inner', {name: row[3] for name, row in got.items() if row[3]}, inner)
+            t.nothing_lost(run)
+        with open('t.csv', newline='') as f:
+            rows = [r['function'] for r in csv.DictReader(f)]
+        t.equal('rows', {name: rows.count(name) for name in HOOKED}, {name: made[name][0] for name in HOOKED})
+
+
 @case('calls deeper than the stack of frames are told as lost, the rest is exact')
 def too_deep(t):
     run = t.trace(command=t.app('cudaLaunchHostFunc=3', '--nested=30'))

@@ -172,7 +172,7 @@ static void test_inner(void **state GS_UNUSED)
 	s.functions = (struct gs_function_list){functions, GS_ARRAY_LEN(functions)};
 	text = table_of(&s, &style);
 	assert_non_null(strstr(text,
-			       "\nCUDA driver\n  entered from inside runtime calls, and counted "
+			       "\nCUDA driver\n  entered from inside other calls, and counted "
 			       "there: cuB 7 times, cuC 6, cuA 5, and 2 more functions\n"));
 	assert_null(strstr(text, "\n  cuA"));
 	assert_null(strstr(text, "ncclOpen"));
