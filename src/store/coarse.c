@@ -451,6 +451,18 @@ static int by_pid(const void *a, const void *b)
 				: (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
 }
 
+/* A moment has each pid once, as readers need it: where the kernel gave one again within the
+ * interval, only the newer process is kept. Sorted by pid and start. */
+static uint32_t drop_reused_pids(struct gs_host_process *p, uint32_t n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (i + 1 == n || p[i + 1].pid != p[i].pid)
+			p[kept++] = p[i];
+	return kept;
+}
+
 static int put_processes(struct gs_coarse *c)
 {
 	struct gs_gpu_snapshot *g = c->last->gpu;
@@ -480,7 +492,7 @@ static int put_processes(struct gs_coarse *c)
 	g->n_processes = c->n_gpu_processes;
 	free(h->process);
 	h->process = hp;
-	h->n_processes = c->n_host_processes;
+	h->n_processes = drop_reused_pids(hp, c->n_host_processes);
 	return 0;
 }
 
