@@ -30,6 +30,8 @@ static void take(const char *part, size_t bytes, void *ctx)
 	struct text *t = ctx;
 	size_t room = t->bytes - 1 - t->used;
 
+	if (bytes == 0) /* then part may be NULL, which memcpy() must not get */
+		return;
 	memcpy(t->out + t->used, part, bytes < room ? bytes : room);
 	t->used += bytes < room ? bytes : room;
 	if (bytes > room)
@@ -55,6 +57,8 @@ static void take_part(const char *part, size_t bytes, void *ctx)
 	struct text *t = ctx;
 	size_t room = t->bytes - 1 - t->used, n = bytes < room ? bytes : room;
 
+	if (n == 0)
+		return;
 	memcpy(t->out + t->used, part, n);
 	t->used += n;
 }
