@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Everything that must be right before a change is taken, ending in one line of totals. CHECK_PARTS
-# chooses: "style tests asan release" (all).
+# chooses: "style tests asan fuzz release" (all).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-parts=${CHECK_PARTS:-style tests asan release}
+parts=${CHECK_PARTS:-style tests asan fuzz release}
 results=build/check
 mkdir -p "$results"
 rm -f "$results"/*
@@ -108,6 +108,14 @@ if has asan; then
 	# Of the whole runs those that pass most of the code: all of them would take another half hour.
 	suite sanitized_runs build-asan e2e/values e2e/selection e2e/probes e2e/flame --timeout-multiplier 4
 	unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
+fi
+if has fuzz; then
+	# A minute over all targets; `make fuzz` gives each of them one.
+	if command -v clang >/dev/null; then
+		step "fuzz targets" env FUZZ_TOTAL_SECONDS=60 tools/fuzz.sh
+	else
+		result skip "fuzz targets" "clang is not installed"
+	fi
 fi
 if has release; then
 	step "release build" make --no-print-directory release

@@ -33,7 +33,10 @@ static void cell(const struct plot_pen *p, size_t column, double y, const char *
 {
 	char text[32];
 
-	snprintf(text, sizeof(text), isnan(value) ? "–" : format, value);
+	if (isnan(value))
+		snprintf(text, sizeof(text), "–");
+	else
+		snprintf(text, sizeof(text), format, value);
 	plot_text(p, p->left + (p->right - p->left) * columns[column].at, y, 9, PLOT_RIGHT, false,
 		  text);
 }

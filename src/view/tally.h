@@ -96,8 +96,8 @@ struct array {
 /* Of a described probe, by process. */
 struct view_aggregate {
 	uint32_t process, function;
-	struct gs_rec_aggregate sum; /* its head, thread and buckets unused */
 	uint64_t *hist;              /* owned; GS_HIST_N_BUCKETS */
+	struct gs_rec_aggregate sum; /* its head, thread and buckets unused; ends in an array */
 };
 
 struct gs_view {
