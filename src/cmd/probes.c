@@ -17,7 +17,7 @@
 #include "elf/elf.h"
 #include "elf/library.h"
 #include "elf/usdt.h"
-#include "code/site.h"
+#include "plan/plan.h"
 
 enum { OPT_MATCH = 256, OPT_GENERATE, OPT_USDT, OPT_FORMAT };
 
@@ -214,17 +214,13 @@ static int on_function(void *ctx, const struct gs_elf_function *f)
 	struct gs_site site = {.kind = GS_SITE_REFUSED,
 			       .reason = "an indirect function: which code runs is chosen when the "
 					 "program starts"};
-	uint8_t code[64];
-	long n;
 
 	if (p->match && fnmatch(p->match, f->name, 0) != 0)
 		return 0;
 	if (gs_map_get(&p->seen, key, &ignored) || gs_map_put(&p->seen, key, 1) < 0)
 		return 0;
-	if (!f->indirect) {
-		n = gs_elf_read(p->elf, f->file_off, code, sizeof(code));
-		site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, f->size_bytes, &p->rules);
-	}
+	if (!f->indirect)
+		site = gs_plan_site(p->elf, f->file_off, f->size_bytes, &p->rules);
 	return keep_function(p, f, &site);
 }
 
@@ -419,8 +415,9 @@ int gs_cmd_probes(int argc, char **argv)
 			gs_say("cannot write %s: %s", p.generate, strerror(errno));
 			return GS_EXIT_FAILED;
 		}
-		fputs("# A probe file: `man gpuscope-probes` tells what each probe may also have "
-		      "(args,\n# filter, aggregate, name, return).\nprobes:\n",
+		fputs("# A probe file: `man gpuscope-probes` describes what each probe may also "
+		      "have (args,\n# filter, aggregate, name). Calls are seen as instants; with "
+		      "return: true they have times.\nprobes:\n",
 		      p.out);
 	}
 	if (p.json && p.out != stdout)

@@ -19,6 +19,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 
@@ -384,7 +385,9 @@ static bool is_emulated(const uint8_t *code, const struct insn *in,
 {
 	if (gs_insn_refusal(in))
 		return false;
-	if (gs_insn_is_relative_branch(in) || (rules->nop5_is_call && is_nop5(in)))
+	if (rules->nop5_is_call && is_nop5(in))
+		return false;
+	if (gs_insn_is_relative_branch(in))
 		return true;
 	if (is_known_long_nop(code, in))
 		return rules->long_nop_is_emulated || rules->nop5_is_call;
@@ -400,9 +403,9 @@ static bool is_emulated(const uint8_t *code, const struct insn *in,
 /* ---- the choice ---- */
 
 /* True when a relative jump or call within the bytes leads into [low, high]. The bytes are read as
- * one straight line: behind a jump table or padding the reading may go wrong or end. Compilers put
- * neither into the middle of a loop, and a site in a loop that was not seen is hit more than once a
- * call, nothing worse; so what cannot be read does not count. */
+ * one straight line, up to what cannot be decoded (a jump table, padding). An indirect jump does
+ * not count: it leads to where its table says, which is after the instructions that choose the
+ * entry, and no site that a push of a word could harm is ever chosen. */
 static bool is_jumped_to(const uint8_t *code, size_t bytes, size_t low, size_t high)
 {
 	struct insn in;
@@ -422,16 +425,15 @@ static bool is_jumped_to(const uint8_t *code, size_t bytes, size_t low, size_t h
 
 /* Would a probe be right here, once for each call? A jump back to the first byte itself is a tail
  * call of the function by itself and counts like any call. */
-static bool is_once_per_call(const uint8_t *code, size_t bytes, size_t at, const struct insn *in,
-			     const struct gs_site_rules *rules)
+static bool is_once_per_call(const uint8_t *code, size_t bytes, size_t at)
 {
-	/* As a call, a nop5 overwrites the word below the stack pointer, where a function that
-	 * calls nobody may keep a value (the red zone). Up to here nothing has been stored, as the
-	 * walk passes no store: only a jump back could come with something there. */
-	if (rules->nop5_is_call && is_nop5(in))
-		return !is_jumped_to(code, bytes, 0, at);
 	return at == 0 || !is_jumped_to(code, bytes, 1, at);
 }
+
+#define JUMPED_TO "a jump leads back to the instruction that the kernel emulates"
+#define NOP5_REFUSED                                                                               \
+	"begins with a five-byte nop, which this kernel turns into a call that crashes forked "    \
+	"children"
 
 static const char *reason_of_end(enum effect effect)
 {
@@ -474,16 +476,14 @@ struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t
 			break;
 		}
 		if (at == 0)
-			refused = gs_insn_refusal(&in);
+			refused = rules->nop5_is_call && is_nop5(&in) ? NOP5_REFUSED
+								      : gs_insn_refusal(&in);
 		effect = effect_of(&in);
 		if (is_emulated(code + at, &in, rules)) {
-			if (is_once_per_call(code, bytes, at, &in, rules))
+			if (is_once_per_call(code, bytes, at))
 				return (struct gs_site){at ? GS_SITE_MOVED : GS_SITE_EMULATED,
 							(unsigned)at, NULL};
-			reason = "a jump leads back to the instruction that the kernel emulates";
-			if (at == 0)
-				refused = "begins with a nop that the kernel makes a call, and a "
-					  "jump leads back to it";
+			reason = JUMPED_TO;
 		}
 		if (effect != EFFECT_NONE) {
 			if (!reason)
@@ -495,6 +495,134 @@ struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t
 	if (refused)
 		return (struct gs_site){GS_SITE_REFUSED, 0, refused};
 	return (struct gs_site){GS_SITE_STEPPED, 0, reason ? reason : reason_of_end(EFFECT_NONE)};
+}
+
+bool gs_site_is_nop5(const uint8_t *code, size_t bytes)
+{
+	struct insn in;
+
+	return gs_insn_decode(code, bytes, &in) && is_nop5(&in);
+}
+
+/* ---- the whole function ---- */
+
+#define FIRST_BYTES 64u
+#define MAX_BYTES   (1u << 20)
+/* Where no size is known. What follows the function's end are other functions: no harm. */
+#define UNSIZED_BYTES 4096u
+#define APART_BYTES   2048u
+#define MAX_APARTS    16
+
+static int32_t displacement_at(const uint8_t *code)
+{
+	int32_t value;
+
+	memcpy(&value, code, sizeof(value));
+	return value;
+}
+
+/* Does any byte begin a jump of 32 bits into [1, high]? Needs no knowledge of where instructions
+ * begin: other bytes hardly ever look like one of these few jumps. */
+static bool may_jump_to(const uint8_t *code, size_t bytes, int64_t offset, int64_t high)
+{
+	for (size_t i = 0; i + 5 <= bytes; i++) {
+		bool jcc = i > 0 && code[i - 1] == 0x0f && (code[i] & 0xf0) == 0x80;
+		int64_t target = offset + (int64_t)i + 5 + displacement_at(code + i + 1);
+
+		if ((code[i] == 0xe9 || jcc) && target >= 1 && target <= high)
+			return true;
+	}
+	return false;
+}
+
+/* The first place from this one on to which the function jumps, outside of it. */
+static bool next_outside(const uint8_t *code, size_t bytes, int64_t from, int64_t *ret_at)
+{
+	bool found = false;
+	struct insn in;
+
+	for (size_t at = 0; at < bytes && gs_insn_decode(code + at, bytes - at, &in);
+	     at += in.length_bytes) {
+		int64_t target = (int64_t)at + in.length_bytes + in.rel;
+
+		if (!gs_insn_is_relative_branch(&in) || (in.map == 0 && in.opcode == 0xe8) ||
+		    (target >= 0 && target < (int64_t)bytes) || target < from ||
+		    (found && target >= *ret_at))
+			continue;
+		*ret_at = target;
+		found = true;
+	}
+	return found;
+}
+
+/* Compilers put what is rarely run apart and jump from there back into the function. */
+static bool is_jumped_to_from_apart(const struct gs_site_source *source, const uint8_t *code,
+				    size_t bytes, int64_t high)
+{
+	int64_t from = INT64_MIN;
+	uint8_t *apart = malloc(APART_BYTES);
+	bool found = !apart;
+
+	for (int k = 0; !found && next_outside(code, bytes, from, &from); k++) {
+		size_t n;
+
+		/* A function with so many ways to the outside is not searched whole. */
+		if (k == MAX_APARTS) {
+			found = true;
+			break;
+		}
+		n = source->read(source->ctx, from, apart, APART_BYTES);
+		found = may_jump_to(apart, n, from, high);
+		from += APART_BYTES;
+	}
+	free(apart);
+	return found;
+}
+
+static const char *why_not_moved(const struct gs_site_source *source, unsigned offset_bytes)
+{
+	size_t bytes = source->function_bytes ? source->function_bytes : UNSIZED_BYTES, n, read_to;
+	const char *why = NULL;
+	struct insn in;
+	uint8_t *code;
+
+	if (source->function_bytes > MAX_BYTES)
+		return "too large to be searched for jumps back to an instruction that the kernel "
+		       "emulates";
+	code = malloc(bytes);
+	n = code ? source->read(source->ctx, 0, code, bytes) : 0;
+	for (read_to = 0; read_to < n && gs_insn_decode(code + read_to, n - read_to, &in);)
+		read_to += in.length_bytes;
+	if (!n || n < source->function_bytes)
+		why = "not all of it can be read";
+	else if (is_jumped_to(code, n, 1, offset_bytes) ||
+		 may_jump_to(code + read_to, n - read_to, (int64_t)read_to, offset_bytes) ||
+		 is_jumped_to_from_apart(source, code, n, offset_bytes))
+		why = JUMPED_TO;
+	free(code);
+	return why;
+}
+
+struct gs_site gs_site_find_x86_64(const struct gs_site_source *source,
+				   const struct gs_site_rules *rules)
+{
+	uint8_t first[FIRST_BYTES];
+	size_t n = source->read(source->ctx, 0, first, sizeof(first));
+	struct gs_site site = gs_site_choose_x86_64(first, n, source->function_bytes, rules);
+	const char *why = NULL;
+	struct insn in;
+
+	if (site.kind == GS_SITE_MOVED)
+		why = why_not_moved(source, site.offset_bytes);
+	if (!why)
+		return site;
+	if (!gs_insn_decode(first, n, &in))
+		return site;
+	if (rules->nop5_is_call && is_nop5(&in))
+		return (struct gs_site){GS_SITE_REFUSED, 0, NOP5_REFUSED};
+	if (gs_insn_refusal(&in))
+		return (struct gs_site){GS_SITE_REFUSED, 0, gs_insn_refusal(&in)};
+	return (struct gs_site){GS_SITE_STEPPED, 0, why};
 }
 
 /* An unreadable version counts as the newest: the rules then are the most careful ones. */

@@ -8,6 +8,7 @@
 #ifndef GS_CODE_SITE_H
 #define GS_CODE_SITE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,9 +26,9 @@ struct gs_site {
 };
 
 struct gs_site_rules {
-	/* The kernel turns a five-byte nop under a probe into a call, which pushes a word below the
-	 * stack pointer (since Linux 6.18): harmless before the function has stored anything there.
-	 */
+	/* The kernel turns a five-byte nop under a probe into a call (since Linux 6.18) of a page
+	 * that forked children do not have, and which writes a word below the stack pointer, where
+	 * a jump or a tail call may have left a value: no such nop is ever chosen. */
 	uint8_t nop5_is_call;
 	/* Nops of two to eight bytes are emulated (since Linux 6.16); before, they were
 	 * single-stepped or refused. nop5_is_call implies it. */
@@ -37,9 +38,26 @@ struct gs_site_rules {
 /* What the running kernel does. */
 void gs_site_rules_here(struct gs_site_rules *ret_rules);
 
-/* Decide for the x86-64 function that begins with code (bytes of it can be read, 64 are enough).
- * function_bytes is its size by the symbol table, 0 unknown: no site is chosen behind its end. */
+/* Is it an instruction that nop5_is_call is about? */
+bool gs_site_is_nop5(const uint8_t *code, size_t bytes);
+
+/* Decide for the x86-64 function that begins with code. Jumps back to the site are looked for in
+ * all of the bytes, and nowhere else. function_bytes is its size by the symbol table, 0 unknown: no
+ * site is chosen after its end. */
 struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t function_bytes,
 				     const struct gs_site_rules *rules);
+
+/* Where the code of a function comes from. */
+struct gs_site_source {
+	void *ctx;
+	/* The code at so many bytes from the function's first one; how many were read. */
+	size_t (*read)(void *ctx, int64_t offset_bytes, uint8_t *buf, size_t bytes);
+	uint64_t function_bytes; /* by the symbol table; 0 unknown */
+};
+
+/* The same for all of the function and the parts of it that lie apart (.cold). A site some bytes in
+ * to which one of them jumps back, or that cannot be searched for such jumps, is not taken. */
+struct gs_site gs_site_find_x86_64(const struct gs_site_source *source,
+				   const struct gs_site_rules *rules);
 
 #endif

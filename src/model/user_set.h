@@ -35,7 +35,7 @@ struct gs_user_spec {
 	const char *library;  /* path, glob of a file name, or "exe"; NULL: any file */
 	const char *function; /* symbol or glob; NULL: a static probe */
 	const char *provider, *probe;
-	bool return_given;      /* the return is wanted also of functions that may throw */
+	bool return_given;      /* "return" was said, true or false */
 	unsigned layer;         /* enum gs_layer */
 	unsigned func_class;    /* enum gs_func_class */
 	struct gs_user_row row; /* as far as it is the same for every file */

@@ -73,3 +73,25 @@ size_t around_read(void *around, int64_t offset_bytes, uint8_t *buf, size_t byte
 
 	return n > 0 ? (size_t)n : 0;
 }
+
+struct own_code {
+	struct gs_elf *elf;
+	uint64_t file_off;
+};
+
+static size_t own_read(void *ctx, int64_t offset_bytes, uint8_t *buf, size_t bytes)
+{
+	const struct own_code *own = ctx;
+	long n = gs_elf_read(own->elf, own->file_off + (uint64_t)offset_bytes, buf, bytes);
+
+	return n > 0 ? (size_t)n : 0;
+}
+
+struct gs_site gs_plan_site(struct gs_elf *elf, uint64_t file_off, uint64_t function_bytes,
+			    const struct gs_site_rules *rules)
+{
+	struct own_code own = {elf, file_off};
+	const struct gs_site_source source = {&own, own_read, function_bytes};
+
+	return gs_site_find_x86_64(&source, rules);
+}

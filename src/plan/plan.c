@@ -143,12 +143,9 @@ int plan_add(struct gs_plan *plan, const struct gs_plan_context *c,
 				      .func = func,
 				      .family = (uint8_t)family,
 				      .has_return = true};
-	struct gs_site site;
-	uint8_t code[64];
-	long n = gs_elf_read(c->elf, symbol->file_off, code, sizeof(code));
+	struct gs_site site =
+		gs_plan_site(c->elf, symbol->file_off, symbol->size_bytes, &c->options->sites);
 
-	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, symbol->size_bytes,
-				     &c->options->sites);
 	if (site.kind == GS_SITE_REFUSED) {
 		plan_tell(c, name, site.reason, -EOPNOTSUPP, layer);
 		return 0;

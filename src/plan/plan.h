@@ -125,6 +125,10 @@ int gs_plan_add_scope(struct gs_plan *plan, const struct gs_plan_context *contex
 		      const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
 		      unsigned layer, uint16_t func);
 
+/* Where in the function at that place of the file a probe is cheap and safe. */
+struct gs_site gs_plan_site(struct gs_elf *elf, uint64_t file_off, uint64_t function_bytes,
+			    const struct gs_site_rules *rules);
+
 /* --- what there is --- */
 
 /* The operators that a command would find, without tracing anything: those of every library that it

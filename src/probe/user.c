@@ -96,7 +96,6 @@ struct search {
 	struct match *matches; /* owned */
 	size_t n, room;
 	unsigned n_moved, n_stepped;
-	unsigned n_unsafe;     /* return probes on functions that may throw */
 	struct gs_map callees; /* of struct gs_plan_context */
 	int r;                 /* first error */
 };
@@ -310,8 +309,6 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 	uint64_t off = f->file_off;
 	struct gs_site site;
 	bool is_stepped;
-	uint8_t code[64];
-	long n;
 
 	if (f->indirect) {
 		tell(s, f->name,
@@ -322,20 +319,14 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 	if (described->row.flags & GS_USER_RETURN && is_cpp(f->name)) {
 		if (is_plain(described))
 			return place_scope(s, spec, f);
-		if (!described->return_given) {
-			tell(s, f->name,
-			     "a C++ function: with values, a filter or a sum its return can only "
-			     "be seen in a way that ends a program that throws through it "
-			     "(return: false sees its calls; return: true is for those that do "
-			     "not throw)",
-			     -EOPNOTSUPP);
-			return 0;
-		}
-		s->n_unsafe++;
+		tell(s, f->name,
+		     "a C++ function: with values, a filter or a sum its return can only be seen "
+		     "in a way that ends a program that throws through it (return: false sees its "
+		     "calls)",
+		     -EOPNOTSUPP);
+		return 0;
 	}
-	n = gs_elf_read(s->elf, f->file_off, code, sizeof(code));
-	site = gs_site_choose_x86_64(code, n > 0 ? (size_t)n : 0, f->size_bytes,
-				     &s->probe->plan.sites);
+	site = gs_plan_site(s->elf, f->file_off, f->size_bytes, &s->probe->plan.sites);
 	if (site.kind == GS_SITE_REFUSED) {
 		tell(s, f->name, site.reason, -EOPNOTSUPP);
 		return 0;
@@ -374,14 +365,14 @@ static int on_function(void *ctx, const struct gs_elf_function *f)
 
 static int on_site(void *ctx, const struct gs_usdt_site *site)
 {
-	static const uint8_t nop5[] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
 	struct search *s = ctx;
-	uint8_t code[sizeof(nop5)];
+	uint8_t code[16];
 	char name[300];
 
 	snprintf(name, sizeof(name), "%s:%s", site->provider, site->name);
 	for (size_t i = 0; i < gs_user_set_n(s->users->set); i++) {
 		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
+		long n;
 		int r;
 
 		if (!spec->probe || !library_matches(spec->library, s->file) ||
@@ -389,13 +380,12 @@ static int on_site(void *ctx, const struct gs_usdt_site *site)
 		    fnmatch(spec->probe, site->name, 0) != 0)
 			continue;
 		s->n_found[i]++;
-		if (s->probe->features.sites.nop5_is_call &&
-		    gs_elf_read(s->elf, site->file_off, code, sizeof(code)) == sizeof(code) &&
-		    memcmp(code, nop5, sizeof(code)) == 0) {
+		n = gs_elf_read(s->elf, site->file_off, code, sizeof(code));
+		if (s->probe->features.sites.nop5_is_call && n > 0 &&
+		    gs_site_is_nop5(code, (size_t)n)) {
 			tell(s, name,
-			     "a five-byte nop: this kernel turns it into a call, which may "
-			     "overwrite "
-			     "what the function keeps below its stack pointer",
+			     "a five-byte nop: this kernel turns it into a call that crashes "
+			     "forked children",
 			     -EOPNOTSUPP);
 			continue;
 		}
@@ -485,11 +475,6 @@ static unsigned attach_found(struct search *s, struct links *links, pid_t only_p
 	tell_found(s, remark, sizeof(remark));
 	if (!s->n)
 		return 0;
-	if (s->n_unsafe && !*remark)
-		snprintf(remark, sizeof(remark),
-			 "the returns of %u functions of C++ are probed as asked for: an exception "
-			 "thrown through one of them ends the program",
-			 s->n_unsafe);
 	a.n_probes = link_matches(s, links, only_pid, GS_FAMILY_USCOPE) +
 		     link_matches(s, links, only_pid, GS_FAMILY_USER);
 	a.n_moved = s->n_moved;

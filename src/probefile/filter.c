@@ -217,7 +217,7 @@ static int parse_name(struct filter *f, struct operand *o)
 	if (i >= 0)
 		return use_value(f, i, o);
 	if (n == 8 && memcmp(name, "duration", n) == 0) {
-		if (!(f->spec->row.flags & GS_USER_RETURN))
+		if (!spec_want_return(f->spec))
 			return fault_set(f->fault, o->at,
 					 "duration needs the return, which this probe does not "
 					 "see");
@@ -452,7 +452,7 @@ int aggregate_parse(const char *text, struct gs_user_spec *spec, struct fault *f
 				 "hist(duration)",
 				 text);
 	if (is_hist && n == 8 && memcmp(text + at, "duration", n) == 0) {
-		if (!(row->flags & GS_USER_RETURN))
+		if (!spec_want_return(spec))
 			return fault_set(fault, at,
 					 "duration needs the return, which this probe does not "
 					 "see");

@@ -24,6 +24,10 @@ int filter_parse(const char *text, struct gs_user_spec *spec, struct fault *faul
 /* "count", "sum(size)", "hist(duration)". */
 int aggregate_parse(const char *text, struct gs_user_spec *spec, struct fault *fault);
 
+/* Something in the description needs the return: it is watched then, unless "return" says false.
+ * False: it cannot be. */
+bool spec_want_return(struct gs_user_spec *spec);
+
 /* The value of this name (of n bytes); -1 there is none. */
 int value_find(const struct gs_user_spec *spec, const char *name, size_t n);
 

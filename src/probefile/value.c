@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/class.h"
 #include "model/record_stack.h"
 #include "probefile/probefile_int.h"
 
@@ -141,6 +142,17 @@ int value_find(const struct gs_user_spec *spec, const char *name, size_t n)
 	return -1;
 }
 
+bool spec_want_return(struct gs_user_spec *spec)
+{
+	if (spec->row.flags & GS_USER_RETURN)
+		return true;
+	if (!spec->function || spec->return_given)
+		return false;
+	spec->row.flags |= GS_USER_RETURN;
+	spec->func_class = GS_CLASS_PROBE;
+	return true;
+}
+
 void value_list(const struct gs_user_spec *spec, char *out, size_t bytes)
 {
 	size_t n = 0;
@@ -149,7 +161,9 @@ void value_list(const struct gs_user_spec *spec, char *out, size_t bytes)
 		n += (size_t)snprintf(out + n, bytes - n, "%s, ", spec->names[i].name);
 	if (n < bytes)
 		snprintf(out + n, bytes - n, "%spid, tid",
-			 spec->row.flags & GS_USER_RETURN ? "duration, " : "");
+			 spec->function && !spec->return_given ? "duration, "
+			 : spec->row.flags & GS_USER_RETURN    ? "duration, "
+							       : "");
 }
 
 static int parse_type(const char *text, const char *place, struct gs_user_spec *spec,
@@ -197,19 +211,14 @@ static int parse_type(const char *text, const char *place, struct gs_user_spec *
 }
 
 /* What the place and the type ask of each other and of the probe. */
-static int check(const struct place *p, const struct type *t, const struct gs_user_spec *spec,
+static int check(const struct place *p, const struct type *t, struct gs_user_spec *spec,
 		 unsigned *ret_which, struct fault *fault)
 {
-	bool is_return = spec->row.flags & GS_USER_RETURN;
-
 	*ret_which = 0;
-	if (!is_return && (!p->arg || p->later))
+	if ((!p->arg || p->later) && !spec_want_return(spec))
 		return fault_set(fault, 0, "%s needs the return, which this probe does not see%s",
 				 p->arg ? "@return" : "ret",
-				 !spec->function      ? ""
-				 : spec->return_given ? " (return: false)"
-						      : " (for C++ functions that do not throw: "
-							"return: true)");
+				 spec->function ? " (return: false)" : "");
 	if (p->later && !p->derefs && t->value_type != GS_VALUE_STR)
 		return fault_set(fault, 0, "at the return only memory can be read: *arg%u@return?",
 				 p->arg);

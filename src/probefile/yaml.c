@@ -131,9 +131,7 @@ static int take_return(struct file *f, const struct item *item, struct gs_user_s
 {
 	const yaml_node_t *n = item->key[KEY_RETURN];
 	const char *text = text_of(n);
-	/* A return probe ends a program that throws through the function (its unwinder takes the
-	 * kernel's return address for the end of the stack), so those of C++ want to be asked. */
-	bool wanted = !spec->function || strncmp(spec->function, "_Z", 2) != 0;
+	bool wanted = false;
 
 	if (n) {
 		spec->return_given = true;
@@ -144,7 +142,7 @@ static int take_return(struct file *f, const struct item *item, struct gs_user_s
 			return refuse(f, &n->start_mark, 0,
 				      "a static probe is a place, which does not return");
 	}
-	if (wanted && !spec->probe)
+	if (wanted)
 		spec->row.flags |= GS_USER_RETURN;
 	else
 		spec->func_class = GS_CLASS_SITE;

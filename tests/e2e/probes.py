@@ -290,7 +290,7 @@ def throws(t):
 def throws_values(t):
     program = thrower(t)
     file = probe_file(t, [{'lib': program, 'function': '_Z9inner*', 'args': ['arg1: i32 n']},
-                          {'lib': program, 'function': '*outermosti', 'args': ['arg1: i32 n']}])  # fmt: skip
+                          {'lib': program, 'function': '*outermosti', 'args': ['ret: i32 n']}])  # fmt: skip
     run = t.trace('--layer', 'user', '--probes', file, command=[program, '10'])
     t.equal('instants', run.calls('_Z9innermosti'), 10)
     t.equal('refused', [f['function'] for f in run.summary['attach_failures']][:1],
@@ -316,7 +316,7 @@ def records(path):
 @case('native stacks of described probes')
 def native_stacks(t):
     out, svg = t.path('out.gst'), t.path('out.folded')
-    file = probe_file(t, [{'lib': 'exe', 'function': 'recurse', 'stack': 'native'},
+    file = probe_file(t, [{'lib': 'exe', 'function': 'recurse', 'stack': 'native', 'return': True},
                           {'lib': 'exe', 'function': 'guarded', 'stack': 'native', 'return': False},
                           {'lib': 'exe', 'function': 'work'}])  # fmt: skip
     t.trace('--layer', 'user', '--probes', file, '-o', out, '-o', svg, command=t.app('25', name='probed'))
@@ -358,7 +358,8 @@ def python_stacks(t):
     script = t.path('asks.py')
     with open(script, 'w') as f:
         f.write(f'import os, time\nwhile not os.path.exists({t.path("go")!r}): time.sleep(0.01)\n' + code)
-    file = probe_file(t, [{'name': 'parent', 'lib': 'libc.so.6', 'function': 'getppid', 'stack': 'python'}])
+    file = probe_file(t, [{'name': 'parent', 'lib': 'libc.so.6', 'function': 'getppid', 'stack': 'python',
+                           'return': True}])  # fmt: skip
     for options in ((), ('-o', t.path('out.gst'))):
         # The interpreter is known some milliseconds after it is seen.
         with subprocess.Popen([sys.executable, script]) as proc:
@@ -417,7 +418,7 @@ def system_static_probes(t):
 @case("PyTorch's allocator: live, peak, leaks by place, fragmentation")
 def torch_memory(t):
     out, n = t.path('out.json'), 100
-    file = probe_file(t, [{'lib': 'exe', 'function': 'step', 'args': ['arg1: i32 n']}])
+    file = probe_file(t, [{'lib': 'exe', 'function': 'step', 'args': ['arg1: i32 n'], 'return': True}])
     options = ('--layer', 'cuda,torchmem,user', '--probes', file)
     for more in (('-o', out), ()):
         run = t.trace(*options, *more, command=t.app(str(n), name='torch_blocks'))

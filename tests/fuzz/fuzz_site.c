@@ -56,6 +56,20 @@ static void check_exits(const uint8_t *code, size_t bytes)
 	}
 }
 
+/* The whole function may only make the answer more careful. */
+static void check_find(const uint8_t *code, size_t bytes, uint64_t function_bytes,
+		       const struct gs_site_rules *rules, struct gs_site first)
+{
+	struct again again = {code, bytes};
+	const struct gs_site_source source = {&again, read_again, function_bytes};
+	struct gs_site site = gs_site_find_x86_64(&source, rules);
+
+	REQUIRE(site.kind >= GS_SITE_EMULATED && site.kind <= GS_SITE_REFUSED);
+	REQUIRE((site.kind >= GS_SITE_STEPPED) == (site.reason != NULL));
+	if (bytes <= 64 && first.kind != GS_SITE_MOVED)
+		REQUIRE(site.kind == first.kind);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct gs_site_rules rules;
@@ -85,8 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		/* At the site itself the first instruction is emulated. */
 		again = gs_site_choose_x86_64(code + site.offset_bytes,
 					      code_bytes - site.offset_bytes, 0, &rules);
-		REQUIRE(again.kind == GS_SITE_EMULATED || rules.nop5_is_call);
+		REQUIRE(again.kind == GS_SITE_EMULATED);
 	}
+	check_find(code, code_bytes, function_bytes, &rules, site);
 	check_exits(code, code_bytes);
 	free(code);
 	return 0;

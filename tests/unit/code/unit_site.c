@@ -147,16 +147,16 @@ static void nops(void **state)
 		{"cs nopw; ret", "662e0f1f840000000000 c3", R, 0, "segment prefix"},
 	};
 	static const struct sample since_6_18[] = {
-		{"nop5", "0f1f440000", E, 0, NULL},
-		{"five bytes of another form become a call as well", "0f1f441122 c3", E, 0, NULL},
-		{"a moved nop5", "31c0 0f1f440000 c3", M, 2, NULL},
-		{"a jump back to the nop5 with the red zone in use", "0f1f440000 48897c24f8 ebf4",
-		 R, 0, "jump leads back"},
-		{"a jump back to the moved nop5", "31c0 0f1f440000 48897c24f8 ebf4", S, 0,
-		 "jump leads back"},
-		{"a push behind it is in the loop as well", "31c0 0f1f440000 55 ebf8", S, 0,
-		 "jump leads back"},
-		{"a push behind a first nop5 that is jumped to", "0f1f440000 55 ebf8", M, 5, NULL},
+		{"nop5", "0f1f440000 c3", R, 0, "five-byte nop"},
+		{"five bytes of another form become a call as well", "0f1f441122 c3", R, 0,
+		 "five-byte nop"},
+		{"nop6", "660f1f440000", E, 0, NULL},
+		{"a nop5 some bytes in", "31c0 0f1f440000 c3", S, 0, "is left"},
+		{"a push after it", "f30f1efa 0f1f440000 55", M, 9, NULL},
+		{"a push that is in a loop", "31c0 0f1f440000 55 ebf8", S, 0, "jump leads back"},
+		{"a push after a first nop5 that is jumped to", "0f1f440000 55 ebf8", M, 5, NULL},
+		{"a push after a first nop5, both in a loop", "0f1f440000 55 ebfd", R, 0,
+		 "five-byte nop"},
 	};
 
 	check(old, GS_ARRAY_LEN(old), &linux_5_8);
@@ -305,6 +305,88 @@ static void lengths(void **state)
 	}
 }
 
+/* A function of that many bytes with its site at +2, and others after it; nops where nothing is. */
+struct far_code {
+	uint8_t bytes[16384];
+	unsigned n_function;
+};
+
+static size_t far_read(void *ctx, int64_t offset, uint8_t *buf, size_t bytes)
+{
+	const struct far_code *f = ctx;
+
+	if (offset < 0 || offset >= (int64_t)sizeof(f->bytes))
+		return 0;
+	if (bytes > sizeof(f->bytes) - (size_t)offset)
+		bytes = sizeof(f->bytes) - (size_t)offset;
+	memcpy(buf, f->bytes + offset, bytes);
+	return bytes;
+}
+
+/* A jump of 32 bits at one place to another; opcode e9, or the second byte of a conditional one. */
+static void far_jump(struct far_code *f, int at, uint8_t opcode, int to)
+{
+	int32_t rel;
+
+	if (opcode != 0xe9)
+		f->bytes[at++] = 0x0f;
+	f->bytes[at] = opcode;
+	rel = to - (at + 5);
+	memcpy(f->bytes + at + 1, &rel, sizeof(rel));
+}
+
+static struct gs_site far_site(const struct far_code *f, bool sized)
+{
+	const struct gs_site_source source = {(void *)(uintptr_t)f, far_read,
+					      sized ? f->n_function : 0};
+
+	return gs_site_find_x86_64(&source, &linux_6_18);
+}
+
+static void far_begin(struct far_code *f)
+{
+	memset(f->bytes, 0x90, sizeof(f->bytes));
+	/* xor %eax,%eax; push %rbx */
+	memcpy(f->bytes, "\x31\xc0\x53", 3);
+	f->n_function = 3000;
+}
+
+static void jumps_back_from_afar(void **state)
+{
+	struct far_code f;
+
+	far_begin(&f);
+	assert_int_equal(far_site(&f, true).kind, M);
+	assert_int_equal(far_site(&f, false).kind, M);
+	/* From its last bytes, and from within what the length of an unsized one covers. */
+	far_jump(&f, 2990, 0xe9, 2);
+	assert_int_equal(far_site(&f, true).kind, S);
+	assert_int_equal(far_site(&f, false).kind, S);
+	/* To the first byte: a tail call of itself. */
+	far_jump(&f, 2990, 0xe9, 0);
+	assert_int_equal(far_site(&f, true).kind, M);
+	/* After a table in the code, from where on instructions cannot be told. */
+	far_begin(&f);
+	f.bytes[1000] = 0x06;
+	far_jump(&f, 2000, 0x84, 2);
+	assert_int_equal(far_site(&f, true).kind, S);
+	/* From a part that lies apart, to which the function jumps. */
+	far_begin(&f);
+	far_jump(&f, 100, 0x85, 12000);
+	assert_int_equal(far_site(&f, true).kind, M);
+	far_jump(&f, 12500, 0xe9, 1);
+	assert_int_equal(far_site(&f, true).kind, S);
+	/* What the function does not jump to is another function. */
+	far_begin(&f);
+	far_jump(&f, 12500, 0xe9, 1);
+	assert_int_equal(far_site(&f, true).kind, M);
+	/* Cut off, and too large. */
+	f.n_function = sizeof(f.bytes) + 1;
+	assert_int_equal(far_site(&f, true).kind, S);
+	f.n_function = 2u << 20;
+	assert_int_equal(far_site(&f, true).kind, S);
+}
+
 /* Any bytes: no crash, and what the header promises of the answer. */
 static void promises(void **state)
 {
@@ -340,7 +422,7 @@ int main(void)
 		cmocka_unit_test(real_prologues), cmocka_unit_test(nops),
 		cmocka_unit_test(refused),        cmocka_unit_test(not_in_a_loop),
 		cmocka_unit_test(lengths),        cmocka_unit_test(never_behind_the_end),
-		cmocka_unit_test(promises),
+		cmocka_unit_test(promises),       cmocka_unit_test(jumps_back_from_afar),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,8 +107,7 @@ static void test_stack(void **state)
 	for (size_t i = 0; i < GS_ARRAY_LEN(wanted); i++) {
 		struct gs_user_set *set = parsed(wanted[i].text);
 
-		assert_int_equal(gs_user_set_spec(set, 0)->row.flags,
-				 wanted[i].flags | GS_USER_RETURN);
+		assert_int_equal(gs_user_set_spec(set, 0)->row.flags, wanted[i].flags);
 		gs_user_set_free(&set);
 	}
 }
@@ -143,12 +142,25 @@ static void test_usdt(void **state)
 	gs_user_set_free(&set);
 }
 
-static void test_cxx_has_no_return_unless_asked(void **state)
+/* A return probe may end the program: none is made unless something asks for the return. */
+static void test_no_return_unless_asked(void **state)
 {
-	struct gs_user_set *set = parsed("- function: _Z1fv\n- {function: _Z1fv, return: true}\n");
+	struct gs_user_set *set =
+		parsed("- function: f\n"
+		       "- {function: f, return: true}\n"
+		       "- {function: f, args: ['ret: i32']}\n"
+		       "- {function: f, args: ['*arg1@return: i32']}\n"
+		       "- {function: f, filter: duration > 1s}\n"
+		       "- {function: f, aggregate: hist(duration)}\n"
+		       "- {function: _Z1fv, args: ['arg1: i32 n'], aggregate: sum(n)}\n");
 
-	assert_int_equal(gs_user_set_spec(set, 0)->row.flags, 0);
-	assert_int_equal(gs_user_set_spec(set, 1)->row.flags, GS_USER_RETURN);
+	for (size_t i = 0; i < gs_user_set_n(set); i++) {
+		const struct gs_user_spec *s = gs_user_set_spec(set, i);
+		bool wanted = i != 0 && i != 6;
+
+		assert_int_equal(s->row.flags & GS_USER_RETURN, wanted ? GS_USER_RETURN : 0);
+		assert_int_equal(s->func_class, wanted ? GS_CLASS_PROBE : GS_CLASS_SITE);
+	}
 	gs_user_set_free(&set);
 }
 
@@ -271,12 +283,9 @@ static void test_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_whole),
-		cmocka_unit_test(test_filter_program),
-		cmocka_unit_test(test_stack),
-		cmocka_unit_test(test_eacgm),
-		cmocka_unit_test(test_usdt),
-		cmocka_unit_test(test_cxx_has_no_return_unless_asked),
+		cmocka_unit_test(test_whole),  cmocka_unit_test(test_filter_program),
+		cmocka_unit_test(test_stack),  cmocka_unit_test(test_eacgm),
+		cmocka_unit_test(test_usdt),   cmocka_unit_test(test_no_return_unless_asked),
 		cmocka_unit_test(test_faults),
 	};
 
