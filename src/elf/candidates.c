@@ -15,17 +15,18 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/foreign.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "elf/elf_int.h"
 
-#define MAX_OBJECTS 1024u /* more are not followed */
-#define MAX_SCRIPTS 5     /* the kernel's own limit of "#!" after "#!" */
-#define NO_PARENT   SIZE_MAX
+#define MAX_PRELOAD_BYTES 16384u
+#define MAX_OBJECTS       1024u /* more are not followed */
+#define MAX_SCRIPTS       5     /* the kernel's own limit of "#!" after "#!" */
+#define NO_PARENT         SIZE_MAX
 
 struct object { /* a file that the loader would load */
 	struct gs_elf_needs needs;
@@ -286,9 +287,8 @@ static int load_needed(struct loader *l, const char *name, size_t from)
 
 static int load_preloads(struct loader *l)
 {
-	GS_FCLOSE FILE *f = NULL;
-	const char *list = gs_walk_getenv(l->walk, "LD_PRELOAD");
-	char part[PATH_MAX], line[PATH_MAX];
+	const char *list = gs_walk_getenv(l->walk, "LD_PRELOAD"), *at;
+	char part[PATH_MAX], text[MAX_PRELOAD_BYTES], line[PATH_MAX];
 	int r = 0;
 
 	if (list && !*list)
@@ -297,9 +297,9 @@ static int load_preloads(struct loader *l)
 		if (strcmp(part, ".") != 0) /* an empty part */
 			r = load_needed(l, part, 0);
 	}
-	f = fopen("/etc/ld.so.preload", "re");
-	while (r == 0 && f && fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "#\n")] = 0;
+	at = gs_foreign_read_text("/etc/ld.so.preload", NULL, text, sizeof(text)) > 0 ? text : NULL;
+	while (r == 0 && gs_list_next(&at, "\n", line)) {
+		line[strcspn(line, "#")] = 0;
 		for (list = line; r == 0 && gs_list_next(&list, " \t:", part);) {
 			if (strcmp(part, ".") != 0)
 				r = load_needed(l, part, 0);
@@ -397,8 +397,7 @@ static int find_command(const struct gs_walk *walk, const char *command, char ou
 /* The first bytes of a file; 0 when it cannot be read. */
 static size_t read_head(const char *path, char *out, size_t bytes)
 {
-	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t n = fd < 0 ? -1 : read(fd, out, bytes);
+	ssize_t n = gs_foreign_read_text(path, NULL, out, bytes);
 
 	return n < 0 ? 0 : (size_t)n;
 }

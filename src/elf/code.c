@@ -183,11 +183,9 @@ int gs_elf_each_code_symbol(struct gs_elf *elf, enum gs_elf_table_kind kind,
 	if (r < 0 && (kind == GS_ELF_SYMTAB || table->n_symbols == 0))
 		return r;
 	for (uint64_t done = 0; done < table->n_symbols;) {
-		uint64_t left = table->n_symbols - done;
-		size_t n = left < BLOCK_SYMBOLS ? left : BLOCK_SYMBOLS;
+		size_t n = BLOCK_SYMBOLS;
 
-		r = gs_elf_pread(elf, table->sym_off + done * sizeof(*block), block,
-				 n * sizeof(*block));
+		r = gs_elf_read_symbols(elf, table, &done, block, &n);
 		if (r < 0)
 			return r;
 		for (size_t i = 0; i < n; i++) {

@@ -13,8 +13,8 @@
 #include "base/mem.h"
 
 #define BLOCK_BYTES   (256u << 10)
-#define MAX_TEXT      4096u /* with its NUL */
-#define MAX_FUNCTIONS (4u << 20)
+#define MAX_TEXT      4096u      /* with its NUL */
+#define MAX_FUNCTIONS (2u << 20) /* 32 MiB */
 
 struct function {
 	uint32_t name; /* offset in the string table */
@@ -57,11 +57,9 @@ static int collect(const struct gs_elf *elf, const struct gs_elf_table *table, s
 	int r = block ? 0 : -ENOMEM;
 
 	for (uint64_t done = 0; r == 0 && done < table->n_symbols;) {
-		uint64_t left = table->n_symbols - done;
-		size_t n = left < max ? left : max;
+		size_t n = max;
 
-		r = gs_elf_pread(elf, table->sym_off + done * sizeof(*block), block,
-				 n * sizeof(*block));
+		r = gs_elf_read_symbols(elf, table, &done, block, &n);
 		for (size_t i = 0; r == 0 && i < n; i++) {
 			const Elf64_Sym *s = &block[i];
 			struct function one = {.name = s->st_name};
@@ -164,7 +162,13 @@ static int fail(const struct gs_elf *elf, int r, struct gs_err *err)
 		return gs_err_set(err, r, "%s: its symbol table is too big", elf->path);
 	if (r == -ENOEXEC)
 		return gs_err_set(err, r, "%s: its tables are malformed or cut short", elf->path);
-	return gs_err_set(err, r, "cannot read %s: %s", elf->path, strerror(-r));
+	return gs_err_set(err, r, "cannot read %s: %s", elf->path, gs_foreign_reason(r));
+}
+
+/* An error of the file, not an answer of the caller's function. */
+static bool is_of_reading(int r)
+{
+	return r == -ENOEXEC || r == -EIO || r == -EDQUOT || r == -ECANCELED;
 }
 
 int gs_elf_each_symbol(struct gs_elf *elf, const char *prefix, gs_elf_symbol_fn fn, void *ctx,
@@ -181,7 +185,7 @@ int gs_elf_each_symbol(struct gs_elf *elf, const char *prefix, gs_elf_symbol_fn 
 	if (f.n)
 		qsort(f.items, f.n, sizeof(*f.items), by_name);
 	r = name_all(elf, table, &f, prefix, fn, ctx);
-	return r == -ENOEXEC || r == -EIO ? fail(elf, r, err) : r;
+	return is_of_reading(r) ? fail(elf, r, err) : r;
 }
 
 /* The texts of one section. Each place where the needle stands belongs to one text: its beginning
@@ -197,13 +201,22 @@ static int texts_of(const struct gs_elf *elf, uint64_t off, uint64_t bytes, cons
 	if (!data)
 		return -ENOMEM;
 	while (done < bytes) {
+		uint64_t data_at = gs_elf_skip_hole(elf, off + done, off + bytes) - off;
 		size_t n = bytes - done < max - kept ? bytes - done : max - kept, used = 0;
-		char *end = data + kept + n, *p = data;
-		bool last = done + n == bytes;
-		int r = gs_elf_pread(elf, off + done, data + kept, n);
+		char *end, *p = data;
+		bool last;
+		int r;
 
+		/* The zeros of a hole end the text before it. */
+		if (data_at > done)
+			n = 1;
+		end = data + kept + n;
+		r = gs_elf_pread(elf, off + done, data + kept, n);
 		if (r < 0)
 			return r;
+		if (data_at > done)
+			done = data_at - n;
+		last = done + n == bytes;
 		while (p < end &&
 		       (p = memmem(p, (size_t)(end - p), needle, needle_bytes)) != NULL) {
 			char *from = memrchr(data, 0, (size_t)(p - data));
@@ -242,6 +255,7 @@ static bool is_constant(const Elf64_Shdr *sh)
 int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, void *ctx,
 		     struct gs_err *err)
 {
+	uint64_t sum = 0;
 	int r = 0;
 
 	for (uint64_t i = 0; r == 0 && i < elf->n_sections; i++) {
@@ -252,8 +266,12 @@ int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, 
 			return fail(elf, r, err);
 		if (!is_constant(&sh) || !gs_elf_inside(elf, sh.sh_offset, sh.sh_size))
 			continue;
+		/* Sections do not share bytes: more of them than the file has are made up. */
+		if (sh.sh_size > elf->file_bytes - sum)
+			return fail(elf, -ENOEXEC, err);
+		sum += sh.sh_size;
 		r = texts_of(elf, sh.sh_offset, sh.sh_size, needle, fn, ctx);
-		if (r == -ENOEXEC || r == -EIO)
+		if (is_of_reading(r))
 			return fail(elf, r, err);
 	}
 	return r;

@@ -17,9 +17,7 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/mem.h"
 
@@ -39,22 +37,19 @@ static int refuse(const struct gs_elf *elf, struct gs_err *err, const char *why)
 
 int gs_elf_pread(const struct gs_elf *elf, uint64_t off, void *buf, size_t bytes)
 {
-	size_t done = 0;
+	ssize_t n;
 
 	if (!gs_elf_inside(elf, off, bytes))
 		return -ENOEXEC;
-	while (done < bytes) {
-		ssize_t n = pread(elf->fd, (char *)buf + done, bytes - done, (off_t)(off + done));
+	n = gs_foreign_read(elf->file, off, buf, bytes);
+	if (n < 0)
+		return (int)n;
+	return (size_t)n == bytes ? 0 : -ENOEXEC; /* shorter than it was when opened */
+}
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0) /* shorter than it was when opened */
-			return -ENOEXEC;
-		done += (size_t)n;
-	}
-	return 0;
+uint64_t gs_elf_skip_hole(const struct gs_elf *elf, uint64_t off, uint64_t end)
+{
+	return gs_foreign_skip_hole(elf->file, off, end);
 }
 
 bool gs_elf_inside(const struct gs_elf *elf, uint64_t off, uint64_t bytes)
@@ -223,28 +218,32 @@ static int check_header(const struct gs_elf *elf, const Elf64_Ehdr *eh, struct g
 	return 0;
 }
 
-static int open_elf(const char *path, bool only_debug, struct gs_elf **ret_elf, struct gs_err *err)
+static int open_elf(const char *path, const struct gs_foreign_want *want, bool only_debug,
+		    struct gs_elf **ret_elf, struct gs_err *err)
 {
 	GS_ELF_CLOSE struct gs_elf *elf = calloc(1, sizeof(*elf));
 	Elf64_Ehdr eh;
-	struct stat st;
 	int r;
 
 	if (!elf)
 		return -ENOMEM;
-	/* Not blocking: the name may have become a FIFO's. */
-	elf->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (elf->fd < 0 || fstat(elf->fd, &st) < 0) {
-		r = -errno;
-		return gs_err_set(err, r, "cannot open %s: %s", path, strerror(-r));
-	}
+	elf->file = malloc(sizeof(*elf->file));
+	if (!elf->file)
+		return -ENOMEM;
+	*elf->file = GS_FOREIGN_INIT;
 	elf->path = strdup(path);
 	if (!elf->path)
 		return -ENOMEM;
-	if (!S_ISREG(st.st_mode))
+	r = gs_foreign_open(path, want, elf->file);
+	if (r == -EINVAL)
 		return refuse(elf, err, "it is not a regular file");
-	elf->file_bytes = (uint64_t)st.st_size;
-	if (gs_elf_pread(elf, 0, &eh, sizeof(eh)) < 0)
+	if (r < 0)
+		return gs_err_set(err, r, "cannot open %s: %s", path, gs_foreign_reason(r));
+	elf->file_bytes = elf->file->bytes;
+	r = gs_elf_pread(elf, 0, &eh, sizeof(eh));
+	if (r == -ECANCELED || r == -EDQUOT)
+		return gs_err_set(err, r, "%s: %s", path, gs_foreign_reason(r));
+	if (r < 0)
 		return refuse(elf, err, "it is too short for an ELF file");
 	r = check_header(elf, &eh, err);
 	if (r < 0)
@@ -257,26 +256,40 @@ static int open_elf(const char *path, bool only_debug, struct gs_elf **ret_elf, 
 		return r;
 	r = read_dynamic_tables(elf);
 	if (r < 0)
-		return gs_err_set(err, r, "cannot read %s: %s", path, strerror(-r));
+		return gs_err_set(err, r, "cannot read %s: %s", path, gs_foreign_reason(r));
 	*ret_elf = gs_take(elf);
 	return 0;
 }
 
 int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
 {
-	return open_elf(path, false, ret_elf, err);
+	return open_elf(path, NULL, false, ret_elf, err);
 }
 
-int gs_elf_open_debug(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
+int gs_elf_open_known(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
+		      struct gs_err *err)
 {
-	return open_elf(path, true, ret_elf, err);
+	return open_elf(path, want, false, ret_elf, err);
+}
+
+int gs_elf_open_debug(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
+		      struct gs_err *err)
+{
+	return open_elf(path, want, true, ret_elf, err);
+}
+
+struct gs_foreign *gs_elf_file(const struct gs_elf *elf)
+{
+	return elf->file;
 }
 
 void gs_elf_close(struct gs_elf **elf)
 {
 	if (!*elf)
 		return;
-	gs_close_p(&(*elf)->fd);
+	if ((*elf)->file)
+		gs_foreign_close((*elf)->file);
+	free((*elf)->file);
 	free((*elf)->loads);
 	free((*elf)->path);
 	free(*elf);
@@ -349,6 +362,23 @@ int gs_elf_read_sections(struct gs_elf *elf)
 		elf->sections_read = true;
 	}
 	return elf->sections_result;
+}
+
+int gs_elf_read_symbols(const struct gs_elf *elf, const struct gs_elf_table *table, uint64_t *done,
+			Elf64_Sym *block, size_t *n)
+{
+	uint64_t from = table->sym_off + *done * sizeof(*block), left;
+	uint64_t data =
+		gs_elf_skip_hole(elf, from, table->sym_off + table->n_symbols * sizeof(*block));
+
+	/* A symbol of zeros names nothing; one that begins in a hole may end in data. */
+	*done += (data - from) / sizeof(*block);
+	left = table->n_symbols - *done;
+	if (left < *n)
+		*n = left;
+	return *n ? gs_elf_pread(elf, table->sym_off + *done * sizeof(*block), block,
+				 *n * sizeof(*block))
+		  : 0;
 }
 
 bool gs_elf_has_symtab(struct gs_elf *elf)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/foreign.h"
 
 struct gs_elf; /* an open file */
 
@@ -26,9 +27,18 @@ struct gs_elf_symbol {
 int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err);
 void gs_elf_close(struct gs_elf **elf);
 
+/* The same, when it is the wanted file (base/foreign.h). -ESTALE: another one stands at the path.
+ */
+int gs_elf_open_known(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
+		      struct gs_err *err);
+
 /* The same for a file of debug information that was parted from its program: only its sections
- * (.symtab) and its build id can be read. */
-int gs_elf_open_debug(const char *path, struct gs_elf **ret_elf, struct gs_err *err);
+ * (.symtab) and its build id can be read. want may be NULL. */
+int gs_elf_open_debug(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
+		      struct gs_err *err);
+
+/* The open file itself. Lent until close. */
+struct gs_foreign *gs_elf_file(const struct gs_elf *elf);
 
 /* True when the dynamic symbol table defines the name as a function; reads a few hundred bytes
  * (through .gnu.hash; the whole .dynsym only where a file has no such table). */

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/foreign.h"
 #include "elf/elf.h"
 
 struct gs_elf_load { /* a PT_LOAD segment */
@@ -27,7 +28,7 @@ struct gs_elf_table { /* a symbol table and the strings that its names lie in */
 };
 
 struct gs_elf {
-	int fd;
+	struct gs_foreign *file; /* owned */
 	uint64_t file_bytes;
 	char *path; /* for error texts */
 
@@ -51,8 +52,13 @@ struct gs_elf {
 	char build_id[2 * 64 + 1];
 };
 
-/* Exactly so many bytes of the file. -ENOEXEC when it ends before, or the error of the read. */
+/* Exactly so many bytes of the file. -ENOEXEC when it ends before, or the error of
+ * gs_foreign_read(). */
 int gs_elf_pread(const struct gs_elf *elf, uint64_t off, void *buf, size_t bytes);
+
+/* Where in [off, end) the first byte lies that is not in a hole of the file; end: none. What is
+ * passed over reads as zeros. */
+uint64_t gs_elf_skip_hole(const struct gs_elf *elf, uint64_t off, uint64_t end);
 
 /* True when [off, off + bytes) lies in the file. */
 bool gs_elf_inside(const struct gs_elf *elf, uint64_t off, uint64_t bytes);
@@ -63,6 +69,11 @@ bool gs_elf_vaddr_to_off(const struct gs_elf *elf, uint64_t vaddr, bool executab
 
 /* The entries of the dynamic segment before DT_NULL; *ret_dynamic is the caller's. */
 int gs_elf_read_dynamic(const struct gs_elf *elf, Elf64_Dyn **ret_dynamic, size_t *ret_n);
+
+/* The next symbols of a table at *done or, where holes of the file lie there, after it: up to *n of
+ * them into block. *done is moved to the first of them, *n is how many there are (0 at the end). */
+int gs_elf_read_symbols(const struct gs_elf *elf, const struct gs_elf_table *table, uint64_t *done,
+			Elf64_Sym *block, size_t *n);
 
 /* Find the tables of the section headers. The same answer each time. */
 int gs_elf_read_sections(struct gs_elf *elf);

@@ -13,9 +13,9 @@
 #include "elf/library_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
+#include "base/foreign.h"
 #include "base/mem.h"
 
 #define MAX_BYTES    (16u << 20)
@@ -37,27 +37,20 @@ static uint32_t u32_at(const struct gs_ldcache *cache, size_t off)
 
 static int read_all(struct gs_ldcache *cache, const char *path)
 {
-	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	struct stat st;
+	const struct gs_foreign_want want = {.max_bytes = MAX_BYTES};
+	GS_FOREIGN_CLOSE struct gs_foreign file = GS_FOREIGN_INIT;
+	int r = gs_foreign_open(path, &want, &file);
+	ssize_t n;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size > MAX_BYTES)
-		return -EINVAL;
-	cache->data = calloc(1, (size_t)st.st_size + 1);
+	if (r < 0)
+		return r == -EFBIG ? -EINVAL : r;
+	cache->data = calloc(1, file.bytes + 1);
 	if (!cache->data)
 		return -ENOMEM;
-	while (cache->bytes < (size_t)st.st_size) {
-		ssize_t n = read(fd, cache->data + cache->bytes, st.st_size - cache->bytes);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		cache->bytes += (size_t)n;
-	}
+	n = gs_foreign_read(&file, 0, cache->data, file.bytes);
+	if (n < 0)
+		return (int)n;
+	cache->bytes = (size_t)n;
 	return 0;
 }
 

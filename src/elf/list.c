@@ -1,7 +1,7 @@
 /*
  * All functions of a file, for globs. The symbols are read in blocks. Their names lie all over the
  * string table (linkers sort it by the ends of names), which may have 100 MB: so each is read where
- * it lies, through a window of one page that serves those which do follow each other.
+ * it lies, through a window that serves those which do follow each other.
  */
 #include <elf.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "elf/elf_int.h"
 
 #define BLOCK_SYMBOLS 8192u
-#define WINDOW_BYTES  4096u
+#define WINDOW_BYTES  512u
 #define NAME_BYTES    4096u
 
 struct window { /* a piece of the string table */
@@ -19,25 +19,40 @@ struct window { /* a piece of the string table */
 	uint64_t off, bytes;
 };
 
-/* The name at off of the string table; NULL when it has no end within NAME_BYTES. */
-static const char *name_at(const struct gs_elf *elf, const struct gs_elf_table *t, struct window *w,
-			   uint64_t off)
+static int fill(const struct gs_elf *elf, const struct gs_elf_table *t, struct window *w,
+		uint64_t off, uint64_t bytes)
 {
-	uint64_t left;
+	uint64_t left = t->str_bytes - off;
+	int r;
 
-	if (off >= t->str_bytes)
-		return NULL;
-	if (off >= w->off && off < w->off + w->bytes &&
-	    memchr(w->data + (off - w->off), 0, w->bytes - (off - w->off)))
-		return w->data + (off - w->off);
-	left = t->str_bytes - off;
 	w->off = off;
-	w->bytes = left < WINDOW_BYTES ? left : WINDOW_BYTES;
-	if (gs_elf_pread(elf, t->str_off + off, w->data, w->bytes) < 0) {
+	w->bytes = left < bytes ? left : bytes;
+	r = gs_elf_pread(elf, t->str_off + off, w->data, w->bytes);
+	if (r < 0)
 		w->bytes = 0;
-		return NULL;
+	return r;
+}
+
+/* The name at off of the string table; NULL when it has no end within NAME_BYTES. */
+static int name_at(const struct gs_elf *elf, const struct gs_elf_table *t, struct window *w,
+		   uint64_t off, const char **ret_name)
+{
+	int r;
+
+	*ret_name = NULL;
+	if (off >= t->str_bytes)
+		return 0;
+	if (off >= w->off && off < w->off + w->bytes &&
+	    memchr(w->data + (off - w->off), 0, w->bytes - (off - w->off))) {
+		*ret_name = w->data + (off - w->off);
+		return 0;
 	}
-	return memchr(w->data, 0, w->bytes < NAME_BYTES ? w->bytes : NAME_BYTES) ? w->data : NULL;
+	r = fill(elf, t, w, off, WINDOW_BYTES);
+	if (r == 0 && !memchr(w->data, 0, w->bytes))
+		r = fill(elf, t, w, off, NAME_BYTES);
+	if (r == 0 && memchr(w->data, 0, w->bytes))
+		*ret_name = w->data;
+	return r;
 }
 
 /* "name@@VERSION" in a .symtab is name. */
@@ -56,7 +71,7 @@ static int walk_table(const struct gs_elf *elf, const struct gs_elf_table *t, bo
 		      gs_elf_function_fn fn, void *ctx)
 {
 	GS_FREE Elf64_Sym *block = malloc(BLOCK_SYMBOLS * sizeof(*block));
-	GS_FREE char *data = malloc(WINDOW_BYTES);
+	GS_FREE char *data = malloc(NAME_BYTES);
 	GS_FREE char *plain = malloc(NAME_BYTES);
 	struct window w = {.data = data};
 	int r = 0;
@@ -64,11 +79,9 @@ static int walk_table(const struct gs_elf *elf, const struct gs_elf_table *t, bo
 	if (!block || !data || !plain)
 		return -ENOMEM;
 	for (uint64_t done = 0; r == 0 && done < t->n_symbols;) {
-		uint64_t left = t->n_symbols - done;
-		size_t n = left < BLOCK_SYMBOLS ? left : BLOCK_SYMBOLS;
+		size_t n = BLOCK_SYMBOLS;
 
-		r = gs_elf_pread(elf, t->sym_off + done * sizeof(*block), block,
-				 n * sizeof(*block));
+		r = gs_elf_read_symbols(elf, t, &done, block, &n);
 		for (size_t k = 0; r == 0 && k < n; k++) {
 			struct gs_elf_function f = {.dynamic = dynamic};
 			const Elf64_Sym *s = &block[k];
@@ -81,8 +94,8 @@ static int walk_table(const struct gs_elf *elf, const struct gs_elf_table *t, bo
 			if (s->st_shndx == SHN_UNDEF ||
 			    !gs_elf_vaddr_to_off(elf, s->st_value, true, &f.file_off, &room))
 				continue;
-			name = name_at(elf, t, &w, s->st_name);
-			if (!name || !*name)
+			r = name_at(elf, t, &w, s->st_name, &name);
+			if (r < 0 || !name || !*name)
 				continue;
 			cut_version(name, plain);
 			f.name = plain;
@@ -106,6 +119,7 @@ int gs_elf_functions(struct gs_elf *elf, gs_elf_function_fn fn, void *ctx, struc
 		r = walk_table(elf, &elf->symtab, false, fn, ctx);
 	if (r < 0 && r != -ENOMEM)
 		return gs_err_set(err, r, "cannot read the symbols of %s: %s", elf->path,
-				  r == -ENOEXEC ? "they are malformed or cut short" : strerror(-r));
+				  r == -ENOEXEC ? "they are malformed or cut short"
+						: gs_foreign_reason(r));
 	return r;
 }

@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "elf/elf_int.h"
 
-#define MAX_BYTES    (64u << 20) /* of one table or its strings */
+#define MAX_BYTES    (16u << 20) /* of one table or its strings */
 #define MAX_SECTIONS 1024u
 #define PAGE         4096u
 

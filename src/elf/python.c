@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/foreign.h"
 #include "base/mem.h"
 
 #define MAX_CFG_BYTES 16384u
@@ -174,13 +175,13 @@ bool gs_pyvenv_home(const char *text, size_t bytes, char out[PATH_MAX])
 /* The base interpreter's folder, from the pyvenv.cfg of a folder; false when there is none. */
 static bool read_home(const char *folder, char out[PATH_MAX])
 {
-	GS_FCLOSE FILE *f = NULL;
 	char path[PATH_MAX], text[MAX_CFG_BYTES];
+	ssize_t n;
 
 	if (!join(path, folder, "pyvenv.cfg"))
 		return false;
-	f = fopen(path, "re");
-	return f && gs_pyvenv_home(text, fread(text, 1, sizeof(text), f), out);
+	n = gs_foreign_read_text(path, NULL, text, sizeof(text));
+	return n > 0 && gs_pyvenv_home(text, (size_t)n, out);
 }
 
 /* "python3.11" where the name of the interpreter says so much. */

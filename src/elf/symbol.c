@@ -299,14 +299,30 @@ static int note_end(struct wanted *w, const char *data, size_t end, uint64_t dat
 	return 0;
 }
 
-/* Ends of strings in data[from, bytes). */
+/* The first byte of [p, end) that is not 0. */
+static const char *skip_zeros(const char *p, const char *end)
+{
+	uint64_t word;
+
+	for (; end - p >= (ptrdiff_t)sizeof(word); p += sizeof(word)) {
+		memcpy(&word, p, sizeof(word));
+		if (word)
+			break;
+	}
+	while (p < end && !*p)
+		p++;
+	return p;
+}
+
+/* Ends of strings in data[from, bytes). Behind the first of a run of zeros no name ends. */
 static int note_ends(struct wanted *w, const char *data, size_t from, size_t bytes,
 		     uint64_t data_off)
 {
 	const char *end = data + bytes;
 	int r = 0;
 
-	for (const char *p = data + from; r == 0 && (p = memchr(p, 0, end - p)); p++)
+	for (const char *p = data + from; r == 0 && (p = memchr(p, 0, end - p));
+	     p = skip_zeros(p, end))
 		r = note_end(w, data, p - data, data_off);
 	for (const char *p = data + from; r == 0 && (p = memchr(p, '@', end - p)); p++) {
 		if (p > data && p[-1] == '@')
@@ -327,15 +343,23 @@ static int stream_strings(const struct gs_elf *elf, const struct gs_elf_table *t
 		return -ENOMEM;
 	while (off < table->str_bytes) {
 		uint64_t left = table->str_bytes - off;
-		size_t n = left < BLOCK_BYTES ? left : BLOCK_BYTES, bytes = kept + n;
-		int r = gs_elf_pread(elf, table->str_off + off, data + kept, n);
+		uint64_t hole = gs_elf_skip_hole(elf, table->str_off + off,
+						 table->str_off + table->str_bytes) -
+				table->str_off - off;
+		size_t n = left < BLOCK_BYTES ? left : BLOCK_BYTES, bytes;
+		int r;
 
+		/* A hole is zeros: the first of them ends a name, the rest is passed over. */
+		if (hole)
+			n = 1;
+		bytes = kept + n;
+		r = gs_elf_pread(elf, table->str_off + off, data + kept, n);
 		if (r == 0)
 			r = note_ends(w, data, kept, bytes, off - kept);
 		if (r < 0)
 			return r;
-		off += n;
-		kept = bytes < keep_max ? bytes : keep_max;
+		off += hole ? hole : n;
+		kept = hole ? 0 : bytes < keep_max ? bytes : keep_max;
 		memmove(data, data + bytes - kept, kept);
 	}
 	return 0;
@@ -368,10 +392,8 @@ static int stream_symbols(const struct gs_elf *elf, const struct gs_elf_table *t
 	if (!block)
 		return -ENOMEM;
 	for (uint64_t done = 0; done < table->n_symbols;) {
-		uint64_t left = table->n_symbols - done;
-		size_t n = left < max ? left : max;
-		int r = gs_elf_pread(elf, table->sym_off + done * sizeof(*block), block,
-				     n * sizeof(*block));
+		size_t n = max;
+		int r = gs_elf_read_symbols(elf, table, &done, block, &n);
 
 		if (r < 0)
 			return r;
@@ -454,7 +476,7 @@ int gs_elf_find(struct gs_elf *elf, const char *const *names, size_t n, bool wit
 				  elf->path);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot read the symbols of %s: %s", elf->path,
-				  strerror(-r));
+				  gs_foreign_reason(r));
 	if (n)
 		memcpy(ret_symbols, symbols, n * sizeof(*symbols));
 	return 0;

@@ -298,7 +298,7 @@ int gs_elf_usdt(struct gs_elf *elf, gs_usdt_fn fn, void *ctx, struct gs_err *err
 				  elf->path);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot read the static probes of %s: %s", elf->path,
-				  strerror(-r));
+				  gs_foreign_reason(r));
 	return r;
 }
 

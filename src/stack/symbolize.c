@@ -64,7 +64,7 @@ static bool try_debug(struct gs_symbols *s, const char *path, const char *build_
 	const char *own;
 	bool good;
 
-	if (gs_elf_open_debug(path, &elf, NULL) < 0)
+	if (gs_elf_open_debug(path, NULL, &elf, NULL) < 0)
 		return false;
 	own = gs_elf_build_id(elf);
 	/* A debug file whose notes were dropped has no id: its place in the tree is its name. */

@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		gs_cfi_free(&cfi);
 		gs_elf_close(&elf);
 	}
-	if (gs_elf_open_debug(path, &elf, NULL) == 0) {
+	if (gs_elf_open_debug(path, NULL, &elf, NULL) == 0) {
 		(void)gs_symbols_new(elf, "x", roots, 0, &symbols);
 		gs_symbols_free(&symbols);
 		gs_elf_close(&elf);

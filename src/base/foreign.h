@@ -1,0 +1,123 @@
+/*
+ * Reading what belongs to others: files of traced programs, which their owners can change, replace,
+ * make sparse or huge at any moment. Such a file is opened and read here and nowhere else
+ * (tools/foreign_reads.py), so that four things hold everywhere:
+ *
+ * - Only regular files are opened, without blocking, and, where it is known which file it has to
+ *   be, only that one. A FIFO, a device or a file that took its place is refused.
+ * - Each file, and each user by the owner of the file, has a share of bytes to be read. What is
+ *   used up grows back slowly, so that a file that is read for days is not cut off. Holes cost
+ *   nothing: they are skipped.
+ * - Whoever asks for the end (a signal, a deadline) gets it between two reads.
+ * - What is refused is counted by cause.
+ *
+ * The shares and the way to be stopped belong to a guard. Each thread that reads has one of its
+ * own; a thread without one reads with the limits of a file alone.
+ */
+#ifndef GS_BASE_FOREIGN_H
+#define GS_BASE_FOREIGN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/* ---- guards ---- */
+
+enum gs_refused {                            /* why something of a file or a user was left out */
+		  GS_REFUSED_FILE_BYTES = 1, /* a file whose reading costs too much */
+		  GS_REFUSED_USER_BYTES,     /* files of a user whose share is used up */
+		  GS_REFUSED_USER_FILES,     /* files beyond the number that one user may have */
+		  GS_REFUSED_USER_PROBES,    /* files beyond the probes that one user may have */
+		  GS_REFUSED_KIND,           /* files that are no regular ones, or changed */
+		  GS_REFUSED_DEBUG,          /* debug files that are not believed */
+		  GS_REFUSED_MEMORY,         /* tables that found no room */
+		  GS_REFUSED_NAMES,          /* names of code made at run time that found no room */
+		  GS_REFUSED_COUNT
+};
+
+/* In words, for people: "files whose reading costs too much". */
+const char *gs_refused_words(enum gs_refused cause);
+
+struct gs_guard;
+
+struct gs_guard_options {
+	size_t size;             /* of this struct */
+	bool (*stop)(void *ctx); /* asked between two reads; NULL: nobody stops them */
+	void *ctx;
+	uint64_t deadline_mono_ns; /* nothing is read after it; 0 none */
+};
+
+int gs_guard_new(const struct gs_guard_options *options, struct gs_guard **ret_guard);
+void gs_guard_free(struct gs_guard **guard);
+
+/* The calling thread reads under it from now on. Returns the one before, NULL: none. */
+struct gs_guard *gs_guard_enter(struct gs_guard *guard);
+
+/* Nothing is read after this time; 0: no end. Also takes back that it was stopped. */
+void gs_guard_set_deadline(struct gs_guard *guard, uint64_t mono_ns);
+
+/* True once this thread has to come to its end. To be asked by every loop whose length somebody
+ * else decides and that reads nothing. */
+bool gs_guard_stopped(void);
+
+/* Count what was left out, and of which user; what it was (may be NULL) is kept of the first of
+ * each cause. */
+void gs_guard_refuse(enum gs_refused cause, uint64_t count, const char *what);
+
+/* How much has been refused of a cause since the last call, and the first of them ("" unknown). The
+ * guard's own thread. */
+uint64_t gs_guard_refused(struct gs_guard *guard, enum gs_refused cause, char *ret_what,
+			  size_t bytes);
+
+/* Bytes read under this guard so far: the measure of work for somebody else. */
+uint64_t gs_guard_bytes_read(const struct gs_guard *guard);
+
+/* ---- files ---- */
+
+struct gs_foreign {   /* an open file */
+	int fd;       /* owned; -1 closed */
+	uint32_t uid; /* of its owner */
+	uint64_t dev, ino;
+	uint64_t bytes;              /* its size when it was opened */
+	uint64_t left_bytes;         /* of its share */
+	uint64_t filled_ns;          /* when that was reckoned */
+	uint64_t data_from, data_to; /* a stretch that is known to be no hole */
+	bool refused;                /* counted as such */
+};
+
+#define GS_FOREIGN_INIT ((struct gs_foreign){.fd = -1})
+
+struct gs_foreign_want {    /* all may be left 0 */
+	uint64_t dev, ino;  /* the file it has to be; ino 0: any */
+	uint64_t max_bytes; /* a larger one is refused (-EFBIG); 0: any size */
+	bool no_links;      /* the last part of the path must be no symbolic link */
+};
+
+/* Open a regular file for reading. want may be NULL. -EINVAL: not a regular file; -ESTALE: another
+ * file stands at the path; else the error of open(2). */
+int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
+		    struct gs_foreign *ret_file);
+void gs_foreign_close(struct gs_foreign *file);
+
+/* Up to bytes at off; how many there were (0 at the end). -EDQUOT: the share of the file or of its
+ * owner is used up; -ECANCELED: this thread has to come to its end; else the error of pread(2). */
+ssize_t gs_foreign_read(struct gs_foreign *file, uint64_t off, void *to, size_t bytes);
+
+/* Where the next byte lies, at off or after it, that is not in a hole; at most end. */
+uint64_t gs_foreign_skip_hole(struct gs_foreign *file, uint64_t off, uint64_t end);
+
+/* A whole small file as text, ended by a zero: at most bytes - 1 of it. How long it is, or a
+ * negative errno. */
+ssize_t gs_foreign_read_text(const char *path, const struct gs_foreign_want *want, char *out,
+			     size_t bytes);
+
+/* Why one of these failed, in words for people. */
+const char *gs_foreign_reason(int r);
+
+#define GS_FOREIGN_CLOSE GS_CLEANUP(gs_foreign_close)
+
+#endif
