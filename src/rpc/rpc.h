@@ -125,10 +125,12 @@ struct gs_rpc_server_options {
 	unsigned max_connections_per_address; /* of one client address; none */
 	unsigned max_streams;                 /* calls at once on one connection; 256 */
 	size_t max_message_bytes;             /* in; 4 MiB, as grpcio */
-	size_t max_metadata_bytes;            /* names + values + 32 each; 16 KiB */
-	size_t max_queue_bytes;               /* messages out that wait, of one call; 4 MiB */
-	size_t max_held_bytes;                /* messages in that are not whole, of all; 256 MiB */
-	size_t window_bytes;                  /* that a call may send unread; 1 MiB */
+	/* Names + values + 32 each; 16 KiB. Above it a call gets RESOURCE_EXHAUSTED; above four
+	 * times as much its stream is reset, and the third time the connection ends. */
+	size_t max_metadata_bytes;
+	size_t max_queue_bytes; /* messages out that wait, of one call; 4 MiB */
+	size_t max_held_bytes;  /* messages in that are not whole, of all; 256 MiB */
+	size_t window_bytes;    /* that a call may send unread; 1 MiB */
 	/* Messages in, of one connection: a stream is read more slowly, a unary call gets
 	 * RESOURCE_EXHAUSTED. 0: no limit. */
 	double messages_per_second;
@@ -180,7 +182,7 @@ enum gs_rpc_refusal {
 	GS_RPC_REFUSED_SLOW,            /* handshake not in time: closed */
 	GS_RPC_REFUSED_SILENT,          /* keepalive unanswered: closed */
 	GS_RPC_REFUSED_PROTOCOL,        /* broken HTTP/2: GOAWAY */
-	GS_RPC_REFUSED_FLOOD,           /* too many PINGs, SETTINGS, resets: GOAWAY */
+	GS_RPC_REFUSED_FLOOD,           /* too many PINGs, resets; giant headers: GOAWAY */
 	GS_RPC_REFUSED_STREAMS,         /* more calls at once than allowed: reset */
 	GS_RPC_REFUSED_METADATA,        /* larger than allowed: RESOURCE_EXHAUSTED */
 	GS_RPC_REFUSED_REQUEST,         /* no gRPC request: HTTP 405, 415; bad headers */

@@ -84,7 +84,9 @@ struct gs_rpc_session {
 	double control_tokens, message_tokens;
 	uint64_t control_ns, message_ns; /* when they were filled last */
 	struct gs_rpc_timer throttle;
-	uint64_t ping_ns; /* when the last of the client's came */
+	size_t block_bytes;      /* of the headers that are coming */
+	unsigned header_strikes; /* blocks of headers far above the limit */
+	uint64_t ping_ns;        /* when the last of the client's came */
 	unsigned ping_strikes;
 };
 

@@ -1,6 +1,7 @@
 /*
  * One connection's HTTP/2, without any socket: bytes go in, callbacks of nghttp2 make calls of
- * them, bytes come out. What a client sends as headers is in headers.c.
+ * them, bytes come out. What a client sends as headers is in headers.c, and when it has sent too
+ * much of something in flood.c.
  *
  * Windows: the connection's is opened again as data come, so that a call that is paused does not
  * stop the others; a call's own only as its messages are used up.
@@ -11,11 +12,6 @@
 #include "base/clock.h"
 #include "rpc/session_int.h"
 
-/* Control frames (PING, SETTINGS, PRIORITY, resets, empty DATA) that nobody needs in such numbers:
- * so many at once, then so many a second. */
-#define CONTROL_BURST      2000
-#define CONTROL_PER_SECOND 500
-
 static void make_ready(struct gs_rpc_session *s)
 {
 	if (s->is_ready)
@@ -23,20 +19,6 @@ static void make_ready(struct gs_rpc_session *s)
 	s->is_ready = true;
 	s->next_ready = s->core->ready;
 	s->core->ready = s;
-}
-
-static bool take_token(double *tokens, uint64_t *filled_ns, double burst, double per_second)
-{
-	uint64_t now = gs_clock_mono_ns();
-
-	*tokens += (double)(now - *filled_ns) / 1e9 * per_second;
-	*filled_ns = now;
-	if (*tokens > burst)
-		*tokens = burst;
-	if (*tokens < 1)
-		return false;
-	*tokens -= 1;
-	return true;
 }
 
 static void *ctx_of(const struct gs_rpc_call *call)
@@ -263,8 +245,8 @@ static bool rate_allows(struct gs_rpc_call *call)
 		s->message_ns = gs_clock_mono_ns();
 		s->message_tokens = o->message_burst;
 	}
-	if (take_token(&s->message_tokens, &s->message_ns, o->message_burst,
-		       o->messages_per_second))
+	if (gs_rpc_flood_take_token(&s->message_tokens, &s->message_ns, o->message_burst,
+				    o->messages_per_second))
 		return true;
 	if (call->method->kind == GS_RPC_UNARY) {
 		refuse(call, GS_RPC_REFUSED_RATE, GS_RPC_RESOURCE_EXHAUSTED,
@@ -426,6 +408,7 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, voi
 	struct gs_rpc_call *call;
 
 	s->ping_strikes = 0;
+	s->block_bytes = 0;
 	if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
 		return 0;
 	call = gs_rpc_call_new(s->core, s->peer);
@@ -447,18 +430,28 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, voi
 	return 0;
 }
 
+/* nghttp2 drops it, but has looked at each of its bytes. */
+static int on_invalid_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name,
+			     size_t name_bytes, const uint8_t *value, size_t value_bytes,
+			     uint8_t flags, void *user)
+{
+	(void)h2, (void)frame, (void)name, (void)value, (void)flags;
+	return gs_rpc_flood_header(user, name_bytes, value_bytes);
+}
+
 static int on_header(nghttp2_session *h2, const nghttp2_frame *frame, const uint8_t *name,
 		     size_t name_bytes, const uint8_t *value, size_t value_bytes, uint8_t flags,
 		     void *user)
 {
 	struct gs_rpc_call *call = nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id);
+	int r = gs_rpc_flood_header(user, name_bytes, value_bytes);
 
-	(void)flags, (void)user;
-	if (call && !call->started && frame->hd.type == NGHTTP2_HEADERS &&
+	(void)flags;
+	if (r == 0 && call && !call->started && frame->hd.type == NGHTTP2_HEADERS &&
 	    frame->headers.cat == NGHTTP2_HCAT_REQUEST)
 		gs_rpc_header_take(call, (const char *)name, name_bytes, (const char *)value,
 				   value_bytes);
-	return 0;
+	return r;
 }
 
 static void begin_call(struct gs_rpc_call *call)
@@ -488,41 +481,6 @@ static void begin_call(struct gs_rpc_call *call)
 
 /* --- frames --- */
 
-static void flood(struct gs_rpc_session *s, const char *why)
-{
-	if (s->broken)
-		return;
-	s->broken = true;
-	gs_rpc_session_leave(s, NGHTTP2_ENHANCE_YOUR_CALM, why);
-}
-
-static void take_ping(struct gs_rpc_session *s)
-{
-	uint64_t now = gs_clock_mono_ns(), min = s->core->o.min_ping_ns;
-
-	if (min == UINT64_MAX)
-		return;
-	if (s->ping_ns && now - s->ping_ns < min)
-		s->ping_strikes++;
-	s->ping_ns = now;
-	if (s->ping_strikes > GS_RPC_PING_STRIKES)
-		flood(s, "too_many_pings"); /* the words that grpcio knows */
-}
-
-static bool is_control(const nghttp2_frame *frame)
-{
-	switch (frame->hd.type) {
-	case NGHTTP2_PING:
-	case NGHTTP2_SETTINGS:
-	case NGHTTP2_PRIORITY:
-	case NGHTTP2_RST_STREAM:
-		return true;
-	case NGHTTP2_DATA:
-		return frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
-	}
-	return false;
-}
-
 static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *user)
 {
 	struct gs_rpc_session *s = user;
@@ -530,15 +488,10 @@ static int on_frame_recv(nghttp2_session *h2, const nghttp2_frame *frame, void *
 		frame->hd.stream_id ? nghttp2_session_get_stream_user_data(h2, frame->hd.stream_id)
 				    : NULL;
 
-	if (is_control(frame) &&
-	    !take_token(&s->control_tokens, &s->control_ns, CONTROL_BURST, CONTROL_PER_SECOND)) {
-		flood(s, "too_many_control_frames");
+	if (gs_rpc_flood_frame(s, frame))
 		return 0;
-	}
 	if (frame->hd.type == NGHTTP2_SETTINGS)
 		s->greeted = true;
-	if (frame->hd.type == NGHTTP2_PING && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
-		take_ping(s);
 	if (!call)
 		return 0;
 	if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -602,6 +555,7 @@ static int new_h2(struct gs_rpc_session *s)
 	if (nghttp2_session_callbacks_new(&cb) == 0 && nghttp2_option_new(&option) == 0) {
 		nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
 		nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
+		nghttp2_session_callbacks_set_on_invalid_header_callback(cb, on_invalid_header);
 		nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
 		nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_invalid_frame);
 		nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
@@ -624,6 +578,7 @@ static int greet(struct gs_rpc_session *s)
 {
 	const struct gs_rpc_server_options *o = &s->core->o;
 	const nghttp2_settings_entry settings[] = {
+		{NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, GS_RPC_HPACK_BYTES},
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->max_streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)o->window_bytes},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)o->max_metadata_bytes},
@@ -651,7 +606,7 @@ int gs_rpc_session_new(struct gs_rpc_core *core, struct gs_rpc_peer *peer, void 
 					     .owner = owner,
 					     .idle_since_ns = gs_clock_mono_ns(),
 					     .control_ns = gs_clock_mono_ns(),
-					     .control_tokens = CONTROL_BURST,
+					     .control_tokens = GS_RPC_CONTROL_BURST,
 					     .throttle.fire = throttle_over};
 		r = new_h2(s);
 		if (r == 0)

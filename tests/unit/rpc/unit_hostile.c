@@ -188,6 +188,65 @@ static void any_ended(void *ctx, struct gs_rpc_request *r, enum gs_rpc_status st
 	*(bool *)ctx = true;
 }
 
+#define ENTRY_BYTES 3900
+#define BLOCK_BYTES 16384
+
+/* A block that puts one long header into HPACK's table and then refers to it with each byte: some
+ * 12,000 times 3,900 bytes of headers in 16 KiB. */
+static void bomb_block(uint8_t *block, uint32_t stream, char last_of_value)
+{
+	static const char head[] = "\x83\x86\x04\x1a/t/Hold/of/some/other/kind\x40\x01"
+				   "a";
+	size_t n = 9, rest = ENTRY_BYTES - 127;
+
+	memcpy(block,
+	       (uint8_t[]){BLOCK_BYTES >> 16, (BLOCK_BYTES >> 8) & 0xff, BLOCK_BYTES & 0xff, 1, 5},
+	       5);
+	for (int i = 0; i < 4; i++)
+		block[5 + i] = (uint8_t)(stream >> (24 - 8 * i));
+	memcpy(block + n, head, sizeof(head) - 1);
+	n += sizeof(head) - 1;
+	block[n++] = 0x7f; /* the length in HPACK's groups of seven bits */
+	for (; rest >= 128; rest >>= 7)
+		block[n++] = (uint8_t)(rest | 128);
+	block[n++] = (uint8_t)rest;
+	memset(block + n, 'z', ENTRY_BYTES - 1);
+	n += ENTRY_BYTES;
+	block[n - 1] = (uint8_t)last_of_value;
+	memset(block + n, 0xbe, 9 + BLOCK_BYTES - n); /* the newest entry of the table */
+}
+
+/* Few bytes that stand for gigabytes of headers: the connection ends after the third block, whether
+ * the headers are valid or not, and each block was read to the limit alone. */
+static void header_bomb(void **state)
+{
+	static uint8_t block[9 + BLOCK_BYTES];
+	struct gs_rpc_server_options o = {OPTIONS};
+	struct gs_rpc_server *s = start(&o);
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t before = stats_of(s).wire_bytes_in;
+		int fd = dial(s), n = 0;
+
+		put(fd, hello, HELLO_BYTES);
+		for (; n < 1000 && stats_of(s).refused[GS_RPC_REFUSED_FLOOD] == i; n++) {
+			bomb_block(block, 1 + 2 * (unsigned)n, i ? '\x01' : 'z');
+			put(fd, block, sizeof(block));
+			/* The server's thread has its turn: it is at most two blocks late. */
+			until(stats_of(s).wire_bytes_in - before >=
+				      (uint64_t)(n + 1) * sizeof(block) ||
+			      stats_of(s).refused[GS_RPC_REFUSED_FLOOD] > i);
+		}
+		assert_in_range(n, 2, 4);
+		(void)last_frame(fd);
+		until(stats_of(s).connections_now == 0);
+		assert_int_equal(stats_of(s).refused[GS_RPC_REFUSED_FLOOD], i + 1);
+		assert_int_equal(stats_of(s).calls, 0);
+	}
+	gs_rpc_server_stop(&s, 0);
+}
+
 /* Calls begun and reset at once, without end. */
 static void rapid_reset(void **state)
 {
@@ -350,7 +409,7 @@ int main(void)
 		cmocka_unit_test(floods),         cmocka_unit_test(pings),
 		cmocka_unit_test(rapid_reset),    cmocka_unit_test(too_many),
 		cmocka_unit_test(pinging_client), cmocka_unit_test(answering_client),
-		cmocka_unit_test(no_server),
+		cmocka_unit_test(no_server),      cmocka_unit_test(header_bomb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
