@@ -156,6 +156,7 @@ static int open_gpu(struct agent *a, const struct agent_conf *c, struct gs_gpu *
 	struct gs_gpu_options o = {
 		.size = sizeof(o),
 		.nvml_path = c->gpu.library[0] ? c->gpu.library : NULL,
+		.nvml_option = "gpu.library in the configuration",
 		.hang_ns = c->gpu.hang_ns,
 		.accounting = c->gpu.accounting,
 		/* The schedule tells when health is read; the room must not find it too early. */

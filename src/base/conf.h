@@ -104,6 +104,10 @@ int gs_conf_load(const struct gs_conf_schema *schema, const char *path, void *re
 int gs_conf_put(const struct gs_conf_schema *schema, const char *key, const char *text, void *conf,
 		struct gs_err *err);
 
+/* The changes that make b of a: a letter put in, left out, replaced, or swapped with the next one.
+ * For "did you mean"; UINT_MAX when a name is longer than 63 bytes. */
+unsigned gs_conf_distance(const char *a, const char *b);
+
 /* For schema->check: the key ("http.tls_key") is refused where it stands (or where its section
  * stands when it is not given). Returns -EINVAL. */
 int gs_conf_refuse(const struct gs_conf_where *where, const char *key, struct gs_err *err,

@@ -11,8 +11,4 @@ int gs_conf_set(const struct gs_conf_key *key, const char *text, size_t bytes, v
 /* What the key takes, in words: "a duration from 100ms to 1h". */
 const char *gs_conf_expects(const struct gs_conf_key *key, char *out, size_t bytes);
 
-/* Changes needed to make b of a (letters put in, left out, changed,
- * or swapped with the next); names longer than 63 bytes are never near. */
-unsigned gs_conf_distance(const char *a, const char *b);
-
 #endif

@@ -15,6 +15,7 @@ enum gs_exit {
 	GS_EXIT_FAILED = 1,
 	GS_EXIT_USAGE = 2,
 	GS_EXIT_NOT_PERMITTED = 3, /* or not supported by this machine */
+	GS_EXIT_NOTHING = 4,       /* no such process or job, or none with a library to trace */
 	GS_EXIT_NOT_EXECUTABLE = 126,
 	GS_EXIT_NOT_FOUND = 127,
 };

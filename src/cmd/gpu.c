@@ -426,7 +426,7 @@ static int run(struct options *o, struct gs_gpu *gpu, struct gs_jobs *jobs)
 static const struct argp_option option_table[] = {
 	{NULL, 0, NULL, 0, "When:", 1},
 	{"watch", 'w', "SECONDS", 0, "again and again; 0.1 or 100ms", 1},
-	{"count", 'n', "N", 0, "stop after N samples (watches each second without -w)", 1},
+	{"count", 'n', "N", 0, "print N samples, one per second unless -w is given", 1},
 	{"window", OPT_WINDOW, "SECONDS", 0,
 	 "time between the two readings of one shot (default 0.25; 0: one reading, no rates)", 1},
 	{NULL, 0, NULL, 0, "What:", 2},
@@ -442,9 +442,11 @@ static const struct argp_option option_table[] = {
 	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml", 3},
 	{"dmon", OPT_DMON, "GROUPS", OPTION_ARG_OPTIONAL,
 	 "a line for each GPU with the columns of nvidia-smi dmon: p power and heat, u "
-	 "utilization, c clocks, v violations, m memory, e errors, t PCIe (default puc)",
+	 "utilization, c clocks, v violations, m memory, e errors, t PCIe (default puc); each "
+	 "second until interrupted, or as -w and -n say",
 	 3},
-	{"pmon", OPT_PMON, NULL, 0, "a line for each process with those of nvidia-smi pmon", 3},
+	{"pmon", OPT_PMON, NULL, 0,
+	 "a line for each process with those of nvidia-smi pmon; repeats as --dmon does", 3},
 	{"compat", OPT_COMPAT, "NAMES", 0, "names and units of eacgm or gswarm", 3},
 	{NULL, 0, NULL, 0, "Where:", 4},
 	{"nvml", OPT_NVML, "PATH", 0, "NVIDIA's monitoring library, when it is not found", 4},
@@ -464,7 +466,7 @@ int gs_cmd_gpu(int argc, char **argv)
 		       "or no such GPU, 3 no GPU or no driver here.",
 	};
 	struct options o = {.window_ns = DEFAULT_WINDOW_NS,
-			    .gpu = {.size = sizeof(o.gpu)},
+			    .gpu = {.size = sizeof(o.gpu), .nvml_option = "--nvml PATH"},
 			    .style = {.size = sizeof(o.style)}};
 	struct gs_summary_style terminal = {.size = sizeof(terminal)};
 	/* Its id is all that is shown, and this machine knows it by itself. */

@@ -1,7 +1,9 @@
 /* gpuscope COMMAND ...: finds the command in the table and runs it. */
+#include <argp.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/conf.h"
 #include "cli/cli.h"
 #include "headcmd/gsprof.h"
 
@@ -36,40 +38,84 @@ static void help(FILE *out)
 	      out);
 	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
-	fputs("\n`gpuscope COMMAND --help` tells the options of one.\n\n"
+	fputs("\nRun `gpuscope COMMAND --help` for its options.\n\n"
 	      "Exit status: 0 done, 1 failed, 2 wrong usage, 3 not permitted or not supported "
-	      "here;\n"
+	      "here,\n4 nothing to trace;\n"
 	      "`gpuscope trace -- COMMAND` ends as the command does (126 not executable, 127 not "
 	      "found).\n",
 	      out);
 }
 
+static bool main_is_help(const char *word)
+{
+	return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* What was typed is no command: an option before it, a slip, or something else. */
+static int main_refuse(const char *word)
+{
+	const char *near = NULL;
+	unsigned best = 3, d;
+
+	if (word[0] == '-') {
+		gs_say("options follow the command, as in `gpuscope trace %s`; `gpuscope --help` "
+		       "lists the commands",
+		       word);
+		return GS_EXIT_USAGE;
+	}
+	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++)
+		if ((d = gs_conf_distance(word, commands[i].name)) < best) {
+			best = d;
+			near = commands[i].name;
+		}
+	if (near)
+		gs_say("no command \"%s\"; did you mean \"%s\"?", word, near);
+	else
+		gs_say("no command \"%s\"; `gpuscope --help` lists them", word);
+	return GS_EXIT_USAGE;
+}
+
+/* argv[0] is the command's name. */
+static int main_run(int argc, char **argv)
+{
+	char name[64];
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++) {
+		if (strcmp(argv[0], commands[i].name) != 0)
+			continue;
+		snprintf(name, sizeof(name), "gpuscope %s", commands[i].name);
+		argv[0] = name;
+		return commands[i].run(argc, argv);
+	}
+	return main_refuse(argv[0]);
+}
+
 int main(int argc, char **argv)
 {
+	static char help_option[] = "--help";
+
 	if (gsprof_is_called(argv[0]))
 		return gsprof_main(argc, argv);
+	argp_program_version = "gpuscope " GS_VERSION;
 	if (argc < 2) {
 		help(stderr);
 		return GS_EXIT_USAGE;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-	    strcmp(argv[1], "help") == 0) {
+	if (main_is_help(argv[1]) || (strcmp(argv[1], "help") == 0 && argc == 2)) {
 		help(stdout);
 		return GS_EXIT_DONE;
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-		printf("gpuscope %s\n", GS_VERSION);
+		puts(argp_program_version);
 		return GS_EXIT_DONE;
 	}
-	for (size_t i = 0; i < GS_ARRAY_LEN(commands); i++) {
-		char name[64];
-
-		if (strcmp(argv[1], commands[i].name) != 0)
-			continue;
-		snprintf(name, sizeof(name), "gpuscope %s", commands[i].name);
-		argv[1] = name;
-		return commands[i].run(argc - 1, argv + 1);
+	/* `gpuscope help trace` and `gpuscope trace -h` are `gpuscope trace --help`. */
+	if (strcmp(argv[1], "help") == 0) {
+		argv[1] = argv[2];
+		argv[2] = help_option;
+		return main_run(2, argv + 1);
 	}
-	gs_say("no command \"%s\": `gpuscope --help` lists them", argv[1]);
-	return GS_EXIT_USAGE;
+	if (argc == 3 && main_is_help(argv[2]))
+		argv[2] = help_option;
+	return main_run(argc - 1, argv + 1);
 }

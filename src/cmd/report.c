@@ -379,7 +379,9 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	only_samples = samples.n_moments && r == 0 && summary->mode == GS_SESSION_SAMPLES;
 	if (r == 0 && samples.n_moments)
 		tell_samples(o, &samples, only_samples);
-	if (r == 0 && !(only_samples && o->format == GS_SUMMARY_TABLE)) {
+	/* A conversion prints no summary unless its format is asked for. */
+	if (r == 0 && (!export || o->format_name) &&
+	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
 		gs_cli_summary_style(stdout, true, &style);
 		r = gs_cli_summary_write(NULL, stdout, summary, o->format, &style);
 	}
@@ -393,10 +395,11 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 int gs_cmd_report(int argc, char **argv)
 {
 	static const struct argp_option option_table[] = {
-		{"output", 'o', "FILE", 0, "also write it as one of " GS_EXPORT_SUFFIXES, 0},
+		{"output", 'o', "FILE", 0, "convert it to one of " GS_EXPORT_SUFFIXES, 0},
 		{"flame", OPT_FLAME, "WHAT", 0,
 		 "what .svg and .folded show: time, launches, bytes, memory, samples", 0},
-		{"format", OPT_FORMAT, "FORMAT", 0, "of the summary: table, json, csv, yaml", 0},
+		{"format", OPT_FORMAT, "FORMAT", 0,
+		 "of the summary: table, json, csv, yaml; with -o, print it as well", 0},
 		{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 0},
 		{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)",
 		 0},

@@ -252,6 +252,7 @@ int top_live_new(const struct top_options *options, struct top_live **ret, struc
 {
 	struct gs_gpu_options go = {.size = sizeof(go),
 				    .nvml_path = options->nvml,
+				    .nvml_option = "--nvml PATH",
 				    .hang_ns = HANG_NS,
 				    .leave_out = 1ull << GS_GPU_PART_LINK_EACH |
 						 (options->record ? 0 : NOT_SHOWN),

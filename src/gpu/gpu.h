@@ -35,6 +35,9 @@ struct gs_gpu_options {
 	unsigned groups; /* enum gs_gpu_group; 0: all */
 	/* For tests and unusual installations; NULL: the usual places. */
 	const char *nvml_path;
+	/* What a user of this command sets for it, such as "--nvml PATH"; for messages. A constant;
+	 * NULL: not mentioned. */
+	const char *nvml_option;
 	const char *sysfs_root; /* "/sys" */
 	const char *proc_root;  /* "/proc" */
 	const char *kmsg_path;  /* "/dev/kmsg" */

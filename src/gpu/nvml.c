@@ -215,10 +215,11 @@ static bool load(struct gs_nvml *nv)
 		return false;
 	}
 	if (!handle) {
+		const char *option = nv->options->nvml_option;
+
 		fail(nv, GS_GPU_STATE_NO_LIBRARY,
-		     "libnvidia-ml.so.1 was not found: NVIDIA's driver is not installed here, or "
-		     "its "
-		     "library lies elsewhere (--nvml, the agent's gpu.library)");
+		     "libnvidia-ml.so.1 was not found: NVIDIA's driver is not installed%s%s",
+		     option ? ", or its library is elsewhere: set " : "", option ? option : "");
 		return false;
 	}
 	library = calloc(1, sizeof(*library));

@@ -277,6 +277,7 @@ static int open_gpu(const struct connect_options *o, struct gs_gpu **ret_gpu, st
 	struct gs_gpu_options go = {
 		.size = sizeof(go),
 		.nvml_path = o->nvml,
+		.nvml_option = "--nvml PATH",
 		.hang_ns = HANG_NS,
 		.budget = BUDGET * (interval_ns < 1000000000ull ? 1e9 / (double)interval_ns : 1)};
 

@@ -220,9 +220,15 @@ int to_head_finish(struct to_head **head)
 {
 	struct to_head *h = *head;
 	struct gs_outbox_result result;
+	struct gs_link_stats stats;
 
 	if (!h)
 		return 0;
+	gs_link_stats(to_head_link(h), &stats);
+	if (stats.waiting_samples)
+		gs_say("delivering %llu %ss to the head; waiting at most %u s",
+		       (unsigned long long)stats.waiting_samples, h->words->what,
+		       (unsigned)(h->words->drain_ns / 1000000000u));
 	gs_outbox_finish(&h->outbox, h->words->drain_ns, &result);
 	tell(h->words, &result);
 	to_head_abandon(head);

@@ -435,7 +435,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	if (!o->detach && !job_measure_jobs(m) && (o->by != JOB_OF_ALL || !o->duration_ns)) {
 		say_nothing_found(o);
 		job_measure_close(&m);
-		return GS_EXIT_FAILED;
+		return GS_EXIT_NOTHING;
 	}
 	if (o->detach)
 		job_detach_ready(o->detach);
@@ -444,7 +444,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	if (o->detach && !job_measure_jobs(m)) {
 		say_nothing_found(o);
 		job_measure_close(&m);
-		return GS_EXIT_FAILED;
+		return GS_EXIT_NOTHING;
 	}
 	if (r == 0)
 		r = job_measure_report(m, rules, &session);
@@ -611,8 +611,8 @@ int gs_cmd_job(int argc, char **argv)
 		.help_filter = gs_cli_help_filter,
 		.doc = "What jobs do with this machine: time on the processors and off them, and "
 		       "what for, I/O, memory, GPUs; class, efficiency and advice.\v"
-		       "Exit status: 0 done, 1 failed (no such job here), 2 wrong usage or "
-		       "configuration, 3 not permitted.",
+		       "Exit status: 0 done, 1 failed, 2 wrong usage or "
+		       "configuration, 3 not permitted, 4 no such job here.",
 	};
 	GS_FREE struct job_options *o = calloc(1, sizeof(*o));
 	struct sigaction sa = {.sa_handler = on_stop}, old;

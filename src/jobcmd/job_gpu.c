@@ -22,6 +22,7 @@ int job_gpu_open(const char *nvml, struct job_gpu **ret, struct gs_err *err)
 {
 	struct gs_gpu_options options = {.size = sizeof(options),
 					 .nvml_path = nvml,
+					 .nvml_option = "--nvml PATH",
 					 .groups = GS_GPU_READ_BASIC | GS_GPU_READ_PROCESSES |
 						   GS_GPU_READ_GPM};
 	GS_FREE struct job_gpu *g = calloc(1, sizeof(*g));

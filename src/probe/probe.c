@@ -332,6 +332,12 @@ int gs_probe_attach_candidates(struct gs_probe *probe, const char *command,
 	return gs_library_candidates(command, environment, use_candidate, &u);
 }
 
+static void probe_note_target(struct gs_probe *probe, pid_t pid)
+{
+	if (!probe->saw_target)
+		probe->saw_target = target_may_match(probe, pid) && target_is_named(probe, pid);
+}
+
 int gs_probe_attach_running(struct gs_probe *probe)
 {
 	DIR *proc = opendir("/proc");
@@ -343,11 +349,18 @@ int gs_probe_attach_running(struct gs_probe *probe)
 	while ((e = readdir(proc)) != NULL) {
 		pid_t pid = isdigit((unsigned char)e->d_name[0]) ? (pid_t)atoi(e->d_name) : 0;
 
-		if (pid > 0 && pid != getpid() && target_may_match(probe, pid))
-			gs_probe_attach_process(probe, pid);
+		if (pid <= 0 || pid == getpid() || !target_may_match(probe, pid))
+			continue;
+		probe_note_target(probe, pid);
+		gs_probe_attach_process(probe, pid);
 	}
 	closedir(proc);
 	return 0;
+}
+
+bool gs_probe_saw_target(const struct gs_probe *probe)
+{
+	return probe->saw_target;
 }
 
 int gs_probe_watch_fd(const struct gs_probe *probe)
@@ -429,6 +442,8 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 	struct gs_mapped_file file;
 	bool is_new = false;
 
+	if (notice->kind != GS_WATCH_EXIT)
+		probe_note_target(probe, notice->pid);
 	switch (notice->kind) {
 	case GS_WATCH_MAP:
 		if (probe->options.py_stack_at && strstr(notice->path, "/libpython") &&

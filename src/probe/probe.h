@@ -134,6 +134,11 @@ const char *gs_probe_engine(const struct gs_probe *probe);
 /* The id whose mode all Python functions have (gs_probe_set_mode()); 0: they are not traced. */
 unsigned gs_probe_python_id(const struct gs_probe *probe);
 
+/* Has a process of the selection been seen? For -u, -c and --cgroup, whose processes may come
+ * later. One that takes a chosen name after its start (prctl) is seen with its next library only.
+ */
+bool gs_probe_saw_target(const struct gs_probe *probe);
+
 /* How many files have probes now, and how many probes. */
 unsigned gs_probe_n_files(const struct gs_probe *probe);
 unsigned gs_probe_n_probes(const struct gs_probe *probe);

@@ -159,6 +159,7 @@ struct gs_probe {
 	char **globs, **ops;             /* owned copies */
 	char *comm, *cgroup;
 	bool by_process; /* links are made for one process each: others pay nothing */
+	bool saw_target; /* a process of the selection ran */
 	bool cgroup_v1;  /* members are followed one by one */
 	struct features features;
 	struct gs_plan_options plan; /* on_attach is that of the options */

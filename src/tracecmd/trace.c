@@ -570,9 +570,9 @@ static int start(struct trace *t)
 
 	if (r == 0)
 		r = open_targets(t);
-	if (r == 0)
-		r = try_summary_path(t->options.summary_path);
 	if (r < 0)
+		return r == -ESRCH ? GS_EXIT_NOTHING : GS_EXIT_FAILED;
+	if (try_summary_path(t->options.summary_path) < 0)
 		return GS_EXIT_FAILED;
 	if (t->options.command) {
 		r = child_prepare(&t->child, t->options.command, &t->inherited);
@@ -598,7 +598,9 @@ static int start(struct trace *t)
 				     &t->output, &err);
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));
-		return r == -ENOENT && !t->probe ? GS_EXIT_USAGE : gs_exit_status_of(r);
+		if (r == -ENOENT && !t->probe)
+			return t->options.cgroup ? GS_EXIT_NOTHING : GS_EXIT_USAGE;
+		return gs_exit_status_of(r);
 	}
 	r = trace_python_new(&t->options, t->probe, t->output, &t->python);
 	trace_budget_set_python(t->budget, gs_probe_python_id(t->probe));
@@ -629,11 +631,35 @@ static int write_plan(const struct trace *t)
 	return r;
 }
 
-/* Stops, writes, tells. The exit status when there was no command. */
+/* Was there nothing that could have been traced? Then the reason is reported. */
+static bool trace_saw_nothing(const struct trace *t)
+{
+	const struct trace_options *o = &t->options;
+
+	uint64_t calls[GS_LAYER_COUNT], n_calls = 0, lost;
+
+	trace_output_progress(t->output, calls, &lost);
+	for (size_t i = 0; i < GS_LAYER_COUNT; i++)
+		n_calls += calls[i];
+	if (n_calls)
+		return false;
+	if (!o->command && !o->n_pids && !o->all && !gs_probe_saw_target(t->probe)) {
+		if (o->comm)
+			gs_say("no process named %s ran; names are as in /proc/PID/comm, cut to 15 "
+			       "characters",
+			       o->comm);
+		else
+			gs_say("no process of the selection ran");
+		return true;
+	}
+	return gs_probe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
+}
+
+/* Stops tracing and writes the results. The exit status when there was no command. */
 static int finish(struct trace *t)
 {
-	bool nothing = gs_probe_n_files(t->probe) == 0 && !trace_python_n_found(t->python);
-	int r, s;
+	bool nothing = false;
+	int r, s, head;
 
 	clear_live(t);
 	stop_consumer(t);
@@ -641,13 +667,18 @@ static int finish(struct trace *t)
 	gs_probe_watch_poll(t->probe);
 	gs_probe_tell_missing(t->probe);
 	trace_output_stop(t->output, t->probe);
+	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
 	if (t->options.plan)
 		s = write_plan(t);
 	else
 		s = trace_output_summary(t->output);
 	trace_budget_tell(t->budget);
-	return r < 0 || s < 0 || nothing ? GS_EXIT_FAILED : GS_EXIT_DONE;
+	/* Last: a head that does not answer must not hold the results back. */
+	head = trace_output_deliver(t->output);
+	if (r < 0 || s < 0 || head < 0)
+		return GS_EXIT_FAILED;
+	return nothing ? GS_EXIT_NOTHING : GS_EXIT_DONE;
 }
 
 /* A command that outlives the tracing is waited for: its status is to be ours. */

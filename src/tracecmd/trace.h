@@ -126,6 +126,10 @@ void trace_output_progress(struct trace_output *output, uint64_t ret_calls[GS_LA
 /* Ends the stream and closes the files. 0, or the first error (said already). */
 int trace_output_end(struct trace_output *output, int exit_status, const char *reason);
 
+/* With --head: waits for delivery, some seconds at most. 0, or -ENOBUFS when records are lost (said
+ * already). */
+int trace_output_deliver(struct trace_output *output);
+
 /* Writes the summary where the options want it. 0 or negative errno (said already). */
 int trace_output_summary(struct trace_output *output);
 

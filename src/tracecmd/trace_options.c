@@ -264,8 +264,6 @@ static bool take_output(struct trace_options *o, const char *path)
 {
 	const char *dot = strrchr(path, '.');
 
-	if (o->n_outputs == TRACE_MAX_OUTPUTS)
-		return false;
 	o->outputs[o->n_outputs++] = path;
 	return gs_export_knows(path) || (dot && strcmp(dot, ".gst") == 0);
 }
@@ -408,7 +406,8 @@ static const char *expected(int key)
 	case OPT_FLAME:
 		return "time, launches, bytes, memory, samples or auto";
 	case 'o':
-		return "a file ending in one of " GS_EXPORT_SUFFIXES " or .gst (at most 4)";
+		return "a file ending in one of " GS_EXPORT_SUFFIXES
+		       " or .gst; the summary goes to a file by --summary FILE";
 	default:
 		return "something else";
 	}
@@ -490,6 +489,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	default:
 		if (!arg)
 			return ARGP_ERR_UNKNOWN;
+		if (key == 'o' && o->n_outputs == TRACE_MAX_OUTPUTS) {
+			gs_say("-o may be given %d times at most; `gpuscope report` converts a "
+			       ".gst file to the other formats",
+			       TRACE_MAX_OUTPUTS);
+			return EINVAL;
+		}
 		if (!take_option(o, key, arg)) {
 			gs_say("--%s takes %s", option_name(key), expected(key));
 			return EINVAL;
@@ -604,9 +609,9 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		       "  gpuscope trace -p 4711 --duration 10 --format json > summary.json\n\n"
 		       "Exit status: that of the command, if one was given (126 not executable, "
 		       "127 not "
-		       "found); else 0 done, 1 failed or nothing to trace was found, 2 wrong "
-		       "usage, 3 not "
-		       "permitted or not supported here.",
+		       "found); else 0 done, 1 failed, 2 wrong usage, 3 not permitted or not "
+		       "supported here, 4 nothing to trace: no such process, or none that "
+		       "uses a library with functions to trace.",
 	};
 
 	int r;

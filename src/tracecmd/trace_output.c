@@ -327,8 +327,12 @@ int trace_output_end(struct trace_output *o, int exit_status, const char *reason
 		if (first == 0)
 			first = r;
 	}
-	r = trace_head_finish(&o->head);
-	return first ? first : r;
+	return first;
+}
+
+int trace_output_deliver(struct trace_output *o)
+{
+	return trace_head_finish(&o->head);
 }
 
 int trace_output_summary(struct trace_output *o)

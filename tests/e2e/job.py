@@ -462,9 +462,9 @@ def reader_gone(t):
 
 @case('what is not there is told', needs=None)
 def nothing(t):
-    assert 'no process of job 999999' in gpuscope('job', '-j', '999999', '-d', '1', expect=1).stderr
+    assert 'no process of job 999999' in gpuscope('job', '-j', '999999', '-d', '1', expect=4).stderr
     assert 'no user' in gpuscope('job', '-u', 'no-such-user-here', expect=2).stderr
-    assert 'no process' in gpuscope('job', '-p', '4194304', '-d', '1', expect=1).stderr
+    assert 'no process' in gpuscope('job', '-p', '4194304', '-d', '1', expect=4).stderr
     assert 'one of --job-id' in gpuscope('job', '-p', '1', '-u', 'root', expect=2).stderr
     for bad in ('4711.0', '1-5', '4711_[3-1]', 'a b'):
         assert f'not "{bad}"' in gpuscope('job', '-j', bad, expect=2).stderr

@@ -227,7 +227,7 @@ def ends(t):
         t.equal('status', done.returncode, 0)
         j = json.loads(done.stdout)['jobs'][0]
         t.equal('it', (j['job_id'], j['job_name'], j['user'], j['ended']), (str(job_id), 'short', 'nobody', True))
-        run = t.tool('job', '-j', '999999', '-d', '1', status=1, env={'SLURM_CONF': s.conf})
+        run = t.tool('job', '-j', '999999', '-d', '1', status=4, env={'SLURM_CONF': s.conf})
         t.match('told', r'no process of job 999999 here', run.err)
 
 

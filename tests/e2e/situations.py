@@ -50,6 +50,28 @@ def usage(t):
         t.tool(*args, status=2)
 
 
+@case('help, versions and slips of the commands', needs=None)
+def commands(t):
+    for words in ('help trace', 'trace -h', 'trace --help'):
+        t.match(words, r'Usage: gpuscope trace \[OPTION', t.tool(*words.split(), status=0).out)
+    for command in ('trace', 'report', 'gpu', 'job', 'top', 'agent', 'head', 'connect', 'session', 'probes'):
+        t.match(command, r'^gpuscope \d+\.\d+', t.tool(command, '--version', status=0).out)
+    for words, says in (('help nosuch', 'no command "nosuch"'), ('tracee', 'did you mean "trace"'), ('-v trace', 'options follow')):
+        one_line(t, t.tool(*words.split(), status=2), says)
+    one_line(t, t.tool('trace', '-o', 'out.txt', '--', 'true', status=2), '--summary FILE')
+    five = [word for i in range(5) for word in ('-o', f'{i}.gst')]
+    one_line(t, t.tool('trace', *five, '--', 'true', status=2), '4 times')
+
+
+@case('nothing to trace is status 4, with the reason')
+def nothing(t):
+    t.match('no such name', 'no process named nosuchname ran', t.tool('trace', '-c', 'nosuchname', '--duration', '0.2', status=4).err)
+    t.match('no such id', 'no process has the id', t.tool('trace', '-p', '4194300', status=4).err)
+    t.match('no such cgroup', 'No such file', t.tool('trace', '--cgroup', '/nope', status=4).err)
+    idle = subprocess.Popen(['sleep', '60'])
+    t.tool('trace', '-p', str(idle.pid), '--duration', '0.2', status=4)
+
+
 @case('options that would do nothing, or undo each other, are wrong usage', needs=None)
 def idle_options(t):
     with open('calls.gst', 'w'):
