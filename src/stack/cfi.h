@@ -58,6 +58,9 @@ struct gs_cfi; /* the tables of one file */
 int gs_cfi_new(struct gs_elf *elf, struct gs_cfi **ret_cfi);
 void gs_cfi_free(struct gs_cfi **cfi);
 
+/* What its own tables take: nothing where the file has an index. */
+size_t gs_cfi_bytes(const struct gs_cfi *cfi);
+
 /* The row for the instruction at a virtual address of the file. -ENOENT: no table knows it;
  * -ENOEXEC: damaged. */
 int gs_cfi_find(struct gs_cfi *cfi, uint64_t vaddr, struct gs_cfi_row *ret_row);

@@ -13,7 +13,7 @@
 
 #define MAX_ENTRY_BYTES (64u << 10)  /* of one CIE or FDE */
 #define MAX_SCAN_BYTES  (256u << 20) /* of a section without an index */
-#define MAX_SCANNED     (1u << 20)   /* functions in it: 16 MiB of index */
+#define MAX_SCANNED     (1u << 18)   /* functions in it: 4 MiB of index */
 
 /* ---- bytes ----------------------------------------------------------------------------- */
 
@@ -370,6 +370,11 @@ int gs_cfi_new(struct gs_elf *elf, struct gs_cfi **ret_cfi)
 	}
 	*ret_cfi = gs_take(cfi);
 	return 0;
+}
+
+size_t gs_cfi_bytes(const struct gs_cfi *cfi)
+{
+	return cfi->n_entries * sizeof(*cfi->entries);
 }
 
 void gs_cfi_free(struct gs_cfi **cfi)

@@ -25,6 +25,11 @@ int gs_native_new(struct gs_native **ret_native)
 		return -ENOMEM;
 	n->file_of_id = GS_MAP_INIT(2 * NATIVE_MAX_FILES);
 	n->proc_of_pid = GS_MAP_INIT(NATIVE_MAX_PROCS);
+	n->made = gs_perf_maps_new();
+	if (!n->made) {
+		free(n);
+		return -ENOMEM;
+	}
 	*ret_native = n;
 	return 0;
 }
@@ -35,6 +40,7 @@ void gs_native_free(struct gs_native **native)
 		return;
 	native_processes_fini(*native);
 	native_files_fini(*native);
+	gs_perf_maps_free(&(*native)->made);
 	free(*native);
 	*native = NULL;
 }

@@ -3,8 +3,8 @@
  * functions are called. One object, one thread. Files are found through the process's own root.
  *
  * Bounds: GS_NATIVE_MAX_OPEN files are open at one time, the indexes of symbols take at most
- * GS_NATIVE_INDEX_BYTES, the rows of unwind tables that are kept 1.5 MiB; what was used longest ago
- * goes, and is read again when needed.
+ * GS_NATIVE_INDEX_BYTES, the rows of unwind tables that are kept 1.5 MiB, mappings 10 MiB, names of
+ * generated code GS_PERF_MAPS_BYTES; what was used longest ago goes, and is read again when needed.
  */
 #ifndef GS_STACK_NATIVE_H
 #define GS_STACK_NATIVE_H
@@ -16,7 +16,7 @@
 #include "model/event.h"
 
 #define GS_NATIVE_MAX_OPEN    192
-#define GS_NATIVE_INDEX_BYTES (64u << 20)
+#define GS_NATIVE_INDEX_BYTES (24u << 20)
 
 struct gs_native;
 

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -17,12 +16,19 @@ static struct native_file *file_at(struct gs_native *n, uint32_t file)
 	return file && file <= n->n_files ? &n->files[file - 1] : NULL;
 }
 
-static void close_file(struct gs_native *n, struct native_file *f)
+static void drop_indexes(struct gs_native *n, struct native_file *f)
 {
 	if (f->symbols)
 		n->index_bytes -= gs_symbols_bytes(f->symbols);
+	if (f->cfi)
+		n->index_bytes -= gs_cfi_bytes(f->cfi);
 	gs_symbols_free(&f->symbols);
 	gs_cfi_free(&f->cfi);
+}
+
+static void close_file(struct gs_native *n, struct native_file *f)
+{
+	drop_indexes(n, f);
 	if (f->elf)
 		n->n_open--;
 	gs_elf_close(&f->elf);
@@ -41,10 +47,13 @@ void native_files_fini(struct gs_native *n)
 
 static uint32_t add_file(struct gs_native *n, const char *path, const char *open_path)
 {
+	size_t bytes = strlen(path) + strlen(open_path);
 	struct native_file *f;
 
-	if (n->n_files == NATIVE_MAX_FILES)
+	if (n->n_files == NATIVE_MAX_FILES || n->path_bytes + bytes > NATIVE_PATHS) {
+		gs_guard_refuse(GS_REFUSED_MEMORY, 1, path);
 		return 0;
+	}
 	if (n->n_files == n->capacity) {
 		uint32_t capacity = n->capacity ? 2 * n->capacity : 64;
 		struct native_file *grown = realloc(n->files, capacity * sizeof(*grown));
@@ -61,6 +70,7 @@ static uint32_t add_file(struct gs_native *n, const char *path, const char *open
 		free(f->open_path);
 		return 0;
 	}
+	n->path_bytes += bytes;
 	return ++n->n_files;
 }
 
@@ -158,7 +168,7 @@ static void make_room(struct gs_native *n)
 struct native_file *native_file_open(struct gs_native *n, uint32_t file)
 {
 	struct native_file *f = file_at(n, file);
-	struct stat st;
+	struct gs_foreign_want want;
 	int r;
 
 	if (!f || f->cannot_open)
@@ -168,15 +178,10 @@ struct native_file *native_file_open(struct gs_native *n, uint32_t file)
 		return f;
 	make_room(n);
 	/* Another file may stand at the name by now. */
-	if (stat(f->open_path, &st) < 0 || st.st_dev != f->id.dev || st.st_ino != f->id.ino) {
-		if (stat(f->path, &st) < 0 || st.st_dev != f->id.dev || st.st_ino != f->id.ino) {
-			f->cannot_open = true;
-			return NULL;
-		}
-		r = gs_elf_open(f->path, &f->elf, NULL);
-	} else {
-		r = gs_elf_open(f->open_path, &f->elf, NULL);
-	}
+	want = (struct gs_foreign_want){.dev = f->id.dev, .ino = f->id.ino};
+	r = gs_elf_open_known(f->open_path, &want, &f->elf, NULL);
+	if (r < 0 && r != -ECANCELED)
+		r = gs_elf_open_known(f->path, &want, &f->elf, NULL);
 	if (r < 0) {
 		gs_log(2, "%s: cannot be read for stacks: %s", f->path, strerror(-r));
 		f->cannot_open = true;
@@ -186,18 +191,7 @@ struct native_file *native_file_open(struct gs_native *n, uint32_t file)
 	return f;
 }
 
-struct gs_cfi *native_file_cfi(struct gs_native *n, uint32_t file)
-{
-	struct native_file *f = native_file_open(n, file);
-
-	if (!f || f->no_cfi)
-		return NULL;
-	if (!f->cfi && gs_cfi_new(f->elf, &f->cfi) < 0)
-		f->no_cfi = true;
-	return f->cfi;
-}
-
-/* Let go of indexes until this one fits. */
+/* Give up indexes and scanned tables of other files until this one's fit. */
 static void bound_indexes(struct gs_native *n, const struct native_file *keep)
 {
 	while (n->index_bytes > GS_NATIVE_INDEX_BYTES) {
@@ -206,14 +200,31 @@ static void bound_indexes(struct gs_native *n, const struct native_file *keep)
 		for (uint32_t i = 0; i < n->n_files; i++) {
 			struct native_file *f = &n->files[i];
 
-			if (f->symbols && f != keep && (!oldest || f->used < oldest->used))
+			if ((f->symbols || (f->cfi && gs_cfi_bytes(f->cfi))) && f != keep &&
+			    (!oldest || f->used < oldest->used))
 				oldest = f;
 		}
 		if (!oldest)
 			return;
-		n->index_bytes -= gs_symbols_bytes(oldest->symbols);
-		gs_symbols_free(&oldest->symbols);
+		drop_indexes(n, oldest);
 	}
+}
+
+struct gs_cfi *native_file_cfi(struct gs_native *n, uint32_t file)
+{
+	struct native_file *f = native_file_open(n, file);
+
+	if (!f || f->no_cfi)
+		return NULL;
+	if (!f->cfi) {
+		if (gs_cfi_new(f->elf, &f->cfi) < 0) {
+			f->no_cfi = true;
+			return NULL;
+		}
+		n->index_bytes += gs_cfi_bytes(f->cfi);
+		bound_indexes(n, f);
+	}
+	return f->cfi;
 }
 
 struct gs_symbols *native_file_symbols(struct gs_native *n, uint32_t file)

@@ -14,7 +14,9 @@
 #define NATIVE_ROWS      4096u /* of unwind tables that are kept; a power of two */
 #define NATIVE_MAX_FILES 16384u
 #define NATIVE_MAX_PROCS 4096u
-#define NATIVE_MAX_MAPS  65536u /* executable mappings of one process */
+#define NATIVE_MAX_MAPS  65536u     /* executable mappings of one process */
+#define NATIVE_ALL_MAPS  262144u    /* and of all together: 10 MiB */
+#define NATIVE_PATHS     (8u << 20) /* bytes of the names of all files */
 
 struct native_file {
 	struct gs_file_id id;
@@ -60,12 +62,15 @@ struct gs_native {
 	struct gs_map file_of_id; /* hash of the identity -> file */
 	uint32_t vdso;            /* 0: not made yet */
 	unsigned n_open;
-	size_t index_bytes;
+	size_t index_bytes; /* of symbols and scanned unwind tables */
+	size_t path_bytes;
 	uint64_t uses;
 	uint64_t now_ns; /* when the present stack is looked at */
 
 	struct native_process procs[NATIVE_MAX_PROCS];
 	struct gs_map proc_of_pid;
+	size_t n_maps;             /* of all of them */
+	struct gs_perf_maps *made; /* owned */
 
 	struct native_row rows[NATIVE_ROWS];
 };

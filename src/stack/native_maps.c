@@ -23,6 +23,7 @@ static struct native_process *process_find(struct gs_native *n, uint32_t pid)
 static void process_clear(struct gs_native *n, struct native_process *p)
 {
 	gs_map_del(&n->proc_of_pid, p->pid);
+	n->n_maps -= p->n_maps;
 	free(p->maps);
 	gs_perf_map_free(&p->made);
 	*p = (struct native_process){0};
@@ -57,7 +58,7 @@ struct gs_perf_map *native_made_of(struct gs_native *n, uint32_t pid)
 	struct native_process *p = process_find(n, pid);
 
 	if (p && !p->made)
-		p->made = gs_perf_map_new(pid);
+		p->made = gs_perf_map_new(n->made, pid);
 	return p ? p->made : NULL;
 }
 
@@ -104,6 +105,24 @@ static int take_mapping(void *ctx, const struct gs_mapping *m)
 	return 0;
 }
 
+/* Forget processes that were looked at longest ago until all mappings fit. */
+static void bound_maps(struct gs_native *n, const struct native_process *keep)
+{
+	while (n->n_maps > NATIVE_ALL_MAPS) {
+		struct native_process *oldest = NULL;
+
+		for (size_t i = 0; i < NATIVE_MAX_PROCS; i++) {
+			struct native_process *p = &n->procs[i];
+
+			if (p != keep && p->n_maps && (!oldest || p->used < oldest->used))
+				oldest = p;
+		}
+		if (!oldest)
+			return;
+		process_clear(n, oldest);
+	}
+}
+
 /* Of a process that has ended nothing new is to be had: what was known stays. */
 static void read_maps(struct gs_native *n, struct native_process *p)
 {
@@ -115,10 +134,12 @@ static void read_maps(struct gs_native *n, struct native_process *p)
 		free(reading.maps);
 		return;
 	}
+	n->n_maps += reading.n_maps - p->n_maps;
 	free(p->maps);
 	p->maps = reading.maps;
 	p->n_maps = reading.n_maps;
 	p->read_ns = reading.now_ns;
+	bound_maps(n, p);
 }
 
 static const struct native_map *look_up(const struct native_process *p, uint64_t pc)
@@ -157,13 +178,14 @@ const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint
 }
 
 /* Forget what was there before. */
-static void drop_older(struct native_process *p, uint64_t mono_ns)
+static void drop_older(struct gs_native *native, struct native_process *p, uint64_t mono_ns)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < p->n_maps; i++)
 		if (p->maps[i].since_ns >= mono_ns)
 			p->maps[n++] = p->maps[i];
+	native->n_maps -= p->n_maps - n;
 	p->n_maps = n;
 	if (p->read_ns < mono_ns)
 		p->read_ns = p->tried_ns = 0;
@@ -175,7 +197,7 @@ void gs_native_exec(struct gs_native *n, uint32_t pid, uint64_t mono_ns)
 
 	if (!p)
 		return;
-	drop_older(p, mono_ns);
+	drop_older(n, p, mono_ns);
 	p->exec_ns = mono_ns;
 }
 
@@ -188,7 +210,8 @@ void gs_native_stale(struct gs_native *n, uint32_t pid)
 }
 
 /* Put it in its place; what it overlaps goes, or with keep it is left out itself. */
-static void insert(struct native_process *p, const struct native_map *m, bool keep)
+static void insert(struct gs_native *native, struct native_process *p, const struct native_map *m,
+		   bool keep)
 {
 	struct native_map *grown;
 	size_t at = 0, n = 0;
@@ -206,6 +229,7 @@ static void insert(struct native_process *p, const struct native_map *m, bool ke
 			at = n + 1;
 		p->maps[n++] = p->maps[i];
 	}
+	native->n_maps -= p->n_maps - n;
 	p->n_maps = n;
 	if (n == NATIVE_MAX_MAPS)
 		return;
@@ -216,6 +240,8 @@ static void insert(struct native_process *p, const struct native_map *m, bool ke
 	memmove(grown + at + 1, grown + at, (n - at) * sizeof(*grown));
 	grown[at] = *m;
 	p->n_maps++;
+	native->n_maps++;
+	bound_maps(native, p);
 }
 
 void gs_native_map(struct gs_native *n, uint32_t pid, uint64_t mono_ns, const struct gs_mapping *m)
@@ -231,7 +257,7 @@ void gs_native_map(struct gs_native *n, uint32_t pid, uint64_t mono_ns, const st
 	if (p->read_ns > mono_ns)
 		return;
 	map.file = native_file_of(n, pid, m->file);
-	insert(p, &map, false);
+	insert(n, p, &map, false);
 }
 
 void gs_native_fork(struct gs_native *n, uint32_t pid, uint32_t parent_pid, uint64_t mono_ns)
@@ -240,10 +266,10 @@ void gs_native_fork(struct gs_native *n, uint32_t pid, uint32_t parent_pid, uint
 	const struct native_process *from;
 
 	if (!p || p->exec_ns > mono_ns)
-		return;         /* it has let go of what its parent had */
-	drop_older(p, mono_ns); /* of an earlier process with this id */
+		return;            /* it has let go of what its parent had */
+	drop_older(n, p, mono_ns); /* of an earlier process with this id */
 	p->used = ++n->uses;
 	from = process_find(n, parent_pid);
 	for (size_t i = 0; from && from != p && i < from->n_maps; i++)
-		insert(p, &from->maps[i], true);
+		insert(n, p, &from->maps[i], true);
 }

@@ -1,7 +1,6 @@
 #include "stack/perf_map.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +8,15 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/clock.h"
+#include "base/foreign.h"
 #include "base/mem.h"
 
-#define MAX_ENTRIES    (1u << 20)
-#define MAX_TEXT_BYTES (64u << 20) /* names, of one process */
 #define MAX_NAME_BYTES 1024
 #define READ_BYTES     65536
 #define AGAIN_NS       20000000ull
+#define EVICTED_NS     1000000000ull
+#define REST_TIMES     20u /* so many times what a reading took */
 
 struct entry {
 	uint64_t start, end;
@@ -23,23 +24,187 @@ struct entry {
 	uint32_t n;       /* which line it was: code may take the place of older code */
 };
 
-struct gs_perf_map {
-	uint32_t pid;
+struct content { /* of a file */
+	struct content *next;
+	uint64_t dev, ino; /* ino 0: of no file */
+	uint32_t uid;
+	unsigned n_maps;   /* that refer to it */
 	uint64_t read_off; /* of the file */
-	uint64_t tried_ns;
-	bool sorted, refused;
+	uint64_t again_ns; /* not to be read before */
+	uint64_t used;     /* when, in uses of all */
+	bool sorted, full;
 	struct gs_buf entries, names;
 };
 
-struct gs_perf_map *gs_perf_map_new(uint32_t pid)
+struct gs_perf_maps {
+	struct content *first; /* owned */
+	uint64_t uses, now_ns;
+};
+
+struct gs_perf_map {
+	struct gs_perf_maps *all; /* borrowed */
+	uint32_t pid;
+	struct content *content; /* NULL: none yet */
+	uint64_t tried_ns;
+	bool refused;
+};
+
+/* ---- memory ---------------------------------------------------------------------------- */
+
+static size_t content_bytes(const struct content *c)
+{
+	return c->entries.capacity_bytes + c->names.capacity_bytes;
+}
+
+size_t gs_perf_maps_bytes(const struct gs_perf_maps *all)
+{
+	size_t sum = 0;
+
+	for (const struct content *c = all->first; c; c = c->next)
+		sum += content_bytes(c);
+	return sum;
+}
+
+static size_t user_bytes(const struct gs_perf_maps *all, uint32_t uid)
+{
+	size_t sum = 0;
+
+	for (const struct content *c = all->first; c; c = c->next)
+		sum += c->uid == uid ? content_bytes(c) : 0;
+	return sum;
+}
+
+static void content_empty(struct content *c)
+{
+	gs_buf_fini(&c->entries);
+	gs_buf_fini(&c->names);
+	c->entries = GS_BUF_INIT(GS_PERF_MAPS_BYTES);
+	c->names = GS_BUF_INIT(GS_PERF_MAPS_BYTES);
+	c->read_off = 0;
+	c->sorted = true;
+}
+
+static struct content *content_find(const struct gs_perf_maps *all, uint64_t dev, uint64_t ino)
+{
+	for (struct content *c = all->first; c; c = c->next)
+		if (ino && c->ino == ino && c->dev == dev)
+			return c;
+	return NULL;
+}
+
+static struct content *content_new(struct gs_perf_maps *all, const struct gs_foreign *file)
+{
+	struct content *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	if (file) {
+		c->dev = file->dev;
+		c->ino = file->ino;
+		c->uid = file->uid;
+	}
+	content_empty(c);
+	c->next = all->first;
+	all->first = c;
+	return c;
+}
+
+static void map_drop(struct gs_perf_map *m)
+{
+	struct content *c = m->content;
+
+	m->content = NULL;
+	if (!c || --c->n_maps)
+		return;
+	for (struct content **at = &m->all->first; *at; at = &(*at)->next) {
+		if (*at != c)
+			continue;
+		*at = c->next;
+		break;
+	}
+	content_empty(c);
+	free(c);
+}
+
+static void map_take(struct gs_perf_map *m, struct content *c)
+{
+	if (m->content == c)
+		return;
+	map_drop(m);
+	m->content = c;
+	c->n_maps++;
+}
+
+/* Give back what of this user, c aside, was used longest ago. False: there is nothing. */
+static bool evict(struct gs_perf_maps *all, const struct content *c, uint32_t uid)
+{
+	struct content *oldest = NULL;
+
+	for (struct content *o = all->first; o; o = o->next)
+		if (o != c && o->uid == uid && content_bytes(o) &&
+		    (!oldest || o->used < oldest->used))
+			oldest = o;
+	if (!oldest)
+		return false;
+	content_empty(oldest);
+	oldest->again_ns = all->now_ns + EVICTED_NS;
+	gs_guard_refuse(GS_REFUSED_NAMES, 1, "a map of generated code was used longest ago");
+	return true;
+}
+
+/* The user whose names take most. */
+static uint32_t greatest_user(const struct gs_perf_maps *all)
+{
+	const struct content *greatest = all->first;
+	size_t most = 0, sum;
+
+	for (const struct content *c = all->first; c; c = c->next) {
+		sum = user_bytes(all, c->uid);
+		if (sum <= most)
+			continue;
+		most = sum;
+		greatest = c;
+	}
+	return greatest->uid;
+}
+
+/* Room for so many bytes more. */
+static int content_reserve(struct gs_perf_maps *all, struct content *c, struct gs_buf *buf,
+			   size_t bytes)
+{
+	size_t most = c->uid ? GS_PERF_MAPS_USER_BYTES : GS_PERF_MAPS_BYTES, more;
+
+	if (buf->bytes + bytes <= buf->capacity_bytes)
+		return 0;
+	more = buf->capacity_bytes + bytes + 4096; /* it doubles */
+	while (user_bytes(all, c->uid) + more > most)
+		if (!evict(all, c, c->uid))
+			return -ENOBUFS;
+	while (gs_perf_maps_bytes(all) + more > GS_PERF_MAPS_BYTES)
+		if (!evict(all, c, greatest_user(all)))
+			return -ENOBUFS;
+	return gs_buf_reserve(buf, bytes);
+}
+
+struct gs_perf_maps *gs_perf_maps_new(void)
+{
+	return calloc(1, sizeof(struct gs_perf_maps));
+}
+
+void gs_perf_maps_free(struct gs_perf_maps **all)
+{
+	free(*all);
+	*all = NULL;
+}
+
+struct gs_perf_map *gs_perf_map_new(struct gs_perf_maps *all, uint32_t pid)
 {
 	struct gs_perf_map *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
+	m->all = all;
 	m->pid = pid;
-	m->entries = GS_BUF_INIT(MAX_ENTRIES * sizeof(struct entry));
-	m->names = GS_BUF_INIT(MAX_TEXT_BYTES);
 	return m;
 }
 
@@ -47,11 +212,12 @@ void gs_perf_map_free(struct gs_perf_map **map)
 {
 	if (!*map)
 		return;
-	gs_buf_fini(&(*map)->entries);
-	gs_buf_fini(&(*map)->names);
+	map_drop(*map);
 	free(*map);
 	*map = NULL;
 }
+
+/* ---- text ------------------------------------------------------------------------------ */
 
 /* Hexadecimal digits and the blank behind them; NULL: something else. */
 static const char *take_hex(const char *at, const char *end, uint64_t *ret)
@@ -74,38 +240,59 @@ static const char *take_hex(const char *at, const char *end, uint64_t *ret)
 	return at > from && at < end && *at == ' ' ? at + 1 : NULL;
 }
 
-static void take_line(struct gs_perf_map *m, const char *at, const char *end)
+/* False: the memory for names is used up. */
+static bool take_line(struct gs_perf_maps *all, struct content *c, const char *at, const char *end)
 {
-	struct entry e = {.name_at = (uint32_t)m->names.bytes,
-			  .n = (uint32_t)(m->entries.bytes / sizeof(struct entry))};
+	struct entry e = {.name_at = (uint32_t)c->names.bytes,
+			  .n = (uint32_t)(c->entries.bytes / sizeof(struct entry))};
 	uint64_t size;
 
 	at = take_hex(at, end, &e.start);
 	at = at ? take_hex(at, end, &size) : NULL;
 	if (!at || at == end || !size || e.start + size < e.start)
-		return;
+		return true;
 	e.end = e.start + size;
 	if (end - at > MAX_NAME_BYTES - 1)
 		end = at + MAX_NAME_BYTES - 1;
-	/* What finds no room has no name. */
-	if (gs_buf_put(&m->names, at, (size_t)(end - at)) < 0 || gs_buf_put(&m->names, "", 1) < 0 ||
-	    gs_buf_put(&m->entries, &e, sizeof(e)) < 0)
-		return;
-	m->sorted = false;
+	if (content_reserve(all, c, &c->names, (size_t)(end - at) + 1) < 0 ||
+	    content_reserve(all, c, &c->entries, sizeof(e)) < 0)
+		return false;
+	gs_buf_put(&c->names, at, (size_t)(end - at));
+	gs_buf_put(&c->names, "", 1);
+	gs_buf_put(&c->entries, &e, sizeof(e));
+	c->sorted = false;
+	return true;
+}
+
+static size_t parse_text(struct gs_perf_maps *all, struct content *c, const char *text,
+			 size_t bytes)
+{
+	const char *at = text, *end = text + bytes, *line_end;
+
+	for (; at < end && !c->full; at = line_end + 1) {
+		line_end = memchr(at, '\n', (size_t)(end - at));
+		if (!line_end)
+			break;
+		c->full = !take_line(all, c, at, line_end);
+	}
+	if (c->full)
+		gs_guard_refuse(GS_REFUSED_NAMES, 1, "a map of generated code is too long");
+	return (size_t)(at - text);
 }
 
 size_t gs_perf_map_parse(struct gs_perf_map *m, const char *text, size_t bytes)
 {
-	const char *at = text, *end = text + bytes, *line_end;
+	if (!m->content) {
+		struct content *c = content_new(m->all, NULL);
 
-	for (; at < end; at = line_end + 1) {
-		line_end = memchr(at, '\n', (size_t)(end - at));
-		if (!line_end)
-			break;
-		take_line(m, at, line_end);
+		if (!c)
+			return 0;
+		map_take(m, c);
 	}
-	return (size_t)(at - text);
+	return parse_text(m->all, m->content, text, bytes);
 }
+
+/* ---- files ----------------------------------------------------------------------------- */
 
 /* Its own number, in its own world of processes. */
 static uint32_t own_pid(uint32_t pid)
@@ -126,43 +313,66 @@ static uint32_t own_pid(uint32_t pid)
 }
 
 /* As perf does, a file is believed that belongs to the user of the process, or to root. */
-static int open_map(uint32_t pid)
+static int open_map(uint32_t pid, struct gs_foreign *ret_file)
 {
-	struct stat map, process;
+	const struct gs_foreign_want want = {.no_links = true};
+	struct stat process;
 	char path[96];
-	int fd;
+	int r;
 
 	snprintf(path, sizeof(path), "/proc/%u", pid);
 	if (stat(path, &process) < 0)
 		return -errno;
 	snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", pid, own_pid(pid));
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &map) == 0 && S_ISREG(map.st_mode) &&
-	    (map.st_uid == process.st_uid || map.st_uid == 0))
-		return fd;
-	close(fd);
+	r = gs_foreign_open(path, &want, ret_file);
+	if (r < 0)
+		return r;
+	if (ret_file->uid == process.st_uid || ret_file->uid == 0)
+		return 0;
+	gs_foreign_close(ret_file);
 	return -EPERM;
 }
 
-static void read_more(struct gs_perf_map *m)
+static void read_content(struct gs_perf_maps *all, struct content *c, struct gs_foreign *file,
+			 char *text)
 {
-	GS_CLOSE int fd = open_map(m->pid);
-	GS_FREE char *text = malloc(READ_BYTES);
-
-	if (fd == -EPERM)
-		m->refused = true;
-	while (fd >= 0 && text) {
-		ssize_t n = pread(fd, text, READ_BYTES, (off_t)m->read_off);
-		size_t used = n > 0 ? gs_perf_map_parse(m, text, (size_t)n) : 0;
+	while (!c->full) {
+		ssize_t n = gs_foreign_read(file, c->read_off, text, READ_BYTES);
+		size_t used = n > 0 ? parse_text(all, c, text, (size_t)n) : 0;
 
 		if (!used && n == READ_BYTES) /* a line longer than that: passed over */
 			used = READ_BYTES;
 		if (!used)
 			break;
-		m->read_off += used;
+		c->read_off += used;
 	}
+}
+
+static void sort_content(struct content *c);
+
+static void read_more(struct gs_perf_map *m, uint64_t now_ns)
+{
+	GS_FOREIGN_CLOSE struct gs_foreign file = GS_FOREIGN_INIT;
+	GS_FREE char *text = malloc(READ_BYTES);
+	uint64_t from = gs_clock_mono_ns();
+	struct content *c;
+	int r = text ? open_map(m->pid, &file) : -ENOMEM;
+
+	if (r == -EPERM || r == -EINVAL)
+		m->refused = true;
+	if (r < 0)
+		return;
+	c = content_find(m->all, file.dev, file.ino);
+	c = c ? c : content_new(m->all, &file);
+	if (!c)
+		return;
+	map_take(m, c);
+	m->all->now_ns = now_ns;
+	if (now_ns < c->again_ns)
+		return;
+	read_content(m->all, c, &file, text);
+	sort_content(c);
+	c->again_ns = now_ns + AGAIN_NS + REST_TIMES * (gs_clock_mono_ns() - from);
 }
 
 static int by_start(const void *a, const void *b)
@@ -174,15 +384,27 @@ static int by_start(const void *a, const void *b)
 	return x->n < y->n ? -1 : x->n > y->n;
 }
 
+static void sort_content(struct content *c)
+{
+	if (!c->sorted && c->entries.bytes)
+		qsort(c->entries.data, c->entries.bytes / sizeof(struct entry),
+		      sizeof(struct entry), by_start);
+	c->sorted = true;
+}
+
 /* The newest that covers the address, of those that begin last below it. */
 static const struct entry *find(struct gs_perf_map *m, uint64_t pc)
 {
-	struct entry *entries = (void *)m->entries.data;
-	size_t low = 0, high = m->entries.bytes / sizeof(*entries);
+	struct content *c = m->content;
+	const struct entry *entries;
+	size_t low = 0, high;
 
-	if (!m->sorted && high)
-		qsort(entries, high, sizeof(*entries), by_start);
-	m->sorted = true;
+	if (!c || !c->entries.bytes)
+		return NULL;
+	c->used = ++m->all->uses;
+	sort_content(c);
+	entries = (const void *)c->entries.data;
+	high = c->entries.bytes / sizeof(*entries);
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
@@ -201,10 +423,10 @@ bool gs_perf_map_name(struct gs_perf_map *m, uint64_t pc, uint64_t now_ns, char 
 
 	if (!e && !m->refused && (!m->tried_ns || now_ns - m->tried_ns >= AGAIN_NS)) {
 		m->tried_ns = now_ns;
-		read_more(m);
+		read_more(m, now_ns);
 		e = find(m, pc);
 	}
 	if (e)
-		snprintf(ret_name, bytes, "%s", (const char *)m->names.data + e->name_at);
+		snprintf(ret_name, bytes, "%s", (const char *)m->content->names.data + e->name_at);
 	return e != NULL;
 }

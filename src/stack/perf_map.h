@@ -1,7 +1,11 @@
 /*
  * Names of code that was written at run time, as its process tells them for perf:
  * /tmp/perf-PID.map, a line "START SIZE NAME" for each function, appended as they are made
- * (CPython 3.12 and newer with -X perf, V8, the JVM's agent). One process.
+ * (CPython 3.12 and newer with -X perf, V8, the JVM's agent).
+ *
+ * Anybody can write such a file, of any size and under many names. So a file is kept once, by its
+ * identity, whatever it is linked as; all files together have a bound of memory, and each user a
+ * part of it. Who has used that up loses the names of his own that were used longest ago.
  */
 #ifndef GS_STACK_PERF_MAP_H
 #define GS_STACK_PERF_MAP_H
@@ -10,18 +14,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct gs_perf_map;
+#define GS_PERF_MAPS_BYTES      (24u << 20)
+#define GS_PERF_MAPS_USER_BYTES (8u << 20) /* root may use all */
 
-struct gs_perf_map *gs_perf_map_new(uint32_t pid); /* NULL: no memory */
+struct gs_perf_maps; /* of all processes */
+struct gs_perf_map;  /* of one */
+
+struct gs_perf_maps *gs_perf_maps_new(void); /* NULL: no memory */
+/* After all that were made of it. */
+void gs_perf_maps_free(struct gs_perf_maps **all);
+
+/* What all of them take. */
+size_t gs_perf_maps_bytes(const struct gs_perf_maps *all);
+
+struct gs_perf_map *gs_perf_map_new(struct gs_perf_maps *all, uint32_t pid); /* NULL: no memory */
 void gs_perf_map_free(struct gs_perf_map **map);
 
-/* The name of the function there, which is read anew when the file has grown, at most 50 times a
- * second. Of a process that has ended what was read before is known. */
+/* The name of the function there. The file is read again when it has grown, at most 50 times a
+ * second, and so seldom that reading takes at most a twentieth of the time. Of a process that has
+ * ended what was read before is known. */
 bool gs_perf_map_name(struct gs_perf_map *map, uint64_t pc, uint64_t now_ns, char *ret_name,
 		      size_t bytes);
 
 /* Take in text of such a file: whole lines, what is none of its kind is passed over. Returns how
- * many bytes were used: up to the last line's end. */
+ * many bytes were used: up to the last line's end, or up to where the memory was used up. */
 size_t gs_perf_map_parse(struct gs_perf_map *map, const char *text, size_t bytes);
 
 #endif

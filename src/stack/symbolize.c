@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <zlib.h>
 
@@ -14,10 +12,11 @@
 #include "elf/code.h"
 #include "stack/demangle.h"
 
-#define MAX_SYMBOLS     (4u << 20) /* of one file: 32 MiB of index */
+#define MAX_SYMBOLS     (2u << 20) /* of one file: 16 MiB of index */
 #define LOOK_BACK       32         /* symbols before an address that may cover it */
 #define MAX_NAME_BYTES  4096
-#define MAX_DEBUG_BYTES (4ull << 30) /* of a file whose checksum is taken */
+#define MAX_DEBUG_TIMES 10u /* a debug file whose checksum is taken may have so much more */
+#define MIN_DEBUG_BYTES (16u << 20)
 
 #define RANK_SHIFT 30
 #define INDEX_MASK ((1u << RANK_SHIFT) - 1)
@@ -40,21 +39,36 @@ struct gs_symbols {
 
 /* ---- the debug file -------------------------------------------------------------------- */
 
-static bool checksum_is(const char *path, uint32_t crc)
+static bool checksum_is(struct gs_foreign *file, uint32_t crc)
 {
 	GS_FREE uint8_t *block = malloc(1 << 16);
-	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	uLong sum = crc32(0, NULL, 0);
 	uint64_t total = 0;
 	ssize_t n = 0;
 
-	if (!block || fd < 0)
+	if (!block)
 		return false;
-	while (total < MAX_DEBUG_BYTES && (n = read(fd, block, 1 << 16)) > 0) {
+	while ((n = gs_foreign_read(file, total, block, 1 << 16)) > 0) {
 		sum = crc32(sum, block, (uInt)n);
 		total += (uint64_t)n;
 	}
 	return n == 0 && (uint32_t)sum == crc;
+}
+
+/* A checksum is taken of the whole file. Whoever may write beside a program could make it any
+ * length: so only of what root has put there, and of a size that such a file may have. */
+static bool may_sum(const struct gs_symbols *s, struct gs_elf *debug, const char *path)
+{
+	const struct gs_foreign *file = gs_elf_file(debug);
+	uint64_t most = gs_elf_file(s->elf)->bytes;
+
+	most = most > UINT64_MAX / MAX_DEBUG_TIMES ? most : MAX_DEBUG_TIMES * most;
+	if (most < MIN_DEBUG_BYTES)
+		most = MIN_DEBUG_BYTES;
+	if ((file->uid == 0 || strncmp(path, "/usr/lib/debug/", 15) == 0) && file->bytes <= most)
+		return true;
+	gs_guard_refuse(GS_REFUSED_DEBUG, 1, path);
+	return false;
 }
 
 /* Open path when it is the debug file: that of the build id, or of the checksum. */
@@ -68,7 +82,8 @@ static bool try_debug(struct gs_symbols *s, const char *path, const char *build_
 		return false;
 	own = gs_elf_build_id(elf);
 	/* A debug file whose notes were dropped has no id: its place in the tree is its name. */
-	good = build_id ? !*own || strcmp(own, build_id) == 0 : checksum_is(path, crc);
+	good = build_id ? !*own || strcmp(own, build_id) == 0
+			: may_sum(s, elf, path) && checksum_is(gs_elf_file(elf), crc);
 	if (!good || !gs_elf_has_symtab(elf)) {
 		gs_elf_close(&elf);
 		return false;

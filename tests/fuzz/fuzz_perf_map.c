@@ -12,7 +12,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	struct gs_perf_map *m = gs_perf_map_new(PID);
+	struct gs_perf_maps *all = gs_perf_maps_new();
+	struct gs_perf_map *m = gs_perf_map_new(all, PID);
 	char *copy = malloc(bytes ? bytes : 1), name[64];
 	uint64_t pc = 0;
 
@@ -27,6 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 			assert(strlen(name) < sizeof(name));
 	}
 	free(copy);
+	assert(gs_perf_maps_bytes(all) <= GS_PERF_MAPS_BYTES);
 	gs_perf_map_free(&m);
+	gs_perf_maps_free(&all);
 	return 0;
 }

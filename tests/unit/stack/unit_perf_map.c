@@ -5,10 +5,14 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/foreign.h"
 #include "stack/perf_map.h"
 
 /* No process has this id, so nothing is read from one. */
@@ -31,7 +35,8 @@ static void lines_are_taken(void **state)
 				   "ffffffffffffffff 2 wraps\n"
 				   "4000 8\n"
 				   "5000 8 ";
-	struct gs_perf_map *m = gs_perf_map_new(PID);
+	struct gs_perf_maps *all = gs_perf_maps_new();
+	struct gs_perf_map *m = gs_perf_map_new(all, PID);
 
 	assert_non_null(m);
 	/* A line that is not whole yet waits. */
@@ -47,13 +52,15 @@ static void lines_are_taken(void **state)
 	assert_int_equal(gs_perf_map_parse(m, "5000 8 later\n", 13), 13);
 	assert_string_equal(name_of(m, 0x5001), "later");
 	gs_perf_map_free(&m);
+	gs_perf_maps_free(&all);
 	assert_null(m);
 }
 
 /* This process's own file, which grows. */
 static void a_file_is_read_as_it_grows(void **state)
 {
-	struct gs_perf_map *m = gs_perf_map_new((uint32_t)getpid());
+	struct gs_perf_maps *all = gs_perf_maps_new();
+	struct gs_perf_map *m = gs_perf_map_new(all, (uint32_t)getpid());
 	char path[64], name[64];
 	FILE *f;
 
@@ -65,14 +72,88 @@ static void a_file_is_read_as_it_grows(void **state)
 	fflush(f);
 	/* Not before it is worth looking again. */
 	assert_false(gs_perf_map_name(m, 0x1000, 2, name, sizeof(name)));
-	assert_true(gs_perf_map_name(m, 0x1000, 100000000, name, sizeof(name)));
+	assert_true(gs_perf_map_name(m, 0x1000, 1000000000000, name, sizeof(name)));
 	assert_string_equal(name, "first");
 	fputs("00 10 second\n", f);
 	fclose(f);
-	assert_true(gs_perf_map_name(m, 0x2000, 200000000, name, sizeof(name)));
+	assert_true(gs_perf_map_name(m, 0x2000, 2000000000000, name, sizeof(name)));
 	assert_string_equal(name, "second");
 	unlink(path);
 	gs_perf_map_free(&m);
+	gs_perf_maps_free(&all);
+}
+
+/* A process of the user that does nothing. */
+static pid_t idle_process(uid_t uid)
+{
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (setuid(uid) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
+static void end_process(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+/* One file of 40 MB under the names of several processes: kept once, within the user's share. */
+static void links_of_one_file_are_one(void **state)
+{
+	enum { N = 4, UID = 65534 };
+	struct gs_perf_maps *all = gs_perf_maps_new();
+	struct gs_perf_map *maps[N];
+	const struct gs_guard_options o = {.size = sizeof(o)};
+	GS_CLEANUP(gs_guard_free) struct gs_guard *guard = NULL;
+	char path[N][64], name[64];
+	pid_t pids[N];
+	size_t first = 0;
+	FILE *f;
+
+	if (getuid() != 0)
+		skip();
+	assert_int_equal(gs_guard_new(&o, &guard), 0);
+	gs_guard_enter(guard);
+	for (unsigned i = 0; i < N; i++) {
+		pids[i] = idle_process(UID);
+		snprintf(path[i], sizeof(path[i]), "/tmp/perf-%d.map", (int)pids[i]);
+		unlink(path[i]);
+	}
+	f = fopen(path[0], "we");
+	assert_non_null(f);
+	for (unsigned i = 1; i < 1000000; i++)
+		fprintf(f, "%x 10 a_function_of_generated_code_%07u\n", i << 4, i);
+	fclose(f);
+	assert_int_equal(chown(path[0], UID, UID), 0);
+	for (unsigned i = 0; i < N; i++) {
+		if (i)
+			assert_int_equal(link(path[0], path[i]), 0);
+		maps[i] = gs_perf_map_new(all, (uint32_t)pids[i]);
+		assert_true(gs_perf_map_name(maps[i], 0x10, 1, name, sizeof(name)));
+		assert_string_equal(name, "a_function_of_generated_code_0000001");
+		assert_false(gs_perf_map_name(maps[i], 999999 << 4, 1, name, sizeof(name)));
+		if (!i)
+			first = gs_perf_maps_bytes(all);
+		assert_int_equal(gs_perf_maps_bytes(all), first);
+	}
+	assert_true(first > 1u << 20 && first <= GS_PERF_MAPS_USER_BYTES);
+	assert_int_equal(gs_guard_refused(guard, GS_REFUSED_NAMES, name, sizeof(name)), 1);
+	assert_true(gs_guard_bytes_read(guard) < 2 * (size_t)GS_PERF_MAPS_USER_BYTES);
+	for (unsigned i = 0; i < N; i++) {
+		gs_perf_map_free(&maps[i]);
+		unlink(path[i]);
+		end_process(pids[i]);
+	}
+	assert_int_equal(gs_perf_maps_bytes(all), 0);
+	gs_perf_maps_free(&all);
 }
 
 int main(void)
@@ -80,6 +161,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_taken),
 		cmocka_unit_test(a_file_is_read_as_it_grows),
+		cmocka_unit_test(links_of_one_file_are_one),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
