@@ -52,6 +52,35 @@ void gs_net_text(const struct sockaddr_storage *a, char *out, size_t bytes)
 	}
 }
 
+enum peer_kind { PEER_V4 = 1, PEER_V6, PEER_USER, PEER_OTHER };
+
+uint64_t gs_net_peer_key(int fd, const struct sockaddr_storage *a)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
+	struct ucred user = {0};
+	socklen_t bytes = sizeof(user);
+	enum peer_kind kind = PEER_V4;
+	uint64_t key = 0;
+	uint32_t v4 = htonl(INADDR_LOOPBACK);
+
+	if (a->ss_family == AF_INET) {
+		v4 = ((const struct sockaddr_in *)a)->sin_addr.s_addr;
+	} else if (a->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+		memcpy(&v4, v6->sin6_addr.s6_addr + 12, sizeof(v4));
+	} else if (a->ss_family == AF_INET6 && !IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)) {
+		kind = PEER_V6;
+		memcpy(&key, v6->sin6_addr.s6_addr, sizeof(key));
+	} else if (a->ss_family == AF_UNIX) {
+		kind = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &user, &bytes) == 0 ? PEER_USER
+										   : PEER_OTHER;
+		key = user.uid;
+	}
+	if (kind == PEER_V4)
+		key = ntohl(v4) >> 24 == IN_LOOPBACKNET ? INADDR_LOOPBACK : ntohl(v4);
+	/* Of a network of IPv6 the first bits are the same for all that are routed. */
+	return key ^ (uint64_t)kind << 60;
+}
+
 /* A thousand clients come back at once after a restart; the kernel cuts it to its own maximum. */
 #define LISTEN_BACKLOG 4096
 

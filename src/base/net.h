@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 #include "base/err.h"
@@ -15,6 +16,11 @@ bool gs_net_split(const char *text, char *host, size_t host_bytes, char *port, s
 
 /* "127.0.0.1:14780", "[::1]:14780"; "?" for another family. */
 void gs_net_text(const struct sockaddr_storage *address, char *out, size_t bytes);
+
+/* Who is at the other end of a connection, as far as shares of a server's places go: an IPv4
+ * address, the network of an IPv6 address (of these anybody has 2^64), this machine (all of
+ * 127.0.0.0/8 and ::1), or the user at the other end of a Unix socket. */
+uint64_t gs_net_peer_key(int fd, const struct sockaddr_storage *address);
 
 /* A non-blocking listening socket on "HOST:PORT", "[IPv6]:PORT" or "*:PORT". ret_address: with the
  * port it got. option is what a user changes to have another port ("http.listen"). */

@@ -120,9 +120,11 @@ struct gs_rpc_server_options {
 	void *ctx;                     /* of handlers and hook */
 	gs_rpc_authorize_fn authorize; /* NULL: everybody may call everything */
 
-	/* Limits; 0 is what stands behind it. */
-	unsigned max_connections;             /* 16384 */
-	unsigned max_connections_per_address; /* of one client address; none */
+	/* Limits; 0 is what stands behind it. At the limits of connections one without a running
+	 * call is closed for a new one: the oldest of the address that has most, or that has its
+	 * share already. An address is what gs_net_peer_key() says; UINT_MAX: no limit. */
+	unsigned max_connections;             /* 16384, and less than there are descriptors */
+	unsigned max_connections_per_address; /* half of that */
 	unsigned max_streams;                 /* calls at once on one connection; 256 */
 	size_t max_message_bytes;             /* in; 4 MiB, as grpcio */
 	/* Names + values + 32 each; 16 KiB. Above it a call gets RESOURCE_EXHAUSTED; above four
@@ -177,6 +179,7 @@ const char *gs_rpc_server_address(const struct gs_rpc_server *server, size_t i);
 enum gs_rpc_refusal {
 	GS_RPC_REFUSED_CONNECTIONS = 1, /* too many connections: closed at once */
 	GS_RPC_REFUSED_ADDRESS,         /* too many of one address: closed at once */
+	GS_RPC_REFUSED_EVICTED,         /* too many, and this one was idle: closed for another */
 	GS_RPC_REFUSED_NO_FD,           /* accept(2) failed: file descriptors, memory */
 	GS_RPC_REFUSED_HANDSHAKE,       /* TLS failed, or no HTTP/2 came: closed */
 	GS_RPC_REFUSED_SLOW,            /* handshake not in time: closed */

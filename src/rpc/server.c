@@ -1,435 +1,45 @@
 /*
  * The server's thread: one epoll over listening sockets, a wake-up and all connections.
  *
- *   TLS ─► UP ─► DRAIN ─► gone      (in DRAIN we have said our last, and wait a moment for the
- *                                    client to read it: a close with unread bytes of it would
- *                                    throw away what is still on its way)
- *
  * Each turn: events of sockets, then what other threads asked for, then times, then all sessions
- * that have something to send. A connection reads and writes only so much in a turn.
+ * that have something to send. What a connection does is in conn.c.
  */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
-#include "base/map.h"
-#include "base/net.h"
-#include "rpc/server_int.h"
+#include "base/shrink.h"
+#include "rpc/conn_int.h"
 
-#define READ_BYTES       65536
-#define READS_PER_TURN   4
-#define RECORDS_PER_TURN 16     /* of TLS, 16 KiB each */
-#define OUT_BYTES        131072 /* taken from a session at once */
-#define WRITES_PER_TURN  4
-#define OUT_MAX_BYTES    (OUT_BYTES + (1U << 20)) /* a header block may come on top */
-#define ACCEPTS          64
-#define EVENTS           256
-#define DRAIN_NS         1000000000ULL
-
-enum kind { LISTENER, WAKE, CONN };
-
-struct listener {
-	enum kind kind;
-	int fd;
-	char address[GS_NET_TEXT_MAX];
-};
-
-enum state { HANDSHAKE, UP, DRAIN, CLOSED };
-
-struct conn {
-	enum kind kind;
-	enum state state;
-	struct gs_rpc_server *server;
-	struct gs_rpc_wire wire;
-	struct gs_rpc_session *session;
-	struct conn *next, **prev;
-	uint64_t address_key;
-	uint32_t events;
-	uint64_t opened_ns, heard_ns, pinged_ns; /* pinged_ns 0: nothing unanswered */
-	struct gs_rpc_timer timer;
-	struct gs_buf out;
-	size_t sent_bytes;
-};
-
-struct gs_rpc_server {
-	enum kind kind; /* WAKE */
-	struct gs_rpc_core *core;
-	pthread_t thread;
-	struct listener listeners[GS_RPC_LISTEN_MAX];
-	size_t n_listeners;
-	char *cert, *key, *client_ca; /* owned copies, for reloading */
-	struct gs_rpc_tls *tls;       /* under the core's lock */
-	atomic_bool stop;
-	_Atomic uint64_t grace_until_ns;
-	/* Of the server's thread alone. */
-	int epoll_fd;
-	struct conn *conns, *dead;
-	struct gs_map per_address;
-	bool aborted;
-	struct gs_rpc_timer accept_again, grace;
-	uint8_t *in;
-};
-
-/* --- times of connections --- */
-
-static uint64_t after(uint64_t start_ns, uint64_t ns)
-{
-	return ns > UINT64_MAX - 1 - start_ns ? UINT64_MAX : start_ns + ns;
-}
-
-static uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t conn_due_ns(const struct conn *c)
-{
-	const struct gs_rpc_server_options *o = &c->server->core->o;
-	uint64_t due;
-
-	if (c->state == DRAIN)
-		return after(c->opened_ns, DRAIN_NS);
-	if (c->state == HANDSHAKE || !c->session->greeted)
-		return after(c->opened_ns, o->handshake_ns);
-	due = c->pinged_ns ? after(c->pinged_ns, o->keepalive_timeout_ns)
-			   : after(c->heard_ns, o->keepalive_ns);
-	if (c->session->n_calls == 0)
-		due = earlier(due, after(c->session->idle_since_ns, o->idle_ns));
-	return due;
-}
-
-static void set_timer(struct conn *c)
-{
-	/* Being heard of only moves it away: that is seen when it fires. */
-	uint64_t due = conn_due_ns(c);
-
-	if (c->timer.index && c->timer.due_ns <= due)
-		return;
-	(void)gs_rpc_timer_set(&c->server->core->timers, &c->timer, due);
-}
-
-/* --- connections --- */
-
-static void forget_address(struct gs_rpc_server *s, uint64_t key)
-{
-	uint64_t n = 0;
-
-	if (gs_map_get(&s->per_address, key, &n) && n > 1)
-		(void)gs_map_put(&s->per_address, key, n - 1);
-	else
-		gs_map_del(&s->per_address, key);
-}
-
-static void conn_close(struct conn *c)
-{
-	struct gs_rpc_server *s = c->server;
-
-	if (c->state == CLOSED)
-		return;
-	c->state = CLOSED;
-	gs_rpc_timer_set(&s->core->timers, &c->timer, UINT64_MAX);
-	gs_rpc_session_free(&c->session);
-	gs_rpc_wire_fini(&c->wire); /* which takes it out of epoll */
-	gs_buf_fini(&c->out);
-	*c->prev = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
-	forget_address(s, c->address_key);
-	gs_rpc_count(&s->core->counters.connections_now, -1ULL);
-	/* Events of this turn may still name it. */
-	c->next = s->dead;
-	s->dead = c;
-}
-
-static void bury(struct gs_rpc_server *s)
-{
-	while (s->dead) {
-		struct conn *c = s->dead;
-
-		s->dead = c->next;
-		free(c);
-	}
-}
-
-static void refuse(struct conn *c, enum gs_rpc_refusal why)
-{
-	gs_rpc_core_refuse(c->server->core, why);
-	conn_close(c);
-}
-
-static void want(struct conn *c, uint32_t events)
-{
-	struct epoll_event e = {.events = events, .data.ptr = c};
-
-	if (c->state == CLOSED || c->events == events)
-		return;
-	c->events = events;
-	if (epoll_ctl(c->server->epoll_fd, EPOLL_CTL_MOD, c->wire.fd, &e) < 0)
-		conn_close(c);
-}
-
-static void start_drain(struct conn *c)
-{
-	gs_rpc_session_free(&c->session);
-	gs_buf_fini(&c->out);
-	gs_rpc_wire_shut(&c->wire);
-	c->state = DRAIN;
-	c->opened_ns = gs_clock_mono_ns();
-	(void)gs_rpc_timer_set(&c->server->core->timers, &c->timer, conn_due_ns(c));
-	want(c, EPOLLIN);
-}
-
-/* Write what there is. False: the connection is gone or waits. */
-static void conn_flush(struct conn *c)
-{
-	for (int i = 0; i < WRITES_PER_TURN; i++) {
-		ssize_t n;
-
-		if (c->sent_bytes == c->out.bytes) {
-			c->sent_bytes = 0;
-			gs_buf_reset(&c->out);
-			if (gs_rpc_session_output(c->session, &c->out, OUT_BYTES) < 0) {
-				conn_close(c);
-				return;
-			}
-			if (c->out.bytes == 0) {
-				gs_buf_fini(&c->out); /* an idle connection holds no memory */
-				if (gs_rpc_session_done(c->session))
-					start_drain(c);
-				else
-					want(c, EPOLLIN);
-				return;
-			}
-		}
-		n = gs_rpc_wire_write(&c->wire, c->out.data + c->sent_bytes,
-				      c->out.bytes - c->sent_bytes);
-		if (n < 0 && n != -EAGAIN) {
-			conn_close(c);
-			return;
-		}
-		if (n < 0) {
-			want(c, EPOLLIN | c->wire.wants);
-			return;
-		}
-		c->sent_bytes += (size_t)n;
-	}
-	want(c, EPOLLIN | EPOLLOUT);
-}
-
-static void heard(struct conn *c)
-{
-	c->heard_ns = gs_clock_mono_ns();
-	c->pinged_ns = 0;
-}
-
-static void conn_read(struct conn *c)
-{
-	struct gs_rpc_server *s = c->server;
-
-	for (int i = 0; i < (c->wire.ssl ? RECORDS_PER_TURN : READS_PER_TURN); i++) {
-		ssize_t n = gs_rpc_wire_read(&c->wire, s->in, READ_BYTES);
-
-		if (n == -EAGAIN) {
-			if (c->wire.wants & EPOLLOUT)
-				want(c, EPOLLIN | EPOLLOUT);
-			return;
-		}
-		if (n <= 0) {
-			conn_close(c);
-			return;
-		}
-		heard(c);
-		if (gs_rpc_session_input(c->session, s->in, (size_t)n) < 0) {
-			/* Say GOAWAY if it can still be said. */
-			conn_flush(c);
-			if (c->state == UP)
-				start_drain(c);
-			return;
-		}
-		if (!c->wire.ssl && n < READ_BYTES)
-			return;
-	}
-}
-
-static void conn_up(struct conn *c, struct gs_rpc_peer *peer)
-{
-	gs_rpc_wire_identity(&c->wire, peer->identity, sizeof(peer->identity));
-	if (gs_rpc_session_new(c->server->core, peer, c, &c->session) < 0) {
-		refuse(c, GS_RPC_REFUSED_MEMORY);
-		return;
-	}
-	c->state = UP;
-	heard(c);
-	if (c->server->stop)
-		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
-}
-
-static void peer_text(int fd, char *out, size_t bytes)
-{
-	struct sockaddr_storage a = {0};
-	socklen_t n = sizeof(a);
-
-	(void)getpeername(fd, (struct sockaddr *)&a, &n);
-	gs_net_text(&a, out, bytes);
-}
-
-static void conn_handshake(struct conn *c)
-{
-	struct gs_rpc_peer *peer;
-	char text[GS_NET_TEXT_MAX];
-	int r = gs_rpc_wire_handshake(&c->wire);
-
-	if (r == -EAGAIN) {
-		want(c, c->wire.wants);
-		return;
-	}
-	if (r < 0) {
-		refuse(c, GS_RPC_REFUSED_HANDSHAKE);
-		return;
-	}
-	peer_text(c->wire.fd, text, sizeof(text));
-	peer = gs_rpc_peer_new(c->server->core, text);
-	if (!peer) {
-		refuse(c, GS_RPC_REFUSED_MEMORY);
-		return;
-	}
-	conn_up(c, peer);
-}
-
-static void conn_drain(struct conn *c)
-{
-	char piece[8192];
-
-	for (int i = 0; i < READS_PER_TURN; i++) {
-		ssize_t n = recv(c->wire.fd, piece, sizeof(piece), MSG_DONTWAIT);
-
-		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-			conn_close(c);
-		if (n <= 0)
-			return;
-	}
-}
-
-static void conn_event(struct conn *c, uint32_t events)
-{
-	if (c->state == HANDSHAKE)
-		conn_handshake(c);
-	if (c->state == UP && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-		conn_read(c);
-	if (c->state == UP)
-		conn_flush(c);
-	else if (c->state == DRAIN)
-		conn_drain(c);
-	if (c->state != CLOSED)
-		set_timer(c);
-}
-
-static void conn_due(struct gs_rpc_timer *timer)
-{
-	struct conn *c = (void *)((char *)timer - offsetof(struct conn, timer));
-	struct gs_rpc_core *core = c->server->core;
-	const struct gs_rpc_server_options *o = &core->o;
-	uint64_t now = gs_clock_mono_ns();
-
-	if (conn_due_ns(c) > now) {
-		set_timer(c);
-		return;
-	}
-	if (c->state == DRAIN) {
-		conn_close(c);
-		return;
-	}
-	if (c->state == HANDSHAKE || !c->session->greeted) {
-		refuse(c, GS_RPC_REFUSED_SLOW);
-		return;
-	}
-	if (c->pinged_ns) {
-		refuse(c, GS_RPC_REFUSED_SILENT);
-		return;
-	}
-	if (c->session->n_calls == 0 && now >= after(c->session->idle_since_ns, o->idle_ns)) {
-		gs_rpc_count(&core->counters.idle_closed, 1);
-		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "idle");
-		c->session->idle_since_ns = now; /* should the client not take the hint */
-	} else {
-		gs_rpc_session_ping(c->session);
-		c->pinged_ns = now;
-	}
-	set_timer(c);
-}
+#define ACCEPTS     64
+#define EVENTS      256
+#define ABORT_NS    1000000000ULL /* to take what was said */
+#define SPARE_FILES 1024
 
 /* --- new connections --- */
 
-/* An IPv4 address, or the network of an IPv6 address: of these anybody has 2^64. */
-static uint64_t address_key(const struct sockaddr_storage *a)
+/* 0: there is room for one more of this client. */
+static enum gs_rpc_refusal make_room(struct gs_rpc_server *s, uint64_t key)
 {
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)a;
-	uint64_t key = 0;
+	struct gs_share *victim;
 
-	if (a->ss_family == AF_INET)
-		return ((const struct sockaddr_in *)a)->sin_addr.s_addr;
-	if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-		memcpy(&key, v6->sin6_addr.s6_addr + 12, 4);
-	else
-		memcpy(&key, v6->sin6_addr.s6_addr, 8);
-	return key;
-}
-
-static enum gs_rpc_refusal room_for(struct gs_rpc_server *s, uint64_t key)
-{
-	const struct gs_rpc_server_options *o = &s->core->o;
-	uint64_t n = 0;
-
-	if (s->core->counters.connections_now >= o->max_connections)
-		return GS_RPC_REFUSED_CONNECTIONS;
-	(void)gs_map_get(&s->per_address, key, &n);
-	if (o->max_connections_per_address && n >= o->max_connections_per_address)
+	switch (gs_shares_ask(&s->shares, key, &victim)) {
+	case GS_SHARE_EVICT:
+		gs_rpc_conn_evict((struct conn *)((char *)victim - offsetof(struct conn, share)));
+		return 0;
+	case GS_SHARE_OWNER_FULL:
 		return GS_RPC_REFUSED_ADDRESS;
-	return gs_map_put(&s->per_address, key, n + 1) < 0 ? GS_RPC_REFUSED_MEMORY : 0;
-}
-
-static void conn_new(struct gs_rpc_server *s, int fd, uint64_t key)
-{
-	struct conn *c = calloc(1, sizeof(*c));
-	struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
-	int on = 1, r = -ENOMEM;
-
-	if (!c) {
-		close(fd);
-		forget_address(s, key);
-		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_MEMORY);
-		return;
+	case GS_SHARE_FULL:
+		return GS_RPC_REFUSED_CONNECTIONS;
+	case GS_SHARE_FREE:
+		break;
 	}
-	*c = (struct conn){.kind = CONN,
-			   .server = s,
-			   .address_key = key,
-			   .events = EPOLLIN,
-			   .opened_ns = gs_clock_mono_ns(),
-			   .timer.fire = conn_due,
-			   .out = GS_BUF_INIT(OUT_MAX_BYTES),
-			   .next = s->conns,
-			   .prev = &s->conns};
-	if (s->conns)
-		s->conns->prev = &c->next;
-	s->conns = c;
-	gs_rpc_count(&s->core->counters.connections, 1);
-	gs_rpc_count(&s->core->counters.connections_now, 1);
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	pthread_mutex_lock(&s->core->lock);
-	r = gs_rpc_wire_init(&c->wire, fd, s->tls, NULL);
-	pthread_mutex_unlock(&s->core->lock);
-	if (r < 0 || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0 ||
-	    gs_rpc_timer_set(&s->core->timers, &c->timer, conn_due_ns(c)) < 0) {
-		refuse(c, GS_RPC_REFUSED_MEMORY);
-		return;
-	}
-	conn_event(c, 0);
+	return 0;
 }
 
 static void listen_again(struct gs_rpc_timer *timer)
@@ -464,15 +74,17 @@ static void accept_all(struct gs_rpc_server *s, struct listener *l)
 		socklen_t n = sizeof(a);
 		int fd = accept4(l->fd, (struct sockaddr *)&a, &n, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		enum gs_rpc_refusal why;
+		uint64_t key;
 
 		if (fd < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
 				listen_later(s);
 			return;
 		}
-		why = room_for(s, address_key(&a));
+		key = gs_net_peer_key(fd, &a);
+		why = make_room(s, key);
 		if (why == 0) {
-			conn_new(s, fd, address_key(&a));
+			gs_rpc_conn_new(s, fd, key);
 			continue;
 		}
 		gs_rpc_core_refuse(s->core, why);
@@ -498,7 +110,7 @@ static void grace_over(struct gs_rpc_timer *timer)
 		/* They had a moment to take what we said. */
 		for (struct conn *c = s->conns; c; c = next) {
 			next = c->next;
-			conn_close(c);
+			gs_rpc_conn_close(c);
 		}
 		return;
 	}
@@ -509,7 +121,7 @@ static void grace_over(struct gs_rpc_timer *timer)
 			gs_rpc_session_abort_calls(c->session, GS_RPC_UNAVAILABLE,
 						   "the server stops");
 	}
-	(void)gs_rpc_timer_set(&s->core->timers, &s->grace, gs_clock_mono_ns() + DRAIN_NS);
+	(void)gs_rpc_timer_set(&s->core->timers, &s->grace, gs_clock_mono_ns() + ABORT_NS);
 }
 
 static void begin_stop(struct gs_rpc_server *s)
@@ -522,8 +134,8 @@ static void begin_stop(struct gs_rpc_server *s)
 		next = c->next;
 		if (c->session)
 			gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
-		else if (c->state == HANDSHAKE)
-			conn_close(c);
+		else if (c->state < UP)
+			gs_rpc_conn_close(c);
 	}
 	if (gs_rpc_timer_set(&s->core->timers, &s->grace, s->grace_until_ns) < 0)
 		grace_over(&s->grace);
@@ -542,11 +154,29 @@ static void serve_ready(struct gs_rpc_server *s)
 		list = session->next_ready;
 		session->is_ready = false;
 		session->next_ready = NULL;
-		if (c->state == UP)
-			conn_flush(c);
-		if (c->state != CLOSED)
-			set_timer(c);
+		gs_rpc_conn_ready(c);
 	}
+}
+
+/* --- memory --- */
+
+/* Many connections at once leave a heap full of holes. */
+#define SHRINK_CONNECTIONS 1000
+#define SHRINK_NS          1000000000ULL
+
+static void shrink_heap(struct gs_rpc_timer *timer)
+{
+	struct gs_rpc_server *s = (void *)((char *)timer - offsetof(struct gs_rpc_server, shrink));
+
+	s->n_closed = 0;
+	gs_shrink_heap();
+}
+
+static void note_closed(struct gs_rpc_server *s)
+{
+	if (s->n_closed >= SHRINK_CONNECTIONS && !s->shrink.index)
+		(void)gs_rpc_timer_set(&s->core->timers, &s->shrink,
+				       gs_clock_mono_ns() + SHRINK_NS);
 }
 
 static int wait_ms(struct gs_rpc_server *s)
@@ -587,14 +217,15 @@ static void turn(struct gs_rpc_server *s)
 		else if (*kind == LISTENER)
 			accept_all(s, events[i].data.ptr);
 		else if (((struct conn *)events[i].data.ptr)->state != CLOSED)
-			conn_event(events[i].data.ptr, events[i].events);
+			gs_rpc_conn_event(events[i].data.ptr, events[i].events);
 	}
 	if (s->stop && !s->core->stopping)
 		begin_stop(s);
 	gs_rpc_core_run(s->core);
 	gs_rpc_timers_run(&s->core->timers, gs_clock_mono_ns());
 	serve_ready(s);
-	bury(s);
+	gs_rpc_conn_bury(s);
+	note_closed(s);
 }
 
 static void *server_thread(void *arg)
@@ -608,6 +239,7 @@ static void *server_thread(void *arg)
 	while (!s->core->stopping || s->conns)
 		turn(s);
 	gs_rpc_timer_set(&s->core->timers, &s->grace, UINT64_MAX);
+	gs_rpc_timer_set(&s->core->timers, &s->shrink, UINT64_MAX);
 	gs_rpc_core_run(s->core);
 	return NULL;
 }
@@ -638,7 +270,7 @@ static void server_free(struct gs_rpc_server **ref)
 		gs_close_p(&s->listeners[i].fd);
 	gs_close_p(&s->epoll_fd);
 	gs_rpc_tls_close(&s->tls);
-	gs_map_fini(&s->per_address);
+	gs_shares_fini(&s->shares);
 	gs_rpc_core_unref(&s->core);
 	free(s->cert);
 	free(s->key);
@@ -665,7 +297,7 @@ static int open_all(struct gs_rpc_server *s, const struct gs_rpc_server_options 
 {
 	struct epoll_event e = {.events = EPOLLIN, .data.ptr = s};
 
-	s->in = malloc(READ_BYTES);
+	s->in = malloc(GS_RPC_READ_BYTES);
 	s->cert = copy(o->tls_cert);
 	s->key = copy(o->tls_key);
 	s->client_ca = copy(o->tls_client_ca);
@@ -698,6 +330,35 @@ static int open_all(struct gs_rpc_server *s, const struct gs_rpc_server_options 
 	return 0;
 }
 
+/* More connections than descriptors would be refused by the kernel, without a choice of which. Part
+ * of them is for files and for others who listen. */
+static unsigned connections_possible(unsigned wanted)
+{
+	struct rlimit limit;
+	rlim_t spare;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return wanted;
+	if (limit.rlim_cur < (rlim_t)wanted + SPARE_FILES) {
+		limit.rlim_cur = limit.rlim_max < (rlim_t)wanted + SPARE_FILES
+					 ? limit.rlim_max
+					 : (rlim_t)wanted + SPARE_FILES;
+		(void)setrlimit(RLIMIT_NOFILE, &limit);
+		(void)getrlimit(RLIMIT_NOFILE, &limit);
+	}
+	spare = limit.rlim_cur / 4 < SPARE_FILES ? limit.rlim_cur / 4 : SPARE_FILES;
+	return limit.rlim_cur - spare < wanted ? (unsigned)(limit.rlim_cur - spare) : wanted;
+}
+
+static void set_shares(struct gs_rpc_server *s)
+{
+	const struct gs_rpc_server_options *o = &s->core->o;
+	unsigned n = connections_possible(o->max_connections);
+
+	s->shares = GS_SHARES_INIT(
+		n, o->max_connections_per_address ? o->max_connections_per_address : (n + 1) / 2);
+}
+
 int gs_rpc_server_start(const struct gs_rpc_server_options *o, struct gs_rpc_server **ret_server,
 			struct gs_err *err)
 {
@@ -708,15 +369,17 @@ int gs_rpc_server_start(const struct gs_rpc_server_options *o, struct gs_rpc_ser
 		return -ENOMEM;
 	s->kind = WAKE;
 	s->epoll_fd = -1;
-	s->per_address = GS_MAP_INIT(1U << 22);
 	s->accept_again.fire = listen_again;
 	s->grace.fire = grace_over;
+	s->shrink.fire = shrink_heap;
 	if (o->n_listen < 1 || o->n_listen > GS_RPC_LISTEN_MAX)
 		return gs_err_set(err, -EINVAL, "one to %d addresses to listen on are needed",
 				  GS_RPC_LISTEN_MAX);
 	r = gs_rpc_core_new(o, &s->core, err);
-	if (r == 0)
+	if (r == 0) {
+		set_shares(s);
 		r = open_all(s, o, err);
+	}
 	if (r == 0)
 		r = start_thread(s);
 	if (r < 0)
@@ -731,7 +394,7 @@ void gs_rpc_server_stop(struct gs_rpc_server **ref, uint64_t grace_ns)
 
 	if (!s)
 		return;
-	s->grace_until_ns = after(gs_clock_mono_ns(), grace_ns);
+	s->grace_until_ns = gs_rpc_after(gs_clock_mono_ns(), grace_ns);
 	s->stop = true;
 	pthread_mutex_lock(&s->core->lock);
 	gs_rpc_core_wake(s->core);

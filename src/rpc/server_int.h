@@ -1,7 +1,8 @@
 /*
  * Between the files of the server:
  *
- *   server.c   sockets, epoll, times of connections          ─┐
+ *   server.c   listening sockets, epoll, the loop            ─┐
+ *   conn.c     one connection: its socket and its times       ├
  *   session.c  one connection's HTTP/2, without any socket    ├ the server's thread alone
  *   core.c     what is shared: counters, lists of work       ─┘ and, under the lock, any thread
  *   call.c     the functions on calls: any thread
@@ -72,14 +73,14 @@ struct gs_rpc_session {
 	struct gs_rpc_peer *peer;
 	void *owner; /* the connection */
 	struct gs_rpc_call *calls;
-	size_t n_calls;
+	size_t n_started; /* of calls that are not over */
 	struct gs_rpc_session *next_ready;
 	bool is_ready;
 	bool greeted;           /* preface and SETTINGS came */
 	bool blamed;            /* counted as broken */
 	bool broken;            /* its GOAWAY is the last; what comes is not read */
 	bool leaving;           /* GOAWAY sent */
-	uint64_t idle_since_ns; /* n_calls became 0 */
+	uint64_t idle_since_ns; /* n_started became 0 */
 	/* Buckets: full at the burst, a frame or message takes one. */
 	double control_tokens, message_tokens;
 	uint64_t control_ns, message_ns; /* when they were filled last */

@@ -44,9 +44,9 @@ static void call_over(struct gs_rpc_call *call, enum gs_rpc_status status)
 	gs_rpc_count(&c->counters.queued_bytes_now, -(uint64_t)call->out.bytes);
 	gs_rpc_outbox_fini(&call->out);
 	pthread_mutex_unlock(&c->lock);
-	if (--s->n_calls == 0)
-		s->idle_since_ns = gs_clock_mono_ns();
 	if (call->started) {
+		if (--s->n_started == 0)
+			s->idle_since_ns = gs_clock_mono_ns();
 		gs_rpc_count(&c->counters.calls_now, -1ULL);
 		gs_rpc_count(&c->counters.calls_by_status[status], 1);
 		if (call->method->closed)
@@ -425,7 +425,6 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame, voi
 	if (s->calls)
 		s->calls->prev = &call->next;
 	s->calls = call;
-	s->n_calls++;
 	nghttp2_session_set_stream_user_data(h2, call->stream, call);
 	return 0;
 }
@@ -468,6 +467,7 @@ static void begin_call(struct gs_rpc_call *call)
 	max = call->method->max_message_bytes;
 	gs_rpc_inbox_init(&call->inbox, &c->held, max ? max : c->o.max_message_bytes);
 	call->started = true;
+	call->session->n_started++;
 	gs_rpc_count(&c->counters.calls, 1);
 	gs_rpc_count(&c->counters.calls_now, 1);
 	if (call->deadline_ns != UINT64_MAX &&

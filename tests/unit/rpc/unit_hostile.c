@@ -279,35 +279,107 @@ static void rapid_reset(void **state)
 	gs_rpc_server_stop(&s, 0);
 }
 
+static void ignore_end(void *ctx, struct gs_rpc_request *r, enum gs_rpc_status status,
+		       const char *text)
+{
+	(void)ctx, (void)r, (void)status, (void)text;
+}
+
+/* A connection with a running call, or without one. */
+static struct gs_rpc_client *dial_client(struct gs_rpc_server *s, struct link *l, bool calls)
+{
+	const struct gs_rpc_request_options call = {
+		.size = sizeof(call), .path = "/t/Hold", .events.ended = ignore_end};
+	struct gs_rpc_client *c = connect_to(gs_rpc_server_address(s, 0), l);
+	uint64_t before = stats_of(s).calls_now;
+	struct gs_rpc_request *r = NULL;
+
+	if (!calls || l->n_disconnected)
+		return c;
+	assert_int_equal(gs_rpc_client_call(c, &call, &r), 0);
+	work_until(c, stats_of(s).calls_now > before);
+	return c;
+}
+
+/* At the limit of an address, or of all, new connections are refused while calls run on all others.
+ */
 static void too_many(void **state)
 {
-	struct gs_rpc_server_options o = {OPTIONS, .max_connections = 2};
-	struct gs_rpc_server *s = start(&o);
-	struct link l[3] = {0};
-	struct gs_rpc_client *a = connect_to(gs_rpc_server_address(s, 0), &l[0]);
-	struct gs_rpc_client *b = connect_to(gs_rpc_server_address(s, 0), &l[1]);
-	struct gs_rpc_client *c = connect_to(gs_rpc_server_address(s, 0), &l[2]);
+	static const struct {
+		struct gs_rpc_server_options o;
+		enum gs_rpc_refusal why;
+	} cases[] = {
+		{{OPTIONS, .max_connections = 2, .max_connections_per_address = 9},
+		 GS_RPC_REFUSED_CONNECTIONS},
+		{{OPTIONS, .max_connections_per_address = 2}, GS_RPC_REFUSED_ADDRESS},
+		{{OPTIONS, .max_connections = 4}, GS_RPC_REFUSED_ADDRESS}, /* the half */
+	};
 
 	(void)state;
-	assert_int_equal(l[2].n_disconnected, 1);
-	assert_int_equal(stats_of(s).refused[GS_RPC_REFUSED_CONNECTIONS], 1);
-	gs_rpc_client_free(&a);
-	until(stats_of(s).connections_now == 1);
-	assert_int_equal(gs_rpc_client_connect(c), 0);
-	work_until(c, l[2].n_connected);
-	gs_rpc_client_free(&b);
-	gs_rpc_client_free(&c);
-	gs_rpc_server_stop(&s, 0);
+	for (size_t i = 0; i < GS_ARRAY_LEN(cases); i++) {
+		struct gs_rpc_server_options o = cases[i].o;
+		struct gs_rpc_server *s = start(&o);
+		struct link l[3] = {0};
+		struct gs_rpc_client *a = dial_client(s, &l[0], true);
+		struct gs_rpc_client *b = dial_client(s, &l[1], true);
+		struct gs_rpc_client *c = dial_client(s, &l[2], true);
 
-	o = (struct gs_rpc_server_options){OPTIONS, .max_connections_per_address = 1};
-	memset(l, 0, sizeof(l));
-	s = start(&o);
-	a = connect_to(gs_rpc_server_address(s, 0), &l[0]);
-	b = connect_to(gs_rpc_server_address(s, 0), &l[1]);
-	assert_int_equal(l[1].n_disconnected, 1);
-	assert_int_equal(stats_of(s).refused[GS_RPC_REFUSED_ADDRESS], 1);
-	gs_rpc_client_free(&a);
-	gs_rpc_client_free(&b);
+		assert_int_equal(l[2].n_disconnected, 1);
+		assert_int_equal(stats_of(s).refused[cases[i].why], 1);
+		gs_rpc_client_free(&a);
+		until(stats_of(s).connections_now == 1);
+		assert_int_equal(gs_rpc_client_connect(c), 0);
+		work_until(c, l[2].n_connected);
+		gs_rpc_client_free(&b);
+		gs_rpc_client_free(&c);
+		gs_rpc_server_stop(&s, 0);
+	}
+}
+
+/* Connections that nobody calls on make room, silent ones and such that have greeted; that with a
+ * call stays. So all who come later are served, however many somebody has opened. */
+static void full_of_idle_ones(void **state)
+{
+	struct gs_rpc_server_options o = {OPTIONS, .max_connections = 16};
+	struct gs_rpc_server *s = start(&o);
+	struct link l[4] = {0};
+	struct gs_rpc_client *holds = dial_client(s, &l[0], true), *c;
+	int fd[40];
+
+	(void)state;
+	for (size_t i = 0; i < GS_ARRAY_LEN(fd); i++) {
+		fd[i] = dial(s);
+		if (i % 2)
+			put(fd[i], hello, HELLO_BYTES);
+	}
+	for (int i = 1; i < 4; i++) {
+		c = dial_client(s, &l[i], true);
+		assert_int_equal(l[i].n_connected, 1);
+		assert_int_equal(l[i].n_disconnected, 0);
+		gs_rpc_client_free(&c);
+	}
+	assert_true(gs_rpc_client_connected(holds));
+	assert_in_range(stats_of(s).connections_now, 1, 8);
+	assert_int_equal(stats_of(s).refused[GS_RPC_REFUSED_ADDRESS], 0);
+	assert_in_range(stats_of(s).refused[GS_RPC_REFUSED_EVICTED], 40 - 8, 44);
+	for (size_t i = 0; i < GS_ARRAY_LEN(fd); i++)
+		close(fd[i]);
+	gs_rpc_client_free(&holds);
+	gs_rpc_server_stop(&s, 0);
+}
+
+/* Headers that never end are no call: neither do they hold a place, nor keep a connection. */
+static void endless_headers(void **state)
+{
+	struct gs_rpc_server_options o = {OPTIONS, .idle_ns = 30 * MS};
+	struct gs_rpc_server *s = start(&o);
+	int fd = dial(s);
+
+	(void)state;
+	put(fd, hello, HELLO_BYTES);
+	put(fd, "\0\0\1\1\0\0\0\0\1\x83", 10);
+	assert_int_equal(last_frame(fd), 7 /* GOAWAY */);
+	assert_int_equal(stats_of(s).idle_closed, 1);
 	gs_rpc_server_stop(&s, 0);
 }
 
@@ -404,12 +476,20 @@ static void no_server(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(silent),         cmocka_unit_test(half_open),
-		cmocka_unit_test(idle),           cmocka_unit_test(garbage),
-		cmocka_unit_test(floods),         cmocka_unit_test(pings),
-		cmocka_unit_test(rapid_reset),    cmocka_unit_test(too_many),
-		cmocka_unit_test(pinging_client), cmocka_unit_test(answering_client),
-		cmocka_unit_test(no_server),      cmocka_unit_test(header_bomb),
+		cmocka_unit_test(silent),
+		cmocka_unit_test(half_open),
+		cmocka_unit_test(idle),
+		cmocka_unit_test(garbage),
+		cmocka_unit_test(floods),
+		cmocka_unit_test(pings),
+		cmocka_unit_test(rapid_reset),
+		cmocka_unit_test(too_many),
+		cmocka_unit_test(pinging_client),
+		cmocka_unit_test(answering_client),
+		cmocka_unit_test(no_server),
+		cmocka_unit_test(header_bomb),
+		cmocka_unit_test(full_of_idle_ones),
+		cmocka_unit_test(endless_headers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,393 @@
+/*
+ * One connection, on the server's thread:
+ *
+ *   SILENT ─► HANDSHAKE ─► UP ─► DRAIN ─► gone   (in DRAIN we have said our last, and wait a moment
+ *                                                 for the client to read it: a close with unread
+ *                                                 bytes of it would throw away what is still on
+ *                                                 its way)
+ *
+ * A connection of which nothing has come holds neither TLS nor HTTP/2. One without a running call
+ * gives its place to a new one when there are no more (base/share.h). A connection reads and writes
+ * only so much in a turn.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "base/clock.h"
+#include "rpc/conn_int.h"
+
+#define READS_PER_TURN   4
+#define RECORDS_PER_TURN 16     /* of TLS, 16 KiB each */
+#define OUT_BYTES        131072 /* taken from a session at once */
+#define WRITES_PER_TURN  4
+#define OUT_MAX_BYTES    (OUT_BYTES + (1U << 20)) /* a header block may come on top */
+#define DRAIN_NS         1000000000ULL
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t conn_due_ns(const struct conn *c)
+{
+	const struct gs_rpc_server_options *o = &c->server->core->o;
+	uint64_t due;
+
+	if (c->state == DRAIN)
+		return gs_rpc_after(c->opened_ns, DRAIN_NS);
+	if (c->state < UP || !c->session->greeted)
+		return gs_rpc_after(c->opened_ns, o->handshake_ns);
+	due = c->pinged_ns ? gs_rpc_after(c->pinged_ns, o->keepalive_timeout_ns)
+			   : gs_rpc_after(c->heard_ns, o->keepalive_ns);
+	if (c->session->n_started == 0)
+		due = earlier(due, gs_rpc_after(c->session->idle_since_ns, o->idle_ns));
+	return due;
+}
+
+static void set_timer(struct conn *c)
+{
+	/* Being heard of only moves it away: that is seen when it fires. */
+	uint64_t due = conn_due_ns(c);
+
+	if (c->timer.index && c->timer.due_ns <= due)
+		return;
+	(void)gs_rpc_timer_set(&c->server->core->timers, &c->timer, due);
+}
+
+/* --- the ends of connections --- */
+
+void gs_rpc_conn_close(struct conn *c)
+{
+	struct gs_rpc_server *s = c->server;
+
+	if (c->state == CLOSED)
+		return;
+	c->state = CLOSED;
+	gs_rpc_timer_set(&s->core->timers, &c->timer, UINT64_MAX);
+	gs_rpc_session_free(&c->session);
+	gs_rpc_wire_fini(&c->wire); /* which takes it out of epoll */
+	gs_buf_fini(&c->out);
+	*c->prev = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+	gs_share_leave(&s->shares, &c->share);
+	s->n_closed++;
+	gs_rpc_count(&s->core->counters.connections_now, -1ULL);
+	/* Events of this turn may still name it. */
+	c->next = s->dead;
+	s->dead = c;
+}
+
+void gs_rpc_conn_bury(struct gs_rpc_server *s)
+{
+	while (s->dead) {
+		struct conn *c = s->dead;
+
+		s->dead = c->next;
+		free(c);
+	}
+}
+
+static void refuse(struct conn *c, enum gs_rpc_refusal why)
+{
+	gs_rpc_core_refuse(c->server->core, why);
+	gs_rpc_conn_close(c);
+}
+
+static void want(struct conn *c, uint32_t events)
+{
+	struct epoll_event e = {.events = events, .data.ptr = c};
+
+	if (c->state == CLOSED || c->events == events)
+		return;
+	c->events = events;
+	if (epoll_ctl(c->server->epoll_fd, EPOLL_CTL_MOD, c->wire.fd, &e) < 0)
+		gs_rpc_conn_close(c);
+}
+
+static void start_drain(struct conn *c)
+{
+	gs_rpc_session_free(&c->session);
+	gs_buf_fini(&c->out);
+	gs_rpc_wire_shut(&c->wire);
+	c->state = DRAIN;
+	c->opened_ns = gs_clock_mono_ns();
+	(void)gs_rpc_timer_set(&c->server->core->timers, &c->timer, conn_due_ns(c));
+	want(c, EPOLLIN);
+}
+
+/* Write what there is. False: the connection is gone or waits. */
+static void conn_flush(struct conn *c)
+{
+	for (int i = 0; i < WRITES_PER_TURN; i++) {
+		ssize_t n;
+
+		if (c->sent_bytes == c->out.bytes) {
+			c->sent_bytes = 0;
+			gs_buf_reset(&c->out);
+			if (gs_rpc_session_output(c->session, &c->out, OUT_BYTES) < 0) {
+				gs_rpc_conn_close(c);
+				return;
+			}
+			if (c->out.bytes == 0) {
+				gs_buf_fini(&c->out); /* an idle connection holds no memory */
+				if (gs_rpc_session_done(c->session))
+					start_drain(c);
+				else
+					want(c, EPOLLIN);
+				return;
+			}
+		}
+		n = gs_rpc_wire_write(&c->wire, c->out.data + c->sent_bytes,
+				      c->out.bytes - c->sent_bytes);
+		if (n < 0 && n != -EAGAIN) {
+			gs_rpc_conn_close(c);
+			return;
+		}
+		if (n < 0) {
+			want(c, EPOLLIN | c->wire.wants);
+			return;
+		}
+		c->sent_bytes += (size_t)n;
+	}
+	want(c, EPOLLIN | EPOLLOUT);
+}
+
+/* Whoever waits for nothing of us may have to make room. */
+static void note_work(struct conn *c)
+{
+	bool works = c->state == UP && c->session->n_started > 0;
+
+	if (works)
+		gs_share_work(&c->server->shares, &c->share);
+	else if (!c->share.resting)
+		gs_share_rest(&c->server->shares, &c->share);
+}
+
+static void heard(struct conn *c)
+{
+	c->heard_ns = gs_clock_mono_ns();
+	c->pinged_ns = 0;
+}
+
+static void conn_read(struct conn *c)
+{
+	struct gs_rpc_server *s = c->server;
+
+	for (int i = 0; i < (c->wire.ssl ? RECORDS_PER_TURN : READS_PER_TURN); i++) {
+		ssize_t n = gs_rpc_wire_read(&c->wire, s->in, GS_RPC_READ_BYTES);
+
+		if (n == -EAGAIN) {
+			if (c->wire.wants & EPOLLOUT)
+				want(c, EPOLLIN | EPOLLOUT);
+			return;
+		}
+		if (n <= 0) {
+			gs_rpc_conn_close(c);
+			return;
+		}
+		heard(c);
+		if (gs_rpc_session_input(c->session, s->in, (size_t)n) < 0) {
+			/* Say GOAWAY if it can still be said. */
+			conn_flush(c);
+			if (c->state == UP)
+				start_drain(c);
+			return;
+		}
+		if (!c->wire.ssl && n < GS_RPC_READ_BYTES)
+			return;
+	}
+}
+
+static void conn_up(struct conn *c, struct gs_rpc_peer *peer)
+{
+	gs_rpc_wire_identity(&c->wire, peer->identity, sizeof(peer->identity));
+	if (gs_rpc_session_new(c->server->core, peer, c, &c->session) < 0) {
+		refuse(c, GS_RPC_REFUSED_MEMORY);
+		return;
+	}
+	c->state = UP;
+	heard(c);
+	if (c->server->stop)
+		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
+}
+
+static void peer_text(int fd, char *out, size_t bytes)
+{
+	struct sockaddr_storage a = {0};
+	socklen_t n = sizeof(a);
+
+	(void)getpeername(fd, (struct sockaddr *)&a, &n);
+	gs_net_text(&a, out, bytes);
+}
+
+static void conn_handshake(struct conn *c)
+{
+	struct gs_rpc_peer *peer;
+	char text[GS_NET_TEXT_MAX];
+	int r = gs_rpc_wire_handshake(&c->wire);
+
+	if (r == -EAGAIN) {
+		want(c, c->wire.wants);
+		return;
+	}
+	if (r < 0) {
+		refuse(c, GS_RPC_REFUSED_HANDSHAKE);
+		return;
+	}
+	peer_text(c->wire.fd, text, sizeof(text));
+	peer = gs_rpc_peer_new(c->server->core, text);
+	if (!peer) {
+		refuse(c, GS_RPC_REFUSED_MEMORY);
+		return;
+	}
+	conn_up(c, peer);
+}
+
+/* The first bytes of it. */
+static void conn_begin(struct conn *c)
+{
+	struct gs_rpc_server *s = c->server;
+	int r;
+
+	pthread_mutex_lock(&s->core->lock);
+	r = gs_rpc_wire_init(&c->wire, c->wire.fd, s->tls, NULL);
+	pthread_mutex_unlock(&s->core->lock);
+	if (r < 0)
+		refuse(c, GS_RPC_REFUSED_MEMORY);
+	else
+		c->state = HANDSHAKE;
+}
+
+static void conn_drain(struct conn *c)
+{
+	char piece[8192];
+
+	for (int i = 0; i < READS_PER_TURN; i++) {
+		ssize_t n = recv(c->wire.fd, piece, sizeof(piece), MSG_DONTWAIT);
+
+		if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			gs_rpc_conn_close(c);
+		if (n <= 0)
+			return;
+	}
+}
+
+void gs_rpc_conn_event(struct conn *c, uint32_t events)
+{
+	if (c->state == SILENT && events)
+		conn_begin(c);
+	if (c->state == HANDSHAKE)
+		conn_handshake(c);
+	if (c->state == UP && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		conn_read(c);
+	if (c->state == UP)
+		conn_flush(c);
+	else if (c->state == DRAIN)
+		conn_drain(c);
+	if (c->state == CLOSED)
+		return;
+	note_work(c);
+	set_timer(c);
+}
+
+static void conn_due(struct gs_rpc_timer *timer)
+{
+	struct conn *c = (void *)((char *)timer - offsetof(struct conn, timer));
+	struct gs_rpc_core *core = c->server->core;
+	const struct gs_rpc_server_options *o = &core->o;
+	uint64_t now = gs_clock_mono_ns();
+
+	if (conn_due_ns(c) > now) {
+		set_timer(c);
+		return;
+	}
+	if (c->state == DRAIN) {
+		gs_rpc_conn_close(c);
+		return;
+	}
+	if (c->state < UP || !c->session->greeted) {
+		refuse(c, GS_RPC_REFUSED_SLOW);
+		return;
+	}
+	if (c->pinged_ns) {
+		refuse(c, GS_RPC_REFUSED_SILENT);
+		return;
+	}
+	if (c->session->n_started == 0 &&
+	    now >= gs_rpc_after(c->session->idle_since_ns, o->idle_ns)) {
+		if (c->session->leaving) { /* it had time to take the hint */
+			gs_rpc_conn_close(c);
+			return;
+		}
+		gs_rpc_count(&core->counters.idle_closed, 1);
+		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "idle");
+		c->session->idle_since_ns = now;
+	} else {
+		gs_rpc_session_ping(c->session);
+		c->pinged_ns = now;
+	}
+	set_timer(c);
+}
+
+/* One of the greediest client has to go; it is told, if it takes that at once. */
+void gs_rpc_conn_evict(struct conn *c)
+{
+	gs_rpc_core_refuse(c->server->core, GS_RPC_REFUSED_EVICTED);
+	if (c->state == UP && c->session->greeted) {
+		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "its place is needed");
+		conn_flush(c);
+	}
+	gs_rpc_conn_close(c);
+}
+
+void gs_rpc_conn_new(struct gs_rpc_server *s, int fd, uint64_t key)
+{
+	struct conn *c = calloc(1, sizeof(*c));
+	struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
+	int on = 1;
+
+	if (!c || gs_share_take(&s->shares, key, &c->share) < 0) {
+		close(fd);
+		free(c);
+		gs_rpc_core_refuse(s->core, GS_RPC_REFUSED_MEMORY);
+		return;
+	}
+	*c = (struct conn){.kind = CONN,
+			   .state = SILENT,
+			   .server = s,
+			   .share = c->share,
+			   .wire = {.fd = fd},
+			   .events = EPOLLIN,
+			   .opened_ns = gs_clock_mono_ns(),
+			   .timer.fire = conn_due,
+			   .out = GS_BUF_INIT(OUT_MAX_BYTES),
+			   .next = s->conns,
+			   .prev = &s->conns};
+	if (s->conns)
+		s->conns->prev = &c->next;
+	s->conns = c;
+	gs_rpc_count(&s->core->counters.connections, 1);
+	gs_rpc_count(&s->core->counters.connections_now, 1);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0 ||
+	    gs_rpc_timer_set(&s->core->timers, &c->timer, conn_due_ns(c)) < 0) {
+		refuse(c, GS_RPC_REFUSED_MEMORY);
+		return;
+	}
+	note_work(c);
+}
+
+void gs_rpc_conn_ready(struct conn *c)
+{
+	if (c->state == UP)
+		conn_flush(c);
+	if (c->state == CLOSED)
+		return;
+	note_work(c);
+	set_timer(c);
+}

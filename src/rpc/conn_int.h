@@ -1,0 +1,78 @@
+/* Between server.c (the loop, listening sockets) and conn.c (what one connection does). */
+#ifndef GS_RPC_CONN_INT_H
+#define GS_RPC_CONN_INT_H
+
+#include "base/net.h"
+#include "base/share.h"
+#include "rpc/server_int.h"
+
+#define GS_RPC_READ_BYTES 65536
+
+enum kind { LISTENER, WAKE, CONN };
+
+struct listener {
+	enum kind kind;
+	int fd;
+	char address[GS_NET_TEXT_MAX];
+};
+
+enum state { SILENT, HANDSHAKE, UP, DRAIN, CLOSED };
+
+struct conn {
+	enum kind kind;
+	enum state state;
+	struct gs_rpc_server *server;
+	struct gs_rpc_wire wire;
+	struct gs_rpc_session *session;
+	struct conn *next, **prev;
+	struct gs_share share;
+	uint32_t events;
+	uint64_t opened_ns, heard_ns, pinged_ns; /* pinged_ns 0: nothing unanswered */
+	struct gs_rpc_timer timer;
+	struct gs_buf out;
+	size_t sent_bytes;
+};
+
+struct gs_rpc_server {
+	enum kind kind; /* WAKE */
+	struct gs_rpc_core *core;
+	pthread_t thread;
+	struct listener listeners[GS_RPC_LISTEN_MAX];
+	size_t n_listeners;
+	char *cert, *key, *client_ca; /* owned copies, for reloading */
+	struct gs_rpc_tls *tls;       /* under the core's lock */
+	atomic_bool stop;
+	_Atomic uint64_t grace_until_ns;
+	/* Of the server's thread alone. */
+	int epoll_fd;
+	struct conn *conns, *dead;
+	struct gs_shares shares; /* of connections, by client address */
+	unsigned n_closed;       /* since free memory was given back */
+	bool aborted;
+	struct gs_rpc_timer accept_again, grace, shrink;
+	uint8_t *in;
+};
+
+static inline uint64_t gs_rpc_after(uint64_t start_ns, uint64_t ns)
+{
+	return ns > UINT64_MAX - 1 - start_ns ? UINT64_MAX : start_ns + ns;
+}
+
+/* Takes fd over. key: whose it is. */
+void gs_rpc_conn_new(struct gs_rpc_server *server, int fd, uint64_t key);
+
+/* Of epoll, for its socket. */
+void gs_rpc_conn_event(struct conn *conn, uint32_t events);
+
+/* Its session has something to send. */
+void gs_rpc_conn_ready(struct conn *conn);
+
+/* It has to make room for another. */
+void gs_rpc_conn_evict(struct conn *conn);
+
+void gs_rpc_conn_close(struct conn *conn);
+
+/* Free those that were closed: events of the turn may have named them. */
+void gs_rpc_conn_bury(struct gs_rpc_server *server);
+
+#endif
