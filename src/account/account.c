@@ -55,11 +55,13 @@ int gs_account_new(const struct gs_account_options *options, struct gs_account *
 		 options->cgroup_root ? options->cgroup_root : "/sys/fs/cgroup");
 	jo.proc_root = a->proc_root;
 	jo.cgroup_root = a->cgroup_root;
+	jo.trusted_uid = options->trusted_uid;
 	a->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	a->job_of = a->checked = a->alive = a->process_of = GS_MAP_INIT(1u << 20);
-	a->left_out = GS_MAP_INIT(LEFT_OUT_MAX);
-	a->job = calloc(a->max_jobs, sizeof(*a->job));
+	a->left_out = a->claims_left_out = GS_MAP_INIT(LEFT_OUT_MAX);
+	a->n_places = a->max_jobs + GS_JOB_CLAIMS_MAX;
+	a->job = calloc(a->n_places, sizeof(*a->job));
 	a->rules = options->rules;
 	if (!a->rules)
 		a->rules = a->own_rules = gs_rules_new();
@@ -87,9 +89,10 @@ void gs_account_free(struct gs_account **ref)
 	gs_map_fini(&a->job_of);
 	gs_map_fini(&a->checked);
 	gs_map_fini(&a->left_out);
+	gs_map_fini(&a->claims_left_out);
 	gs_map_fini(&a->process_of);
 	gs_map_fini(&a->alive);
-	for (uint32_t i = 0; a->job && i < a->max_jobs; i++) {
+	for (uint32_t i = 0; a->job && i < a->n_places; i++) {
 		free(a->job[i].calls);
 		free(a->job[i].ranks);
 	}
@@ -395,12 +398,12 @@ static int tell(struct gs_account *a, uint64_t now_ns, struct gs_job_accounts **
 
 	if (!to)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < a->max_jobs; i++)
+	for (uint32_t i = 0; i < a->n_places; i++)
 		n += a->job[i].used;
 	to->account = calloc(n + 1, sizeof(*to->account));
 	if (!to->account)
 		r = -ENOMEM;
-	for (uint32_t i = 0; r == 0 && i < a->max_jobs; i++) {
+	for (uint32_t i = 0; r == 0 && i < a->n_places; i++) {
 		if (!a->job[i].used)
 			continue;
 		to->account[to->n_accounts] = a->job[i].told;
@@ -420,6 +423,7 @@ static int tell(struct gs_account *a, uint64_t now_ns, struct gs_job_accounts **
 	gs_jobs_stats(a->jobs, &s);
 	to->trouble = a->trouble;
 	to->trouble.lost = a->probe_losses;
+	to->trouble.claims_left_out += s.n_claims_left_out;
 	to->trouble.questions_failed =
 		s.n_commands_failed + s.n_commands_late + s.n_answers_bad + s.n_answers_long;
 	to->trouble.not_followed += s.n_jobs_full;
@@ -438,11 +442,11 @@ int gs_account_read(struct gs_account *a, const struct gs_gpu_snapshot *gpus,
 	if (r < 0)
 		return r;
 	now_ns = gs_clock_boot_ns();
-	for (uint32_t i = 0; i < a->max_jobs; i++)
+	for (uint32_t i = 0; i < a->n_places; i++)
 		if (a->job[i].used && a->job[i].told.n_processes)
 			read_group(a, &a->job[i]);
 	account_gpus(a, gpus, now_ns);
-	for (uint32_t i = 0; i < a->max_jobs; i++)
+	for (uint32_t i = 0; i < a->n_places; i++)
 		finish_job(a, &a->job[i], now_ns);
 	r = tell(a, now_ns, ret);
 	if (r == 0)

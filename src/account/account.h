@@ -34,6 +34,7 @@ struct gs_account_options {
 	const char *proc_root;        /* NULL: "/proc"; another folder only without probes */
 	const char *cgroup_root;      /* NULL: "/sys/fs/cgroup" */
 	const struct gs_rules *rules; /* lent; NULL: the built-in ones */
+	uint32_t trusted_uid;         /* as in place/job.h */
 };
 
 struct gs_account;

@@ -284,7 +284,7 @@ static void count_host(struct gs_account *a)
 	uint64_t failed = 0;
 
 	gs_host_work_look(a->host);
-	for (uint32_t i = 0; i < a->max_jobs; i++) {
+	for (uint32_t i = 0; i < a->n_places; i++) {
 		struct account_job *j = &a->job[i];
 		struct gs_host_work_total t;
 
@@ -307,7 +307,7 @@ static void count_host(struct gs_account *a)
 
 int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 {
-	for (uint32_t i = 0; i < a->max_jobs; i++) {
+	for (uint32_t i = 0; i < a->n_places; i++) {
 		/* What is not used is not touched: there is room for many. */
 		if (!a->job[i].used)
 			continue;
@@ -321,7 +321,7 @@ int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 		count_host(a);
 		return 0;
 	}
-	for (uint32_t i = 0; i < a->max_jobs; i++)
+	for (uint32_t i = 0; i < a->n_places; i++)
 		if (a->job[i].used)
 			a->job[i].told.known |=
 				1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "account/account_int.h"
+#include "base/clock.h"
 
-#define AGAIN_NS 5000000000ull /* the answer of a process that is not followed is good so long */
+#define AGAIN_NS  5000000000ull /* the answer of a process that is not followed is good so long */
+#define SETTLE_NS 500000000ull
 
 static void clear_job(struct account_job *j)
 {
@@ -20,33 +22,48 @@ static void clear_job(struct account_job *j)
 	*j = (struct account_job){0};
 }
 
-static struct account_job *free_place(struct gs_account *a, uint64_t now_ns)
+/* How many places are taken: by jobs, or by claims (of a user; uid negative: of all). */
+static uint32_t count_used(const struct gs_account *a, bool claims, int64_t uid)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < a->n_places; i++) {
+		const struct gs_job *job = &a->job[i].told.job;
+
+		n += a->job[i].used && job->is_claimed == claims && (uid < 0 || job->uid == uid);
+	}
+	return n;
+}
+
+/* Claims never take the place of a job, nor one user's those of another. */
+static bool has_room(const struct gs_account *a, const struct gs_job *job)
+{
+	if (!job->is_claimed)
+		return count_used(a, false, -1) < a->max_jobs;
+	return count_used(a, true, -1) < GS_JOB_CLAIMS_MAX &&
+	       count_used(a, true, job->uid) < GS_JOB_CLAIMS_USER_MAX;
+}
+
+static struct account_job *free_place(struct gs_account *a, const struct gs_job *job,
+				      uint64_t now_ns)
 {
 	struct account_job *oldest = NULL;
+	bool has = has_room(a, job);
 
-	for (uint32_t i = 0; i < a->max_jobs; i++) {
+	for (uint32_t i = 0; i < a->n_places; i++) {
 		struct account_job *j = &a->job[i];
 
-		if (!j->used)
+		if (!j->used && has)
 			return j;
-		if (!j->told.n_processes && j->told.last_ns < now_ns &&
-		    (!oldest || j->told.last_ns < oldest->told.last_ns))
+		if (j->used && j->told.job.is_claimed == job->is_claimed &&
+		    (!job->is_claimed || j->told.job.uid == job->uid) && !j->told.n_processes &&
+		    j->told.last_ns < now_ns && (!oldest || j->told.last_ns < oldest->told.last_ns))
 			oldest = j;
 	}
 	/* One that has ended makes room for one that runs. */
 	if (oldest)
 		clear_job(oldest);
 	return oldest;
-}
-
-/* The number that Slurm gave it is known at once; what users call it may be learned later. */
-static bool same_job(const struct gs_job *x, const struct gs_job *y)
-{
-	if (x->kind != y->kind)
-		return false;
-	if (x->kind == GS_JOB_SLURM && x->job_id > 0 && y->job_id > 0)
-		return x->job_id == y->job_id;
-	return strcmp(x->id, y->id) == 0;
 }
 
 static void begin_job(struct account_job *j, const struct gs_job *job, uint64_t now_ns)
@@ -87,16 +104,17 @@ static uint32_t job_index(struct gs_account *a, const struct gs_job *job, uint64
 	struct account_job *j;
 	uint64_t known;
 
-	for (uint32_t i = 0; i < a->max_jobs; i++)
-		if (a->job[i].used && same_job(&a->job[i].told.job, job))
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->job[i].used && gs_job_is_same(&a->job[i].told.job, job))
 			return i;
-	j = free_place(a, now_ns);
+	j = free_place(a, job, now_ns);
 	if (!j) {
 		uint64_t hash = gs_hash_bytes(job->id, strlen(job->id)) + job->kind;
+		struct gs_map *seen = job->is_claimed ? &a->claims_left_out : &a->left_out;
 
-		if (!gs_map_get(&a->left_out, hash, &known) &&
-		    gs_map_put(&a->left_out, hash, 1) == 0)
-			a->trouble.jobs_left_out++;
+		if (!gs_map_get(seen, hash, &known) && gs_map_put(seen, hash, 1) == 0)
+			(*(job->is_claimed ? &a->trouble.claims_left_out
+					   : &a->trouble.jobs_left_out))++;
 		return ACCOUNT_NO_JOB;
 	}
 	/* Where there never is a job, no probe costs anything. */
@@ -172,23 +190,48 @@ static void follow(struct gs_account *a)
 	a->n_fresh = 0;
 }
 
+/* A claim that was proven is the job from now on, unless that is here already. */
+static bool becomes_job(const struct gs_account *a, const struct gs_job *claim,
+			const struct gs_job *now)
+{
+	if (!claim->is_claimed || now->is_claimed || count_used(a, false, -1) >= a->max_jobs)
+		return false;
+	for (uint32_t i = 0; i < a->n_places; i++)
+		if (a->job[i].used && gs_job_is_same(&a->job[i].told.job, now))
+			return false;
+	return true;
+}
+
 /* What was learned since: names, limits, GPUs. The id that was told first stays. */
 static void refresh_jobs(struct gs_account *a)
 {
-	for (uint32_t i = 0; i < a->max_jobs; i++) {
+	for (uint32_t i = 0; i < a->n_places; i++) {
 		struct gs_job *job = &a->job[i].told.job;
 		const struct gs_job *now;
 		char id[sizeof(job->id)];
 
 		if (!a->job[i].used)
 			continue;
-		now = gs_jobs_by_id(a->jobs, job->id);
-		if (!now || !same_job(now, job))
+		now = gs_jobs_now(a->jobs, job);
+		if (now && becomes_job(a, job, now)) {
+			*job = *now;
+			continue;
+		}
+		if (!now || !gs_job_is_same(now, job))
 			continue;
 		memcpy(id, job->id, sizeof(id));
 		*job = *now;
 		memcpy(job->id, id, sizeof(id));
 	}
+}
+
+/* Whose jobs they are, and what claims are true, belongs into the first reading too. */
+static void settle_questions(struct gs_account *a)
+{
+	uint64_t end_ns = gs_clock_boot_ns() + SETTLE_NS, now_ns;
+
+	while ((now_ns = gs_clock_boot_ns()) < end_ns && gs_jobs_ask(a->jobs, end_ns - now_ns))
+		;
 }
 
 int account_scan(struct gs_account *a, uint64_t now_ns)
@@ -216,6 +259,8 @@ int account_scan(struct gs_account *a, uint64_t now_ns)
 	a->job_of = job_of;
 	a->checked = checked;
 	follow(a);
+	if (!a->first_scan_done)
+		settle_questions(a);
 	refresh_jobs(a);
 	a->first_scan_done = true;
 	return 0;

@@ -84,7 +84,7 @@ void account_gpus(struct gs_account *a, const struct gs_gpu_snapshot *g, uint64_
 
 	if (g)
 		(void)gs_jobs_set_gpus(a->jobs, g);
-	for (uint32_t i = 0; i < a->max_jobs; i++) {
+	for (uint32_t i = 0; i < a->n_places; i++) {
 		struct account_job *j = &a->job[i];
 
 		if (!j->used)
@@ -94,7 +94,7 @@ void account_gpus(struct gs_account *a, const struct gs_gpu_snapshot *g, uint64_
 	}
 	if (g)
 		add_processes(a, g);
-	for (uint32_t i = 0; i < a->max_jobs; i++) {
+	for (uint32_t i = 0; i < a->n_places; i++) {
 		struct account_job *j = &a->job[i];
 		uint64_t ns = now_ns - j->before.time_ns;
 

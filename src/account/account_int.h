@@ -70,12 +70,14 @@ struct gs_account {
 	bool first_scan_done;
 	bool is_counting; /* there was a job: one of host and probe is open */
 
-	struct account_job *job; /* owned; GS_ACCOUNT_JOBS_MAX */
-	uint32_t max_jobs;
+	struct account_job *job; /* owned; n_places */
+	uint32_t max_jobs;       /* that are proven; claims come on top */
+	uint32_t n_places;
 
 	struct gs_map job_of;            /* pid -> job, of those that live */
 	struct gs_map checked;           /* pid -> when its job was asked for, of jobs or not */
 	struct gs_map left_out;          /* hash of a job's id -> 1 */
+	struct gs_map claims_left_out;   /* likewise */
 	struct gs_map process_of;        /* key -> process, with probes */
 	struct gs_map alive;             /* pid -> process, of those alive at the last reading */
 	struct account_process *process; /* owned */

@@ -222,6 +222,9 @@ static void put_trouble(struct gs_prom *p, const struct gs_job_account_trouble *
 
 	gs_prom_one(p, "gpuscope_agent_jobs_left_out", GS_PROM_COUNTER, (double)t->jobs_left_out,
 		    "Jobs that are not told, for jobs.max.");
+	gs_prom_one(p, "gpuscope_agent_job_claims_left_out", GS_PROM_COUNTER,
+		    (double)t->claims_left_out,
+		    "Claims to jobs that are not followed: too many at once, or of one user.");
 	gs_prom_family(p, "gpuscope_agent_jobs_errors", GS_PROM_COUNTER, "",
 		       "What is missing in the totals of jobs: not_followed, processes without "
 		       "room; lost, rows and events of the probes; failed_read, files; slurm, "

@@ -35,7 +35,8 @@ struct agent_report {
 	struct gs_buf text;
 	char host[65], kernel[65];
 	int64_t memory_bytes;
-	struct entry *entry[GS_ACCOUNT_JOBS_MAX]; /* owned each; NULL: none */
+	/* Owned each; NULL: none. */
+	struct entry *entry[GS_ACCOUNT_JOBS_MAX + GS_JOB_CLAIMS_MAX];
 	_Atomic uint64_t n_kept, n_failed;
 	bool told_failed;
 };
@@ -263,8 +264,11 @@ static bool same(const struct entry *e, const struct gs_job_account *a)
 	if (!e || e->first_ns != a->first_ns || e->job.kind != a->job.kind)
 		return false;
 	/* What users call a job of Slurm may be learned later than its number. */
-	return a->job.kind == GS_JOB_SLURM && a->job.job_id > 0 ? e->job.job_id == a->job.job_id
-								: strcmp(e->job.id, a->job.id) == 0;
+	if (a->job.kind != GS_JOB_SLURM || a->job.job_id <= 0)
+		return strcmp(e->job.id, a->job.id) == 0;
+	/* A claim that is proven goes on as the job; those of others to it do not. */
+	return e->job.job_id == a->job.job_id && (!e->job.is_claimed || e->job.uid == a->job.uid) &&
+	       (e->job.is_claimed || !a->job.is_claimed);
 }
 
 static struct entry *entry_of(struct agent_report *r, const struct gs_job_account *a,

@@ -49,7 +49,7 @@ void gs_host_work_close(struct gs_host_work **work);
 /* Watch a process as one of this group (numbers from 0 on, GS_HOST_WORK_GROUPS at most). Nothing
  * happens when it is watched already. born: it started since the last look, so all that it did
  * counts; else only what it does from now on. -ESRCH: it is gone; -ENOBUFS: 65,536 are watched. */
-#define GS_HOST_WORK_GROUPS 256
+#define GS_HOST_WORK_GROUPS 288 /* 256 jobs, and what claims to be one: GS_JOB_CLAIMS_MAX */
 int gs_host_work_add(struct gs_host_work *work, uint32_t group, uint32_t pid, bool born);
 
 /* The group counts from 0 again, for others: none of its processes may be watched any more. */

@@ -330,6 +330,7 @@ static void put_job(struct gs_doc *doc, const struct gs_job_session *s,
 {
 	gs_doc_begin_map(doc, NULL);
 	gs_doc_put_text(doc, "job_id", job->job.id);
+	gs_doc_put_text(doc, "proof", gs_job_proof_name(&job->job));
 	gs_doc_put_text(doc, "user", job->job.user);
 	gs_doc_put_i64_if(doc, "uid", job->job.uid, job->job.uid >= 0);
 	gs_doc_put_text(doc, "job_name", job->job.name);

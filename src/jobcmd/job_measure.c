@@ -68,20 +68,39 @@ struct job_measure {
 	bool first_scan_done;
 };
 
+/* Of a user; uid -1: of all. */
+static size_t n_claims(const struct job_measure *m, int64_t uid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < m->n_members; i++)
+		n += m->member[i].job.is_claimed && (uid < 0 || m->member[i].job.uid == uid);
+	return n;
+}
+
+/* Claims take no room from jobs, and one user's claims none from those of others. */
+static bool claims_full(const struct job_measure *m, int64_t uid)
+{
+	return n_claims(m, -1) >= GS_JOB_CLAIMS_MAX || n_claims(m, uid) >= GS_JOB_CLAIMS_USER_MAX ||
+	       m->n_members >= GS_HOST_WORK_GROUPS;
+}
+
 static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 {
 	struct member *x;
 	size_t most = m->options->by == JOB_OF_ALL && job->kind != GS_JOB_SLURM
 			      ? (size_t)m->options->conf.max_jobs
-			      : GS_HOST_WORK_GROUPS;
+			      : GS_HOST_WORK_GROUPS - GS_JOB_CLAIMS_MAX;
 
 	for (size_t i = 0; i < m->n_members; i++)
-		if (m->member[i].job.kind == job->kind &&
-		    (strcmp(m->member[i].job.id, job->id) == 0 ||
-		     (job->kind == GS_JOB_SLURM && job->job_id > 0 &&
-		      m->member[i].job.job_id == job->job_id)))
+		if (gs_job_is_same(&m->member[i].job, job))
 			return &m->member[i];
-	if (m->n_members >= most) {
+	/* Its claim was proven while it was measured. */
+	for (size_t i = 0; job->kind == GS_JOB_SLURM && !job->is_claimed && i < m->n_members; i++)
+		if (m->member[i].job.is_claimed && m->member[i].job.job_id == job->job_id &&
+		    m->member[i].job.uid == job->uid)
+			return &m->member[i];
+	if (job->is_claimed ? claims_full(m, job->uid) : m->n_members - n_claims(m, -1) >= most) {
 		m->n_jobs_full++;
 		return NULL;
 	}

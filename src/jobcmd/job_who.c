@@ -281,10 +281,15 @@ static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
 
 static bool has_id(struct job_who *w, const struct gs_job *job)
 {
+	const struct gs_job *real;
 	uint64_t found = 0;
+	char number[24];
 
+	/* A claim never stands beside the job that it names, but under its own id. */
+	snprintf(number, sizeof(number), "%lld", (long long)job->job_id);
+	real = job->is_claimed ? gs_jobs_by_id(w->jobs, number) : NULL;
 	for (size_t i = 0; i < w->options->n_select; i++)
-		if (job_id_names(w->options->ids[i], job))
+		if (!real && job_id_names(w->options->ids[i], job))
 			found |= 1ull << i;
 	w->found |= found;
 	return found;
@@ -378,8 +383,8 @@ void job_who_refresh(struct job_who *w, struct gs_job *job)
 
 	if (job->kind != GS_JOB_SLURM)
 		return;
-	now = gs_jobs_by_id(w->jobs, job->id);
-	if (now && now->job_id == job->job_id)
+	now = gs_jobs_now(w->jobs, job);
+	if (now)
 		*job = *now;
 }
 

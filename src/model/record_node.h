@@ -118,8 +118,10 @@ struct gs_rec_host_job {
 	double cores, cpus, io_bps, net_bps, gpu_ratio, score, confidence;
 	uint64_t gpu_mask;
 	uint16_t text_bytes[7]; /* id, name, user, account, partition, nodes, class */
-	uint16_t pad;
+	uint16_t flags;         /* GS_REC_HOST_JOB_..., ored */
 };
+
+#define GS_REC_HOST_JOB_CLAIMED 1 /* only its processes say that they are of it */
 
 _Static_assert(sizeof(struct gs_rec_host_sample) == 240, "host_sample");
 _Static_assert(sizeof(struct gs_rec_gpu_info) == 72, "gpu_info");

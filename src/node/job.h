@@ -42,10 +42,17 @@ struct gs_job {
 	uint64_t gpu_mask;        /* allocated here, by index in the snapshot of src/gpu */
 	int64_t start_s, limit_s; /* time of day; seconds */
 	uint32_t source;          /* enum gs_job_source, ored: where this was learned */
+	/* Only the process says that it is of this job: by its environment, or by a cgroup that its
+	 * user may make. The id says so too, uid and user are the process's own, account is "". */
+	bool is_claimed;
 };
 
 /* Nothing is known of it: no text, no kind, numbers that may be missing -1. */
 extern const struct gs_job gs_job_unknown;
+
+/* Claims that are followed beside jobs, in room of their own, and of each user. */
+#define GS_JOB_CLAIMS_MAX      32
+#define GS_JOB_CLAIMS_USER_MAX 8
 
 enum gs_job_source {
 	GS_JOB_FROM_CGROUP = 1,
@@ -66,5 +73,11 @@ struct gs_job_task {   /* of one process */
 /* Whether it is one of several that work together. The script of a batch job has a rank of srun's
  * too, which says nothing; what torchrun or mpirun start in it are ranks. */
 bool gs_job_task_is_rank(const struct gs_job_task *task);
+
+/* The same work: runs of a job of Slurm have one number, and a claim is of one user. */
+bool gs_job_is_same(const struct gs_job *a, const struct gs_job *b);
+
+/* "proven" or "claimed"; "" where there is nothing to prove: whoever is in a unit is in it. */
+const char *gs_job_proof_name(const struct gs_job *job);
 
 #endif

@@ -72,6 +72,7 @@ struct gs_job_account {
 /* What went wrong or was left out since the start. */
 struct gs_job_account_trouble {
 	uint64_t jobs_left_out;    /* distinct ones, for the configured maximum */
+	uint64_t claims_left_out;  /* likewise, of jobs that are only claimed */
 	uint64_t not_followed;     /* processes that the probes had no room for */
 	uint64_t lost;             /* events, rows and calls that the probes lost */
 	uint64_t failed_reads;     /* of /proc and of groups */

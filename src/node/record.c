@@ -286,6 +286,7 @@ static int put_job(struct gs_buf *buf, const struct gs_job_account *a, bool prob
 		.score = known_or_minus(a->score),
 		.confidence = known_or_minus(a->confidence),
 		.gpu_mask = a->gpu_mask,
+		.flags = j->is_claimed ? GS_REC_HOST_JOB_CLAIMED : 0,
 	};
 
 	return PUT(buf, GS_REC_HOST_JOB, r, texts);
@@ -693,7 +694,8 @@ static int take_job(struct gs_node_decoder *d, const struct gs_rec_host_job *r)
 			.mem_bytes = -1,
 			.gpu_mask = r->gpu_mask,
 			.start_s = r->start_s,
-			.limit_s = r->limit_s},
+			.limit_s = r->limit_s,
+			.is_claimed = r->flags & GS_REC_HOST_JOB_CLAIMED},
 		.n_processes = r->n_processes,
 		.known = r->known,
 		.cores = known_or_nan(r->cores),

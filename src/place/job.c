@@ -3,9 +3,10 @@
  * cache_ns, and while it is young, because slurmstepd makes a process before it moves it into its
  * group and gives it its environment. Its start time tells it from a later one with the same pid.
  *
- * A job is an entry by its number (or sluid, or name). A requeued job has its old number and new
- * folders in the cgroup hierarchies: then a new entry takes the key, and processes that are left of
- * the old run keep the old one. Entries without processes are given up when room is wanted.
+ * A job is an entry by its number (or sluid, or name); a claim to be of it is another one. A
+ * requeued job has its old number and new folders in the cgroup hierarchies: then a new entry takes
+ * the key, and processes that are left of the old run keep the old one. Entries without processes
+ * are given up when room is wanted.
  */
 #include "place/job.h"
 
@@ -52,31 +53,6 @@ static int read_file(struct gs_jobs *j, int folder, const char *name)
 	}
 }
 
-/* The inode of the job's own folder; 0: not to be seen. The hierarchy of "cpu,cpuacct" may lie at
- * either name. */
-static uint64_t group_inode(const struct gs_jobs *j, const struct gs_job_cgroup *g)
-{
-	const char *name = g->hierarchy;
-	char path[600];
-	struct stat st;
-
-	if (j->cgroup_fd < 0 || !g->path[0])
-		return 0;
-	if (!name[0]) {
-		snprintf(path, sizeof(path), ".%s", g->path);
-		if (fstatat(j->cgroup_fd, path, &st, 0) == 0)
-			return st.st_ino;
-		name = "unified";
-	} else {
-		snprintf(path, sizeof(path), "%s%s", name, g->path);
-		if (fstatat(j->cgroup_fd, path, &st, 0) == 0)
-			return st.st_ino;
-		name += strncmp(name, "name=", 5) == 0 ? 5 : 0;
-	}
-	snprintf(path, sizeof(path), "%.*s%s", (int)strcspn(name, ","), name, g->path);
-	return fstatat(j->cgroup_fd, path, &st, 0) == 0 ? st.st_ino : 0;
-}
-
 /* The folder's place in the entry, and whether it was another one before. */
 static bool is_new_folder(struct job_entry *e, uint64_t path, uint64_t inode)
 {
@@ -100,7 +76,7 @@ static bool is_other_run(const struct gs_jobs *j, struct job_entry *e,
 			 const struct gs_job_cgroup *g, const struct gs_job_environ *env,
 			 bool by_group)
 {
-	uint64_t inode = by_group ? group_inode(j, g) : 0;
+	uint64_t inode = by_group ? gs_jobs_group_inode(j, g) : 0;
 
 	if (e->job.sluid[0] && env->job.sluid[0] && strcmp(e->job.sluid, env->job.sluid) != 0)
 		return true;
@@ -117,9 +93,17 @@ static bool is_other_run(const struct gs_jobs *j, struct job_entry *e,
 
 static void learn_environ(struct job_entry *e, const struct gs_job_environ *env)
 {
-	gs_jobs_merge(e, &env->job, false);
+	struct gs_job said = env->job;
+
+	/* The controller has said whether it is of an array: the environment may say anything. */
+	if (e->ask == ASK_DONE) {
+		said.array_job_id = said.array_task_id = -1;
+		said.het_job_id = said.het_offset = -1;
+	}
+	gs_jobs_merge(e, &said, false);
 	e->restart = env->restart >= 0 ? env->restart : 0;
-	if (env->has_gpus) {
+	/* Who claims a job does not get its GPUs. */
+	if (env->has_gpus && !e->job.is_claimed) {
 		e->has_gpus_environ = true;
 		e->gpus_environ = env->gpus;
 	}
@@ -133,17 +117,85 @@ struct facts { /* what was read of one process */
 	char container[GS_PLACE_CONTAINER_BYTES];
 	bool has_group, has_environ, is_refused;
 	uint32_t uid;
+	const struct gs_job_pid *told; /* by slurmd; NULL */
 	uint32_t pid;
 	uint32_t parent_pid;
 	bool is_kernel;
 };
 
+static bool of_slurms_group(const struct facts *f)
+{
+	return f->has_group && f->group.kind == GS_JOB_SLURM;
+}
+
+/* The number that its group, or else its environment, says; -1: only its sluid is known. */
+static int64_t said_number(const struct facts *f)
+{
+	return of_slurms_group(f) ? f->group.job_id : f->environ.job.job_id;
+}
+
+/* That it is of the job is said by others than the process and its user. */
+static bool is_proven(struct gs_jobs *j, const struct facts *f)
+{
+	int64_t number = said_number(f);
+
+	if (of_slurms_group(f) && f->group.owner == GS_JOB_OWNER_ROOT)
+		return true;
+	return number >= 0 && ((f->told && f->told->job_id == number) ||
+			       gs_jobs_is_owner(j, gs_jobs_key_of_job(number), f->uid));
+}
+
+/* Another one has this id already: an environment may name any array. The number stays. */
+static void name_slurm_job(const struct gs_jobs *j, struct job_entry *e)
+{
+	struct gs_job *job = &e->job;
+
+	gs_job_name_id(job);
+	if (job->is_claimed || job->job_id < 0 || (job->array_job_id < 0 && job->het_job_id < 0))
+		return;
+	for (uint32_t i = 0; i < j->n_entries; i++)
+		if (j->entry[i] != e && j->entry[i]->job.job_id != job->job_id &&
+		    j->entry[i]->job.kind == GS_JOB_SLURM &&
+		    strcmp(j->entry[i]->job.id, job->id) == 0) {
+			job->array_job_id = job->array_task_id = -1;
+			job->het_job_id = job->het_offset = -1;
+			gs_job_name_id(job);
+			return;
+		}
+}
+
+/* The entry of this run of the job, or of this user's claim to it; NULL: no room. */
+static struct job_entry *entry_of_run(struct gs_jobs *j, const struct facts *f, uint64_t key,
+				      struct job_entry *known, bool is_claim)
+{
+	bool by_group = of_slurms_group(f) && !is_claim;
+	struct job_entry *e;
+
+	/* What was of this job stays of the run it was of. */
+	e = known && known->key == key ? known : gs_jobs_entry_of(j, key, false);
+	if (!e && is_claim && !gs_jobs_claim_room(j, key, f->uid))
+		return NULL;
+	if (!e)
+		e = gs_jobs_make_entry(j, key);
+	if (e && e->job.kind != GS_JOB_NONE && e != known &&
+	    is_other_run(j, e, &f->group, &f->environ, by_group)) {
+		if (is_claim && !gs_jobs_claim_room(j, key, f->uid))
+			return NULL;
+		e->was_superseded = true;
+		e = gs_jobs_make_entry(j, key);
+	}
+	if (e && e->job.kind == GS_JOB_NONE && by_group)
+		is_other_run(j, e, &f->group, &f->environ, true); /* remembers the folder */
+	return e;
+}
+
 static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct job_entry *known)
 {
 	struct gs_job_cgroup *g = &f->group;
-	bool by_group = f->has_group && g->kind == GS_JOB_SLURM;
+	bool by_group = of_slurms_group(f);
 	bool by_environ = f->has_environ && f->environ.job.kind == GS_JOB_SLURM;
-	int64_t job_id = by_group ? g->job_id : f->environ.job.job_id;
+	int64_t job_id = said_number(f);
+	bool is_claim = !is_proven(j, f);
 	uint64_t key;
 	struct job_entry *e;
 
@@ -152,32 +204,30 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 		by_environ = false;
 	if (!by_environ)
 		f->environ.job.kind = GS_JOB_NONE, f->environ.job.sluid[0] = '\0';
-	key = job_id >= 0 ? gs_jobs_key_of_job(job_id)
-			  : gs_jobs_key_of_text(GS_JOB_SLURM, g->sluid);
-	/* What was of this job stays of the run it was of. */
-	if (known && known->key == key)
-		e = known;
+	if (is_claim)
+		key = gs_jobs_key_of_claim(GS_JOB_SLURM, job_id, g->sluid, f->uid);
 	else
-		e = gs_jobs_entry_of(j, key, true);
+		key = job_id >= 0 ? gs_jobs_key_of_job(job_id)
+				  : gs_jobs_key_of_text(GS_JOB_SLURM, g->sluid);
+	e = entry_of_run(j, f, key, known, is_claim);
 	if (!e)
 		return NULL;
-	if (e->job.kind != GS_JOB_NONE && e != known &&
-	    is_other_run(j, e, g, &f->environ, by_group)) {
-		e->was_superseded = true;
-		e = gs_jobs_make_entry(j, key);
-		if (!e)
-			return NULL;
-	}
-	if (e->job.kind == GS_JOB_NONE && by_group)
-		is_other_run(j, e, g, &f->environ, true); /* remembers the folder */
 	e->job.kind = GS_JOB_SLURM;
+	if (is_claim) {
+		e->job.is_claimed = true;
+		e->claim_uid = e->job.uid = f->uid;
+		j->n_unreadable++; /* slurmd may know */
+	}
+	if (f->told)
+		e->job.source |= GS_JOB_FROM_NODE;
 	if (by_group) {
 		e->job.source |= GS_JOB_FROM_CGROUP;
 		if (g->job_id >= 0)
 			e->job.job_id = g->job_id;
 		if (g->sluid[0])
 			memcpy(e->job.sluid, g->sluid, sizeof(e->job.sluid));
-		if (g->uid >= 0)
+		e->by_sluid |= g->sluid[0] != '\0';
+		if (g->uid >= 0 && !is_claim)
 			e->job.uid = g->uid;
 		if (g->node[0])
 			memcpy(e->node, g->node, sizeof(e->node));
@@ -188,6 +238,26 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 	if (!e->job.cluster[0])
 		memcpy(e->job.cluster, f->environ.job.cluster, sizeof(e->job.cluster));
 	if (e->job.uid < 0 && !g->is_daemon)
+		e->job.uid = f->uid;
+	if (!e->job.user[0])
+		gs_jobs_name_user(e->job.uid, e->job.user, sizeof(e->job.user));
+	if (e->ask == ASK_NOT)
+		e->ask = ASK_OPEN;
+	name_slurm_job(j, e);
+	return e;
+}
+
+/* Of a job that only the node knows to be its. */
+static struct job_entry *told_entry(struct gs_jobs *j, const struct facts *f)
+{
+	struct job_entry *e = gs_jobs_entry_of(j, gs_jobs_key_of_job(f->told->job_id), true);
+
+	if (!e)
+		return NULL;
+	e->job.kind = GS_JOB_SLURM;
+	e->job.job_id = f->told->job_id;
+	e->job.source |= GS_JOB_FROM_NODE;
+	if (e->job.uid < 0)
 		e->job.uid = f->uid;
 	if (!e->job.user[0])
 		gs_jobs_name_user(e->job.uid, e->job.user, sizeof(e->job.user));
@@ -250,7 +320,8 @@ static struct job_entry *other_entry(struct gs_jobs *j, const struct facts *f)
 	job = gs_job_unknown;
 	job.uid = f->uid;
 	job.source = GS_JOB_FROM_CGROUP;
-	if (f->has_group && g->kind == GS_JOB_POD) {
+	/* A folder that cannot be seen is that of a pod: an agent in a pod of its own sees none. */
+	if (f->has_group && g->kind == GS_JOB_POD && g->owner != GS_JOB_OWNER_OTHER) {
 		job.kind = GS_JOB_POD;
 		snprintf(job.id, sizeof(job.id), "%s", g->name);
 		snprintf(job.pod, sizeof(job.pod), "%s", g->name);
@@ -324,13 +395,15 @@ static const struct gs_job_pid *told_of(const struct gs_jobs *j, const struct jo
 
 static void read_facts(struct gs_jobs *j, int folder, struct facts *f)
 {
+	uint32_t ns_pid;
 	struct stat st;
 	int r;
 
 	if (fstat(folder, &st) == 0)
 		f->uid = st.st_uid;
 	if (read_file(j, folder, "cgroup") == 0 && j->text.bytes) {
-		f->has_group = gs_job_of_cgroup((char *)j->text.data, &f->group);
+		f->has_group = gs_job_of_owned_cgroup((char *)j->text.data, gs_jobs_group_owner, j,
+						      &f->group);
 		gs_place_container_of_cgroup((char *)j->text.data, f->container);
 	}
 	r = read_file(j, folder, "environ");
@@ -342,6 +415,10 @@ static void read_facts(struct gs_jobs *j, int folder, struct facts *f)
 	} else {
 		gs_job_parse_environ("", 0, &f->environ);
 	}
+	/* One that may not be dumped has a folder of root's: only this file says whose it is. */
+	if ((of_slurms_group(f) || f->environ.job.kind == GS_JOB_SLURM) &&
+	    read_file(j, folder, "status") == 0 && j->text.bytes)
+		gs_place_parse_status((char *)j->text.data, j->text.bytes, &f->uid, &ns_pid);
 }
 
 static void attach(struct job_process *p, struct job_entry *e, uint64_t now)
@@ -361,20 +438,23 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
 			 const struct gs_place_stat *st)
 {
 	struct facts f = {.pid = p->pid, .parent_pid = st->parent_pid, .is_kernel = st->is_kernel};
-	const struct gs_job_pid *told;
 	struct gs_job_task task;
-	struct job_entry *e;
+	struct job_entry *e = NULL;
+	bool is_slurms, has_claim;
 
 	read_facts(j, folder, &f);
 	j->stats.n_environs_refused += f.is_refused;
 	task = f.environ.task;
-	told = told_of(j, p);
-	if ((f.has_group && f.group.kind == GS_JOB_SLURM) ||
-	    (f.has_environ && f.environ.job.kind == GS_JOB_SLURM)) {
+	f.told = told_of(j, p);
+	has_claim = of_slurms_group(&f) || (f.has_environ && f.environ.job.kind == GS_JOB_SLURM);
+	/* What slurmd says of the process counts more than what the process says. */
+	is_slurms = has_claim && (!f.told || f.told->job_id == said_number(&f) || is_proven(j, &f));
+	if (is_slurms)
 		e = slurm_entry(j, &f, p->job);
+	if (is_slurms && e) {
 		if (f.environ.job.kind != GS_JOB_SLURM && !f.environ.task.step[0])
 			task.task_id = -1;
-		if (f.has_group && f.group.kind == GS_JOB_SLURM) {
+		if (of_slurms_group(&f)) {
 			if (f.group.step[0])
 				memcpy(task.step, f.group.step, sizeof(task.step));
 			if (f.group.task_id != -1)
@@ -382,27 +462,15 @@ static void read_process(struct gs_jobs *j, int folder, struct job_process *p,
 			if (f.group.is_daemon)
 				task.rank = task.local_rank = -1;
 		}
-	} else if (told) {
-		e = gs_jobs_entry_of(j, gs_jobs_key_of_job(told->job_id), true);
-		if (e) {
-			e->job.kind = GS_JOB_SLURM;
-			e->job.job_id = told->job_id;
-			e->job.source |= GS_JOB_FROM_NODE;
-			if (e->job.uid < 0)
-				e->job.uid = f.uid;
-			if (!e->job.user[0])
-				gs_jobs_name_user(e->job.uid, e->job.user, sizeof(e->job.user));
-			if (e->ask == ASK_NOT)
-				e->ask = ASK_OPEN;
-			gs_job_name_id(&e->job);
-		}
-		task = told->task;
+	} else if (f.told) {
+		e = told_entry(j, &f);
+		task = f.told->task;
 	} else {
 		j->n_unreadable += f.is_refused;
 		e = other_entry(j, &f);
 	}
-	if (told && task.rank < 0)
-		task.rank = told->task.rank;
+	if (f.told && task.rank < 0)
+		task.rank = f.told->task.rank;
 	attach(p, e, j->now_ns());
 	p->task = task;
 	p->is_read = true;
@@ -531,7 +599,7 @@ const struct gs_job *gs_jobs_by_id(struct gs_jobs *j, const char *id)
 		number = -1;
 	for (uint32_t i = 0; i < j->n_entries; i++) {
 		struct job_entry *e = j->entry[i];
-		bool is_number = number > 0 && e->job.job_id == number;
+		bool is_number = number > 0 && e->job.job_id == number && !e->job.is_claimed;
 
 		if (e->was_superseded || (!is_number && strcmp(e->job.id, id) != 0))
 			continue;

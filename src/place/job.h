@@ -2,10 +2,12 @@
  * Whose work is this process: the job, step, task and rank of Slurm, or without Slurm the pod,
  * container, unit, group, user or process tree.
  *
- * What this machine says comes first and costs a few small files a process: its cgroup (who put it
- * there cannot be fooled by the process), then its environment. What only others know (names,
- * limits, which GPUs) is asked for in the background, once a job: gs_jobs_lookup() never waits, the
- * answers come in while gs_jobs_ask() is called. Without Slurm's commands everything else works.
+ * What this machine says comes first and costs a few small files a process: its cgroup, then its
+ * environment. What the process, or a cgroup that is not root's, says is a claim, and is shown as
+ * such until it is proven (job_claim.c has the table of who is believed). What only others know
+ * (names, limits, which GPUs) is asked for in the background, once a job: gs_jobs_lookup() never
+ * waits, the answers come in while gs_jobs_ask() is called. Without Slurm's commands everything
+ * else works.
  *
  * One thread at a time. Control bytes in names are '?'.
  */
@@ -40,6 +42,7 @@ struct gs_jobs_options {
 	uint64_t cache_ns;   /* how long a process's answer is good; 0: 30 s */
 	uint64_t command_ns; /* how long one command may take; 0: 5 s */
 	uint64_t (*now_ns)(void); /* boot clock; NULL: the real one */
+	uint32_t trusted_uid;     /* whose folders prove as much as root's: of tests without root */
 };
 
 /* What could not be had; every failure is one of these. */
@@ -52,7 +55,8 @@ struct gs_jobs_stats {
 	uint64_t n_environs_refused; /* no right to read: the rank is not known */
 	uint64_t n_environs_long;    /* only their first 2 MiB were read */
 	uint64_t n_jobs_full;        /* processes of jobs beyond the 4,096 that are kept */
-	uint64_t n_drops_bad;        /* files of a prolog without a job in them */
+	uint64_t n_drops_bad;        /* files of a prolog without a job in them, or not root's */
+	uint64_t n_claims_left_out;  /* distinct ones, of users who claim too many jobs */
 };
 
 /* 0, -EINVAL (an option's folder list is too long) or -ENOMEM. */
@@ -74,9 +78,12 @@ void gs_jobs_forget(struct gs_jobs *jobs, uint32_t pid);
 size_t gs_jobs_ask(struct gs_jobs *jobs, uint64_t wait_ns);
 
 /* The job that users call id: "4711", "4711_3", "4711+1" (also by the number that Slurm gave this
- * very task or component), a unit's or user's name, ... The newest run of it. NULL: not known here.
- */
+ * very task or component), a unit's or user's name, ... The newest run of it; one that is only
+ * claimed by its whole id alone. NULL: not known here. */
 const struct gs_job *gs_jobs_by_id(struct gs_jobs *jobs, const char *id);
+
+/* What is known now of a job that was seen before; a claim may have been proven. NULL: gone. */
+const struct gs_job *gs_jobs_now(struct gs_jobs *jobs, const struct gs_job *job);
 
 struct gs_jobs_process {
 	uint32_t pid;

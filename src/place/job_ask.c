@@ -45,7 +45,7 @@ static int start(struct gs_jobs *j, enum question question, struct job_entry *e)
 	if (question == Q_PIDS) {
 		argv[n++] = "listpids";
 	} else {
-		if (e->job.job_id >= 0)
+		if (e->job.job_id >= 0 && !e->by_sluid)
 			snprintf(id, sizeof(id), "%lld", (long long)e->job.job_id);
 		else
 			snprintf(id, sizeof(id), "%s", e->job.sluid);
@@ -92,14 +92,33 @@ static bool may_ask(const struct gs_jobs *j, const struct job_entry *e, uint64_t
 {
 	if (e->job.kind != GS_JOB_SLURM || now < j->paused_ns)
 		return false;
+	if (e->job.is_claimed && !gs_jobs_may_ask_claim(j, now))
+		return false;
 	return e->ask == ASK_OPEN || (e->ask == ASK_FAILED && e->tries < TRIES_MAX &&
 				      now >= e->retry_ns && e->n_processes);
+}
+
+/* Whom to ask about next: what is proven comes before what is claimed. NULL: nobody. */
+static struct job_entry *next_to_ask(const struct gs_jobs *j, uint64_t now)
+{
+	struct job_entry *claim = NULL;
+
+	for (uint32_t i = 0; i < j->n_entries; i++) {
+		if (!may_ask(j, j->entry[i], now))
+			continue;
+		if (!j->entry[i]->job.is_claimed)
+			return j->entry[i];
+		if (!claim)
+			claim = j->entry[i];
+	}
+	return claim;
 }
 
 /* The next question; false: there is none. */
 static bool ask_next(struct gs_jobs *j)
 {
 	uint64_t now = j->now_ns();
+	struct job_entry *e;
 
 	if (!j->no_node && j->n_unreadable && now >= j->node_ns) {
 		j->node_ns = now + j->cache_ns;
@@ -109,17 +128,16 @@ static bool ask_next(struct gs_jobs *j)
 	}
 	if (j->no_controller)
 		return false;
-	for (uint32_t i = 0; i < j->n_entries; i++) {
-		struct job_entry *e = j->entry[i];
-
-		if (!may_ask(j, e, now))
-			continue;
-		if (start(j, j->json_fails ? Q_TEXT : Q_JSON, e) == 0)
-			return true;
-		/* Slurm's commands are not here: nobody is there to be asked for a while. */
-		j->paused_ns = now + PAUSE_NS;
+	e = next_to_ask(j, now);
+	if (!e)
 		return false;
+	if (start(j, j->json_fails ? Q_TEXT : Q_JSON, e) == 0) {
+		if (e->job.is_claimed)
+			gs_jobs_count_claim_ask(j, now);
+		return true;
 	}
+	/* Slurm's commands are not here: there is nothing to ask for a while. */
+	j->paused_ns = now + PAUSE_NS;
 	return false;
 }
 
@@ -168,6 +186,7 @@ static int learn_job(struct gs_jobs *j)
 	struct job_entry *e = j->asked;
 	const char *data = (char *)j->command.out.data;
 	size_t bytes = j->command.out.bytes;
+	int64_t job_id = e->by_sluid ? -1 : e->job.job_id;
 	struct gs_job_answer a;
 	char node[64];
 	int r;
@@ -176,10 +195,17 @@ static int learn_job(struct gs_jobs *j)
 	if (!data)
 		return -EBADMSG;
 	r = j->question == Q_JSON
-		    ? gs_job_parse_json(data, bytes, e->job.job_id, e->job.sluid, node, &a)
+		    ? gs_job_parse_json(data, bytes, job_id, e->job.sluid, node, &a)
 		    : gs_job_parse_text(data, bytes, e->job.job_id, node, e->job.uid, &a);
 	if (r < 0)
 		return r;
+	if (e->job.is_claimed && !gs_jobs_settle_claim(j, e, &a.job))
+		return 0;
+	/* An array, and whose it is, stand here; the environment may have said anything. */
+	e->job.array_job_id = e->job.array_task_id = -1;
+	e->job.het_job_id = e->job.het_offset = -1;
+	if (a.job.user[0] || a.job.uid >= 0)
+		e->job.user[0] = '\0';
 	/* Requeued while it was asked: the answer is of a later run. */
 	if (e->was_superseded ||
 	    (e->job.sluid[0] && a.job.sluid[0] && strcmp(e->job.sluid, a.job.sluid) != 0)) {
@@ -188,6 +214,8 @@ static int learn_job(struct gs_jobs *j)
 		a.has_gpus = false;
 	}
 	gs_jobs_merge(e, &a.job, true);
+	if (!e->job.user[0])
+		gs_jobs_name_user(e->job.uid, e->job.user, sizeof(e->job.user));
 	if (a.has_gpus) {
 		e->has_gpus_told = true;
 		e->gpus_told = a.gpus;
@@ -299,6 +327,7 @@ static void read_folder(struct gs_jobs *j, const char *folder)
 	while (dir && (d = readdir(dir))) {
 		GS_CLOSE int fd = -1;
 		char text[DROP_BYTES];
+		struct stat st;
 		ssize_t n;
 
 		if (d->d_name[0] == '.')
@@ -306,8 +335,10 @@ static void read_folder(struct gs_jobs *j, const char *folder)
 		fd = openat(dirfd(dir), d->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 		n = fd < 0 ? -1 : read(fd, text, sizeof(text));
 		/* An empty one is of a free GPU; one that is not there any more, too. */
-		if (n > 0 &&
-		    !gs_job_parse_drop(d->d_name, text, (size_t)n, &j->gpus, dropped, &drop))
+		if (n > 0 && (fstat(fd, &st) < 0 || !gs_jobs_trusts_file(j, &st)))
+			j->stats.n_drops_bad++;
+		else if (n > 0 &&
+			 !gs_job_parse_drop(d->d_name, text, (size_t)n, &j->gpus, dropped, &drop))
 			j->stats.n_drops_bad++;
 	}
 	if (dir)

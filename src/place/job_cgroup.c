@@ -163,7 +163,7 @@ static bool of_slurm(const struct path *p, const char *whole, struct gs_job_cgro
 }
 
 /* kubepods/burstable/pod<uid>/..., or kubepods-burstable-pod<uid with _>.slice. */
-static bool of_pod(const struct path *p, struct gs_job_cgroup *g)
+static bool of_pod(const struct path *p, const char *whole, struct gs_job_cgroup *g)
 {
 	bool below = false;
 
@@ -183,6 +183,9 @@ static bool of_pod(const struct path *p, struct gs_job_cgroup *g)
 		snprintf(g->name, sizeof(g->name), "%.*s", (int)n, uid);
 		for (char *u = g->name; *u; u++)
 			*u = *u == '_' ? '-' : *u;
+		n = p->at[i] + strlen(c);
+		if (n < sizeof(g->path))
+			snprintf(g->path, sizeof(g->path), "%.*s", (int)n, whole);
 		return true;
 	}
 	return false;
@@ -218,26 +221,26 @@ static bool of_any(const struct path *p, const char *whole, size_t bytes, struct
 	return true;
 }
 
-/* What comes first is told first. */
-static unsigned rank_of(uint32_t kind)
+/* The highest one names the process's job. */
+static unsigned rank_of(const struct gs_job_cgroup *g)
 {
-	switch (kind) {
+	switch (g->kind) {
 	case GS_JOB_SLURM:
-		return 4;
+		return g->owner == GS_JOB_OWNER_ROOT ? 6 : 4;
 	case GS_JOB_POD:
-		return 3;
+		return g->owner == GS_JOB_OWNER_ROOT ? 5 : 3;
 	case GS_JOB_UNIT:
 		return 2;
 	default:
-		return kind == GS_JOB_CGROUP;
+		return g->kind == GS_JOB_CGROUP;
 	}
 }
 
 /* More of the same job: another controller's line may know the task. */
 static bool knows_more(const struct gs_job_cgroup *a, const struct gs_job_cgroup *b)
 {
-	if (rank_of(a->kind) != rank_of(b->kind))
-		return rank_of(a->kind) > rank_of(b->kind);
+	if (rank_of(a) != rank_of(b))
+		return rank_of(a) > rank_of(b);
 	return a->kind == GS_JOB_SLURM &&
 	       (a->step[0] != 0) + (a->task_id != -1) > (b->step[0] != 0) + (b->task_id != -1);
 }
@@ -250,6 +253,21 @@ static void clean(char *text)
 }
 
 bool gs_job_of_cgroup(const char *text, struct gs_job_cgroup *ret)
+{
+	return gs_job_of_owned_cgroup(text, NULL, NULL, ret);
+}
+
+/* A path that is too long to be looked up is not root's: Slurm's and Kubernetes' are short. */
+static uint32_t owner_of(gs_job_owner_fn owner, void *ctx, const char *hierarchy,
+			 const struct gs_job_cgroup *g)
+{
+	if (!owner || (g->kind != GS_JOB_SLURM && g->kind != GS_JOB_POD))
+		return GS_JOB_OWNER_UNKNOWN;
+	return g->path[0] ? owner(ctx, hierarchy, g->path) : GS_JOB_OWNER_OTHER;
+}
+
+bool gs_job_of_owned_cgroup(const char *text, gs_job_owner_fn owner, void *ctx,
+			    struct gs_job_cgroup *ret)
 {
 	*ret = (struct gs_job_cgroup){.job_id = -1, .uid = -1, .task_id = -1};
 	while (*text) {
@@ -265,12 +283,16 @@ bool gs_job_of_cgroup(const char *text, struct gs_job_cgroup *ret)
 			size_t bytes = line - (size_t)(whole - text);
 
 			split(whole, bytes, &p);
-			if ((of_slurm(&p, whole, &g) || of_pod(&p, &g) || of_unit(&p, &g) ||
-			     of_any(&p, whole, bytes, &g)) &&
-			    knows_more(&g, ret)) {
-				*ret = g;
-				snprintf(ret->hierarchy, sizeof(ret->hierarchy), "%.*s",
+			if (of_slurm(&p, whole, &g) || of_pod(&p, whole, &g) || of_unit(&p, &g) ||
+			    of_any(&p, whole, bytes, &g)) {
+				snprintf(g.hierarchy, sizeof(g.hierarchy), "%.*s",
 					 (int)(second - first - 1), first + 1);
+				g.owner = owner_of(owner, ctx, g.hierarchy, &g);
+				/* A pod's processes are accounted one by one. */
+				if (g.kind == GS_JOB_POD)
+					g.path[0] = '\0';
+				if (knows_more(&g, ret))
+					*ret = g;
 			}
 		}
 		text += line + (text[line] == '\n');

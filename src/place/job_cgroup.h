@@ -10,6 +10,13 @@
 
 #include "node/job.h"
 
+/* Whose folder a group is. What root alone can have made is proof of what it is called. */
+enum gs_job_owner {
+	GS_JOB_OWNER_UNKNOWN = 0, /* the folder cannot be seen from here */
+	GS_JOB_OWNER_OTHER = 1,   /* it, or a folder above it, is a user's (delegated) */
+	GS_JOB_OWNER_ROOT = 2,    /* it and all folders above it are root's */
+};
+
 struct gs_job_cgroup {
 	uint32_t kind;   /* GS_JOB_SLURM, GS_JOB_POD, GS_JOB_UNIT, GS_JOB_CGROUP or GS_JOB_NONE */
 	int64_t job_id;  /* of Slurm; -1 when the group is named by its sluid alone */
@@ -24,11 +31,19 @@ struct gs_job_cgroup {
 	 * hierarchy it was found in ("freezer", "" version 2). */
 	char path[512];
 	char hierarchy[32];
+	uint32_t owner; /* enum gs_job_owner, of a job's and a pod's own folder */
 };
 
 #define GS_JOB_TASK_SPECIAL (-2)
 
 /* False when the text names nothing but the root of every hierarchy. */
 bool gs_job_of_cgroup(const char *cgroup_text, struct gs_job_cgroup *ret_group);
+
+/* The owner of a folder, by its hierarchy and its path below that one's mount. */
+typedef enum gs_job_owner (*gs_job_owner_fn)(void *ctx, const char *hierarchy, const char *path);
+
+/* The same, and a job or pod in root's folder comes before any that a user can have made. */
+bool gs_job_of_owned_cgroup(const char *cgroup_text, gs_job_owner_fn owner, void *ctx,
+			    struct gs_job_cgroup *ret_group);
 
 #endif

@@ -1,6 +1,7 @@
 /*
  * What the environment of a process says of its job. A process can write what it likes there: the
- * caller believes its group first, and this only where the group says nothing.
+ * caller believes its group first, and takes this for a claim. Whose job it is, user and account,
+ * is never read here: that would book one user's time on another.
  *
  * srun numbers its tasks; a launcher that was started below it numbers its own, and that is then
  * the rank: torchrun, then Open MPI, PMIx, PMI, then srun.
@@ -27,7 +28,6 @@ enum value {
 	V_HET_JOB,
 	V_HET_OFFSET,
 	V_HET_SIZE,
-	V_UID,
 	V_START,
 	V_END,
 	V_RESTART,
@@ -57,7 +57,6 @@ static const struct {
 	{"SLURM_HET_JOB_ID", V_HET_JOB},
 	{"SLURM_HET_JOB_OFFSET", V_HET_OFFSET},
 	{"SLURM_HET_SIZE", V_HET_SIZE},
-	{"SLURM_JOB_UID", V_UID},
 	{"SLURM_JOB_START_TIME", V_START},
 	{"SLURM_JOB_END_TIME", V_END},
 	{"SLURM_RESTART_COUNT", V_RESTART},
@@ -81,7 +80,6 @@ static const struct {
 	size_t offset, bytes;
 } texts[] = {
 	TEXT("SLURM_CLUSTER_NAME", cluster),    TEXT("SLURM_JOB_NAME", name),
-	TEXT("SLURM_JOB_USER", user),           TEXT("SLURM_JOB_ACCOUNT", account),
 	TEXT("SLURM_JOB_PARTITION", partition), TEXT("SLURM_JOB_QOS", qos),
 	TEXT("SLURM_JOB_NODELIST", nodes),      TEXT("SLURM_JOB_SLUID", sluid),
 };
@@ -206,7 +204,6 @@ void gs_job_parse_environ(const char *data, size_t bytes, struct gs_job_environ 
 	j->kind = GS_JOB_SLURM;
 	j->source = GS_JOB_FROM_ENVIRON;
 	j->job_id = r.v[V_JOB_ID];
-	j->uid = r.v[V_UID];
 	if (r.v[V_ARRAY_JOB] > 0 && r.v[V_ARRAY_TASK] >= 0) {
 		j->array_job_id = r.v[V_ARRAY_JOB];
 		j->array_task_id = r.v[V_ARRAY_TASK];

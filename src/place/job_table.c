@@ -52,6 +52,7 @@ int gs_jobs_new(const struct gs_jobs_options *o, struct gs_jobs **ret, struct gs
 	j->text = GS_BUF_INIT(GS_JOBS_ENVIRON_BYTES);
 	j->by_key = GS_MAP_INIT(4 * JOBS_MAX);
 	j->by_pid = GS_MAP_INIT(GS_JOBS_PROCESSES_MAX + 1);
+	j->left_out = GS_MAP_INIT(GS_JOBS_PROCESSES_MAX);
 	if (!copy_option(j->command_path, sizeof(j->command_path), o->command_path,
 			 COMMAND_FOLDERS) ||
 	    !copy_option(j->drop_folders, sizeof(j->drop_folders), o->drop_folders, DROP_FOLDERS)) {
@@ -62,6 +63,7 @@ int gs_jobs_new(const struct gs_jobs_options *o, struct gs_jobs **ret, struct gs
 	}
 	choose_files(j, o);
 	snprintf(j->node, sizeof(j->node), "%s", o->node ? o->node : "");
+	j->trusted_uid = o->trusted_uid;
 	j->in_container = !o->proc_root && gs_pid_namespace();
 	j->no_node = o->no_node;
 	j->no_controller = o->no_controller;
@@ -89,6 +91,7 @@ void gs_jobs_free(struct gs_jobs **jobs)
 	free(j->told);
 	gs_map_fini(&j->by_key);
 	gs_map_fini(&j->by_pid);
+	gs_map_fini(&j->left_out);
 	gs_buf_fini(&j->text);
 	gs_close_p(&j->proc_fd);
 	gs_close_p(&j->cgroup_fd);
@@ -121,12 +124,22 @@ bool gs_jobs_is_asked(const struct gs_jobs *j, const struct job_entry *e)
 	return j->question != Q_NONE && j->asked == e;
 }
 
+void gs_jobs_free_entry(struct gs_jobs *j, uint32_t at)
+{
+	struct job_entry *e = j->entry[at];
+	uint64_t address;
+
+	if (gs_map_get(&j->by_key, e->key, &address) && address == (uintptr_t)e)
+		gs_map_del(&j->by_key, e->key);
+	free(e);
+	j->entry[at] = j->entry[--j->n_entries];
+}
+
 /* Make room: the entry without processes that was seen least recently goes. */
 static bool give_up_one(struct gs_jobs *j)
 {
 	struct job_entry *oldest = NULL;
 	uint32_t at = 0;
-	uint64_t address;
 
 	for (uint32_t i = 0; i < j->n_entries; i++) {
 		struct job_entry *e = j->entry[i];
@@ -139,10 +152,7 @@ static bool give_up_one(struct gs_jobs *j)
 	}
 	if (!oldest)
 		return false;
-	if (gs_map_get(&j->by_key, oldest->key, &address) && address == (uintptr_t)oldest)
-		gs_map_del(&j->by_key, oldest->key);
-	free(oldest);
-	j->entry[at] = j->entry[--j->n_entries];
+	gs_jobs_free_entry(j, at);
 	return true;
 }
 
@@ -160,7 +170,7 @@ struct job_entry *gs_jobs_make_entry(struct gs_jobs *j, uint64_t key)
 		return NULL;
 	}
 	e->key = key;
-	e->restart = -1;
+	e->restart = e->claim_uid = -1;
 	e->seen_ns = j->now_ns();
 	e->job = gs_job_unknown;
 	j->entry[j->n_entries++] = e;

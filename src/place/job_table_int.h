@@ -5,6 +5,8 @@
 #ifndef GS_PLACE_JOB_TABLE_INT_H
 #define GS_PLACE_JOB_TABLE_INT_H
 
+#include <sys/stat.h>
+
 #include "base/buf.h"
 #include "base/map.h"
 #include "place/job.h"
@@ -15,6 +17,8 @@
 #define GROUPS_MAX  8
 #define TRIES_MAX   3
 #define FOLDERS_MAX 1024
+
+#define GS_JOBS_GROUP_BYTES 600 /* a hierarchy's name and a group's path */
 
 #define GS_JOBS_PROCESSES_MAX 65536
 #define GS_JOBS_ENVIRON_BYTES (2u << 20)
@@ -35,7 +39,9 @@ struct job_entry {
 	} group[GROUPS_MAX];
 	uint32_t n_groups;
 	int64_t restart;
-	char node[64];                    /* ours, as this job's processes call it */
+	int64_t claim_uid; /* whose claim it is, or was until it was proven; -1 of none */
+	bool by_sluid;     /* its folder is called by the sluid: that is what is proven */
+	char node[64];     /* ours, as this job's processes call it */
 	uint64_t gpus_told, gpus_environ; /* Slurm's indices */
 	uint64_t gpus_drop, gpus_open;    /* as in the snapshot */
 	bool has_gpus_told, has_gpus_environ;
@@ -68,6 +74,9 @@ struct gs_jobs {
 	char slurm_conf[512], gres_conf[512], node[64];
 	bool no_node, no_controller;
 	bool in_container; /* that has ids of its own */
+	uint32_t trusted_uid;
+	uint32_t claim_asks; /* questions about claims, less those of a while ago */
+	uint64_t claim_asks_ns, swept_ns;
 	uint64_t cache_ns, command_ns, ns_per_tick;
 	uint64_t (*now_ns)(void);
 
@@ -77,7 +86,8 @@ struct gs_jobs {
 
 	struct job_process *process; /* owned; 0 unused */
 	uint32_t n_processes, room_processes, free_process;
-	struct gs_map by_pid; /* -> index into process */
+	struct gs_map by_pid;   /* -> index into process */
+	struct gs_map left_out; /* claims without room, by their keys, as many as are told apart */
 
 	struct gs_job_gpus gpus;
 	bool has_snapshot, has_driver_files, has_gres_conf;
@@ -103,6 +113,8 @@ struct job_entry *gs_jobs_entry_of(struct gs_jobs *jobs, uint64_t key, bool make
 struct job_entry *gs_jobs_make_entry(struct gs_jobs *jobs, uint64_t key);
 uint64_t gs_jobs_key_of_job(int64_t job_id);
 uint64_t gs_jobs_key_of_text(uint32_t kind, const char *text);
+/* The entry at this place of the list goes away; it has no processes. */
+void gs_jobs_free_entry(struct gs_jobs *jobs, uint32_t at);
 
 /* Put what a source knows into the entry: what was empty, or everything when it is the controller.
  */
@@ -126,5 +138,25 @@ void gs_jobs_read_drops(struct gs_jobs *jobs);
 
 /* The entry goes away: nobody may be asked about it. */
 bool gs_jobs_is_asked(const struct gs_jobs *jobs, const struct job_entry *entry);
+
+/* --- job_claim.c --- */
+
+/* The inode of the job's own folder; 0: not to be seen. */
+uint64_t gs_jobs_group_inode(const struct gs_jobs *jobs, const struct gs_job_cgroup *group);
+/* A gs_job_owner_fn; ctx is a struct gs_jobs. */
+enum gs_job_owner gs_jobs_group_owner(void *ctx, const char *hierarchy, const char *path);
+bool gs_jobs_trusts_file(const struct gs_jobs *jobs, const struct stat *st);
+
+/* A user's claim to a job: by its number, or without one (-1) by its name. */
+uint64_t gs_jobs_key_of_claim(uint32_t kind, int64_t job_id, const char *name, uint32_t uid);
+/* Whether one more claim of the user is kept; otherwise it is counted. */
+bool gs_jobs_claim_room(struct gs_jobs *jobs, uint64_t key, uint32_t uid);
+/* The key is that of a job which is proven to be the user's. */
+bool gs_jobs_is_owner(struct gs_jobs *jobs, uint64_t key, uint32_t uid);
+/* Who claims much shall not keep the controller busy. */
+bool gs_jobs_may_ask_claim(const struct gs_jobs *jobs, uint64_t now_ns);
+void gs_jobs_count_claim_ask(struct gs_jobs *jobs, uint64_t now_ns);
+/* What the controller said of the job that is claimed. True: the entry is this job from now on. */
+bool gs_jobs_settle_claim(struct gs_jobs *jobs, struct job_entry *entry, const struct gs_job *said);
 
 #endif

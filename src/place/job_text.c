@@ -19,7 +19,13 @@ void gs_job_task_clear(struct gs_job_task *task)
 
 void gs_job_name_id(struct gs_job *j)
 {
-	if (j->array_job_id > 0 && j->array_task_id >= 0)
+	/* Arrays and components are claimed too: the number alone tells claims apart. */
+	if (j->is_claimed && j->job_id > 0)
+		snprintf(j->id, sizeof(j->id), "%lld (claimed by %s)", (long long)j->job_id,
+			 j->user);
+	else if (j->is_claimed)
+		snprintf(j->id, sizeof(j->id), "%s (claimed by %s)", j->sluid, j->user);
+	else if (j->array_job_id > 0 && j->array_task_id >= 0)
 		snprintf(j->id, sizeof(j->id), "%lld_%lld", (long long)j->array_job_id,
 			 (long long)j->array_task_id);
 	else if (j->het_job_id > 0 && j->het_offset >= 0)

@@ -555,6 +555,7 @@ static void identity(struct gs_prom *p, const struct gs_job_accounts *jobs)
 			{"het_jobid", het},
 			{"pod", j->pod},
 			{"namespace", j->namespace},
+			{"proof", gs_job_proof_name(j)},
 		};
 
 		number(uid, sizeof(uid), j->uid);

@@ -213,6 +213,7 @@ static void put_job(struct page *p, const struct gs_job_account *a, bool probes)
 	open_map(p, NULL);
 	put_text(p, "id", j->id);
 	put_text(p, "kind", gs_job_kind_name(j->kind));
+	put_text(p, "proof", gs_job_proof_name(j));
 	put_text(p, "name", j->name);
 	put_text(p, "user", j->user);
 	put_int(p, "uid", j->uid, j->uid >= 0);

@@ -2,6 +2,7 @@
 """Metrics of jobs: a real Slurm runs them, gpuscope agent counts, a real Prometheus scrapes and joins."""
 
 import csv
+import glob
 import json
 import os
 import re
@@ -133,6 +134,56 @@ def slurm(t):
         a.stop()
 
 
+@case('jobs that are only claimed: shown as such, booked on no one else, and no real one is left out for them', timeout=150)
+def claimed(t):
+    nobody = {'user': 'nobody', 'group': 'nogroup', 'extra_groups': []}
+    with Slurm(t) as s:
+        real = s.submit('sleep 3000\n', '-n1', '--account=bio', user='games')
+        s.wait_state(real, 'RUNNING')
+        lie = {'SLURM_JOB_USER': 'games', 'SLURM_JOB_UID': '5', 'SLURM_JOB_ACCOUNT': 'bio', 'SLURM_JOB_GPUS': '0-3'}
+        # Many jobs that are none, then one in the name of the real one, and one in a folder as slurmd makes it.
+        words = 'for i in $(seq 400); do SLURM_JOB_ID=$((900000 + i)) sleep 3000 & done; echo done; wait'
+        group = f'/sys/fs/cgroup/freezer/claim{os.getpid()}'
+        own = f'{group}/slurm/uid_5/job_{real}/step_0'
+        sleeps = subprocess.Popen(['sh', '-c', words], env={**t.env, **lie}, stdout=subprocess.PIPE, start_new_session=True, **nobody)
+        one = subprocess.Popen(['sleep', '3000'], env={**t.env, **lie, 'SLURM_JOB_ID': str(real)}, **nobody)
+        two = subprocess.Popen(['sleep', '3000'], env=t.env, user='daemon', group='daemon', extra_groups=[])
+        try:
+            sleeps.stdout.readline()
+            os.makedirs(own)
+            os.chown(group, 1, 1)
+            with open(f'{own}/cgroup.procs', 'w', encoding='utf-8') as f:
+                f.write(str(two.pid))
+            a = agent(t, s)
+            late = s.submit('sleep 3000\n', '-n1', '--account=phys', user='games')
+            for job in f'{real}', f'{late}', f'{real} (claimed by daemon)', f'{real} (claimed by nobody)':
+                a.wait_metric(of(job, 'processes'), lambda v: v)
+            wait_until(lambda: ',account="phys"' in a.get('/metrics')[2].decode(), 60, 'the answer of the controller')
+            text = a.get('/metrics')[2].decode()
+            rows = [dict(re.findall(r'(\w+)="(.*?)"', x)) for x in text.splitlines() if x.startswith('gpuscope_job_info{')]
+            who = [tuple(r.get(k, '') for k in ('jobid', 'user', 'uid', 'account', 'proof')) for r in rows if r['kind'] == 'slurm']
+            t.equal('proven', sorted(w for w in who if w[4] != 'claimed'),
+                    sorted([(f'{real}', 'games', '5', 'bio', 'proven'), (f'{late}', 'games', '5', 'phys', 'proven')]))  # fmt: skip
+            t.equal('whose the claims are', {w[1:] for w in who if w[4] == 'claimed'},
+                    {('nobody', '65534', '', 'claimed'), ('daemon', '1', '', 'claimed')})  # fmt: skip
+            t.true('no GPU is theirs', not re.search(r'^gpuscope_job_gpu_info\{jobid="[^"]*claimed', text, re.M))
+            t.true('few are kept', 2 <= len(who) - 2 <= 9, len(who))
+            m = a.metrics()
+            files = glob.glob(f'/sys/fs/cgroup/freezer/slurm*/uid_5/job_{real}/**/cgroup.procs', recursive=True)
+            t.equal('processes of the real one', m[of(real, 'processes')], sum(len(harness.read_text(f).split()) for f in files))
+            t.equal('jobs left out', m['gpuscope_agent_jobs_left_out_total'], 0)
+            t.true('claims left out', m['gpuscope_agent_job_claims_left_out_total'] >= 380, m)
+            whole = json.loads(t.tool('job', '-j', str(real), '-d', '0.5', '--format', 'json', status=0, env={'SLURM_CONF': s.conf}).out)
+            t.equal('its report', [(j['job_id'], j['proof'], j['user']) for j in whole['jobs']], [(f'{real}', 'proven', 'games')])
+        finally:
+            os.killpg(sleeps.pid, 9)
+            for proc in sleeps, one, two:
+                proc.kill()
+                proc.wait()
+            for folder, _, _ in os.walk(group, topdown=False):
+                wait_until(lambda folder=folder: not os.rmdir(folder), 5, 'an empty group')
+
+
 @case('gpuscope top: jobs of a real Slurm, once and recorded', timeout=150)
 def top(t):
     with Slurm(t) as s:
@@ -146,9 +197,10 @@ def top(t):
             rows = {j['id']: j for j in json.loads(t.tool(*words, '-j', '--format', 'json', status=0, env=env).out)['jobs']}
             return rows.get(str(job))
 
-        # Slurm's answer may come after the second reading: then its GPUs are not known.
-        wait_until(lambda: (seen() or {}).get('gpus') == 2, 60, 'its GPUs')
-        j = seen()
+        # Slurm's answer may come after the second reading: then its account is not known.
+        found = {}
+        wait_until(lambda: found.update(seen() or {}) or (found.get('gpus'), found.get('account')) == (2, 'bio'), 60, 'all of it')
+        j = found
         t.equal('who', [j[k] for k in ('kind', 'user', 'account', 'partition', 'name')], ['slurm', 'games', 'bio', 'debug', 'spinner'])
         t.true('it works', j['processes'] >= 3 and j['cpu_ratio'] > 0.1 and j['memory_bytes'] > 0, j)
         t.equal('counted by', j['counted_by'], 'kernel')

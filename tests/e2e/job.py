@@ -408,7 +408,7 @@ def some_missing(t):
             proc.wait()
     assert [j['job_id'] for j in json.loads(r.stdout)['jobs']] == [f'tree of {load.pid}'], r.stdout
     assert r.stderr == 'gpuscope: no process 4194304 was here\n', r.stderr
-    assert [j['job_id'] for j in json.loads(array.stdout)['jobs']] == ['987650_3'], array.stdout
+    assert [j['job_id'] for j in json.loads(array.stdout)['jobs']] == ['987653 (claimed by root)'], array.stdout
     assert array.stderr == 'gpuscope: no process of job 999999 was here\n', array.stderr
 
 
@@ -473,7 +473,7 @@ def nothing(t):
     assert 'cannot read the configuration' in gpuscope('job', '-c', t.path('none'), expect=1).stderr
 
 
-@case('a job is found by the environment that Slurm sets', needs=None)
+@case('a job is found by the environment that Slurm sets, and is shown as claimed', needs=None)
 def by_environment(t):
     env = {**os.environ, 'SLURM_JOB_ID': '987654', 'SLURM_JOB_NAME': 'a,b|c'}
     proc = subprocess.Popen(['sleep', '60'], start_new_session=True, env=env)
@@ -483,7 +483,8 @@ def by_environment(t):
     finally:
         proc.kill()
         proc.wait()
-    assert whole['jobs'][0]['job_id'] == '987654', whole['jobs'][0]['job_id']
+    job = whole['jobs'][0]
+    assert (job['job_id'], job['proof'], job['user']) == ('987654 (claimed by root)', 'claimed', 'root'), job
     assert proc.pid in whole['jobs'][0]['pids'], whole['jobs'][0]['pids']
 
 
@@ -529,7 +530,7 @@ def page(t):
     url = 'file://' + t.path('job.html')
     b.open(url)
     b.wait('document.readyState === "complete" && document.querySelector("footer")', 'the page')
-    assert b.run('document.title') == 'gpuscope: job 987655', b.run('document.title')
+    assert b.run('document.title') == 'gpuscope: job 987655 (claimed by root)', b.run('document.title')
     assert name in b.run('document.querySelector("h2").textContent')
     assert b.run('document.querySelectorAll("script, img, iframe, link, [onerror]").length') == 0
     assert b.requests == [url] and not b.errors, (b.requests, b.errors)

@@ -176,7 +176,7 @@ def environment(t):
         compare(t, s, jobs, pids)
         j = jobs.job(a)
         t.equal('known locally', (j['id'], j['user'], j['account'], j['partition'], j['uid'], j['cluster']),
-                (str(a), 'games', 'bio', 'debug', 5, 'testers'))  # fmt: skip
+                (str(a), 'games', '', 'debug', 5, 'testers'))  # fmt: skip
         t.equal('GPUs of the prolog', (j['gpu_mask'], j['source']), (0b111, FROM_ENVIRON | FROM_DROP))
         t.equal('commands', jobs.all['commands'], 0)
         t.equal('exit of show_jobs', jobs.close(), 0)
@@ -223,7 +223,8 @@ def no_controller(t):
         os.kill(number, 18)
         compare(t, s, jobs, pids)
         j = jobs.job(a)
-        t.equal('known', (j['user'], j['account'], j['name'], j['partition']), ('games', 'bio', NAME, 'debug'))
+        # Its group is root's and names the user; an account the environment alone says.
+        t.equal('known', (j['id'], j['user'], j['account'], j['name'], j['partition']), (str(a), 'games', '', NAME, 'debug'))
         t.equal('sources', j['source'], FROM_CGROUP | FROM_ENVIRON)
         t.note(f'a controller that does not answer held the question up for {took:.1f} s')
         # The form that this Slurm does not know, and the one that waits.

@@ -78,10 +78,10 @@ def rights(t):
     # Without them procfs of others is read; and a configuration is taken by a reload.
     m.put(CONF, conf('jobs:\n  interval: 500ms\n  controller: false\n  probes: false\n'))
     m.must('systemctl', 'reload', AGENT)
-    wait_until(lambda: metric(m.get(URL + '/metrics'), 'gpuscope_job_processes{jobid="77"}') == 1, 60, 'processes of the job')
+    wait_until(lambda: metric(m.get(URL + '/metrics'), 'gpuscope_job_processes{jobid="77 (claimed by games)"}') == 1, 60, 'processes of the job')
     text = m.get(URL + '/metrics')
     t.equal('files that could not be read', metric(text, 'gpuscope_agent_jobs_errors_total{cause="failed_read"}'), 0)
-    t.true('its user', 'user="games"' in text, [x for x in text.splitlines() if 'jobid="77"' in x][:3])
+    t.true('its user', 'user="games"' in text, [x for x in text.splitlines() if 'jobid="77' in x][:3])
 
 
 @case('the agent: a bad configuration fails the start and the reload, with our line in the journal', timeout=240, needs=None)

@@ -72,6 +72,7 @@ static struct gs_account *begin(const struct fake *f, const struct gs_account_op
 	o.size = sizeof(o);
 	o.proc_root = f->root;
 	o.cgroup_root = cgroup;
+	o.trusted_uid = getuid();
 	assert_int_equal(gs_account_new(&o, &a, &err), 0);
 	return a;
 }
@@ -83,6 +84,40 @@ static struct gs_job_accounts *read_all(struct gs_account *a, const struct gs_gp
 
 	assert_int_equal(gs_account_read(a, gpus, &now, &err), 0);
 	return now;
+}
+
+/* Users who claim hundreds of jobs, with the table full of real ones but for one place. */
+static void claims_take_no_place_of_a_job(void **state)
+{
+	const struct fake *f = *state;
+	struct gs_account *a = begin(f, &(struct gs_account_options){.max_jobs = 1});
+	struct gs_job_accounts *now;
+	uint32_t n_claimed = 0;
+
+	for (unsigned i = 0; i < 400; i++) {
+		char environ[32], status[64];
+		int n = snprintf(environ, sizeof(environ), "SLURM_JOB_ID=%u", 5000 + i);
+		int m = snprintf(status, sizeof(status), "Uid:\t%u\t0\t0\t0\n", 7000 + i % 3);
+
+		fake_put_stat(f, 5000 + i, "sleep", 1, 100);
+		fake_put(f, 5000 + i, "cgroup", "0::/\n", 5);
+		fake_put(f, 5000 + i, "status", status, (size_t)m);
+		fake_put(f, 5000 + i, "environ", environ, (size_t)n + 1);
+	}
+	gs_job_accounts_free(&(struct gs_job_accounts *){read_all(a, NULL)});
+	put_process(f, 4000);
+	now = read_all(a, NULL);
+	for (uint32_t i = 0; i < now->n_accounts; i++) {
+		n_claimed += now->account[i].job.is_claimed;
+		if (!now->account[i].job.is_claimed)
+			assert_string_equal(now->account[i].job.id, "12");
+	}
+	assert_int_equal(now->n_accounts, n_claimed + 1);
+	assert_int_equal(n_claimed, 3 * GS_JOB_CLAIMS_USER_MAX);
+	assert_int_equal(now->trouble.jobs_left_out, 0);
+	assert_int_equal(now->trouble.claims_left_out, 400 - n_claimed);
+	gs_job_accounts_free(&now);
+	gs_account_free(&a);
 }
 
 static void a_job_comes_and_goes(void **state)
@@ -103,8 +138,10 @@ static void a_job_comes_and_goes(void **state)
 	assert_int_equal(now->n_accounts, 1);
 	j = &now->account[0];
 	assert_string_equal(j->job.id, "12");
-	assert_string_equal(j->job.user, "ann");
-	assert_string_equal(j->job.account, "phys");
+	assert_false(j->job.is_claimed);
+	assert_int_equal(j->job.uid, getuid()); /* the environment names another user */
+	assert_string_not_equal(j->job.user, "ann");
+	assert_string_equal(j->job.account, "");
 	assert_int_equal(j->n_processes, 1);
 	assert_int_equal(j->memory_bytes, 1000);
 	assert_int_equal(j->memory_limit_bytes, 5000);
@@ -235,6 +272,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(growth_never_steps_back),
 		cmocka_unit_test_setup_teardown(a_job_comes_and_goes, fake_setup, fake_teardown),
+		cmocka_unit_test_setup_teardown(claims_take_no_place_of_a_job, fake_setup,
+						fake_teardown),
 		cmocka_unit_test_setup_teardown(what_it_does_not_want_is_left_out, fake_setup,
 						fake_teardown),
 		cmocka_unit_test_setup_teardown(gpus_of_a_job, fake_setup, fake_teardown),

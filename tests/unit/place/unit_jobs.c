@@ -51,6 +51,7 @@ static int setup(void **state)
 	o.gres_conf = "/nonexistent";
 	o.node = "n1";
 	o.command_ns = SECOND_NS;
+	o.trusted_uid = getuid();
 	*state = t;
 	return gs_jobs_new(&o, &t->jobs, &err);
 }
@@ -65,12 +66,39 @@ static int teardown(void **state)
 	return fake_teardown(&fake);
 }
 
-static void process(struct table *t, unsigned pid, unsigned long long ticks, const char *cgroup,
-		    const char *env, size_t env_bytes)
+/* The folder of a group of Slurm's or a pod's, owned by who runs the tests: as if by root. */
+static void make_group(struct table *t, const char *line)
+{
+	const char *controllers = strchr(line, ':') + 1, *below = strchr(controllers, ':') + 1;
+	char path[512];
+	int n;
+
+	if (!strstr(below, "slurm") && !strstr(below, "kubepods"))
+		return;
+	n = snprintf(path, sizeof(path), "%s/%.*s%.*s", t->cgroups, (int)(below - controllers - 1),
+		     controllers, (int)strcspn(below, "\n"), below);
+	for (char *p = path + strlen(t->cgroups) + 1; n > 0 && (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		mkdir(path, 0755);
+		*p = '/';
+	}
+	mkdir(path, 0755);
+}
+
+/* A process whose group, if it has one, is nowhere below /sys/fs/cgroup. */
+static void process_only(struct table *t, unsigned pid, unsigned long long ticks,
+			 const char *cgroup, const char *env, size_t env_bytes)
 {
 	fake_put_stat(t->fake, pid, "x", 1, ticks);
 	fake_put(t->fake, pid, "cgroup", cgroup, strlen(cgroup));
 	fake_put(t->fake, pid, "environ", env, env_bytes);
+}
+
+static void process(struct table *t, unsigned pid, unsigned long long ticks, const char *cgroup,
+		    const char *env, size_t env_bytes)
+{
+	make_group(t, cgroup);
+	process_only(t, pid, ticks, cgroup, env, env_bytes);
 }
 
 static void group(struct table *t, const char *path)
@@ -113,6 +141,17 @@ static void ask_all(struct table *t)
 		;
 }
 
+/* How a claim of who runs the tests is called. */
+static const char *claim_id(int64_t job_id)
+{
+	static char id[64];
+	char user[32] = "";
+
+	gs_jobs_name_user(getuid(), user, sizeof(user));
+	snprintf(id, sizeof(id), "%lld (claimed by %s)", (long long)job_id, user);
+	return id;
+}
+
 #define ENV(text) text, sizeof(text)
 #define V2        "0::/system.slice/slurmstepd.scope/"
 
@@ -128,7 +167,9 @@ static void by_cgroup_and_environment(void **state)
 	assert_non_null(j);
 	assert_int_equal(j->kind, GS_JOB_SLURM);
 	assert_string_equal(j->id, "7");
-	assert_string_equal(j->user, "bob");
+	assert_string_not_equal(j->user, "bob"); /* which only the environment says */
+	assert_int_equal(j->uid, getuid());
+	assert_false(j->is_claimed);
 	assert_int_equal(j->source, GS_JOB_FROM_CGROUP | GS_JOB_FROM_ENVIRON);
 	assert_int_equal(j->gpu_mask, 0xa);
 	assert_string_equal(task.step, "0");
@@ -139,11 +180,18 @@ static void by_cgroup_and_environment(void **state)
 		ENV("SLURM_JOB_ID=7\0SLURM_JOB_USER=bob"));
 	j = gs_jobs_lookup(t->jobs, 101, &task);
 	assert_string_equal(j->id, "8");
-	assert_string_not_equal(j->user, "bob");
-	/* Without a group of Slurm's the environment is what there is. */
-	process(t, 102, 5, "0::/\n", ENV("SLURM_JOB_ID=9\0SLURM_JOB_USER=eve"));
+	/* Without a group of Slurm's the environment is a claim of the process's own user. */
+	process(t, 102, 5, "0::/\n",
+		ENV("SLURM_JOB_ID=9\0SLURM_JOB_USER=eve\0SLURM_JOB_UID=7\0SLURM_JOB_ACCOUNT=x\0"
+		    "SLURM_JOB_GPUS=0"));
 	j = gs_jobs_lookup(t->jobs, 102, &task);
-	assert_string_equal(j->id, "9");
+	assert_true(j->is_claimed);
+	assert_string_equal(j->id, claim_id(9));
+	assert_int_equal(j->uid, getuid());
+	assert_string_not_equal(j->user, "eve");
+	assert_string_equal(j->account, "");
+	assert_int_equal(j->gpu_mask, 0);
+	assert_null(gs_jobs_by_id(t->jobs, "9"));
 	assert_int_equal(j->source, GS_JOB_FROM_ENVIRON);
 	/* The daemon of a step has no rank. */
 	process(t, 103, 5, V2 "job_7/step_0/slurm\n", ENV("SLURM_JOB_ID=7\0SLURM_PROCID=3"));
@@ -501,6 +549,161 @@ static void many_jobs(void **state)
 	assert_non_null(gs_jobs_by_id(t->jobs, "4299"));
 }
 
+#define OWNER "JobId=7 JobName=x UserId=u(%u) GroupId=g(5) Account=phys JobState=RUNNING"
+
+/* A controller that says whose job 7 is. */
+static void owner_of_job_7(struct table *t, unsigned uid)
+{
+	char script[256];
+
+	snprintf(script, sizeof(script), "case $1 in -o) echo '" OWNER "';; *) exit 1;; esac", uid);
+	program(t, script);
+}
+
+static void a_claim_is_proven_by_the_controller(void **state)
+{
+	struct table *t = *state;
+	struct gs_job_task task;
+	struct gs_job seen;
+	const struct gs_job *j;
+
+	owner_of_job_7(t, getuid());
+	process(t, 100, 5, "0::/\n", ENV("SLURM_JOB_ID=7"));
+	seen = *gs_jobs_lookup(t->jobs, 100, &task);
+	assert_true(seen.is_claimed);
+	ask_all(t);
+	j = gs_jobs_now(t->jobs, &seen);
+	assert_non_null(j);
+	assert_false(j->is_claimed);
+	assert_string_equal(j->id, "7");
+	assert_string_equal(j->account, "phys");
+	/* The same for what comes later, and when it is read again. */
+	process(t, 101, 5, "0::/\n", ENV("SLURM_JOB_ID=7"));
+	assert_ptr_equal(gs_jobs_lookup(t->jobs, 101, &task), j);
+	later_ns += 31 * SECOND_NS;
+	assert_ptr_equal(gs_jobs_lookup(t->jobs, 100, &task), j);
+	assert_ptr_equal(gs_jobs_by_id(t->jobs, "7"), j);
+}
+
+static void a_claim_to_anothers_job_stays_one(void **state)
+{
+	struct table *t = *state;
+	struct gs_job_task task;
+	const struct gs_job *real, *claim;
+
+	owner_of_job_7(t, getuid() + 1);
+	process(t, 100, 5, "0::/\n", ENV("SLURM_JOB_ID=7"));
+	gs_jobs_lookup(t->jobs, 100, &task);
+	ask_all(t);
+	later_ns += 31 * SECOND_NS;
+	claim = gs_jobs_lookup(t->jobs, 100, &task);
+	assert_true(claim->is_claimed);
+	assert_string_equal(claim->id, claim_id(7));
+	assert_string_equal(claim->account, "");
+	/* The real one beside it, whose user is in its path. */
+	process(t, 101, 5, "4:cpuset:/slurm/uid_4242/job_7/step_0\n", ENV("SLURM_JOB_ID=7"));
+	real = gs_jobs_lookup(t->jobs, 101, &task);
+	assert_false(real->is_claimed);
+	assert_int_equal(real->uid, 4242);
+	assert_string_equal(real->id, "7");
+	assert_ptr_not_equal(real, claim);
+	assert_ptr_equal(gs_jobs_by_id(t->jobs, "7"), real);
+}
+
+static void a_users_own_group_is_a_claim(void **state)
+{
+	static const char own[] = "0::/user.slice/slurmstepd.scope/job_8/step_0/user/task_0\n";
+	struct table *t = *state;
+	struct gs_job_task task;
+	char path[256];
+
+	/* Not to be seen, or, as root's test, of another user: a folder above it is enough. */
+	process_only(t, 100, 5, V2 "job_8/step_0/user/task_0\n", ENV("A=b"));
+	assert_true(gs_jobs_lookup(t->jobs, 100, &task)->is_claimed);
+	process(t, 101, 5, own, ENV("A=b"));
+	assert_false(gs_jobs_lookup(t->jobs, 101, &task)->is_claimed);
+	snprintf(path, sizeof(path), "%s/user.slice", t->cgroups);
+	assert_int_equal(chmod(path, 0777), 0); /* anybody may make folders there */
+	process(t, 102, 5, "0::/user.slice/slurmstepd.scope/job_18/step_0\n", ENV("A=b"));
+	assert_true(gs_jobs_lookup(t->jobs, 102, &task)->is_claimed);
+	if (getuid() != 0)
+		return;
+	assert_int_equal(chmod(path, 0755) + chown(path, 65534, 65534), 0);
+	process(t, 103, 5, "0::/user.slice/slurmstepd.scope/job_28/step_0\n", ENV("A=b"));
+	assert_true(gs_jobs_lookup(t->jobs, 103, &task)->is_claimed);
+	assert_string_equal(task.step, "0");
+	/* A real group in another hierarchy comes first, though it says less. */
+	process(t, 104, 5, "4:cpuset:/slurm/uid_4242/job_9\n", ENV("A=b"));
+	process_only(t, 104, 5,
+		     "1:name=systemd:/user.slice/slurmstepd.scope/job_8/step_0/user/task_0\n"
+		     "4:cpuset:/slurm/uid_4242/job_9\n",
+		     ENV("A=b"));
+	assert_string_equal(gs_jobs_lookup(t->jobs, 104, &task)->id, "9");
+}
+
+static void claims_have_little_room(void **state)
+{
+	struct table *t = *state;
+	struct gs_jobs_stats s;
+	struct gs_job_task task;
+	unsigned n_claimed = 0;
+
+	for (unsigned i = 0; i < 400; i++) {
+		char env[32];
+		int n = snprintf(env, sizeof(env), "SLURM_JOB_ID=%u", 5000 + i);
+
+		process(t, 1000 + i, 5, "0::/\n", env, (size_t)n + 1);
+		n_claimed += gs_jobs_lookup(t->jobs, 1000 + i, &task)->is_claimed;
+	}
+	assert_in_range(n_claimed, 1, 16);
+	gs_jobs_stats(t->jobs, &s);
+	assert_int_equal(s.n_claims_left_out, 400 - n_claimed);
+	process(t, 100, 5, V2 "job_7/step_0/user/task_0\n", ENV("A=b"));
+	assert_string_equal(gs_jobs_lookup(t->jobs, 100, &task)->id, "7");
+	/* Those that ended make room for new ones. */
+	for (unsigned i = 0; i < 400; i++)
+		fake_drop(t->fake, 1000 + i);
+	later_ns += 2 * SECOND_NS;
+	process(t, 2000, 5, "0::/\n", ENV("SLURM_JOB_ID=9000"));
+	assert_true(gs_jobs_lookup(t->jobs, 2000, &task)->is_claimed);
+}
+
+/* Its folder in /proc is root's: the kernel's own words on it count. */
+static void a_process_that_cannot_be_dumped(void **state)
+{
+	static const char status[] = "Name:\tx\nUid:\t4242\t4242\t4242\t4242\n";
+	struct table *t = *state;
+	struct gs_job_task task;
+
+	process(t, 100, 5, "0::/\n", ENV("SLURM_JOB_ID=7"));
+	fake_put(t->fake, 100, "status", status, sizeof(status) - 1);
+	assert_int_equal(gs_jobs_lookup(t->jobs, 100, &task)->uid, 4242);
+}
+
+static void an_array_of_others(void **state)
+{
+	struct table *t = *state;
+	struct gs_job_task task;
+	const struct gs_job *j;
+
+	/* Without a controller an array is known by the environment, but no id is there twice. */
+	process(t, 100, 5, V2 "job_71/step_0/user/task_0\n",
+		ENV("SLURM_JOB_ID=71\0SLURM_ARRAY_JOB_ID=70\0SLURM_ARRAY_TASK_ID=3"));
+	process(t, 101, 5, V2 "job_99/step_0/user/task_0\n",
+		ENV("SLURM_JOB_ID=99\0SLURM_ARRAY_JOB_ID=70\0SLURM_ARRAY_TASK_ID=3"));
+	assert_string_equal(gs_jobs_lookup(t->jobs, 100, &task)->id, "70_3");
+	assert_string_equal(gs_jobs_lookup(t->jobs, 101, &task)->id, "99");
+	/* The controller says that it is of none. */
+	owner_of_job_7(t, getuid());
+	process(t, 102, 5, V2 "job_7/step_0/user/task_0\n",
+		ENV("SLURM_JOB_ID=7\0SLURM_ARRAY_JOB_ID=4\0SLURM_ARRAY_TASK_ID=1"));
+	assert_string_equal(gs_jobs_lookup(t->jobs, 102, &task)->id, "4_1");
+	ask_all(t);
+	later_ns += 31 * SECOND_NS;
+	j = gs_jobs_lookup(t->jobs, 102, &task);
+	assert_string_equal(j->id, "7");
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -520,6 +723,12 @@ int main(void)
 		CASE(files_of_a_prolog),
 		CASE(open_device_files),
 		CASE(many_jobs),
+		CASE(a_claim_is_proven_by_the_controller),
+		CASE(a_claim_to_anothers_job_stays_one),
+		CASE(a_users_own_group_is_a_claim),
+		CASE(claims_have_little_room),
+		CASE(a_process_that_cannot_be_dumped),
+		CASE(an_array_of_others),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -71,7 +71,7 @@ static void nothing_known(void **state)
 		"# HELP gpuscope_job_info Who and what the job is; always 1.\n"
 		"# TYPE gpuscope_job_info gauge\n"
 		"gpuscope_job_info{jobid=\"7\",kind=\"slurm\",uid=\"1000\",name=\"a\\\"} "
-		"5\\nx{\\\\\"} 1\n"
+		"5\\nx{\\\\\",proof=\"proven\"} 1\n"
 		"# HELP gpuscope_job_processes Processes alive on this node; 0: it has ended, and "
 		"is told for a while.\n"
 		"# TYPE gpuscope_job_processes gauge\n"
