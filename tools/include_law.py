@@ -12,6 +12,7 @@ KERNEL = {"bpf", "bpfwork"}
 ALLOWED = {
     "base": {"base"},
     "sandbox": {"base", "sandbox"},
+    "reader": {"base", "sandbox", "reader"},
     "spool": {"base", "spool"},
     "fetch": {"base", "fetch"},
     "model": BELOW,
@@ -53,14 +54,14 @@ ALLOWED = {
     # So are the commands that talk to a head, and the head's own.
     "headcmd": BELOW | FIRST | {"text", "plot", "head", "gswarm", "archive", "api", "rpc", "fetch", "link", "moment", "headcmd", "cli"},
     # And those that are large.
-    "tracecmd": BELOW | FIRST | {"cli", "feed", "text", "export", "render", "headcmd", "tracecmd"},
+    "tracecmd": BELOW | FIRST | {"reader", "cli", "feed", "text", "export", "render", "headcmd", "tracecmd"},
     "jobcmd": BELOW | FIRST | {"cli", "launch", "text", "render", "verdict", "job", "alert", "notify", "headcmd", "jobcmd"},
-    "cmd": BELOW | FIRST | {"cli", "text", "export", "render", "tui", "account", "moment", "plot", "headcmd", "jobcmd", "cmd"},
+    "cmd": BELOW | FIRST | {"reader", "cli", "text", "export", "render", "tui", "account", "moment", "plot", "headcmd", "jobcmd", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}
-ALLOWED["plan"] |= {"code", "elf"}
-ALLOWED["probe"] |= {"code", "elf", "plan", "watch"}
+ALLOWED["plan"] |= {"code", "elf", "reader"}
+ALLOWED["probe"] |= {"code", "elf", "plan", "watch", "reader"}
 ALLOWED["stack"] |= {"elf"}
 ALLOWED["gpu"] |= {"amd", "place"}
 # Who reads, keeps, shows or sends what a machine is in a moment.

@@ -205,6 +205,30 @@ static struct share *user_of(struct gs_guard *g, uint32_t uid)
 	return &g->users[g->n_users++];
 }
 
+int gs_guard_charge(uint32_t uid, uint64_t bytes)
+{
+	struct gs_guard *g = current;
+	struct share *user;
+	char what[64];
+
+	if (!g)
+		return 0;
+	if (gs_guard_stopped())
+		return -ECANCELED;
+	g->read_bytes += bytes;
+	user = user_of(g, uid);
+	if (user) {
+		share_fill(user, user_share(uid), uid ? USER_PER_S : ROOT_TIMES * USER_PER_S);
+		user->left_bytes -= bytes < user->left_bytes ? bytes : user->left_bytes;
+		if (user->left_bytes)
+			return 0;
+	}
+	snprintf(what, sizeof(what), "a file of user %u", uid);
+	if (!bytes)
+		gs_guard_refuse(GS_REFUSED_USER_BYTES, 1, what);
+	return -EDQUOT;
+}
+
 static void count_refused(struct gs_foreign *file, enum gs_refused cause)
 {
 	char what[64];
@@ -266,6 +290,33 @@ static int check_kind(const struct stat *st, const struct gs_foreign_want *want)
 	return 0;
 }
 
+static int file_adopt(int *fd, const struct stat *st, struct gs_foreign *ret_file)
+{
+	*ret_file = (struct gs_foreign){
+		.fd = gs_take_fd(fd),
+		.uid = st->st_uid,
+		.dev = st->st_dev,
+		.ino = st->st_ino,
+		.bytes = (uint64_t)st->st_size,
+		.filled_ns = gs_clock_mono_ns(),
+	};
+	ret_file->left_bytes = file_share(ret_file);
+	return 0;
+}
+
+int gs_foreign_adopt(int *fd, const struct gs_foreign_want *want, struct gs_foreign *ret_file)
+{
+	GS_CLOSE int own = gs_take_fd(fd);
+	struct stat st;
+	int r;
+
+	*ret_file = GS_FOREIGN_INIT;
+	if (fstat(own, &st) < 0)
+		return -errno;
+	r = check_kind(&st, want);
+	return r < 0 ? r : file_adopt(&own, &st, ret_file);
+}
+
 int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
 		    struct gs_foreign *ret_file)
 {
@@ -292,16 +343,7 @@ int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
 		gs_guard_refuse(GS_REFUSED_KIND, 1, path);
 	if (r < 0)
 		return r;
-	*ret_file = (struct gs_foreign){
-		.fd = gs_take_fd(&fd),
-		.uid = st.st_uid,
-		.dev = st.st_dev,
-		.ino = st.st_ino,
-		.bytes = (uint64_t)st.st_size,
-		.filled_ns = gs_clock_mono_ns(),
-	};
-	ret_file->left_bytes = file_share(ret_file);
-	return 0;
+	return file_adopt(&fd, &st, ret_file);
 }
 
 void gs_foreign_close(struct gs_foreign *file)

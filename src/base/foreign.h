@@ -68,6 +68,10 @@ bool gs_guard_stopped(void);
  * each cause. */
 void gs_guard_refuse(enum gs_refused cause, uint64_t count, const char *what);
 
+/* Another process has read so much of a file of this user for us. -EDQUOT: it has no share left,
+ * nothing more is to be read for it; -ECANCELED as above. With 0 bytes: may anything be read? */
+int gs_guard_charge(uint32_t uid, uint64_t bytes);
+
 /* How much has been refused of a cause since the last call, and the first of them ("" unknown). The
  * guard's own thread. */
 uint64_t gs_guard_refused(struct gs_guard *guard, enum gs_refused cause, char *ret_what,
@@ -102,6 +106,10 @@ struct gs_foreign_want {    /* all may be left 0 */
 int gs_foreign_open(const char *path, const struct gs_foreign_want *want,
 		    struct gs_foreign *ret_file);
 void gs_foreign_close(struct gs_foreign *file);
+
+/* The same of a descriptor that somebody else has opened, who need not be trusted with more: *fd is
+ * taken, also when it is refused. */
+int gs_foreign_adopt(int *fd, const struct gs_foreign_want *want, struct gs_foreign *ret_file);
 
 /* Up to bytes at off; how many there were (0 at the end). -EDQUOT: the share of the file or of its
  * owner is used up; -ECANCELED: this thread has to come to its end; else the error of pread(2). */

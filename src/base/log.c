@@ -4,6 +4,7 @@
 #include <stdarg.h>
 
 static int log_level;
+static void (*log_sink)(int level, const char *line);
 
 void gs_log_set_level(int level)
 {
@@ -13,6 +14,11 @@ void gs_log_set_level(int level)
 int gs_log_level(void)
 {
 	return log_level;
+}
+
+void gs_log_set_sink(void (*sink)(int level, const char *line))
+{
+	log_sink = sink;
 }
 
 void gs_log(int level, const char *fmt, ...)
@@ -26,6 +32,9 @@ void gs_log(int level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "gpuscope: %s\n", line);
+	if (log_sink)
+		log_sink(level, line);
+	else
+		fprintf(stderr, "gpuscope: %s\n", line);
 	errno = saved_errno;
 }

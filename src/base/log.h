@@ -12,6 +12,9 @@
 void gs_log_set_level(int level);
 int gs_log_level(void);
 
+/* Lines go there and not to stderr from now on; NULL: to stderr again. */
+void gs_log_set_sink(void (*sink)(int level, const char *line));
+
 /* One line on stderr when level is on. errno is kept. */
 void gs_log(int level, const char *fmt, ...) GS_PRINTF(2, 3);
 

@@ -6,6 +6,8 @@
 #include "base/conf.h"
 #include "cli/cli.h"
 #include "headcmd/gsprof.h"
+#include "plan/remote.h"
+#include "reader/reader.h"
 
 static const struct {
 	const char *name;
@@ -90,8 +92,15 @@ static int main_run(int argc, char **argv)
 	return main_refuse(argv[0]);
 }
 
+/* What a reader can be asked. */
+static const gs_reader_serve_fn reader_services[GS_READER_N_SERVICES] = {
+	[GS_READER_PLAN] = gs_plan_serve,
+};
+
 int main(int argc, char **argv)
 {
+	if (gs_reader_is_called(argc, argv))
+		return gs_reader_main(argc, argv, reader_services);
 	static char help_option[] = "--help";
 
 	if (gsprof_is_called(argv[0]))

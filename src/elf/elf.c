@@ -218,7 +218,8 @@ static int check_header(const struct gs_elf *elf, const Elf64_Ehdr *eh, struct g
 	return 0;
 }
 
-static int open_elf(const char *path, const struct gs_foreign_want *want, bool only_debug,
+/* fd: the file as somebody else has opened it, taken; NULL: by its path. */
+static int open_elf(const char *path, int *fd, const struct gs_foreign_want *want, bool only_debug,
 		    struct gs_elf **ret_elf, struct gs_err *err)
 {
 	GS_ELF_CLOSE struct gs_elf *elf = calloc(1, sizeof(*elf));
@@ -234,7 +235,7 @@ static int open_elf(const char *path, const struct gs_foreign_want *want, bool o
 	elf->path = strdup(path);
 	if (!elf->path)
 		return -ENOMEM;
-	r = gs_foreign_open(path, want, elf->file);
+	r = fd ? gs_foreign_adopt(fd, want, elf->file) : gs_foreign_open(path, want, elf->file);
 	if (r == -EINVAL)
 		return refuse(elf, err, "it is not a regular file");
 	if (r < 0)
@@ -263,19 +264,25 @@ static int open_elf(const char *path, const struct gs_foreign_want *want, bool o
 
 int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err)
 {
-	return open_elf(path, NULL, false, ret_elf, err);
+	return open_elf(path, NULL, NULL, false, ret_elf, err);
 }
 
 int gs_elf_open_known(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
 		      struct gs_err *err)
 {
-	return open_elf(path, want, false, ret_elf, err);
+	return open_elf(path, NULL, want, false, ret_elf, err);
 }
 
 int gs_elf_open_debug(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
 		      struct gs_err *err)
 {
-	return open_elf(path, want, true, ret_elf, err);
+	return open_elf(path, NULL, want, true, ret_elf, err);
+}
+
+int gs_elf_open_fd(int *fd, const char *name, bool only_debug, struct gs_elf **ret_elf,
+		   struct gs_err *err)
+{
+	return open_elf(name, fd, NULL, only_debug, ret_elf, err);
 }
 
 struct gs_foreign *gs_elf_file(const struct gs_elf *elf)

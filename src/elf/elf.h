@@ -37,6 +37,11 @@ int gs_elf_open_known(const char *path, const struct gs_foreign_want *want, stru
 int gs_elf_open_debug(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
 		      struct gs_err *err);
 
+/* Either, of a file that is open already; name is for error texts. *fd is taken, also on failure.
+ */
+int gs_elf_open_fd(int *fd, const char *name, bool only_debug, struct gs_elf **ret_elf,
+		   struct gs_err *err);
+
 /* The open file itself. Lent until close. */
 struct gs_foreign *gs_elf_file(const struct gs_elf *elf);
 

@@ -312,18 +312,16 @@ static int plan_catcher(struct gs_plan *plan, const struct gs_plan_context *c, s
 
 int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection,
 		 const struct gs_plan_options *options, const struct gs_mapped_file *file,
-		 struct gs_err *err)
+		 struct gs_elf *elf, struct gs_err *err)
 {
 	GS_CLEANUP(gs_map_fini) struct gs_map callees = GS_MAP_INIT(GS_PLAN_CALLEES_MAX);
 	struct gs_plan_context c = {.selection = selection,
 				    .options = options,
 				    .path = file->path,
+				    .elf = elf,
 				    .callees = &callees};
-	int r = gs_elf_open(file->open_path, &c.elf, err);
+	int r = plan_fixed(plan, &c, file->is_exe, err);
 
-	if (r < 0)
-		return r;
-	r = plan_fixed(plan, &c, file->is_exe, err);
 	if (r == 0 && selection->unwind)
 		r = plan_catcher(plan, &c, err);
 	if (r == 0 && selection->operators)
@@ -332,6 +330,5 @@ int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection
 		r = pyspan_plan(plan, &c, err);
 	if (r == 0 && selection->py_func)
 		r = pycall_plan(plan, &c, err);
-	gs_elf_close(&c.elf);
 	return r;
 }

@@ -99,11 +99,11 @@ int gs_plan_select(struct gs_plan_selection *ret_selection, const struct gs_plan
 
 /* --- where it is --- */
 
-/* Fill plan (n 0: not a file of interest; *plan is the caller's to end). Negative errno: the file
- * could not be read. */
+/* Fill plan (n 0: not a file of interest; *plan is the caller's to end). elf is the file, open; of
+ * file only the name counts, and what it is. Negative errno: it could not be read. */
 int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection,
 		 const struct gs_plan_options *options, const struct gs_mapped_file *file,
-		 struct gs_err *err);
+		 struct gs_elf *elf, struct gs_err *err);
 
 #define GS_PLAN_CALLEES_MAX 65536u
 

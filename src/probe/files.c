@@ -11,9 +11,11 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/foreign.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "model/func.h"
+#include "plan/remote.h"
 #include "probe/probe_int.h"
 
 #define MAX_FILES 65536
@@ -195,24 +197,42 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	return done;
 }
 
+/* Where it has functions of interest, as a process without rights finds, or this one when there is
+ * none such. */
+static int plan_file(struct gs_probe *probe, const struct gs_mapped_file *file, int fd,
+		     struct gs_plan *plan, struct gs_err *err)
+{
+	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
+	GS_CLOSE int own = -1;
+	int r;
+
+	if (probe->options.reader)
+		return gs_plan_ask(plan, probe->options.reader, &probe->selection, &probe->plan,
+				   file, fd, err);
+	own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	r = gs_elf_open_fd(&own, file->path, false, &elf, err);
+	return r < 0 ? r : gs_plan_file(plan, &probe->selection, &probe->plan, file, elf, err);
+}
+
 static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *seen)
 {
-	GS_CLOSE int fd = open(seen->open_path, O_RDONLY | O_CLOEXEC);
+	const struct gs_foreign_want want = {.dev = seen->id.dev, .ino = seen->id.ino};
+	GS_FOREIGN_CLOSE struct gs_foreign open = GS_FOREIGN_INIT;
 	struct gs_mapped_file held = *seen, *file = &held;
 	struct gs_err err = {{0}};
 	unsigned n_users;
 	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
-	int r = fd < 0 ? -errno : 0;
+	int r = gs_foreign_open(seen->open_path, &want, &open);
 
 	/* The way through /proc/PID ends with the process, which may be before we are done here;
 	 * probes then still serve the next one that uses the file. */
-	snprintf(held.open_path, sizeof(held.open_path), "/proc/self/fd/%d", fd);
+	snprintf(held.open_path, sizeof(held.open_path), "/proc/self/fd/%d", open.fd);
 	if (r == 0)
-		r = gs_plan_file(&plan, &probe->selection, &probe->plan, file, &err);
+		r = plan_file(probe, file, open.fd, &plan, &err);
 	if (r < 0) {
 		/* Most files that are mapped executable are none of ours; only what looks like one
 		 * by its name is worth a word. */
-		if (files_look_traced(file->path))
+		if (files_look_traced(file->path) || r == -ETIME || r == -EIO || r == -EBADMSG)
 			files_tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
 		return;
 	}
@@ -232,7 +252,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	}
 	f->n_probes += n_users;
 	if (f->n_probes && probe->options.modes)
-		f->fd = gs_take_fd(&fd);
+		f->fd = gs_take_fd(&open.fd);
 }
 
 bool files_look_traced(const char *path)

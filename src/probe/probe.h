@@ -7,6 +7,7 @@
  * belong to neither: nothing else may run then.
  *
  * Kernel-side life: programs, maps and links live as long as the descriptors in struct gs_probe;
+struct gs_reader;
  * nothing is pinned. When the process is killed the kernel removes every probe by itself.
  */
 #ifndef GS_PROBE_PROBE_H
@@ -75,6 +76,10 @@ struct gs_probe_options {
 
 	bool modes;                /* gs_probe_set_mode() will be used */
 	enum gs_mode default_mode; /* of all functions at the start, with modes */
+
+	/* Reads files for us; borrowed, used by the control thread's functions. NULL: they are read
+	 * by this process. */
+	struct gs_reader *reader;
 
 	/* Layers whose functions are found during the run: these get their ids here. Needed with
 	 * GS_LAYER_TORCH, else NULL; outlives the probe. */

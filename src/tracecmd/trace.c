@@ -22,6 +22,7 @@
 #include "base/fmt.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "reader/reader.h"
 #include "tracecmd/trace.h"
 #include "tracecmd/trace_budget.h"
 #include "model/func.h"
@@ -36,6 +37,7 @@
 struct trace {
 	struct trace_options options;
 	struct gs_func_set *funcs; /* outlives probe and output */
+	struct gs_reader *reader;  /* of files; the control thread's */
 	struct gs_probe *probe;
 	struct trace_output *output;
 	struct trace_python *python;
@@ -453,6 +455,7 @@ static int start_probe(struct trace *t, struct gs_err *err)
 		.n_globs = o->n_globs,
 		.users = o->users,
 		.funcs = t->funcs,
+		.reader = t->reader,
 		.op_set = o->op_set,
 		.ops = o->ops,
 		.n_ops = o->n_ops,
@@ -564,6 +567,7 @@ static void raise_file_limit(void)
 /* Everything up to the first event. 0 or an exit status, said. */
 static int start(struct trace *t)
 {
+	const struct gs_reader_options reads_files = {.name = "files"};
 	struct gs_err err = {{0}};
 	char target[1024];
 	int r = open_signals(t), priced;
@@ -580,6 +584,12 @@ static int start(struct trace *t)
 			gs_say("cannot start a process: %s", strerror(-r));
 			return GS_EXIT_FAILED;
 		}
+	}
+	/* As early as can be: it gets ready while the probes are made. */
+	r = gs_reader_new(&reads_files, &t->reader, &err);
+	if (r < 0) {
+		gs_say("%s", gs_err_text(&err, r));
+		return GS_EXIT_FAILED;
 	}
 	raise_file_limit();
 	describe_target(t, target, sizeof(target));
@@ -702,6 +712,7 @@ static void cleanup(struct trace *t)
 	trace_python_free(&t->python);
 	trace_output_free(&t->output);
 	gs_probe_free(&t->probe);
+	gs_reader_free(&t->reader);
 	trace_budget_free(&t->budget);
 	gs_func_set_free(&t->funcs);
 	for (size_t i = 0; i < t->options.n_pids; i++)

@@ -1,0 +1,404 @@
+/*
+ * Planning by a reader (reader/reader.h): what is wanted goes there with the open file, places come
+ * back. The reader chooses from the same options as we did and gives operators ids of its own; the
+ * answer names them, and they get ours here.
+ *
+ * A place is where the kernel will put a breakpoint, so an answer is taken only when each place is
+ * one that was asked for: a wanted function, a cookie of its family, inside the file. That a lie
+ * about another user's file cannot be told is the reader's part.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/mem.h"
+#include "elf/elf.h"
+#include "model/func.h"
+#include "plan/plan_int.h"
+#include "plan/remote.h"
+
+#define MAX_TEXTS 4096
+
+#define FLAG_RETURN  1
+#define FLAG_STEPPED 2
+
+/* ---- what is wanted ---- */
+
+enum option_flag {
+	OPTION_PYTHON_CALLS = 1,
+	OPTION_PYTHON_GC = 2,
+	OPTION_PYTHON_GIL = 4,
+	OPTION_DESCRIBED = 8,
+	OPTION_MAY_THROW = 16,
+	OPTION_FUNCS = 32,
+	OPTION_FIRST_BYTE = 64,
+	OPTION_MANY_LINKS = 128,
+};
+
+static void put_texts(struct gs_wire_out *out, const char *const *texts, size_t n)
+{
+	gs_wire_put_u32(out, (uint32_t)n);
+	for (size_t i = 0; i < n; i++)
+		gs_wire_put_text(out, texts[i]);
+}
+
+static void put_options(struct gs_wire_out *out, const struct gs_plan_options *o)
+{
+	uint8_t flags =
+		(uint8_t)((o->python_calls ? OPTION_PYTHON_CALLS : 0) |
+			  (o->python_gc ? OPTION_PYTHON_GC : 0) |
+			  (o->python_gil ? OPTION_PYTHON_GIL : 0) |
+			  (o->described ? OPTION_DESCRIBED : 0) |
+			  (o->may_throw ? OPTION_MAY_THROW : 0) | (o->funcs ? OPTION_FUNCS : 0) |
+			  (o->first_byte ? OPTION_FIRST_BYTE : 0) |
+			  (o->many_links ? OPTION_MANY_LINKS : 0));
+
+	gs_wire_put_u32(out, o->layers);
+	gs_wire_put_u8(out, flags);
+	gs_wire_put_u8(out, (uint8_t)o->op_set);
+	gs_wire_put(out, &o->sites, sizeof(o->sites));
+	put_texts(out, o->globs, o->n_globs);
+	put_texts(out, o->ops, o->n_ops);
+}
+
+void gs_plan_put_request(struct gs_wire_out *out, const struct gs_plan_options *options,
+			 const struct gs_mapped_file *file)
+{
+	put_options(out, options);
+	gs_wire_put_text(out, file->path);
+	gs_wire_put_u8(out, file->is_exe);
+}
+
+static int take_texts(struct gs_wire_in *in, const char ***ret_texts, size_t *ret_n)
+{
+	uint32_t n = gs_wire_count(in, sizeof(uint32_t));
+
+	if (in->bad || n > MAX_TEXTS)
+		return -EBADMSG;
+	*ret_texts = calloc(n + 1, sizeof(**ret_texts));
+	if (!*ret_texts)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		(*ret_texts)[i] = gs_wire_text(in);
+	*ret_n = n;
+	return in->bad ? -EBADMSG : 0;
+}
+
+struct asked { /* in the reader */
+	struct gs_plan_options options;
+	const char **globs, **ops; /* owned; their texts are the request's */
+	struct gs_func_set *funcs; /* owned */
+	struct gs_mapped_file file;
+	struct gs_buf told; /* what on_attach was called with */
+	struct gs_wire_out telling;
+	uint32_t n_told;
+};
+
+static void asked_fini(struct asked *a)
+{
+	free(a->globs);
+	free(a->ops);
+	gs_func_set_free(&a->funcs);
+	gs_buf_fini(&a->told);
+}
+
+static void tell_holder(void *ctx, const struct gs_attach *attach)
+{
+	struct asked *a = ctx;
+
+	a->n_told++;
+	gs_wire_put_text(&a->telling, attach->function);
+	gs_wire_put_text(&a->telling, attach->reason);
+	gs_wire_put_u32(&a->telling, (uint32_t)attach->status);
+	gs_wire_put_u32(&a->telling, attach->layer);
+}
+
+static int take_request(struct gs_wire_in *in, struct asked *a)
+{
+	struct gs_plan_options *o = &a->options;
+	const struct gs_site_rules *sites;
+	unsigned flags;
+	int r;
+
+	o->layers = gs_wire_u32(in);
+	flags = gs_wire_u8(in);
+	o->op_set = (enum gs_op_set)gs_wire_u8(in);
+	sites = gs_wire_bytes(in, sizeof(*sites));
+	if (!sites)
+		return -EBADMSG;
+	memcpy(&o->sites, sites, sizeof(*sites));
+	r = take_texts(in, &a->globs, &o->n_globs);
+	if (r == 0)
+		r = take_texts(in, &a->ops, &o->n_ops);
+	a->file.path = gs_wire_text(in);
+	a->file.is_exe = gs_wire_u8(in);
+	if (r < 0 || !a->file.path || !gs_wire_is_done(in))
+		return r < 0 ? r : -EBADMSG;
+	o->globs = a->globs;
+	o->ops = a->ops;
+	o->python_calls = flags & OPTION_PYTHON_CALLS;
+	o->python_gc = flags & OPTION_PYTHON_GC;
+	o->python_gil = flags & OPTION_PYTHON_GIL;
+	o->described = flags & OPTION_DESCRIBED;
+	o->may_throw = flags & OPTION_MAY_THROW;
+	o->first_byte = flags & OPTION_FIRST_BYTE;
+	o->many_links = flags & OPTION_MANY_LINKS;
+	a->funcs = flags & OPTION_FUNCS ? gs_func_set_new() : NULL;
+	o->funcs = a->funcs;
+	o->on_attach = tell_holder;
+	o->ctx = a;
+	return flags & OPTION_FUNCS && !a->funcs ? -ENOMEM : 0;
+}
+
+/* ---- places ---- */
+
+static void put_functions(struct gs_wire_out *out, const struct gs_plan *plan,
+			  const struct gs_func_set *funcs)
+{
+	bool used[GS_FUNC_MAX] = {false};
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		uint16_t id = plan->places[i].func;
+
+		n += id >= GS_FUNC_FIXED && !used[id];
+		used[id] = true;
+	}
+	gs_wire_put_u32(out, n);
+	for (unsigned id = GS_FUNC_FIXED; id < GS_FUNC_MAX; id++) {
+		const struct gs_func *f = used[id] ? gs_func_set_get(funcs, id) : NULL;
+
+		if (!f)
+			continue;
+		gs_wire_put_u16(out, (uint16_t)id);
+		gs_wire_put_u8(out, f->desc.layer);
+		gs_wire_put_u8(out, f->desc.op);
+		gs_wire_put_text(out, f->name);
+	}
+}
+
+static void put_plan(struct gs_wire_out *out, const struct gs_plan *plan)
+{
+	gs_wire_put_u32(out, plan->n_moved);
+	gs_wire_put_u32(out, plan->n_stepped);
+	gs_wire_put_u32(out, plan->layer);
+	gs_wire_put_u32(out, (uint32_t)plan->n);
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct gs_plan_place *p = &plan->places[i];
+
+		gs_wire_put_u64(out, p->file_off);
+		gs_wire_put_u64(out, p->ref_ctr_off);
+		gs_wire_put_u64(out, p->cookie);
+		gs_wire_put_u16(out, p->func);
+		gs_wire_put_u8(out, p->family);
+		gs_wire_put_u8(out, (uint8_t)((p->has_return ? FLAG_RETURN : 0) |
+					      (p->is_stepped ? FLAG_STEPPED : 0)));
+	}
+}
+
+#define PLACE_BYTES    28
+#define FUNCTION_BYTES 9  /* at least */
+#define TOLD_BYTES     16 /* at least */
+
+int gs_plan_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
+		  struct gs_err *err)
+{
+	GS_CLEANUP(asked_fini) struct asked a = {.told = GS_BUF_INIT(GS_READER_MAX_BYTES / 2)};
+	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
+	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
+	struct gs_plan_selection selection;
+	int r = take_request(&request->in, &a);
+
+	a.telling.buf = &a.told;
+	if (r == 0)
+		r = gs_plan_select(&selection, &a.options, err);
+	if (r == 0)
+		r = gs_elf_open_fd(&request->fds[0], a.file.path, false, &elf, err);
+	if (r == 0)
+		r = gs_plan_file(&plan, &selection, &a.options, &a.file, elf, err);
+	if (r < 0)
+		return r;
+	put_functions(reply, &plan, a.funcs);
+	gs_wire_put_u32(reply, a.n_told);
+	gs_wire_put(reply, a.told.data, a.told.bytes);
+	put_plan(reply, &plan);
+	return a.telling.r;
+}
+
+/* ---- the answer, in the holder ---- */
+
+struct answer {
+	const struct gs_plan_options *options;
+	const struct gs_plan_selection *selection;
+	const char *path;
+	uint64_t file_bytes;
+	uint16_t ours[GS_FUNC_MAX]; /* the reader's ids from GS_FUNC_FIXED on -> ours; 0 none */
+};
+
+/* What the reader may name: its operators, and what interpreters do. */
+static bool may_name(const struct gs_plan_selection *s, unsigned layer, unsigned func_class)
+{
+	if (layer == GS_LAYER_TORCH)
+		return s->operators && func_class == GS_CLASS_OPERATOR;
+	return layer == GS_LAYER_PYTHON && ((s->python_gc && func_class == GS_CLASS_GC) ||
+					    (s->python_gil && func_class == GS_CLASS_GIL) ||
+					    (s->py_func && func_class == GS_CLASS_PYTHON));
+}
+
+static int take_functions(struct gs_wire_in *in, struct answer *a)
+{
+	uint32_t n = gs_wire_count(in, FUNCTION_BYTES);
+
+	for (uint32_t i = 0; i < n; i++) {
+		uint16_t id = gs_wire_u16(in);
+		unsigned layer = gs_wire_u8(in), func_class = gs_wire_u8(in);
+		const char *name = gs_wire_line(in);
+		int r;
+
+		if (!name || id < GS_FUNC_FIXED || id >= GS_FUNC_MAX || a->ours[id] ||
+		    !a->options->funcs || !may_name(a->selection, layer, func_class))
+			return -EBADMSG;
+		r = gs_func_set_add(a->options->funcs, layer, func_class, name, &a->ours[id]);
+		if (r < 0)
+			return r;
+	}
+	return in->bad ? -EBADMSG : 0;
+}
+
+static int take_told(struct gs_wire_in *in, const struct answer *a)
+{
+	uint32_t n = gs_wire_count(in, TOLD_BYTES);
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct gs_attach attach = {.path = a->path,
+					   .function = gs_wire_line(in),
+					   .reason = gs_wire_line(in),
+					   .status = (int)gs_wire_u32(in),
+					   .layer = gs_wire_u32(in)};
+
+		if (in->bad || attach.status >= 0 || attach.layer >= GS_LAYER_COUNT)
+			return -EBADMSG;
+		a->options->on_attach(a->options->ctx, &attach);
+	}
+	return in->bad ? -EBADMSG : 0;
+}
+
+static enum gs_family fixed_family(uint16_t func)
+{
+	return gs_func_by_id(func)->desc.layer == GS_LAYER_NCCL ? GS_FAMILY_NCCL : GS_FAMILY_CUDA;
+}
+
+/* The family that places of a function have which was found. */
+static bool found_family(const struct answer *a, const struct gs_plan_place *p)
+{
+	const struct gs_func *f = gs_func_set_get(a->options->funcs, p->func);
+
+	switch (p->family) {
+	case GS_FAMILY_TORCH:
+		return f->desc.layer == GS_LAYER_TORCH;
+	case GS_FAMILY_PYSPAN:
+		return f->desc.op == GS_CLASS_GC || f->desc.op == GS_CLASS_GIL;
+	case GS_FAMILY_PYCALL:
+		return p->func == a->selection->py_func;
+	default:
+		return false;
+	}
+}
+
+/* Of the family's kind, and of what was asked for; its id becomes ours. */
+static bool check_place(const struct answer *a, struct gs_plan_place *p)
+{
+	const struct gs_plan_selection *s = a->selection;
+	uint16_t theirs = p->func;
+
+	if (p->file_off >= a->file_bytes || p->ref_ctr_off >= a->file_bytes ||
+	    p->cookie >> GS_COOKIE_GROUP_SHIFT & GS_COOKIE_GROUP_MASK)
+		return false;
+	if (p->family == GS_FAMILY_UNWIND)
+		return s->unwind && !theirs && !p->cookie;
+	if (p->family == GS_FAMILY_SPAN)
+		return s->span_first && !theirs && p->cookie >= GS_SPAN_NAME &&
+		       p->cookie <= GS_SPAN_END;
+	if ((uint16_t)p->cookie != theirs)
+		return false;
+	if (theirs < GS_FUNC_FIXED)
+		return theirs && s->wanted[theirs] && p->family == fixed_family(theirs);
+	if (theirs >= GS_FUNC_MAX || !a->ours[theirs])
+		return false;
+	p->func = a->ours[theirs];
+	p->cookie = (p->cookie & ~0xffffull) | p->func;
+	return found_family(a, p);
+}
+
+static int take_plan(struct gs_wire_in *in, const struct answer *a, struct gs_plan *plan)
+{
+	uint32_t n;
+
+	plan->n_moved = gs_wire_u32(in);
+	plan->n_stepped = gs_wire_u32(in);
+	plan->layer = gs_wire_u32(in);
+	n = gs_wire_count(in, PLACE_BYTES);
+	if (in->bad || plan->layer >= GS_LAYER_COUNT || plan->n_moved > n || plan->n_stepped > n)
+		return -EBADMSG;
+	plan->places = calloc(n + 1, sizeof(*plan->places));
+	if (!plan->places)
+		return -ENOMEM;
+	plan->n_room = n + 1;
+	for (; plan->n < n; plan->n++) {
+		struct gs_plan_place *p = &plan->places[plan->n];
+		unsigned flags;
+
+		p->file_off = gs_wire_u64(in);
+		p->ref_ctr_off = gs_wire_u64(in);
+		p->cookie = gs_wire_u64(in);
+		p->func = gs_wire_u16(in);
+		p->family = gs_wire_u8(in);
+		flags = gs_wire_u8(in);
+		p->has_return = flags & FLAG_RETURN;
+		p->is_stepped = flags & FLAG_STEPPED;
+		if (in->bad || !check_place(a, p))
+			return -EBADMSG;
+	}
+	return gs_wire_is_done(in) ? 0 : -EBADMSG;
+}
+
+int gs_plan_take_answer(struct gs_plan *plan, const struct gs_plan_selection *selection,
+			const struct gs_plan_options *options, const char *path,
+			uint64_t file_bytes, struct gs_wire_in *in)
+{
+	struct answer a = {
+		.options = options, .selection = selection, .path = path, .file_bytes = file_bytes};
+	int r = take_functions(in, &a);
+
+	if (r == 0)
+		r = take_told(in, &a);
+	return r == 0 ? take_plan(in, &a, plan) : r;
+}
+
+int gs_plan_ask(struct gs_plan *plan, struct gs_reader *reader,
+		const struct gs_plan_selection *selection, const struct gs_plan_options *options,
+		const struct gs_mapped_file *file, int fd, struct gs_err *err)
+{
+	GS_CLEANUP(gs_buf_fini) struct gs_buf request = GS_BUF_INIT(GS_READER_MAX_BYTES);
+	GS_CLEANUP(gs_buf_fini) struct gs_buf reply = GS_BUF_INIT(GS_READER_MAX_BYTES);
+	struct gs_wire_out out = {.buf = &request};
+	struct gs_wire_in in;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	gs_plan_put_request(&out, options, file);
+	if (out.r < 0)
+		return out.r;
+	r = gs_reader_ask(reader, GS_READER_PLAN, &request, &fd, 1, &reply, err);
+	if (r < 0)
+		return r;
+	in = GS_WIRE_IN(reply.data, reply.bytes);
+	r = gs_plan_take_answer(plan, selection, options, file->path, (uint64_t)st.st_size, &in);
+	if (r == -EBADMSG) {
+		gs_plan_fini(plan);
+		return gs_reader_distrust(reader, err);
+	}
+	return r;
+}

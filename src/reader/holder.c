@@ -1,0 +1,404 @@
+/*
+ * The holder's side: two readers, one for files of root and one for those of the user whose file
+ * was read last, deadlines, and what becomes of a reader that is late, dead or lies.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/clock.h"
+#include "base/foreign.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "reader/reader_int.h"
+#include "sandbox/sandbox.h"
+
+#define LATE_MS  10000
+#define TRIES    16  /* readers that may die of one request, within its time */
+#define SLICE_MS 100 /* between two questions whether to stop */
+#define CHUNK    (64u << 10)
+
+enum { OF_ROOT, OF_OTHERS, N_WORKERS };
+
+struct worker {
+	struct reader_process process;
+	uid_t owner; /* whose files it reads; of OF_OTHERS */
+};
+
+struct gs_reader {
+	struct gs_reader_options options;
+	struct worker workers[N_WORKERS];
+	struct worker *last; /* who answered */
+	unsigned generation, held;
+	bool has_said_held;
+	struct gs_reader_stats stats;
+};
+
+static int start_worker(struct gs_reader *reader, struct worker *w, struct gs_err *err)
+{
+	*w = (struct worker){.process.fd = -1};
+	reader->generation++;
+	return reader_process_start(&w->process, err);
+}
+
+int gs_reader_new(const struct gs_reader_options *options, struct gs_reader **ret_reader,
+		  struct gs_err *err)
+{
+	GS_CLEANUP(gs_reader_free) struct gs_reader *reader = calloc(1, sizeof(*reader));
+	int r;
+
+	if (!reader)
+		return -ENOMEM;
+	reader->options = *options;
+	if (!reader->options.late_ms)
+		reader->options.late_ms = LATE_MS;
+	for (unsigned i = 0; i < N_WORKERS; i++)
+		reader->workers[i].process.fd = -1;
+	r = start_worker(reader, &reader->workers[OF_ROOT], err);
+	if (r < 0)
+		return r;
+	*ret_reader = gs_take(reader);
+	return 0;
+}
+
+void gs_reader_free(struct gs_reader **ref)
+{
+	struct gs_reader *reader = *ref;
+
+	if (!reader)
+		return;
+	if (reader->stats.n_requests)
+		gs_log(1, "reader of %s: %llu requests, %llu late, %llu died, %llu replaced",
+		       reader->options.name, (unsigned long long)reader->stats.n_requests,
+		       (unsigned long long)reader->stats.n_late,
+		       (unsigned long long)reader->stats.n_died,
+		       (unsigned long long)reader->stats.n_replaced);
+	for (unsigned i = 0; i < N_WORKERS; i++)
+		(void)reader_process_end(&reader->workers[i].process);
+	free(reader);
+	*ref = NULL;
+}
+
+unsigned gs_reader_generation(const struct gs_reader *reader)
+{
+	return reader->generation;
+}
+
+unsigned gs_reader_held(const struct gs_reader *reader)
+{
+	return reader->held;
+}
+
+const struct gs_reader_stats *gs_reader_stats(const struct gs_reader *reader)
+{
+	return &reader->stats;
+}
+
+/* ---- bytes, by a deadline ---- */
+
+struct exchange {
+	struct gs_reader *reader;
+	int fd;
+	uid_t owner;     /* of the file */
+	uint64_t end_ns; /* monotonic */
+};
+
+/* 0; -ETIME, -ECANCELED. */
+static int await_socket(const struct exchange *x, short events)
+{
+	for (;;) {
+		struct pollfd p = {.fd = x->fd, .events = events};
+		uint64_t now = gs_clock_mono_ns();
+		uint64_t left_ms = now < x->end_ns ? (x->end_ns - now) / 1000000 + 1 : 0;
+
+		if (!left_ms)
+			return -ETIME;
+		if (gs_guard_stopped())
+			return -ECANCELED;
+		if (left_ms > SLICE_MS)
+			left_ms = SLICE_MS;
+		if (poll(&p, 1, (int)left_ms) > 0)
+			return 0;
+	}
+}
+
+static int send_bytes(const struct exchange *x, const void *data, size_t bytes, const int *fds,
+		      unsigned n_fds)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		char control[CMSG_SPACE(GS_READER_MAX_FDS * sizeof(int))] = {0};
+		struct iovec part = {(char *)(uintptr_t)data + done, bytes - done};
+		struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+		ssize_t n;
+		int r;
+
+		if (n_fds && done == 0) {
+			struct cmsghdr *c = (void *)control;
+
+			m.msg_control = control;
+			m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+			*c = (struct cmsghdr){.cmsg_len = CMSG_LEN(n_fds * sizeof(int)),
+					      .cmsg_level = SOL_SOCKET,
+					      .cmsg_type = SCM_RIGHTS};
+			memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
+		}
+		n = sendmsg(x->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+		if (n >= 0) {
+			done += (size_t)n;
+			continue;
+		}
+		if (errno != EAGAIN && errno != EINTR)
+			return -errno;
+		r = await_socket(x, POLLOUT);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Its end is -EPIPE. */
+static int receive_bytes(const struct exchange *x, void *to, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		/* No room for descriptors: the kernel drops any that it would send. */
+		ssize_t n = recv(x->fd, (char *)to + done, bytes - done, MSG_DONTWAIT);
+		int r;
+
+		if (n > 0) {
+			done += (size_t)n;
+			continue;
+		}
+		if (n == 0 || errno == ECONNRESET)
+			return -EPIPE;
+		if (errno != EAGAIN && errno != EINTR)
+			return -errno;
+		r = await_socket(x, POLLIN);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Room is made for what has come, not for what was announced. */
+static int receive_into(const struct exchange *x, struct gs_buf *to, size_t bytes)
+{
+	while (bytes) {
+		size_t n = bytes < CHUNK ? bytes : CHUNK;
+		void *at = gs_buf_extend(to, n);
+		int r = at ? receive_bytes(x, at, n) : -EBADMSG;
+
+		if (r < 0)
+			return r;
+		bytes -= n;
+	}
+	return 0;
+}
+
+/* A line of a stranger, for a terminal. */
+static void clean_text(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			*text = '?';
+}
+
+static int receive_text(const struct exchange *x, uint32_t bytes, struct gs_err *ret)
+{
+	int r;
+
+	if (bytes >= sizeof(ret->text))
+		return -EBADMSG;
+	memset(ret->text, 0, sizeof(ret->text));
+	r = receive_bytes(x, ret->text, bytes);
+	clean_text(ret->text);
+	return r;
+}
+
+static void take_hello(struct gs_reader *reader, unsigned held)
+{
+	char has[128], lacks[128];
+
+	reader->held = held & GS_SANDBOX_ALL;
+	if (reader->has_said_held)
+		return;
+	reader->has_said_held = true;
+	gs_log(1, "reader of %s: protected by %s%s%s", reader->options.name,
+	       gs_sandbox_names(reader->held, has, sizeof(has)),
+	       reader->held == GS_SANDBOX_ALL ? "" : "; not available here: ",
+	       gs_sandbox_names(GS_SANDBOX_ALL & ~reader->held, lacks, sizeof(lacks)));
+}
+
+/* What it says until it has answered. The service's status, or why there is none. *ret_answered:
+ * it is the service's. */
+static int receive_answer(const struct exchange *x, struct gs_buf *reply, bool *ret_answered,
+			  struct gs_err *err)
+{
+	for (;;) {
+		struct reader_reply_head head;
+		struct gs_err text;
+		int r = receive_bytes(x, &head, sizeof(head));
+
+		if (r < 0)
+			return r;
+		if (head.text_bytes > head.bytes)
+			return -EBADMSG;
+		r = receive_text(x, head.text_bytes, &text);
+		if (r < 0)
+			return r;
+		head.bytes -= head.text_bytes;
+		if (head.message == READER_DONE && head.status == 0) {
+			r = receive_into(x, reply, head.bytes);
+			*ret_answered = r == 0;
+			return r;
+		}
+		if (head.bytes)
+			return -EBADMSG;
+		if (head.message == READER_DONE && head.status < 0 && head.status > -4096) {
+			*ret_answered = true;
+			return gs_err_set(err, head.status, "%s", text.text);
+		}
+		if (head.message == READER_HELLO)
+			take_hello(x->reader, (unsigned)head.status);
+		else if (head.message == READER_COST)
+			(void)gs_guard_charge(x->owner, (uint64_t)(uint32_t)head.status << 10);
+		else if (head.message == READER_REFUSED && head.status > 0 &&
+			 head.status < GS_REFUSED_COUNT)
+			gs_guard_refuse((enum gs_refused)head.status, 1, text.text);
+		else if (head.message == READER_LOG && head.status > 0)
+			gs_log(head.status, "%s", text.text);
+		else
+			return -EBADMSG;
+	}
+}
+
+static int run_exchange(struct gs_reader *reader, struct worker *w, uid_t owner, uint64_t end_ns,
+			const struct reader_request_head *h, const struct gs_buf *request,
+			const int *fds, struct gs_buf *reply, bool *ret_answered,
+			struct gs_err *err)
+{
+	const struct exchange x = {reader, w->process.fd, owner, end_ns};
+	int r = send_bytes(&x, h, sizeof(*h), fds, h->n_fds);
+
+	if (r == 0)
+		r = send_bytes(&x, request->data, request->bytes, NULL, 0);
+	/* It may have said why before it ended. */
+	if (r == 0 || r == -EPIPE || r == -ECONNRESET)
+		r = receive_answer(&x, reply, ret_answered, err);
+	return r;
+}
+
+/* Whose the files are: that of one who is not root, if any is. */
+static int owner_of(const int *fds, unsigned n_fds, uid_t *ret_owner)
+{
+	*ret_owner = 0;
+	for (unsigned i = 0; i < n_fds; i++) {
+		struct stat st;
+
+		if (fstat(fds[i], &st) < 0)
+			return -errno;
+		if (st.st_uid != 0)
+			*ret_owner = st.st_uid;
+	}
+	return 0;
+}
+
+/* Who is to read files of this owner, started if need be. */
+static int choose_worker(struct gs_reader *reader, uid_t owner, struct worker **ret,
+			 struct gs_err *err)
+{
+	bool is_others = owner != 0 && !reader->options.keeps_state;
+	struct worker *w = &reader->workers[is_others ? OF_OTHERS : OF_ROOT];
+
+	*ret = w;
+	if (is_others && w->process.pid && w->owner != owner) {
+		(void)reader_process_end(&w->process);
+		reader->stats.n_replaced++;
+	}
+	if (!w->process.pid) {
+		int r = start_worker(reader, w, err);
+
+		if (r < 0)
+			return r;
+	}
+	w->owner = owner;
+	return 0;
+}
+
+static int say_late(const struct gs_reader *reader, uid_t owner, struct gs_err *err)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "a file of user %u", owner);
+	gs_guard_refuse(GS_REFUSED_FILE_BYTES, 1, what);
+	return gs_err_set(err, -ETIME, READER_TOO_LATE, reader->options.late_ms / 1000);
+}
+
+int gs_reader_distrust(struct gs_reader *reader, struct gs_err *err)
+{
+	reader->stats.n_bad++;
+	if (reader->last)
+		(void)reader_process_end(&reader->last->process);
+	return gs_err_set(err, -EBADMSG, "refused: what was read from it makes no sense");
+}
+
+int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
+		  const struct gs_buf *request, const int *fds, unsigned n_fds,
+		  struct gs_buf *reply, struct gs_err *err)
+{
+	const struct reader_request_head head = {.bytes = (uint32_t)request->bytes,
+						 .service = (uint16_t)service,
+						 .n_fds = (uint16_t)n_fds,
+						 .late_ms = reader->options.late_ms};
+	uint64_t end_ns = gs_clock_mono_ns() + head.late_ms * 1000000ull;
+	int status = 0, r;
+	uid_t owner;
+
+	if (n_fds > GS_READER_MAX_FDS || request->bytes > GS_READER_MAX_BYTES)
+		return -E2BIG;
+	r = owner_of(fds, n_fds, &owner);
+	if (r == 0)
+		r = gs_guard_charge(owner, 0);
+	if (r < 0)
+		return gs_err_set(err, r, "%s", gs_foreign_reason(r));
+	reader->stats.n_requests++;
+	for (unsigned i = 0; i < TRIES; i++) {
+		struct worker *w = &reader->workers[OF_ROOT];
+		bool answered = false;
+
+		r = choose_worker(reader, owner, &w, err);
+		if (r < 0)
+			return r;
+		gs_buf_reset(reply);
+		reader->last = w;
+		r = run_exchange(reader, w, owner, end_ns, &head, request, fds, reply, &answered,
+				 err);
+		if (answered) {
+			reader->stats.n_late += r == -ETIME;
+			return r;
+		}
+		if (r == -EBADMSG)
+			return gs_reader_distrust(reader, err);
+		status = reader_process_end(&w->process);
+		if (r == -ECANCELED)
+			return gs_err_set(err, r, "%s", gs_foreign_reason(r));
+		if (r == -ETIME || (WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF)) {
+			reader->stats.n_late++;
+			return say_late(reader, owner, err);
+		}
+		reader->stats.n_died++;
+		gs_log(1, "reader of %s: ended by signal %d, started again", reader->options.name,
+		       WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+	}
+	return gs_err_set(err, -EIO, "refused: %d processes that read it ended, by signal %d",
+			  TRIES, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}

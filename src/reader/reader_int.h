@@ -1,0 +1,49 @@
+/* What both ends know: the messages, and how a reader is started. */
+#ifndef GS_READER_READER_INT_H
+#define GS_READER_READER_INT_H
+
+#include <sys/types.h>
+
+#include "reader/reader.h"
+
+#define READER_ARGUMENT "--read-for-parent" /* argv[1]; the level of messages follows */
+#define READER_SOCKET   3
+#define READER_TOO_LATE "refused: it took more than %u s to read"
+
+struct reader_request_head {
+	uint32_t bytes; /* that follow */
+	uint16_t service;
+	uint16_t n_fds; /* that come with this head */
+	uint32_t late_ms;
+};
+
+enum reader_message {
+	READER_HELLO = 1,   /* status: what protects it */
+	READER_LOG = 2,     /* status: the level; a text */
+	READER_COST = 4,    /* status: KiB that it has read for the request */
+	READER_REFUSED = 5, /* status: enum gs_refused; a text: what */
+	READER_DONE = 3,    /* status: of the service; a text, and the answer when it is 0 */
+};
+
+struct reader_reply_head {
+	uint32_t bytes; /* that follow */
+	uint32_t message;
+	int32_t status;
+	uint32_t text_bytes; /* of these, the error's or log's text, without an end */
+};
+
+/* --- process.c --- */
+
+struct reader_process {
+	pid_t pid; /* 0: none */
+	int fd;    /* owned: our end; -1 */
+};
+
+/* 0 or a negative errno with a text. */
+int reader_process_start(struct reader_process *process, struct gs_err *err);
+
+/* Kill it and wait for it: it has nothing to tidy up. Returns how it ended, as waitpid(2)
+ * says, or 0. */
+int reader_process_end(struct reader_process *process);
+
+#endif

@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Files of traced programs are read by a process without rights: what it has, what becomes of a trace
+whose readers are stopped and killed, and that nothing of it reaches the traced command."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import threading
+
+import harness
+from harness import case, main, wait_until
+
+CALLS = {'cudaLaunchKernel': 101, 'cudaMalloc': 103}
+NAME = 'reader_app'
+ARGS = [f'{name}={count}' for name, count in CALLS.items()]
+
+
+def status_of(pid):
+    with open(f'/proc/{pid}/status', encoding='utf-8') as f:
+        return dict(line.rstrip('\n').split(':\t', 1) for line in f if ':\t' in line)
+
+
+def readers_of(pid):
+    """The readers that a gpuscope has now."""
+    found = []
+    for task in os.listdir(f'/proc/{pid}/task'):
+        try:
+            with open(f'/proc/{pid}/task/{task}/children', encoding='utf-8') as f:
+                children = f.read().split()
+        except OSError:
+            continue
+        for child in children:
+            try:
+                with open(f'/proc/{child}/comm', encoding='utf-8') as f:
+                    if f.read().strip() == 'gpuscope-reader':
+                        found.append(int(child))
+            except OSError:
+                pass
+    return found
+
+
+def first_reader(live):
+    wait_until(lambda: readers_of(live.pid), what='a reader')
+    return readers_of(live.pid)[0]
+
+
+def library_in(t, name):
+    """The environment for copies of the stand-ins: files that were not read yet."""
+    folder = t.path(name)
+    os.mkdir(folder)
+    for file in ('libcudart.so.13', 'libnccl.so.2'):
+        shutil.copy(os.path.join(harness.fake, file), folder)
+    return {'LD_LIBRARY_PATH': folder}
+
+
+def start_own(t, *args, name):
+    """A program with libraries and a name of its own: others on this machine are not counted."""
+    program = t.path(NAME)
+    if not os.path.islink(program):
+        os.symlink(t.app()[0], program)
+    return t.start_app(*args, env=library_in(t, name), program=program)
+
+
+def run_own(t, live, name):
+    app = start_own(t, *ARGS, name=name)
+    live.wait_err(f'/{name}/libcudart[^ ]*: [0-9]+ probes')
+    app.let_go()
+    app.result()
+
+
+@case('a reader has no rights', timeout=60)
+def rights(t):
+    app = t.start_app(*ARGS)
+    live = t.start_trace('-p', str(app.pid))
+    live.wait_err('protected by own user, no capabilities, no_new_privs, limits')
+    pid = first_reader(live)
+    status = status_of(pid)
+    for name in ('CapEff', 'CapPrm', 'CapInh', 'CapBnd', 'CapAmb'):
+        t.equal(name, status[name], '0' * 16)
+    t.equal('NoNewPrivs', status['NoNewPrivs'], '1')
+    t.equal('Seccomp', status['Seccomp'], '2')
+    uids = set(status['Uid'].split())
+    t.equal('users', len(uids), 1)
+    t.true('not root or nobody', not uids & {'0', '65534'}, uids)
+    t.equal('groups', status['Groups'].strip(), '')
+    t.equal('descriptors', sorted(int(fd) for fd in os.listdir(f'/proc/{pid}/fd'))[-1], 3)
+    live.wait_err('libcudart[^ ]*: [0-9]+ probes')
+    app.let_go()
+    app.result()
+    run = live.finish()
+    for name, count in CALLS.items():
+        t.equal(name, run.calls(name), count)
+    wait_until(lambda: not os.path.exists(f'/proc/{pid}'), what='its end')
+
+
+@case('the traced command has what it would have had', timeout=60)
+def command(t):
+    look = ('cat /proc/self/limits; grep -E "^(Cap|NoNewPrivs|Seccomp|Uid|Gid|Groups|SigBlk|SigIgn|SigCgt)" '
+            '/proc/self/status; ls /proc/self/fd')  # fmt: skip
+    alone = subprocess.run(['sh', '-c', look], capture_output=True, text=True, env=t.envs()).stdout
+    traced = t.tool('trace', '--quiet', '--summary', os.devnull, '--', 'sh', '-c', look, status=0).out
+    t.equal('limits, capabilities, signals and descriptors', traced, alone)
+
+
+@case('a reader that hangs is killed, and other files are read', timeout=120)
+def hangs(t):
+    live = t.start_trace('-c', NAME)
+    run_own(t, live, 'first')
+    stopped = first_reader(live)
+    os.kill(stopped, signal.SIGSTOP)
+    held = start_own(t, 'cudaFree=107', name='held')
+    live.wait_err('it took more than 10 s to read', seconds=60)
+    t.true('it is killed', not os.path.exists(f'/proc/{stopped}'))
+    held.let_go()
+    held.result()
+    run_own(t, live, 'last')
+    live.interrupt()
+    run = live.finish()
+    for name, count in CALLS.items():
+        t.equal(name, run.calls(name), 2 * count)
+
+
+@case('readers that are killed at any moment cost no call', timeout=180)
+def killed(t):
+    live = t.start_trace('-c', NAME)
+    live.wait_err('engine: ')
+    over, dead = threading.Event(), []
+
+    def kill():
+        while not over.wait(random.uniform(0.001, 0.03)):
+            for pid in readers_of(live.pid):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    dead.append(pid)
+                except ProcessLookupError:
+                    pass
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        for i in range(6):
+            run_own(t, live, f'copy{i}')
+    finally:
+        over.set()
+        killer.join()
+    live.interrupt()
+    run = live.finish()
+    t.true('some were killed', dead)
+    t.note(f'{len(dead)} readers were killed')
+    for name, count in CALLS.items():
+        t.equal(name, run.calls(name), 6 * count)
+
+
+main()

@@ -1,0 +1,67 @@
+/*
+ * What a holder takes from a reader that somebody broke into: an answer is refused, or each place
+ * in it is one that was asked for. The first byte says whose answer it is.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/func.h"
+#include "plan/remote.h"
+#include "replay_main.h"
+
+#define FILE_BYTES 100000
+
+static void on_attach(void *ctx, const struct gs_attach *attach)
+{
+	assert(attach->status < 0);
+	for (const char *c = attach->reason; c && *c; c++)
+		assert((unsigned char)*c >= 0x20 && *c != 0x7f);
+}
+
+static void take_plan(uint8_t *data, size_t bytes)
+{
+	struct gs_plan_options options = {.layers = 0xff,
+					  .python_calls = true,
+					  .python_gc = true,
+					  .python_gil = true,
+					  .many_links = true,
+					  .on_attach = on_attach};
+	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
+	struct gs_plan_selection selection;
+	struct gs_plan plan = {0};
+	int r;
+
+	options.funcs = gs_func_set_new();
+	if (!options.funcs || gs_plan_select(&selection, &options, NULL) < 0)
+		abort();
+	r = gs_plan_take_answer(&plan, &selection, &options, "/lib", FILE_BYTES, &in);
+	assert(r == 0 || r == -EBADMSG || r == -ENOBUFS);
+	for (size_t i = 0; r == 0 && i < plan.n; i++) {
+		const struct gs_plan_place *p = &plan.places[i];
+
+		assert(p->file_off < FILE_BYTES && p->ref_ctr_off < FILE_BYTES);
+		assert(p->family <= GS_FAMILY_UNWIND);
+		assert(!p->func || gs_func_set_get(options.funcs, p->func));
+	}
+	gs_plan_fini(&plan);
+	gs_func_set_free(&options.funcs);
+}
+
+static void (*const takers[])(uint8_t *data, size_t bytes) = {take_plan};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	/* Of the exact size, and ours to change. */
+	uint8_t *copy = malloc(bytes ? bytes : 1);
+
+	if (!copy)
+		abort();
+	memcpy(copy, data, bytes);
+	if (bytes)
+		takers[copy[0] % (sizeof(takers) / sizeof(takers[0]))](copy + 1, bytes - 1);
+	free(copy);
+	return 0;
+}
