@@ -368,6 +368,17 @@ static int end_batch(struct work *w)
 	return 0;
 }
 
+/* A batch has one clock offset. Would the one of the moments that gathered carry a moment of the
+ * batch over the begin or end of a session? */
+static bool offset_moves_out(const struct work *w)
+{
+	int64_t old = w->batch.clock_offset_ns, now = w->offset_ns;
+	int64_t low = old < now ? old : now, high = old < now ? now : old;
+
+	return low != high &&
+	       is_cut(w->s, w->batch.first_wall_ns + low - 1, w->batch.last_wall_ns + high);
+}
+
 /* The moments that gathered are one. */
 static int end_cell(struct work *w)
 {
@@ -377,8 +388,9 @@ static int end_cell(struct work *w)
 	if (!gs_coarse_count(w->coarse))
 		return 0;
 	if (w->records.bytes >= PART_BYTES ||
-	    (w->batch.n_samples && (apart > OFFSET_SPREAD || apart < -OFFSET_SPREAD ||
-				    !w->offset_ns != !w->batch.clock_offset_ns)))
+	    (w->batch.n_samples &&
+	     (apart > OFFSET_SPREAD || apart < -OFFSET_SPREAD ||
+	      !w->offset_ns != !w->batch.clock_offset_ns || offset_moves_out(w))))
 		r = end_batch(w);
 	if (r == 0)
 		r = gs_coarse_put(w->coarse, &w->records, &wall_ns);

@@ -108,13 +108,14 @@ static int64_t stream_of(struct gs_store *s, const char *machine)
 	return got.id;
 }
 
-static void append(struct gs_store *s, int64_t stream, uint64_t seq, struct gs_node_snapshot *m)
+static void append_at(struct gs_store *s, int64_t stream, uint64_t seq, struct gs_node_snapshot *m,
+		      int64_t clock_offset_ns)
 {
 	struct gs_buf buf = GS_BUF_INIT(1 << 20);
 	struct gs_store_batch b = {.seq = seq,
 				   .first_wall_ns = m->wall_ns,
 				   .last_wall_ns = m->wall_ns,
-				   .clock_offset_ns = 1000,
+				   .clock_offset_ns = clock_offset_ns,
 				   .n_samples = 1};
 
 	assert_int_equal(gs_node_encode(&buf, m), 0);
@@ -124,6 +125,11 @@ static void append(struct gs_store *s, int64_t stream, uint64_t seq, struct gs_n
 	assert_int_equal(gs_store_append(s, stream, &b), 0);
 	gs_buf_fini(&buf);
 	gs_node_snapshot_free(&m);
+}
+
+static void append(struct gs_store *s, int64_t stream, uint64_t seq, struct gs_node_snapshot *m)
+{
+	append_at(s, stream, seq, m, 1000);
 }
 
 static void fill(struct gs_store *s, int64_t stream, int from, int to)
@@ -347,6 +353,81 @@ static void test_late(void **state)
 	gs_store_close(&w);
 }
 
+/* As if the session had been from then to then. False: there is no sqlite3 to do it with. */
+static bool move_session(const struct folder *f, int64_t from_ns, int64_t to_ns)
+{
+	char command[256];
+
+	if (system("command -v sqlite3 >/dev/null") != 0)
+		return false;
+	snprintf(command, sizeof(command),
+		 "sqlite3 %s/head.db 'UPDATE session SET state = 2, start_wall_ns = %lld, "
+		 "end_wall_ns = %lld'",
+		 f->path, (long long)from_ns, (long long)to_ns);
+	assert_int_equal(system(command), 0);
+	return true;
+}
+
+/* How many of what was measured stand at or after this time, by the head's clock. */
+static unsigned count_since(struct gs_store *r, int64_t stream, int64_t head_ns)
+{
+	struct gs_store_range range = {
+		.from_wall_ns = 0, .to_wall_ns = INT64_MAX, .stream = stream};
+	struct gs_node_decoder *d = gs_node_decoder_new();
+	struct gs_store_cursor *c = NULL;
+	struct gs_store_found found;
+	unsigned n = 0;
+
+	assert_int_equal(gs_store_cursor_open(r, &range, &c), 0);
+	while (gs_store_cursor_next(c, &found) == 0) {
+		struct gs_coarse_mark mark = {0};
+
+		gs_records_for_each (&found.records, record) {
+			struct gs_node_snapshot *m = NULL;
+
+			(void)gs_coarse_read(record, &mark);
+			if (gs_node_decode(d, record, &m) != GS_NODE_WHOLE)
+				continue;
+			if (m->wall_ns + found.batch.clock_offset_ns >= head_ns)
+				n += mark.n_samples ? mark.n_samples : 1;
+			gs_node_snapshot_free(&m);
+			mark = (struct gs_coarse_mark){0};
+		}
+	}
+	gs_store_cursor_close(&c);
+	gs_node_decoder_free(&d);
+	return n;
+}
+
+/* A node's clock offset is measured again and again, and each measurement differs a little: no
+ * sample may come into a session, or leave it, by that of another one. */
+static void test_offsets_at_a_border(void **state)
+{
+	const int64_t border_ns = (T0 + 200) * S + 2000000;
+	struct gs_store *w = open_store(*state, GS_STORE_WRITE);
+	struct gs_store *r = open_store(*state, GS_STORE_READ);
+	struct gs_store_session session = {.name = "all"};
+	int64_t a = stream_of(w, "a");
+
+	assert_int_equal(gs_store_begin(w), 0);
+	for (int i = 0; i < 400; i++)
+		append_at(w, a, (uint64_t)i + 1, moment(i), i <= 202 ? 1000000 : 3000000);
+	assert_int_equal(gs_store_commit(w), 0);
+	assert_int_equal(gs_store_session_start(w, &session), 0);
+	gs_store_close(&w);
+	if (!move_session(*state, border_ns, (T0 + 400) * S)) {
+		gs_store_close(&r);
+		skip();
+	}
+	w = open_store(*state, GS_STORE_WRITE);
+	assert_int_equal(count_since(r, a, border_ns), 199);
+	assert_true(scan_once(w, r, 2 * N_SECONDS, 2, true) > 0);
+	assert_int_equal(count_since(r, a, INT64_MIN), 400);
+	assert_int_equal(count_since(r, a, border_ns), 199);
+	gs_store_close(&r);
+	gs_store_close(&w);
+}
+
 static void test_sessions(void **state)
 {
 	struct gs_store *w = open_store(*state, GS_STORE_WRITE);
@@ -362,20 +443,9 @@ static void test_sessions(void **state)
 	seen = look(r, a);
 	assert_true(seen.n_coarse > 0);
 	gs_store_close(&w);
-	{
-		/* As if it had been then: 200 to 300. */
-		char command[256];
-		const struct folder *f = *state;
-
-		snprintf(command, sizeof(command),
-			 "sqlite3 %s/head.db 'UPDATE session SET state = 2, start_wall_ns = %lld, "
-			 "end_wall_ns = %lld'",
-			 f->path, (T0 + 200) * S, (T0 + 300) * S);
-		if (system("command -v sqlite3 >/dev/null") != 0) {
-			gs_store_close(&r);
-			skip();
-		}
-		assert_int_equal(system(command), 0);
+	if (!move_session(*state, (T0 + 200) * S, (T0 + 300) * S)) {
+		gs_store_close(&r);
+		skip();
 	}
 	w = open_store(*state, GS_STORE_WRITE);
 	assert_true(scan_once(w, r, 2 * N_SECONDS, 10, false) > 0);
@@ -553,6 +623,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_means, folder_setup, folder_teardown),
 		cmocka_unit_test_setup_teardown(test_late, folder_setup, folder_teardown),
 		cmocka_unit_test_setup_teardown(test_sessions, folder_setup, folder_teardown),
+		cmocka_unit_test_setup_teardown(test_offsets_at_a_border, folder_setup,
+						folder_teardown),
 		cmocka_unit_test_setup_teardown(test_split, folder_setup, folder_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_and_gone, folder_setup,
 						folder_teardown),
