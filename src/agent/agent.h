@@ -13,6 +13,7 @@
 #include "alert/alert.h"
 #include "alert/conf.h"
 #include "base/conf.h"
+#include "base/schedule.h"
 #include "gpu/gpu.h"
 #include "http/http.h"
 #include "node/job_account.h"
@@ -111,10 +112,10 @@ void agent_conf_resolve(struct agent_conf *conf);
 
 struct agent_schedule {
 	struct {
-		uint64_t next_ns, interval_ns; /* monotonic; the interval as of now */
-		uint64_t reads, read_ns;       /* how often; when last, 0 never */
+		struct gs_schedule turns; /* monotonic */
+		uint64_t reads, read_ns;  /* how often; when last, 0 never */
 	} group[AGENT_GROUPS];
-	uint64_t events_next_ns;
+	struct gs_schedule events;
 	uint64_t missed; /* turns that did not take place: the machine or a reading was too slow */
 	uint64_t lag_ns; /* how late the last turn began */
 };

@@ -12,8 +12,8 @@ static uint64_t patience_ns(const struct agent_state *s)
 	uint64_t slowest = s->conf.sampling.interval_ns;
 
 	for (int i = 0; i < AGENT_GROUPS; i++)
-		if (s->conf.group[i].enabled && s->schedule.group[i].interval_ns < slowest)
-			slowest = s->schedule.group[i].interval_ns;
+		if (s->conf.group[i].enabled && s->schedule.group[i].turns.interval_ns < slowest)
+			slowest = s->schedule.group[i].turns.interval_ns;
 	return 3 * slowest + 2 * s->conf.gpu.hang_ns;
 }
 
@@ -81,7 +81,7 @@ static void own_sampling(struct gs_prom *p, const struct agent_state *s)
 	for (int i = 0; i < AGENT_GROUPS; i++)
 		if (s->conf.group[i].enabled)
 			by(p, "group", agent_group_name[i],
-			   (double)s->schedule.group[i].interval_ns / 1e9);
+			   (double)s->schedule.group[i].turns.interval_ns / 1e9);
 	gs_prom_family(p, "gpuscope_agent_group_read_timestamp_seconds", GS_PROM_GAUGE, "seconds",
 		       "When a group was read last, in seconds since 1970.");
 	for (int i = 0; i < AGENT_GROUPS; i++)

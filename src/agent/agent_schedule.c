@@ -1,8 +1,7 @@
 /*
  * When which group of values is due. Each has its own interval; while nothing in it changes the
  * interval doubles up to a limit, and the first change brings it back. Groups that are not due are
- * not read at all. Turns stay on the grid of the start: a late one does not shift those behind it,
- * and one that did not take place is counted.
+ * not read at all. base/schedule.h says when turns are due, and which count as missed.
  */
 #include <math.h>
 #include <string.h>
@@ -13,32 +12,19 @@
 
 void agent_schedule_init(struct agent_schedule *s, const struct agent_conf *conf, uint64_t now_ns)
 {
-	for (int i = 0; i < AGENT_GROUPS; i++) {
-		s->group[i].next_ns = now_ns;
-		s->group[i].interval_ns = conf->group[i].interval_ns;
-	}
-	s->events_next_ns = now_ns;
+	for (int i = 0; i < AGENT_GROUPS; i++)
+		gs_schedule_start(&s->group[i].turns, conf->group[i].interval_ns, now_ns);
+	gs_schedule_start(&s->events, conf->sampling.interval_ns, now_ns);
 }
 
 uint64_t agent_schedule_next(const struct agent_schedule *s, const struct agent_conf *conf)
 {
-	uint64_t next = conf->sampling.events ? s->events_next_ns : UINT64_MAX;
+	uint64_t next = conf->sampling.events ? s->events.next_ns : UINT64_MAX;
 
 	for (int i = 0; i < AGENT_GROUPS; i++)
-		if (conf->group[i].enabled && s->group[i].next_ns < next)
-			next = s->group[i].next_ns;
+		if (conf->group[i].enabled && s->group[i].turns.next_ns < next)
+			next = s->group[i].turns.next_ns;
 	return next;
-}
-
-/* Turns that are over without having taken place; *next_ns moves behind now. */
-static uint64_t advance(uint64_t *next_ns, uint64_t interval_ns, uint64_t now_ns)
-{
-	uint64_t skipped = 0;
-
-	if (now_ns > *next_ns)
-		skipped = (now_ns - *next_ns) / interval_ns;
-	*next_ns += (skipped + 1) * interval_ns;
-	return skipped;
 }
 
 unsigned agent_schedule_take(struct agent_schedule *s, const struct agent_conf *conf,
@@ -51,18 +37,18 @@ unsigned agent_schedule_take(struct agent_schedule *s, const struct agent_conf *
 		return 0;
 	s->lag_ns = now_ns - due;
 	for (int i = 0; i < AGENT_GROUPS; i++) {
-		if (!conf->group[i].enabled || s->group[i].next_ns > now_ns + TOGETHER_NS)
+		if (!conf->group[i].enabled || s->group[i].turns.next_ns > now_ns + TOGETHER_NS)
 			continue;
 		groups |= agent_group_bit[i];
 		s->group[i].reads++;
 		s->group[i].read_ns = now_ns;
-		skipped = advance(&s->group[i].next_ns, s->group[i].interval_ns, now_ns);
+		skipped = gs_schedule_take(&s->group[i].turns, now_ns);
 		if (skipped > missed)
 			missed = skipped;
 	}
-	if (conf->sampling.events && s->events_next_ns <= now_ns + TOGETHER_NS) {
+	if (conf->sampling.events && s->events.next_ns <= now_ns + TOGETHER_NS) {
 		groups |= GS_GPU_READ_EVENTS;
-		(void)advance(&s->events_next_ns, conf->sampling.interval_ns, now_ns);
+		(void)gs_schedule_take(&s->events, now_ns);
 	}
 	s->missed += missed;
 	return groups;
@@ -151,7 +137,7 @@ void agent_schedule_adapt(struct agent_schedule *s, const struct agent_conf *con
 {
 	for (int i = 0; i < AGENT_GROUPS; i++) {
 		const struct agent_group_conf *g = &conf->group[i];
-		uint64_t interval = s->group[i].interval_ns, wanted;
+		uint64_t interval = s->group[i].turns.interval_ns, wanted;
 
 		if (!(groups & agent_group_bit[i]) || g->max_interval_ns <= g->interval_ns)
 			continue;
@@ -160,12 +146,6 @@ void agent_schedule_adapt(struct agent_schedule *s, const struct agent_conf *con
 		else
 			wanted = interval * 2 < g->max_interval_ns ? interval * 2
 								   : g->max_interval_ns;
-		if (wanted == interval)
-			continue;
-		/* The turn after this one is already set by the old interval. */
-		s->group[i].next_ns += wanted - interval; /* wraps when it shrinks, as it should */
-		if (s->group[i].next_ns <= now_ns)
-			s->group[i].next_ns = now_ns + wanted;
-		s->group[i].interval_ns = wanted;
+		gs_schedule_set_interval(&s->group[i].turns, wanted, now_ns);
 	}
 }

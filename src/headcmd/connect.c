@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fmt.h"
 #include "base/folder.h"
+#include "base/schedule.h"
 #include "base/secret.h"
 #include "cli/cli.h"
 #include "headcmd/remote.h"
@@ -206,33 +207,26 @@ static bool refused_at_once(struct connect *c)
 
 static int loop(struct connect *c)
 {
-	uint64_t due = gs_clock_mono_ns(), missed = 0, last = 0;
+	struct gs_schedule turns;
 	struct gs_link_wish wish;
 	bool end = false;
 	int r = 0;
 
+	gs_schedule_start(&turns, INTERVAL_NS, gs_clock_mono_ns());
 	while (r == 0 && !end && !refused_at_once(c)) {
-		uint64_t interval, now;
+		uint64_t now = gs_clock_mono_ns(), missed;
 
 		pthread_mutex_lock(&c->lock);
 		wish = c->wish;
 		pthread_mutex_unlock(&c->lock);
-		interval = interval_of(c, &wish);
-		/* A shorter interval counts from the last reading on. */
-		if (last && due > last + interval)
-			due = last + interval;
-		now = gs_clock_mono_ns();
-		if (now < due) {
-			end = wait_until(c, due);
+		gs_schedule_set_interval(&turns, interval_of(c, &wish), now);
+		if (now < turns.next_ns) {
+			end = wait_until(c, turns.next_ns);
 			continue;
 		}
-		last = due;
-		r = read_one(c, &wish, missed);
-		now = gs_clock_mono_ns();
-		due += interval;
-		missed = due < now ? (now - due) / interval + 1 : 0;
-		due += missed * interval;
+		missed = gs_schedule_take(&turns, now);
 		c->n_missed += missed;
+		r = read_one(c, &wish, missed);
 		end = wait_until(c, 0);
 	}
 	return r;

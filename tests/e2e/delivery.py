@@ -1,7 +1,9 @@
 """What nodes deliver to a head on this machine: two with one spool, batches that are wrong, agents."""
 
+import json
 import os
 import shutil
+import signal
 import struct
 import time
 import zlib
@@ -83,6 +85,30 @@ def clocks(t):
     t.equal('placed elsewhere', wrong, [])
     t.true('there were several clocks', len({round(r[3] / 1e9 / 100) for r in rows}) >= 3, sorted({r[3] for r in rows}))
     t.equal('each once', ([r[0] for r in rows], s['n_samples']), (list(range(1, len(rows) + 1)), node.n_read))
+    head.stop()
+
+
+@case('a node that is stopped for a while: no burst, and missed readings are counted once', timeout=120, needs=None)
+def stalled(t):
+    head = Head(t)
+    node = Node(t, head.address, 'stalls')
+    wait_until(lambda: head.stored('stalls') >= 10, 60, 'samples')
+    for seconds in (3, 1):
+        node.live.proc.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        node.live.proc.send_signal(signal.SIGCONT)
+        before = head.stored('stalls')
+        wait_until(lambda n=before: head.stored('stalls') >= n + 10, 60, 'samples after it')
+    n_read, missed = node.stop()[:2]
+    s = head.streams('stalls')[0]
+    times = [r[1] / 1e9 for r in head.batches(s['id'])]
+    shown = json.loads(t.tool('session', 'status', '--format', 'json', '--head', head.address, status=0).out)['nodes']
+    lost = shown[0]['lost_samples']
+    t.equal('the head and the node count alike', (len(times), lost), (n_read, missed))
+    due = (times[-1] - times[0]) / 0.1 + 1
+    t.true('at most one sample for each turn', len(times) <= due + 2, (len(times), due))
+    t.true('each turn is a sample or counted as missed', abs(len(times) + lost - due) <= 2, (len(times), lost, due))
+    t.true('the stalls are among them', lost >= 36, lost)
     head.stop()
 
 

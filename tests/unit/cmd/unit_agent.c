@@ -130,18 +130,18 @@ static void the_interval_grows_and_comes_back(void **state)
 		while (!(agent_schedule_take(&s, &conf, now) & GS_GPU_READ_BASIC))
 			now = agent_schedule_next(&s, &conf);
 		agent_schedule_adapt(&s, &conf, GS_GPU_READ_BASIC, a, b, now);
-		assert_int_equal(s.group[AGENT_BASIC].interval_ns, wanted[turn]);
-		assert_int_equal(s.group[AGENT_BASIC].next_ns, now + wanted[turn]);
+		assert_int_equal(s.group[AGENT_BASIC].turns.interval_ns, wanted[turn]);
+		assert_int_equal(s.group[AGENT_BASIC].turns.next_ns, now + wanted[turn]);
 	}
-	now = s.group[AGENT_BASIC].next_ns;
+	now = s.group[AGENT_BASIC].turns.next_ns;
 	(void)agent_schedule_take(&s, &conf, now);
 	gs_gpu_set(&b->sample[0], GS_GPU_UTIL, 50);
 	agent_schedule_adapt(&s, &conf, GS_GPU_READ_BASIC, a, b, now);
-	assert_int_equal(s.group[AGENT_BASIC].interval_ns, S);
-	assert_int_equal(s.group[AGENT_BASIC].next_ns, now + S);
+	assert_int_equal(s.group[AGENT_BASIC].turns.interval_ns, S);
+	assert_int_equal(s.group[AGENT_BASIC].turns.next_ns, now + S);
 	/* A group without a limit of its own stays as it is. */
 	agent_schedule_adapt(&s, &conf, GS_GPU_READ_GPM, a, a, now);
-	assert_int_equal(s.group[AGENT_GPM].interval_ns, S);
+	assert_int_equal(s.group[AGENT_GPM].turns.interval_ns, S);
 	gs_gpu_snapshot_free(&a);
 	gs_gpu_snapshot_free(&b);
 }
