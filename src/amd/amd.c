@@ -119,7 +119,7 @@ static void put_file(struct card *c, const char *dir, const char *name, enum gs_
 	uint64_t v = 0;
 
 	if (*dir && read_number(dir, name, &v))
-		gs_gpu_set(&c->sample, field, (double)v * scale);
+		gs_gpu_set_checked(&c->sample, field, (double)v * scale);
 	else
 		c->sample.why[field] = GS_GPU_WHY_NOT_SUPPORTED;
 }
@@ -350,10 +350,10 @@ static void read_clocks(struct card *c)
 
 		c->sample.why[clocks[i].max] = GS_GPU_WHY_NOT_SUPPORTED;
 		if (max)
-			gs_gpu_set(&c->sample, clocks[i].max, (double)max);
+			gs_gpu_set_checked(&c->sample, clocks[i].max, (double)max);
 		put_file(c, c->hwmon, clocks[i].hwmon, clocks[i].now, 1);
 		if (!gs_gpu_has(&c->sample, clocks[i].now) && have)
-			gs_gpu_set(&c->sample, clocks[i].now, (double)now);
+			gs_gpu_set_checked(&c->sample, clocks[i].now, (double)now);
 	}
 }
 
@@ -394,22 +394,22 @@ static void read_basic(struct card *c)
 	s->why[GS_GPU_MEM_FREE] = GS_GPU_WHY_NOT_SUPPORTED;
 	if (gs_gpu_has(s, GS_GPU_MEM_TOTAL) && gs_gpu_has(s, GS_GPU_MEM_USED) &&
 	    s->value[GS_GPU_MEM_USED] <= s->value[GS_GPU_MEM_TOTAL])
-		gs_gpu_set(s, GS_GPU_MEM_FREE,
-			   s->value[GS_GPU_MEM_TOTAL] - s->value[GS_GPU_MEM_USED]);
+		gs_gpu_set_checked(s, GS_GPU_MEM_FREE,
+				   s->value[GS_GPU_MEM_TOTAL] - s->value[GS_GPU_MEM_USED]);
 	put_file(c, c->device, "mem_info_vis_vram_total", GS_GPU_BAR1_TOTAL, 1);
 	put_file(c, c->device, "mem_info_vis_vram_used", GS_GPU_BAR1_USED, 1);
 	read_temperatures(c);
 	put_file(c, c->hwmon, "power1_average", GS_GPU_POWER, 1e-6);
 	put_file(c, c->hwmon, "power1_input", GS_GPU_POWER_INSTANT, 1e-6);
 	if (!gs_gpu_has(s, GS_GPU_POWER) && gs_gpu_has(s, GS_GPU_POWER_INSTANT))
-		gs_gpu_set(s, GS_GPU_POWER, s->value[GS_GPU_POWER_INSTANT]);
+		gs_gpu_set_checked(s, GS_GPU_POWER, s->value[GS_GPU_POWER_INSTANT]);
 	put_file(c, c->hwmon, "energy1_input", GS_GPU_ENERGY, 1e-6);
 	read_clocks(c);
 	s->why[GS_GPU_FAN] = GS_GPU_WHY_NOT_SUPPORTED;
 	if (c->hwmon[0] && read_number(c->hwmon, "pwm1", &pwm)) {
 		read_number(c->hwmon, "pwm1_max", &max);
 		if (max && pwm <= max)
-			gs_gpu_set(s, GS_GPU_FAN, (double)pwm / (double)max);
+			gs_gpu_set_checked(s, GS_GPU_FAN, (double)pwm / (double)max);
 	}
 }
 
@@ -427,7 +427,7 @@ static void put_generation(struct card *c, const char *name, enum gs_gpu_field f
 		n = strlen(speeds[i]);
 		if (strncmp(text, speeds[i], n) == 0 &&
 		    (text[n] == ' ' || strncmp(text + n, ".0 ", 3) == 0))
-			gs_gpu_set(&c->sample, field, (double)(i + 1));
+			gs_gpu_set_checked(&c->sample, field, (double)(i + 1));
 	}
 }
 
@@ -446,7 +446,7 @@ static void put_ecc(struct card *c)
 
 		c->sample.why[kinds[i].field] = GS_GPU_WHY_NOT_SUPPORTED;
 		if (at && gs_amd_parse_number(at + 4, &v))
-			gs_gpu_set(&c->sample, kinds[i].field, (double)v);
+			gs_gpu_set_checked(&c->sample, kinds[i].field, (double)v);
 	}
 }
 

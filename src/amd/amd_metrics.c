@@ -204,7 +204,7 @@ static void put(const struct value *v, const uint8_t *table, struct gs_gpu_sampl
 	default:
 		break;
 	}
-	gs_gpu_set(s, v->field, value);
+	gs_gpu_set_checked(s, v->field, value);
 }
 
 bool gs_amd_metrics_fill(const uint8_t *table, size_t bytes, bool basic, bool health,

@@ -139,7 +139,7 @@ enum gs_gpu_why gs_nvml_why(nvml_return r)
 void gs_nvml_put(struct gs_nvml_device *dev, enum gs_gpu_field field, nvml_return r, double value)
 {
 	if (r == NVML_OK)
-		gs_gpu_set(&dev->sample, field, value);
+		gs_gpu_set_checked(&dev->sample, field, value);
 	else if (r != NVML_GPU_IS_LOST) /* what was known last stays */
 		dev->sample.why[field] = (uint8_t)gs_nvml_why(r);
 }

@@ -214,6 +214,12 @@ static void refresh_shares(struct gs_nvml *nv, struct gs_nvml_device *dev, uint6
 	dev->util_last_us = newest_us;
 }
 
+/* A share from percent; -1: more than all of it, so it is not known. */
+static double share_of(unsigned pct)
+{
+	return pct <= 100 ? pct / 100.0 : -1;
+}
+
 static void put_shares(const struct gs_nvml_device *dev, struct gs_gpu_process *p)
 {
 	const struct nvml_process_util *row = NULL;
@@ -225,14 +231,14 @@ static void put_shares(const struct gs_nvml_device *dev, struct gs_gpu_process *
 		if (dev->util[i].pid == p->pid && (!row || dev->util[i].time_us > row->time_us))
 			row = &dev->util[i];
 	/* Without a row it did nothing. */
-	p->sm_ratio = row ? row->sm / 100.0 : 0;
-	p->mem_ratio = row ? row->mem / 100.0 : 0;
-	p->enc_ratio = row ? row->enc / 100.0 : 0;
-	p->dec_ratio = row ? row->dec / 100.0 : 0;
+	p->sm_ratio = row ? share_of(row->sm) : 0;
+	p->mem_ratio = row ? share_of(row->mem) : 0;
+	p->enc_ratio = row ? share_of(row->enc) : 0;
+	p->dec_ratio = row ? share_of(row->dec) : 0;
 	if (!engines)
 		return;
-	p->jpg_ratio = row && row->jpg <= 100 ? row->jpg / 100.0 : row ? -1 : 0;
-	p->ofa_ratio = row && row->ofa <= 100 ? row->ofa / 100.0 : row ? -1 : 0;
+	p->jpg_ratio = row ? share_of(row->jpg) : 0;
+	p->ofa_ratio = row ? share_of(row->ofa) : 0;
 }
 
 /* Processes of the driver's record that have ended and were not seen running. */
@@ -275,10 +281,8 @@ static int add_ended(struct gs_nvml *nv, struct gs_nvml_device *dev, uint32_t gp
 		p->kind = GS_GPU_PROCESS_COMPUTE;
 		if (stats.max_memory_bytes != NVML_VALUE_UNKNOWN_64)
 			p->used_bytes = (int64_t)stats.max_memory_bytes;
-		if (stats.gpu_pct <= 100)
-			p->sm_ratio = stats.gpu_pct / 100.0;
-		if (stats.memory_pct <= 100)
-			p->mem_ratio = stats.memory_pct / 100.0;
+		p->sm_ratio = share_of(stats.gpu_pct);
+		p->mem_ratio = share_of(stats.memory_pct);
 	}
 	/* Those that were seen running are not told when they end. */
 	for (unsigned i = first; i < last; i++) {

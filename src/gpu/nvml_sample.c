@@ -60,6 +60,26 @@ double gs_nvml_number(const struct nvml_field *f)
 	}
 }
 
+/* All bits set: the driver does not know (nvml.h: NVML_VALUE_NOT_AVAILABLE). */
+static bool is_blank(const struct nvml_field *f)
+{
+	switch (f->type) {
+	case NVML_UINT:
+		return f->value.ui == UINT32_MAX;
+	case NVML_ULONG:
+	case NVML_ULLONG:
+		return f->value.ull == UINT64_MAX;
+	case NVML_INT:
+		return f->value.si == -1;
+	case NVML_LLONG:
+		return f->value.sll == -1;
+	case NVML_USHORT:
+		return f->value.us == UINT16_MAX;
+	default:
+		return false;
+	}
+}
+
 /* Counters of bytes over PCIe may be 32 bits wide and start again at 0 (nvml.h: "value can wrap"):
  * carried on as 64 bits. One of 64 bits is as it is. */
 static double unwrapped(struct gs_nvml_device *dev, unsigned i, const struct nvml_field *f)
@@ -105,6 +125,8 @@ void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
 		}
 		if (each == NVML_GPU_IS_LOST)
 			dev->sample.lost = 1;
+		if (each == NVML_OK && is_blank(&f[i]))
+			each = NVML_NO_DATA;
 		if (row->rest && (each != NVML_OK || gs_gpu_has(&dev->sample, row->field)))
 			continue;
 		if (each == NVML_OK &&
@@ -116,11 +138,23 @@ void gs_nvml_read_rows(struct gs_nvml *nv, struct gs_nvml_device *dev,
 	}
 }
 
-/* Percent above 100 were seen of drivers (nvtop issue 110): not a value. */
+/* Percent above 100 were seen of drivers (nvtop issue 110): gs_gpu_set_checked() refuses them. */
 static void put_percent(struct gs_nvml_device *dev, enum gs_gpu_field field, nvml_return r,
 			unsigned pct)
 {
-	gs_nvml_put(dev, field, r == NVML_OK && pct > 100 ? NVML_UNKNOWN : r, pct / 100.0);
+	gs_nvml_put(dev, field, r, pct / 100.0);
+}
+
+/* No part of the memory is larger than all of it. */
+static void check_memory(struct gs_gpu_sample *s)
+{
+	static const enum gs_gpu_field parts[] = {GS_GPU_MEM_USED, GS_GPU_MEM_RESERVED,
+						  GS_GPU_MEM_FREE};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(parts); i++)
+		if (gs_gpu_has(s, GS_GPU_MEM_TOTAL) && gs_gpu_has(s, parts[i]) &&
+		    s->value[parts[i]] > s->value[GS_GPU_MEM_TOTAL])
+			s->why[parts[i]] = GS_GPU_WHY_IMPLAUSIBLE;
 }
 
 void gs_nvml_read_utilization(struct gs_nvml *nv, struct gs_nvml_device *dev)
@@ -158,6 +192,7 @@ void gs_nvml_read_memory(struct gs_nvml *nv, struct gs_nvml_device *dev)
 		gs_nvml_put(dev, GS_GPU_MEM_USED, r, (double)m2.used);
 		gs_nvml_put(dev, GS_GPU_MEM_RESERVED, r, (double)m2.reserved);
 		gs_nvml_put(dev, GS_GPU_MEM_FREE, r, (double)m2.free);
+		check_memory(&dev->sample);
 		return;
 	}
 	/* The old call counts what is reserved as used. */
@@ -166,6 +201,7 @@ void gs_nvml_read_memory(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	gs_nvml_put(dev, GS_GPU_MEM_USED, r, (double)m.used);
 	gs_nvml_put(dev, GS_GPU_MEM_FREE, r, (double)m.free);
 	gs_nvml_put(dev, GS_GPU_MEM_RESERVED, r == NVML_OK ? NVML_NOT_SUPPORTED : r, 0);
+	check_memory(&dev->sample);
 }
 
 static void read_clock(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned domain,
@@ -290,9 +326,9 @@ void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum g
 	if (!before_ns)
 		s->why[rate] = keep ? s->why[rate] : GS_GPU_WHY_NOT_READ;
 	else if (now >= dev->bytes_last[slot] && !keep) /* else: reset in between */
-		gs_gpu_set(s, rate,
-			   (double)(now - dev->bytes_last[slot]) * 1e9 /
-				   (double)(now_ns - before_ns));
+		gs_gpu_set_checked(s, rate,
+				   (double)(now - dev->bytes_last[slot]) * 1e9 /
+					   (double)(now_ns - before_ns));
 	dev->bytes_last[slot] = now;
 	dev->bytes_time_ns[slot] = now_ns;
 }

@@ -55,7 +55,7 @@ GswarmProfiler__MetricsUpdate *gswarm_update(const void *data, size_t bytes)
 static void set(struct gs_gpu_sample *s, enum gs_gpu_field f, double v, double most)
 {
 	if (isfinite(v) && v >= 0 && v <= most)
-		gs_gpu_set(s, f, v);
+		gs_gpu_set_checked(s, f, v);
 	else
 		s->why[f] = GS_GPU_WHY_FAILED;
 }

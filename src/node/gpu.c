@@ -152,10 +152,46 @@ const char *gs_gpu_state_name(unsigned state)
 	return state < GS_ARRAY_LEN(names) ? names[state] : "unknown";
 }
 
+bool gs_gpu_plausible(enum gs_gpu_field f, double value)
+{
+	/* By unit. Boards take up to 1.4 kW, clocks are below 4 GHz, NVLink 5 moves 1.8 TB/s: an
+	 * order of magnitude of room. Counters of time and energy: a century, 10 kW for 30 years.
+	 */
+	static const struct {
+		double least, most;
+	} units[] = {
+		[GS_UNIT_OF_NONE] = {0, 9007199254740992.0}, /* 2^53: counts are whole numbers */
+		[GS_UNIT_OF_RATIO] = {0, 1.01}, /* sums of rounded shares are a little above 1 */
+		[GS_UNIT_OF_BYTES] = {0, 1152921504606846976.0}, /* 2^60 */
+		[GS_UNIT_OF_CELSIUS] = {-60, 200},
+		[GS_UNIT_OF_WATTS] = {0, 10e3},
+		[GS_UNIT_OF_JOULES] = {0, 1e13},
+		[GS_UNIT_OF_HERTZ] = {0, 20e9},
+		[GS_UNIT_OF_SECONDS] = {0, 3.2e9},
+		[GS_UNIT_OF_BPS] = {0, 100e12},
+	};
+	const struct gs_gpu_field_info *info = gs_gpu_field_info(f);
+	double most;
+
+	if (!info || info->unit >= GS_ARRAY_LEN(units))
+		return false;
+	most = units[info->unit].most;
+	if (f == GS_GPU_FAN)
+		most = 2.5; /* of the intended speed: may be more than all of it */
+	else if (f == GS_GPU_PCIE_WIDTH || f == GS_GPU_PCIE_WIDTH_MAX || f == GS_GPU_PCIE_GEN ||
+		 f == GS_GPU_PCIE_GEN_MAX)
+		most = 64;
+	/* A count of 32 bits that are all set means "not known" (NVML_VALUE_NOT_AVAILABLE). */
+	if (info->unit == GS_UNIT_OF_NONE && value == 4294967295.0)
+		return false;
+	return value >= units[info->unit].least && value <= most;
+}
+
 const char *gs_gpu_why_name(unsigned why)
 {
-	static const char *const names[] = {"ok",     "not_supported", "not_permitted", "not_read",
-					    "failed", "timed_out",     "lost"};
+	static const char *const names[] = {"ok",       "not_supported", "not_permitted",
+					    "not_read", "failed",        "timed_out",
+					    "lost",     "implausible"};
 
 	return why < GS_ARRAY_LEN(names) ? names[why] : "unknown";
 }

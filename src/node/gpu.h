@@ -99,6 +99,9 @@ enum gs_gpu_why {
 	GS_GPU_WHY_FAILED = 4,
 	GS_GPU_WHY_TIMED_OUT = 5,
 	GS_GPU_WHY_LOST = 6, /* the GPU is off the bus */
+	/* The driver's answer cannot be: all bits set, which means "not known" in many of its
+	 * calls, or out of the range that gs_gpu_plausible() allows. */
+	GS_GPU_WHY_IMPLAUSIBLE = 7,
 };
 
 /* What stays as it is while the GPU is there. Texts are "" when unknown. */
@@ -179,10 +182,23 @@ static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f
 	return s->why[f] == GS_GPU_WHY_OK;
 }
 
+/* Can a GPU have this value? Ranges are wide: they tell answers that are none from measurements,
+ * and hold for what drivers, other programs and files say. NaN is not plausible. */
+bool gs_gpu_plausible(enum gs_gpu_field f, double value);
+
 static inline void gs_gpu_set(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
 {
 	s->value[f] = value;
 	s->why[f] = GS_GPU_WHY_OK;
+}
+
+/* The same for what a driver or another program says: a value that is not plausible is not known,
+ * GS_GPU_WHY_IMPLAUSIBLE. */
+static inline void gs_gpu_set_checked(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)
+{
+	gs_gpu_set(s, f, value);
+	if (!gs_gpu_plausible(f, value))
+		s->why[f] = GS_GPU_WHY_IMPLAUSIBLE;
 }
 
 enum gs_gpu_process_kind { /* ored */

@@ -21,6 +21,7 @@
  * - xid=I:CODE:SEQ: GPU I reports this XID, once for each SEQ
  * - pids=A:B:C: processes, the k-th on GPU k % N (default: the caller)
  * - accounting=PID: accounting is on, and this process has ended
+ * - blank: numbers have all their bits set, as drivers say that they do not know
  * - idle: no process did anything; all utilisation is 0
  * - future: the driver's shares of processes have a row from an hour ahead
  *
@@ -114,34 +115,45 @@ CALL(DeviceGetMemoryInfo, (nvml_dev d, struct nvml_memory *m), {
 	m->total = 80ull << 30;
 	m->used = ((I + 1ull) << 30) + (T << 20);
 	m->free = m->total - m->used;
+	MAY_BE_BLANK(m);
 })
 WHOLE(DeviceGetUtilizationRates, (nvml_dev d, struct nvml_utilization *u), {
 	u->gpu = word(c, "idle") ? 0 : (unsigned)((I * 10 + T * 7) % 101);
 	u->memory = word(c, "idle") ? 0 : (unsigned)((I * 5 + T * 3) % 101);
+	MAY_BE_BLANK(u);
 })
 WHOLE(DeviceGetEncoderUtilization, (nvml_dev d, unsigned *u, unsigned *p), {
 	*u = I;
 	*p = 166000;
+	MAY_BE_BLANK(u);
 })
 WHOLE(DeviceGetDecoderUtilization, (nvml_dev d, unsigned *u, unsigned *p), {
 	*u = I + 1;
 	*p = 166000;
 })
-WHOLE(DeviceGetTemperature, (nvml_dev d, unsigned s, unsigned *t), { *t = 40 + I + s; })
+WHOLE(DeviceGetTemperature, (nvml_dev d, unsigned s, unsigned *t), {
+	*t = 40 + I + s;
+	MAY_BE_BLANK(t);
+})
 WHOLE(DeviceGetTemperatureThreshold, (nvml_dev d, unsigned which, unsigned *t), {
 	if (which > NVML_THRESHOLD_GPU_MAX)
 		return NVML_INVALID_ARGUMENT;
 	*t = 95 - which * 3;
 })
-WHOLE(DeviceGetPowerUsage, (nvml_dev d, unsigned *mw), { *mw = 300000 + I * 1000; })
+WHOLE(DeviceGetPowerUsage, (nvml_dev d, unsigned *mw), {
+	*mw = 300000 + I * 1000;
+	MAY_BE_BLANK(mw);
+})
 WHOLE(DeviceGetEnforcedPowerLimit, (nvml_dev d, unsigned *mw), { *mw = 700000; })
 WHOLE(DeviceGetPowerManagementDefaultLimit, (nvml_dev d, unsigned *mw), { *mw = 700000; })
 WHOLE(DeviceGetPowerManagementLimitConstraints, (nvml_dev d, unsigned *low, unsigned *high), {
 	*low = 200000;
 	*high = 700000;
 })
-WHOLE(DeviceGetClockInfo, (nvml_dev d, unsigned which, unsigned *mhz),
-      { *mhz = 1000 + which * 100 + I; })
+WHOLE(DeviceGetClockInfo, (nvml_dev d, unsigned which, unsigned *mhz), {
+	*mhz = 1000 + which * 100 + I;
+	MAY_BE_BLANK(mhz);
+})
 WHOLE(DeviceGetMaxClockInfo, (nvml_dev d, unsigned which, unsigned *mhz), { *mhz = 1980 + which; })
 WHOLE(DeviceGetPerformanceState, (nvml_dev d, int *p), { *p = (int)I % 3; })
 WHOLE(DeviceGetCurrentClocksThrottleReasons, (nvml_dev d, unsigned long long *bits),
@@ -150,10 +162,16 @@ WHOLE(DeviceGetCurrPcieLinkGeneration, (nvml_dev d, unsigned *n), { *n = 5; })
 WHOLE(DeviceGetMaxPcieLinkGeneration, (nvml_dev d, unsigned *n), { *n = 5; })
 WHOLE(DeviceGetCurrPcieLinkWidth, (nvml_dev d, unsigned *n), { *n = 16; })
 WHOLE(DeviceGetMaxPcieLinkWidth, (nvml_dev d, unsigned *n), { *n = 16; })
-WHOLE(DeviceGetPcieReplayCounter, (nvml_dev d, unsigned *n), { *n = I; })
+WHOLE(DeviceGetPcieReplayCounter, (nvml_dev d, unsigned *n), {
+	*n = I;
+	MAY_BE_BLANK(n);
+})
 WHOLE(DeviceGetEccMode, (nvml_dev d, unsigned *now, unsigned *pending), { *now = *pending = 1; })
 WHOLE(DeviceGetTotalEccErrors, (nvml_dev d, unsigned kind, unsigned counter, unsigned long long *n),
-      { *n = kind * 100 + counter * 10 + I; })
+      {
+	      *n = kind * 100 + counter * 10 + I;
+	      MAY_BE_BLANK(n);
+      })
 WHOLE(DeviceGetFanSpeed, (nvml_dev d, unsigned *pct), {
 	if (is_board(c, "h200") || is_board(c, "h100"))
 		return NVML_NOT_SUPPORTED;

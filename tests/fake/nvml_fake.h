@@ -91,4 +91,11 @@ unsigned long long now_us(void); /* wall clock */
 			return NVML_INSUFFICIENT_SIZE;                                             \
 	} while (0)
 
+/* With the word "blank" an answer has all its bits set, as drivers say that they do not know. */
+#define MAY_BE_BLANK(answer)                                                                       \
+	do {                                                                                       \
+		if (word(c, "blank"))                                                              \
+			memset((answer), 0xff, sizeof(*(answer)));                                 \
+	} while (0)
+
 #endif

@@ -29,6 +29,8 @@ CALL(DeviceGetMemoryInfo_v2, (nvml_dev d, struct nvml_memory_v2 *m), {
 	m->reserved = 512ull << 20;
 	m->used = ((I + 1ull) << 30) + (T << 20);
 	m->free = m->total - m->reserved - m->used;
+	if (word(c, "blank"))
+		m->used = m->free = m->reserved = ~0ull;
 })
 WHOLE(DeviceGetBAR1MemoryInfo, (nvml_dev d, struct nvml_bar1 *b), {
 	b->total = 128ull << 30;
@@ -43,8 +45,10 @@ WHOLE(DeviceGetOfaUtilization, (nvml_dev d, unsigned *u, unsigned *p), {
 	*u = I + 3;
 	*p = 166000;
 })
-WHOLE(DeviceGetTotalEnergyConsumption, (nvml_dev d, unsigned long long *mj),
-      { *mj = 1000000ull * (I + 1) + T * 300000; })
+WHOLE(DeviceGetTotalEnergyConsumption, (nvml_dev d, unsigned long long *mj), {
+	*mj = 1000000ull * (I + 1) + T * 300000;
+	MAY_BE_BLANK(mj);
+})
 WHOLE(DeviceGetMemoryErrorCounter,
       (nvml_dev d, unsigned kind, unsigned counter, unsigned where, unsigned long long *n),
       { *n = kind * 1000 + counter * 100 + where * 10 + I; })
@@ -171,6 +175,7 @@ WHOLE(DeviceGetFieldValues, (nvml_dev d, int n, struct nvml_field *f), {
 	for (int k = 0; k < n; k++) {
 		pay(c, "DeviceGetFieldValues", f[k].id);
 		f[k].r = field(c, d, &f[k]);
+		MAY_BE_BLANK(&f[k].value);
 	}
 })
 

@@ -183,6 +183,48 @@ static void test_all_calls_fail(void **state)
 	gs_gpu_close(&gpu);
 }
 
+/* All bits set is how drivers say that they do not know: 4294967 W, 4294967295 C and a memory that
+ * is used by more than there is were shown as measurements. */
+static void test_blank(void **state)
+{
+	static const enum gs_gpu_field unknown[] = {
+		GS_GPU_UTIL,          GS_GPU_MEM_UTIL,
+		GS_GPU_ENC_UTIL,      GS_GPU_MEM_USED,
+		GS_GPU_MEM_FREE,      GS_GPU_MEM_RESERVED,
+		GS_GPU_TEMP_GPU,      GS_GPU_TEMP_MEM,
+		GS_GPU_POWER,         GS_GPU_ENERGY,
+		GS_GPU_CLOCK_SM,      GS_GPU_CLOCK_MEM,
+		GS_GPU_PCIE_TX,       GS_GPU_PCIE_REPLAYS,
+		GS_GPU_ECC_CORRECTED, GS_GPU_THROTTLE_SW_POWER,
+	};
+	struct gs_gpu_snapshot *s;
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1,blank");
+	for (int old = 0; old < 2; old++) {
+		gpu = open_with(old ? FAKE_NVML_OLD : FAKE_NVML, (struct gs_gpu_options){0});
+		skip_one(gpu);
+		s = read_one(gpu);
+		assert_int_equal(s->n_gpus, 1);
+		for (size_t i = 0; i < GS_ARRAY_LEN(unknown); i++)
+			if (gs_gpu_has(&s->sample[0], unknown[i]))
+				fail_msg("%s is %g", gs_gpu_field_info(unknown[i])->key,
+					 s->sample[0].value[unknown[i]]);
+		assert_true(gs_gpu_has(&s->sample[0], GS_GPU_PCIE_GEN));
+		gs_gpu_snapshot_free(&s);
+		gs_gpu_close(&gpu);
+	}
+	pretend("gpus=1");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){0});
+	skip_one(gpu);
+	s = read_one(gpu);
+	for (size_t i = 0; i < GS_ARRAY_LEN(unknown); i++)
+		if (!gs_gpu_has(&s->sample[0], unknown[i]))
+			fail_msg("%s is not known", gs_gpu_field_info(unknown[i])->key);
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_close(&gpu);
+}
+
 static void test_lost(void **state)
 {
 	struct gs_gpu_snapshot *s;
@@ -309,6 +351,7 @@ int main(void)
 		cmocka_unit_test(test_old_driver),
 		cmocka_unit_test(test_each_call_fails),
 		cmocka_unit_test(test_all_calls_fail),
+		cmocka_unit_test(test_blank),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_hang),
 		cmocka_unit_test(test_hang_in_init),
