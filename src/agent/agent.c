@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "agent/agent.h"
 #include "cli/cli.h"
+#include "place/place.h"
 
 #define CONF_PATH "/etc/gpuscope/agent.yaml"
 
@@ -262,6 +263,7 @@ static int reload(struct agent *a, struct gs_err *err)
 	if (gpu) /* a group that is off now shall not keep its last reading for ever */
 		gs_gpu_snapshot_free(&a->state.latest);
 	a->state.conf = conf;
+	gs_place_keep_commands((enum gs_place_commands)conf.processes.commands);
 	old_alert = a->state.alert;
 	a->state.alert = alert;
 	agent_schedule_init(&a->state.schedule, &conf, gs_clock_mono_ns());
@@ -592,6 +594,7 @@ static int run(const struct agent_options *o, struct agent_conf **conf)
 	struct gs_err err = {{0}};
 	int r = agent_state_init(&a.state, *conf);
 
+	gs_place_keep_commands((enum gs_place_commands)(*conf)->processes.commands);
 	gs_free_p(conf);
 	if (r < 0) {
 		gs_say("agent: %s", strerror(-r));

@@ -68,6 +68,9 @@ struct agent_conf {
 		int64_t max_connections;
 		uint64_t timeout_ns;
 	} http;
+	struct {
+		int commands; /* enum gs_place_commands */
+	} processes;
 	struct gs_push_conf push[GS_PUSH_PROTOCOLS];
 	struct {
 		int names; /* enum gs_prom_names */

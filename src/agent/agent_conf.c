@@ -207,6 +207,20 @@ static const struct gs_conf_key http_keys[] = {
 	 .max = 300 * S},
 };
 
+/* As gs_place_choose_commands() has them. */
+static const char *const commands_choices[] = {"scrubbed", "name", "full", NULL};
+
+static const struct gs_conf_key processes_keys[] = {
+	{.name = "commands",
+	 .kind = GS_CONF_CHOICE,
+	 .offset = AT(processes, commands),
+	 .preset = "scrubbed",
+	 .comment = "Arguments that are kept, served and delivered: scrubbed (without passwords, "
+		    "tokens and\nkeys), name (none), full. Whatever it is, HTTP clients without "
+		    "a token get none, and full\nones need a token that may control.",
+	 .choices = commands_choices},
+};
+
 static const struct gs_conf_key metrics_keys[] = {
 	{.name = "compat",
 	 .kind = GS_CONF_CHOICE,
@@ -466,6 +480,7 @@ static const struct gs_conf_section sections[] = {
 		health_keys),
 	SECTION("gpu", "", gpu, gpu_keys),
 	SECTION("http", "Where metrics are served: /metrics, /healthz, /readyz.", http, http_keys),
+	SECTION("processes", "Command lines of processes.", processes, processes_keys),
 	SECTION("metrics", "What is served.", metrics, metrics_keys),
 	SECTION("jobs", "What the jobs of this node do.", jobs, job_keys),
 	GS_PUSH_SECTIONS(offsetof(struct agent_conf, push)),

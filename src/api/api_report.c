@@ -6,13 +6,16 @@
 #include "api/api_int.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/scrub.h"
 #include "job/compare.h"
 #include "job/delivery.h"
+#include "job/report.h"
 #include "live/job.h"
 #include "store/report.h"
 
@@ -34,6 +37,7 @@ struct inquiry {
 	size_t n_ids, limit, n;
 	char next[GS_STORE_REPORT_AFTER_BYTES];
 	struct gs_buf *b;
+	enum gs_http_see see; /* who asks */
 	/* of a comparison */
 	struct gs_job_comparison comparison;
 	size_t bytes;
@@ -96,6 +100,7 @@ inquiry_new(struct gs_api *api, const struct gs_http_request *q, struct gs_http_
 	}
 	l->api = api;
 	l->run = run;
+	l->see = q->see;
 	if (filter(q, reply, "user", l->user, &l->query.user) &&
 	    filter(q, reply, "name", l->name, &l->query.name) &&
 	    filter(q, reply, "job", l->job, &l->query.job) &&
@@ -226,6 +231,46 @@ static bool parse_id(const char *text, size_t length, int64_t *ret)
 	return *ret > 0;
 }
 
+/* Commands in a report as far as who asks may see them. */
+static void hide_commands(json_t *at, enum gs_http_see see, int depth)
+{
+	char scrubbed[GS_JOB_COMMAND_BYTES];
+	const char *key;
+	json_t *value;
+	size_t i;
+
+	if (depth == 8)
+		return;
+	json_array_foreach(at, i, value) hide_commands(value, see, depth + 1);
+	json_object_foreach(at, key, value)
+	{
+		if (strcmp(key, "command") != 0 || !json_is_string(value)) {
+			hide_commands(value, see, depth + 1);
+			continue;
+		}
+		gs_scrub_text(json_string_value(value), scrubbed, sizeof(scrubbed));
+		(void)json_string_set(value, see == GS_HTTP_SEE_NAMES ? "" : scrubbed);
+	}
+}
+
+/* It was parsed when it came: an object, and nothing behind it but blanks. */
+static int put_document(struct gs_buf *b, const struct gs_buf *text, enum gs_http_see see)
+{
+	json_t *document;
+	char *shown;
+	int r;
+
+	if (see == GS_HTTP_SEE_WHOLE)
+		return gs_buf_put(b, text->data, text->bytes);
+	document = json_loadb((const char *)text->data, text->bytes, 0, NULL);
+	hide_commands(document, see, 0);
+	shown = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15));
+	r = shown ? gs_buf_puts(b, shown) : -ENOMEM;
+	free(shown);
+	json_decref(document);
+	return r;
+}
+
 static void show(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)
 {
 	struct gs_buf text = GS_BUF_INIT(GS_STORE_REPORT_MAX + 64);
@@ -241,10 +286,11 @@ static void show(struct inquiry *l, struct gs_store *store, struct gs_http_reply
 		b = gs_live_json(reply);
 		j_open(b, NULL, '{');
 		put_row(b, &row);
-		/* It was parsed when it came: an object, and nothing behind it but blanks. */
 		(void)gs_buf_puts(b, ",\"document\":");
-		(void)gs_buf_put(b, text.data, text.bytes);
+		r = put_document(b, &text, l->see);
 		j_close(b, '}');
+		if (r < 0)
+			gs_live_fail(reply, r, NULL);
 	}
 	gs_buf_fini(&text);
 }

@@ -556,6 +556,7 @@ struct export /* shared by the thread that makes it and the server that sends it
 struct export_request {
 	char session[GS_STORE_SESSION_NAME_BYTES];
 	enum gs_archive_format format;
+	enum gs_archive_commands commands;
 };
 
 static void export_unref(void *ctx)
@@ -600,7 +601,8 @@ static void make_export(struct api_task *t)
 	struct gs_archive_options o = {.size = sizeof(o),
 				       .store = t->store,
 				       .session = &session,
-				       .format = request->format};
+				       .format = request->format,
+				       .commands = request->commands};
 	int fds[2] = {-1, -1};
 	int r = e ? gs_store_session_get(t->store, request->session, &session) : -ENOMEM;
 
@@ -651,5 +653,8 @@ API_HANDLER(api_session_export)
 	}
 	strcpy(e->session, q->param[0]);
 	e->format = (enum gs_archive_format)f;
+	e->commands = q->see == GS_HTTP_SEE_WHOLE      ? GS_ARCHIVE_COMMANDS_STORED
+		      : q->see == GS_HTTP_SEE_SCRUBBED ? GS_ARCHIVE_COMMANDS_SCRUBBED
+						       : GS_ARCHIVE_COMMANDS_NONE;
 	api_task_start(ctx, reply, make_export, e);
 }

@@ -29,6 +29,12 @@ int gs_archive_format(const char *name);
 /* What a file of the format is called: "NAME.json". */
 const char *gs_archive_suffix(enum gs_archive_format format);
 
+enum gs_archive_commands {
+	GS_ARCHIVE_COMMANDS_STORED = 0,
+	GS_ARCHIVE_COMMANDS_SCRUBBED = 1, /* also those of nodes that keep them in full */
+	GS_ARCHIVE_COMMANDS_NONE = 2,     /* nor users */
+};
+
 struct gs_archive_options {
 	size_t size;            /* of this struct */
 	struct gs_store *store; /* lent; of the calling thread */
@@ -36,6 +42,7 @@ struct gs_archive_options {
 	enum gs_archive_format format;
 	int64_t now_wall_ns; /* where a session that has no end yet ends; 0: now */
 	int64_t node;        /* only what this one measured, by its number; 0: all of them */
+	enum gs_archive_commands commands; /* of processes, in .gst */
 };
 
 struct gs_archive_stats {

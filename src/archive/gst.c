@@ -9,6 +9,7 @@
 #include <sys/utsname.h>
 
 #include "archive/archive_int.h"
+#include "base/scrub.h"
 #include "journal/journal.h"
 #include "node/record.h"
 
@@ -17,12 +18,36 @@
 struct gst {
 	const struct gs_sink *sink;
 	struct gs_buf records;
+	enum gs_archive_commands commands;
 };
 
 static void shift(uint64_t *time_ns, int64_t by_ns)
 {
 	if (*time_ns)
 		*time_ns = (uint64_t)((int64_t)*time_ns + by_ns);
+}
+
+static void hide_owner(enum gs_archive_commands commands, char *user, char *command,
+		       size_t command_bytes)
+{
+	char scrubbed[GS_HOST_CMDLINE_BYTES];
+
+	if (commands == GS_ARCHIVE_COMMANDS_NONE) {
+		user[0] = command[0] = '\0';
+	} else if (commands == GS_ARCHIVE_COMMANDS_SCRUBBED) {
+		gs_scrub_text(command, scrubbed, sizeof(scrubbed));
+		snprintf(command, command_bytes, "%s", scrubbed);
+	}
+}
+
+static void hide_owners(enum gs_archive_commands commands, struct gs_node_snapshot *s)
+{
+	for (uint32_t i = 0; i < s->gpu->n_processes; i++)
+		hide_owner(commands, s->gpu->process[i].user, s->gpu->process[i].cmdline,
+			   sizeof(s->gpu->process[i].cmdline));
+	for (uint32_t i = 0; i < s->host->n_processes; i++)
+		hide_owner(commands, s->host->process[i].user, s->host->process[i].cmdline,
+			   sizeof(s->host->process[i].cmdline));
 }
 
 static int moment(void *ctx, const struct archive_moment *m)
@@ -46,6 +71,7 @@ static int moment(void *ctx, const struct archive_moment *m)
 		shift(&s->host->process[i].start_ns, by);
 	s->gpu->wall_ns += m->wall_ns - s->wall_ns;
 	s->wall_ns = m->wall_ns;
+	hide_owners(g->commands, s);
 	gs_buf_reset(&g->records);
 	r = m->mark.record ? gs_buf_put(&g->records, m->mark.record, m->mark.record->bytes) : 0;
 	if (r == 0)
@@ -108,7 +134,7 @@ static int journal_on(int fd, struct gs_journal **ret_journal, struct gs_err *er
 
 int archive_gst(struct archive *a, int fd, struct gs_err *err)
 {
-	struct gst g = {.records = GS_BUF_INIT(RECORDS_MAX)};
+	struct gst g = {.records = GS_BUF_INIT(RECORDS_MAX), .commands = a->o->commands};
 	struct archive_sink sink = {.moment = moment, .ctx = &g};
 	struct gs_journal *journal = NULL;
 	int r = journal_on(fd, &journal, err), closed;

@@ -15,6 +15,7 @@
 #include "base/fmt.h"
 #include "cli/cli.h"
 #include "cli/summary.h"
+#include "place/place.h"
 #include "render/gpu.h"
 #include "render/summary.h"
 #include "gpu/gpu.h"
@@ -35,6 +36,7 @@ enum {
 	OPT_TOPOLOGY,
 	OPT_WINDOW,
 	OPT_NVML,
+	OPT_COMMANDS,
 	OPT_ACCOUNTING,
 };
 
@@ -220,6 +222,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state,
 				   "--window takes a time up to 24h, such as 0.5 (seconds) or "
 				   "500ms; 0 reads once, without rates");
+		return 0;
+	case OPT_COMMANDS:
+		if (!gs_place_choose_commands(arg))
+			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
+				   arg);
 		return 0;
 	case OPT_NVML:
 		o->gpu.nvml_path = arg;
@@ -449,6 +456,8 @@ static const struct argp_option option_table[] = {
 	 "a line for each process with those of nvidia-smi pmon; repeats as --dmon does", 3},
 	{"compat", OPT_COMPAT, "NAMES", 0, "names and units of eacgm or gswarm", 3},
 	{NULL, 0, NULL, 0, "Where:", 4},
+	{"commands", OPT_COMMANDS, "WHAT", 0, "arguments of processes: scrubbed, name (none), full",
+	 3},
 	{"nvml", OPT_NVML, "PATH", 0, "NVIDIA's monitoring library, when it is not found", 4},
 	{0},
 };

@@ -12,6 +12,7 @@
 #include "cli/cli.h"
 #include "cmd/top.h"
 #include "gpu/select.h"
+#include "place/place.h"
 #include "render/node.h"
 
 enum {
@@ -24,6 +25,7 @@ enum {
 	OPT_REPLAY,
 	OPT_RECORD,
 	OPT_NVML,
+	OPT_COMMANDS,
 };
 
 #define INTERVAL_LEAST_NS 50000000ull
@@ -100,6 +102,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_RECORD:
 		o->record = arg;
+		return 0;
+	case OPT_COMMANDS:
+		if (!gs_place_choose_commands(arg))
+			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
+				   arg);
 		return 0;
 	case OPT_NVML:
 		o->nvml = arg;
@@ -263,6 +270,8 @@ int gs_cmd_top(int argc, char **argv)
 		{"read-only", OPT_READ_ONLY, NULL, 0, "send no signals", 0},
 		{"theme", OPT_THEME, "THEME", 0, "dark, light, mono", 0},
 		{"ascii", OPT_ASCII, NULL, 0, "draw with ASCII only", 0},
+		{"commands", OPT_COMMANDS, "WHAT", 0,
+		 "arguments of processes: scrubbed, name (none), full", 0},
 		{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 0},
 		{0},
 	};

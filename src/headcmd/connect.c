@@ -24,6 +24,7 @@
 #include "link/link.h"
 #include "node/record.h"
 #include "moment/moment.h"
+#include "place/place.h"
 
 #define HEADS_MAX         8
 #define INTERVAL_NS       1000000000ull /* when the head leaves it to us */
@@ -52,6 +53,7 @@ enum {
 	OPT_INSTANCE,
 	OPT_MACHINE_ID,
 	OPT_NVML,
+	OPT_COMMANDS,
 };
 
 struct connect_options {
@@ -461,6 +463,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 				   "most");
 		o->link.machine_id = arg;
 		return 0;
+	case OPT_COMMANDS:
+		if (!gs_place_choose_commands(arg))
+			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
+				   arg);
+		return 0;
 	case OPT_NVML:
 		o->nvml = arg;
 		return 0;
@@ -520,6 +527,8 @@ int gs_cmd_connect(int argc, char **argv)
 		 "Tells several of these programs on one machine apart", 4},
 		{"machine-id", OPT_MACHINE_ID, "ID", 0, "Instead of that in /etc/machine-id", 4},
 		{"quiet", 'q', NULL, 0, "Do not tell of connections made and lost", 4},
+		{"commands", OPT_COMMANDS, "WHAT", 0,
+		 "arguments of processes: scrubbed, name (none), full", 2},
 		{"nvml", OPT_NVML, "FILE", OPTION_HIDDEN, NULL, 4},
 		{0},
 	};

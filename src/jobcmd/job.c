@@ -18,6 +18,7 @@
 #include "jobcmd/job_head.h"
 #include "jobcmd/job_id.h"
 #include "cli/summary.h"
+#include "place/place.h"
 
 enum {
 	OPT_FORMAT = 256,
@@ -25,6 +26,7 @@ enum {
 	OPT_PRINT_CONFIG,
 	OPT_CHECK_CONFIG,
 	OPT_NVML,
+	OPT_COMMANDS,
 	OPT_ALERTS,
 	OPT_DETACH,
 	OPT_STOP,
@@ -230,6 +232,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case 'v':
 		o->verbose = true;
+		return 0;
+	case OPT_COMMANDS:
+		if (!gs_place_choose_commands(arg))
+			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
+				   arg);
 		return 0;
 	case OPT_NVML:
 		o->nvml = arg;
@@ -575,6 +582,8 @@ static const struct argp_option option_table[] = {
 	 2},
 	{"filter", 'f', "PART[,PART]", 0, "all, syscall, sched, io, net, cuda", 2},
 	{"real-time", 'r', NULL, 0, "a live table meanwhile, a line a job", 2},
+	{"commands", OPT_COMMANDS, "WHAT", 0, "arguments of processes: scrubbed, name (none), full",
+	 3},
 	{"nvml", OPT_NVML, "PATH", 0, "another libnvidia-ml.so.1", 2},
 	{NULL, 0, NULL, 0, "The report:", 3},
 	{"output", 'o', "FILE", 0,

@@ -88,8 +88,8 @@ static char *key_of(struct gs_live *a, const struct gs_http_request *q)
 	char *key = NULL;
 
 	live_settings(a, &s);
-	if (asprintf(&key, "%s?%s %d %zu %llx %llu %llx", q->path, q->query, q->may_control,
-		     s.n_sessions, (unsigned long long)s.sessions,
+	if (asprintf(&key, "%s?%s %d %d %zu %llx %llu %llx", q->path, q->query, q->may_control,
+		     (int)q->see, s.n_sessions, (unsigned long long)s.sessions,
 		     (unsigned long long)s.interval_ns, (unsigned long long)s.switches) < 0)
 		return NULL;
 	return key;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "live/live_int.h"
+#include "live/process.h"
 #include "base/clock.h"
 
 static double memory_ratio(const struct gs_gpu_sample *s)
@@ -263,7 +264,7 @@ LIVE_LOOK(live_gpus)
 /* --- processes --- */
 
 static void put_process(struct gs_buf *b, const struct gs_cluster_node *n,
-			const struct gs_gpu_process *p)
+			const struct gs_gpu_process *p, enum gs_http_see see)
 {
 	const struct gs_host_process *h = gs_host_process_of(n->latest->host, p->pid);
 	char id[160];
@@ -275,10 +276,9 @@ static void put_process(struct gs_buf *b, const struct gs_cluster_node *n,
 	j_u64(b, "gpu", p->gpu);
 	j_u64(b, "pid", p->pid);
 	j_text(b, "name", p->comm);
-	j_text(b, "user", p->user);
 	j_text(b, "job", live_job_of(n, p));
 	j_text(b, "container", p->container);
-	j_text(b, "command", p->cmdline);
+	gs_live_put_owner(b, see, p->user, p->cmdline);
 	j_double(b, "memory_used_bytes", p->used_bytes >= 0 ? (double)p->used_bytes : NAN);
 	j_double(b, "sm_ratio", p->sm_ratio >= 0 ? p->sm_ratio : NAN);
 	j_double(b, "cpu_ratio", h && h->cpu_ratio >= 0 ? h->cpu_ratio : NAN);
@@ -315,7 +315,7 @@ LIVE_LOOK(live_processes)
 				continue;
 			if (n++ < (size_t)after || put == limit)
 				continue;
-			put_process(b, at, process);
+			put_process(b, at, process, q->see);
 			put++;
 		}
 	}

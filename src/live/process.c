@@ -5,7 +5,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/scrub.h"
 #include "live/live_int.h"
+
+void gs_live_put_owner(struct gs_buf *b, enum gs_http_see see, const char *user,
+		       const char *command)
+{
+	char scrubbed[GS_HOST_CMDLINE_BYTES];
+
+	if (see == GS_HTTP_SEE_SCRUBBED) {
+		/* Scrubbed where it was read, unless that node keeps commands in full. */
+		gs_scrub_text(command, scrubbed, sizeof(scrubbed));
+		command = scrubbed;
+	}
+	j_text(b, "user", see == GS_HTTP_SEE_NAMES ? "" : user);
+	j_text(b, "command", see == GS_HTTP_SEE_NAMES ? "" : command);
+}
 
 static bool is_on(const struct gs_gpu_snapshot *g, const struct gs_gpu_process *p, uint32_t pid)
 {
@@ -105,10 +120,15 @@ void gs_live_put_process(struct gs_buf *b, const struct gs_live_process *r,
 	j_time(b, "last_seen", m->wall_ns + offset_ns);
 	j_time(b, "started", started ? started + offset_ns : 0);
 	j_text(b, "name", g && g->comm[0] ? g->comm : h ? h->comm : "");
-	j_text(b, "user", g && g->user[0] ? g->user : h ? h->user : "");
 	j_text(b, "job", g && g->job[0] ? g->job : h ? h->job : "");
 	j_text(b, "container", g && g->container[0] ? g->container : h ? h->container : "");
-	j_text(b, "command", g && g->cmdline[0] ? g->cmdline : h ? h->cmdline : "");
+	gs_live_put_owner(b, r->see,
+			  g && g->user[0] ? g->user
+			  : h             ? h->user
+					  : "",
+			  g && g->cmdline[0] ? g->cmdline
+			  : h                ? h->cmdline
+					     : "");
 	j_text(b, "state", state);
 	j_double(b, "threads", h && h->n_threads > 0 ? h->n_threads : NAN);
 	j_double(b, "parent_pid", h ? h->parent_pid : NAN);
@@ -144,7 +164,7 @@ static int64_t node_of(const char *text)
 LIVE_HANDLER(live_process)
 {
 	struct gs_live *a = ctx;
-	struct gs_live_process asked = {.node = node_of(q->param[0])};
+	struct gs_live_process asked = {.node = node_of(q->param[0]), .see = q->see};
 	const struct gs_cluster_node *n;
 	struct gs_live_look *l;
 	bool there = false, known;

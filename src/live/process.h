@@ -3,13 +3,19 @@
 #define GS_LIVE_PROCESS_H
 
 #include "base/buf.h"
+#include "http/http.h"
 #include "node/record.h"
 
 struct gs_live_process {
 	int64_t node;
 	char node_name[160];
 	uint32_t pid;
+	enum gs_http_see see; /* who asks */
 };
+
+/* The members "user" and "command", as far as who asks may see them. Of names alone both are "". */
+void gs_live_put_owner(struct gs_buf *b, enum gs_http_see see, const char *user,
+		       const char *command);
 
 bool gs_live_process_is_there(const struct gs_node_snapshot *m, uint32_t pid);
 

@@ -250,8 +250,8 @@ static int read_process(struct gs_place *p, uint32_t pid, struct gs_place_proces
 	if (read_text(p, dir_fd, "status") == 0)
 		gs_place_parse_status((char *)p->text.data, p->text.bytes, &out->uid, &out->ns_pid);
 	if (read_text(p, dir_fd, "cmdline") == 0)
-		gs_place_parse_cmdline((char *)p->text.data, p->text.bytes, out->cmdline,
-				       sizeof(out->cmdline));
+		gs_place_command_line((char *)p->text.data, p->text.bytes, out->cmdline,
+				      sizeof(out->cmdline));
 	if (read_text(p, dir_fd, "cgroup") == 0)
 		gs_place_container_of_cgroup((char *)p->text.data, out->container);
 	read_exe(dir_fd, out->exe, sizeof(out->exe));

@@ -5,6 +5,8 @@
 #ifndef GS_PLACE_PLACE_H
 #define GS_PLACE_PLACE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -21,11 +23,28 @@ struct gs_place_process {
 	uint64_t start_ns; /* boot clock; 0 unknown */
 	char comm[16];     /* here and in what follows, control bytes are '?' */
 	char exe[256];     /* path as the process sees it; "" unreadable (kernel threads, rights) */
-	char cmdline[GS_PLACE_CMDLINE_BYTES]; /* arguments joined by blanks, control bytes as '?' */
+	char cmdline[GS_PLACE_CMDLINE_BYTES];     /* arguments: gs_place_command_line() */
 	char container[GS_PLACE_CONTAINER_BYTES]; /* id of docker, containerd, CRI-O, podman,
 						   * systemd-nspawn, apptainer or lxc; "" outside */
 	uint8_t gone; /* ended before it could be read: only pid and what was told are known */
 };
+
+/* What is kept of the arguments of processes. One choice for the whole program, made at its start:
+ * whoever reads a command line later cannot show more of it. */
+enum gs_place_commands {
+	GS_PLACE_COMMANDS_SCRUBBED = 0, /* without secrets (base/scrub.h): the default */
+	GS_PLACE_COMMANDS_NAME = 1,     /* nothing: cmdline is "" */
+	GS_PLACE_COMMANDS_FULL = 2,
+};
+
+void gs_place_keep_commands(enum gs_place_commands which);
+
+/* The same by its name: "scrubbed", "name", "full". False: there is no such choice. */
+bool gs_place_choose_commands(const char *name);
+
+/* Arguments with a zero behind each, as that choice has it: joined by blanks, control bytes as '?'.
+ */
+void gs_place_command_line(const char *arguments, size_t bytes, char *out, size_t out_bytes);
 
 /* proc_path is "/proc", or another folder in tests. NULL: no memory. */
 struct gs_place *gs_place_new(const char *proc_path);

@@ -6,7 +6,10 @@
 
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/pidns.h"
+#include "base/scrub.h"
+#include "place/place.h"
 
 void gs_place_copy_clean(char *out, size_t out_bytes, const char *text, size_t bytes)
 {
@@ -118,6 +121,43 @@ void gs_place_parse_status(const char *text, size_t bytes, uint32_t *ret_uid, ui
 		}
 		text = eol < end ? eol + 1 : end;
 	}
+}
+
+static _Atomic enum gs_place_commands kept_commands;
+
+void gs_place_keep_commands(enum gs_place_commands which)
+{
+	kept_commands = which;
+}
+
+bool gs_place_choose_commands(const char *name)
+{
+	static const char *const names[] = {"scrubbed", "name", "full"};
+
+	for (unsigned i = 0; i < GS_ARRAY_LEN(names); i++)
+		if (strcmp(name, names[i]) == 0) {
+			gs_place_keep_commands((enum gs_place_commands)i);
+			return true;
+		}
+	return false;
+}
+
+void gs_place_command_line(const char *arguments, size_t bytes, char *out, size_t out_bytes)
+{
+	/* Control bytes become one '?' each, so that as much fits as out holds. */
+	char kept[GS_PLACE_CMDLINE_BYTES];
+
+	out[0] = '\0';
+	switch (kept_commands) {
+	case GS_PLACE_COMMANDS_NAME:
+		return;
+	case GS_PLACE_COMMANDS_FULL:
+		break;
+	case GS_PLACE_COMMANDS_SCRUBBED:
+		bytes = gs_scrub_arguments(arguments, bytes, kept, sizeof(kept));
+		arguments = kept;
+	}
+	gs_place_parse_cmdline(arguments, bytes, out, out_bytes);
 }
 
 void gs_place_parse_cmdline(const char *data, size_t bytes, char *out, size_t out_bytes)

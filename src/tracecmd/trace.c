@@ -376,14 +376,29 @@ static void control(struct trace *t)
 
 /* --- start and end --- */
 
+/* As the command lines of all processes are shown. */
+static void describe_command(char **command, char *out, size_t bytes)
+{
+	char arguments[4096];
+	size_t n = 0;
+
+	for (char **w = command; *w && n < sizeof(arguments); w++)
+		n += (size_t)snprintf(arguments + n, sizeof(arguments) - n, "%s", *w) + 1;
+	gs_place_command_line(arguments, n < sizeof(arguments) ? n : sizeof(arguments), out, bytes);
+	if (!out[0])
+		snprintf(out, bytes, "%s", command[0]);
+}
+
 static void describe_target(const struct trace *t, char *out, size_t bytes)
 {
 	const struct trace_options *o = &t->options;
 	size_t n = 0;
 
 	out[0] = '\0';
-	for (char **w = o->command; w && *w && n < bytes; w++)
-		n += (size_t)snprintf(out + n, bytes - n, "%s%s", n ? " " : "", *w);
+	if (o->command) {
+		describe_command(o->command, out, bytes);
+		return;
+	}
 	for (size_t i = 0; i < o->n_pids && n < bytes; i++)
 		n += (size_t)snprintf(out + n, bytes - n, "%s%d",
 				      i               ? ", "

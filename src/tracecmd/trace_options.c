@@ -12,6 +12,7 @@
 #include "tracecmd/trace.h"
 #include "model/func.h"
 #include "model/record_stack.h"
+#include "place/place.h"
 #include "probefile/probefile.h"
 
 #define PLAN_NS 2000000000ull
@@ -44,6 +45,7 @@ enum {
 	OPT_FLAME,
 	OPT_MAX_OVERHEAD,
 	OPT_PLAN,
+	OPT_COMMANDS,
 	OPT_PROBES,
 	OPT_OP,
 	OPT_OP_SET,
@@ -123,6 +125,8 @@ static const struct argp_option option_table[] = {
 	{"threads", OPT_THREADS, NULL, 0, "the table also shows each thread", 3},
 	{"top", OPT_TOP, "N", 0, "functions of a layer in the table (default 20, 0 all)", 3},
 	{"color", OPT_COLOR, "WHEN", 0, "auto, always, never", 3},
+	{"commands", OPT_COMMANDS, "WHAT", 0, "arguments of processes: scrubbed, name (none), full",
+	 3},
 	{"quiet", 'q', NULL, 0, "no live line", 3},
 	{"verbose", 'v', NULL, 0, "tell what is attached where and how (twice: every probe)", 3},
 	{NULL, 0, NULL, 0, "Limits:", 4},
@@ -477,6 +481,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_PYTHON_GIL:
 		o->python_gil = true;
+		return 0;
+	case OPT_COMMANDS:
+		if (!gs_place_choose_commands(arg))
+			argp_error(state, "--commands takes scrubbed, name or full, not \"%s\"",
+				   arg);
 		return 0;
 	case OPT_PLAN:
 		o->plan = true;

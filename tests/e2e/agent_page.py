@@ -4,6 +4,7 @@ GS_SHOTS=FOLDER keeps screenshots."""
 
 import json
 import os
+import pwd
 import subprocess
 
 from agent_help import Agent, config_text
@@ -65,7 +66,8 @@ def page(t):
     b.key('Enter')
     b.wait(f'document.querySelector("h1").innerText.includes("({pid})")', 'the page of the process')
     b.wait('document.querySelectorAll(".u-over").length == 4', 'its charts')
-    b.wait('document.body.innerText.includes("--rank=0")', 'its command')
+    b.wait('document.body.innerText.includes("python3")', 'its name')
+    t.true('no arguments without a token', '--rank=0' not in text(b), text(b)[:500])
     t.equal('no choice of a past that nobody knows', b.run('document.querySelectorAll("main select").length'), 0)
     check(t, b, 'a process of an agent')
     shot(t, b, 'agent-process')
@@ -80,7 +82,7 @@ def page(t):
     programs[0].kill()
     programs[0].wait()
     b.wait('document.body.innerText.includes("Last seen")', 'that it has gone')
-    t.true('and what it was', '--rank=0' in text(b), text(b)[:500])
+    t.true('and what it was', 'python3' in text(b), text(b)[:500])
     t.equal('errors of the console', [e for e in b.errors if '404' not in e], [])
     check_origin(t, b, a.address)
     a.stop()
@@ -107,6 +109,47 @@ def alerts(t):
     a.stop()
 
 
+@case('command lines: none without a token, scrubbed with one, full where that is configured', timeout=100, needs=None)
+def commands(t):
+    secret = subprocess.Popen(['python3', '-c', 'while True: pass', '--wandb-key', 'S3CRET', '--rank=0'], env=t.envs())
+    with open(t.path('token'), 'w') as f:
+        os.fchmod(f.fileno(), 0o600)
+        f.write('one-token\n')
+    lock = f'  token_file: {t.path("token")}\n'
+    token = {'Authorization': 'Bearer one-token'}
+    a = Agent(t, config_text(), what=f'gpus=2,pids={secret.pid}')
+
+    def shown(headers=None):
+        found = {}
+
+        def seen():
+            for path in ('/api/v1/processes', f'/api/v1/processes/1/{secret.pid}'):
+                status, d = get(a, path, headers)
+                if status != 200 or not (d.get('processes') or d.get('name')):
+                    return False
+                found[path] = [(p['name'], p['user'], p['command'][-25:]) for p in d.get('processes', [d])]
+            return True
+
+        wait_until(seen, 60, 'the process')
+        return {x for rows in found.values() for x in rows}
+
+    def restart(more):
+        nonlocal a
+        a.stop()
+        a = Agent(t, config_text(more=more), what=f'gpus=2,pids={secret.pid}')
+
+    user = pwd.getpwuid(os.getuid()).pw_name
+    t.equal('without a token', shown(), {('python3', '', '')})
+    restart(lock)
+    t.equal('with one', shown(token), {('python3', user, ' --wandb-key *** --rank=0')})
+    restart(lock + 'processes:\n  commands: full\n')
+    t.equal('in full', shown(token), {('python3', user, '-wandb-key S3CRET --rank=0'[-25:])})
+    restart(lock + 'processes:\n  commands: name\n')
+    t.equal('none', shown(token), {('python3', user, '')})
+    a.stop()
+    secret.kill()
+
+
 @case('its documents: those of a head, and none that need one', timeout=200, needs=None)
 def documents(t):
     a, programs = start(t, gpus=2)
@@ -116,7 +159,7 @@ def documents(t):
     # The machine and its processes are read when somebody asks.
     wait_until(lambda: get(a, '/api/v1/nodes/1')[1]['host_memory_total_bytes'], 60, 'its memory')
     path = f'/api/v1/processes/1/{programs[0].pid}'
-    wait_until(lambda: get(a, path)[1].get('command'), 60, 'a process')
+    wait_until(lambda: get(a, path)[1].get('name'), 60, 'a process')
     p = get(a, path)[1]
     t.true('what it does', p['running'] and p['host_memory_bytes'] and [g['gpu'] for g in p['gpus']] == [0], p)
     wait_until(lambda: any(v >= 0 for v in get(a, '/api/v1/heatmap')[1]['rows'][1]['v']), 60, 'a point of the heat map')

@@ -4,6 +4,7 @@ import http.client
 import json
 import os
 import socket
+import subprocess
 import urllib.parse
 
 from certs import certificates
@@ -179,6 +180,40 @@ def now(t):
     t.true('what is stored of each node is known to the next head', all(0 < x <= y for x, y in zip(before, after)), (before, after))
 
 
+@case('command lines: for a token that reads scrubbed, for one that controls as they were kept', timeout=100, needs=None)
+def commands(t):
+    with open(t.path('roles'), 'w') as f:
+        os.fchmod(f.fileno(), 0o600)
+        f.write('node deliver-it\nread look-at-it\ncontrol all-of-it\n')
+    with open(t.path('deliver'), 'w') as f:
+        os.fchmod(f.fileno(), 0o600)
+        f.write('deliver-it\n')
+    h = Head(t, '--freq', '200', '--token-file', t.path('roles'))
+    secret = subprocess.Popen(['python3', '-c', 'while True: pass', '--api-key=S3CRET', '--rank=0'], env=t.envs())
+    nodes = [h.node(name, 1, more=f',pids={secret.pid}', args=['--token-file', t.path('deliver'), '--commands', kept])
+             for name, kept in (('one', 'scrubbed'), ('two', 'full'), ('three', 'name'))]  # fmt: skip
+
+    def shown(token):
+        d = h.json('GET', '/api/v1/processes', headers={'Authorization': f'Bearer {token}'})[1]['processes']
+        return {p['node_name'].split('/')[-1]: p['command'].split(' ', 3)[-1] for p in d}
+
+    wait_until(lambda: len(shown('all-of-it')) == 3, 60, 'three nodes')
+    scrubbed = 'True: pass --api-key=*** --rank=0'
+    t.equal('control', shown('all-of-it'), {'one': scrubbed, 'two': 'True: pass --api-key=S3CRET --rank=0', 'three': ''})
+    t.equal('read', shown('look-at-it'), {'one': scrubbed, 'two': scrubbed, 'three': ''})
+    h.json('POST', '/api/v1/sessions', {'name': 's'}, headers={'Authorization': 'Bearer all-of-it'})
+    wait_until(lambda: h.json('GET', '/api/v1/sessions/s', headers={'Authorization': 'Bearer look-at-it'})[1].get('samples', 0) > 5, 60, 'samples')
+    for token, wanted in (('all-of-it', True), ('look-at-it', False)):
+        c = h.connection()
+        c.request('GET', '/api/v1/sessions/s/export?format=gst', headers={'Authorization': f'Bearer {token}'})
+        with open(t.path('s.gst'), 'wb') as f:
+            f.write(c.getresponse().read())
+        found = t.tool('top', '--replay', t.path('s.gst'), '--once', '--format', 'json').out
+        t.equal(f'a file for {token}', ('S3CRET' in found, '--api-key' in found), (wanted, True))
+    for p in (*nodes, secret):
+        p.terminate()
+
+
 @case('a process, and what it did', timeout=200, needs=None)
 def process(t):
     h = Head(t, '--freq', '200')
@@ -190,7 +225,7 @@ def process(t):
     p = h.get(path)
     has(t, 'a process', p, {'node', 'node_name', 'pid', 'running', 'last_seen', 'started', 'name', 'user', 'job', 'container', 'command', 'cpu_ratio',
                             'host_memory_bytes', 'gpu_memory_used_bytes', 'sm_ratio', 'gpus', 'threads'})  # fmt: skip
-    t.equal('who', (p['pid'], p['running'], p['name'], p['user']), (pid, True, 'python3', 'root' if os.getuid() == 0 else p['user']))
+    t.equal('who', (p['pid'], p['running'], p['name'], p['user'], p['command']), (pid, True, 'python3', '', ''))
     # The k-th process is on GPU k % 3, so this one is on the first alone.
     t.equal('its GPUs', [(g['gpu'], g['memory_used_bytes']) for g in p['gpus']], [(0, 1 << 30)])
     t.true('its memory', p['host_memory_bytes'] > 1 << 20, p['host_memory_bytes'])

@@ -263,6 +263,32 @@ def read_only(t):
     s.close()
 
 
+@case('secrets of command lines go nowhere, unless they are asked for', timeout=100)
+def secrets(t):
+    words = ['sh', '-c', 'sleep 300', '--wandb-key=S3CRET', '--password', 'S3CRET too', 'postgres://me:S3CRET@db/x', '--rank=1']
+    p = subprocess.Popen(words, env=t.envs())
+    wait_until(lambda: 'S3CRET' in harness.read_text(f'/proc/{p.pid}/cmdline'), 20, 'its arguments')
+    env = with_pids(p)
+    shown = 'sh -c sleep 300 --wandb-key=*** --password *** postgres://me:***@db/x --rank=1'
+    path = t.path('s.gst')
+    runs = {}
+    for form in ('table', 'json', 'csv'):
+        runs['top', form] = t.tool('top', '--once', '--format', form, '--nvml', nvml(), '--record', path, env=env, status=0).out
+        runs['gpu', form] = t.tool('gpu', '--format', form, '--nvml', nvml(), env=env, status=0).out
+    runs['recorded'] = t.tool('top', '--once', '--format', 'json', '--replay', path, status=0).out
+    runs['job'] = t.tool('job', '-p', str(p.pid), '-d', '0.2', '--format', 'json', status=0).out
+    runs['trace'] = t.tool('trace', '--format', 'json', '--', *words[:2], 'exit 0', *words[3:]).err
+    for key, out in runs.items():
+        t.true(f'{key}: no secret', 'S3CRET' not in out, out[:1000])
+    for key in (('top', 'json'), ('top', 'csv'), ('gpu', 'json'), 'recorded', 'job'):
+        t.true(f'{key}: the rest', shown in runs[key], runs[key][-1500:])
+    full = t.tool('top', '--once', '--format', 'json', '--nvml', nvml(), '--commands=full', env=env, status=0).out
+    t.true('in full', ' '.join(words) in full, full[-800:])
+    none = t.tool('top', '--once', '--format', 'json', '--nvml', nvml(), '--commands=name', env=env, status=0).out
+    t.true('none', '--rank' not in none and '"sh"' in none, none[-800:])
+    t.match('no such choice', 'scrubbed, name or full', t.tool('top', '--once', '--commands=all', status=2).err)
+
+
 @case('a recording shows what was seen', needs=None)
 def replays(t):
     a, b = sleeper(t), sleeper(t)

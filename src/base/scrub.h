@@ -1,0 +1,26 @@
+/*
+ * Command lines without their secrets: passwords, tokens and keys become "***", all else stays as
+ * it is. For whatever shows command lines to others: tables, files, pages, reports.
+ *
+ * It is a matter of patterns: options and variables with the name of a secret, users in URLs,
+ * headers, short options of some programs, the shapes of well-known tokens. What has none of these
+ * stays; a site adds names of its own in GS_SCRUB_WORDS_PATH, one on each line.
+ */
+#ifndef GS_BASE_SCRUB_H
+#define GS_BASE_SCRUB_H
+
+#include <stddef.h>
+
+#define GS_SCRUB_WORDS_PATH "/etc/gpuscope/secret-words"
+
+/* The arguments of a command as /proc/PID/cmdline has them: a zero behind each. Never longer than
+ * they were by more than two bytes a secret; what finds no room in out is cut. Returns the bytes
+ * written. Reads each byte a few times at most. Any thread. */
+size_t gs_scrub_arguments(const char *arguments, size_t bytes, char *out, size_t out_bytes);
+
+/* The same of a text: arguments that were joined by blanks already, or a line of a shell. out is
+ * terminated, and may not be text. Values with blanks are known by their quotes only, so arguments
+ * are better scrubbed before they are joined. */
+void gs_scrub_text(const char *text, char *out, size_t out_bytes);
+
+#endif
