@@ -195,7 +195,8 @@ static const struct gs_conf_key http_keys[] = {
 	 .kind = GS_CONF_NUMBER,
 	 .offset = AT(http, max_connections),
 	 .preset = "64",
-	 .comment = "At this many, idle ones are closed for new ones, then new ones are refused.",
+	 .comment = "At this many, idle and slow ones are closed for new ones, then new ones get "
+		    "503.\nOne client address may have half of them.",
 	 .min = 1,
 	 .max = 4096},
 	{.name = "timeout",

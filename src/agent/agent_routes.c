@@ -185,6 +185,7 @@ static void own_http(struct gs_prom *p, const struct agent_state *s)
 	gs_prom_family(p, "gpuscope_agent_http_connections_ended", GS_PROM_COUNTER, "",
 		       "Connections that were ended for a reason.");
 	by(p, "reason", "too_many", (double)h.refused);
+	by(p, "reason", "evicted", (double)h.evicted);
 	by(p, "reason", "too_slow", (double)h.timed_out);
 	by(p, "reason", "tls_handshake", (double)h.tls_failures);
 }

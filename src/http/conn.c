@@ -33,6 +33,9 @@ void http_conn_close(struct gs_http *h, struct conn *c)
 	gs_buf_fini(&c->in);
 	gs_buf_fini(&c->out);
 	http_later_forget(c);
+	gs_share_leave(&h->places, &c->place);
+	gs_share_leave(&h->stream_places, &c->stream);
+	h->n_turned_away -= c->turned_away;
 	h->streams -= c->state == EVENTS;
 	gs_http_reply_fini(&c->reply);
 	c->state = CLOSED;
@@ -75,9 +78,12 @@ static bool would_block(struct conn *c, ssize_t r)
 /* --- requests --- */
 
 /* Whether one more connection may be fed with events. */
-static bool may_stream(struct gs_http *h, struct gs_http_reply *reply)
+static bool may_stream(struct gs_http *h, struct conn *c, struct gs_http_reply *reply)
 {
-	if (h->streams < h->settings->max_streams)
+	struct gs_share *victim;
+
+	if (gs_shares_ask(&h->stream_places, c->peer, &victim) == GS_SHARE_FREE &&
+	    gs_share_take(&h->stream_places, c->peer, &c->stream) == 0)
 		return true;
 	reply->topics = 0;
 	gs_http_say(reply, 503, "too many clients listen for events already");
@@ -90,7 +96,7 @@ void http_conn_answer(struct gs_http *h, struct conn *c, struct gs_http_reply *r
 	enum gs_http_framing framing = GS_HTTP_WHOLE;
 	int class;
 
-	if (reply->topics && may_stream(h, reply)) {
+	if (reply->topics && may_stream(h, c, reply)) {
 		framing = GS_HTTP_TO_END;
 		c->topics = reply->topics;
 	} else if (reply->has_source) {
@@ -105,10 +111,12 @@ void http_conn_answer(struct gs_http *h, struct conn *c, struct gs_http_reply *r
 	c->sent_bytes = 0;
 	c->deadline_ns = gs_clock_mono_ns() + h->settings->timeout_ns;
 	c->state = WRITE;
+	gs_share_rest(&h->places, &c->place);
 	if (gs_http_reply_write(&c->out, &c->shape, reply, more, framing) < 0) {
 		http_conn_close(h, c);
 	} else if (framing != GS_HTTP_WHOLE && !c->shape.head) {
 		c->state = c->topics ? EVENTS : STREAM;
+		gs_share_work(&h->places, &c->place);
 		h->streams += c->state == EVENTS;
 		/* What a stream has not read counts as being behind. */
 		if (c->topics) {
@@ -125,7 +133,8 @@ void http_conn_answer(struct gs_http *h, struct conn *c, struct gs_http_reply *r
 	gs_http_reply_fini(reply);
 }
 
-static void refuse(struct gs_http *h, struct conn *c, int status, const char *text)
+static void refuse_with(struct gs_http *h, struct conn *c, int status, const char *text,
+			const char *more)
 {
 	struct gs_http_reply reply = {.json_errors = h->settings->json_errors,
 				      .body = GS_BUF_INIT(4096)};
@@ -133,7 +142,24 @@ static void refuse(struct gs_http *h, struct conn *c, int status, const char *te
 	gs_http_say(&reply, status, text);
 	gs_buf_reset(&c->in);
 	c->shape = (struct gs_http_shape){0};
-	http_conn_answer(h, c, &reply, "");
+	http_conn_answer(h, c, &reply, more);
+}
+
+static void refuse(struct gs_http *h, struct conn *c, int status, const char *text)
+{
+	refuse_with(h, c, status, text, "");
+}
+
+void http_conn_turn_away(struct gs_http *h, struct conn *c)
+{
+	c->turned_away = true;
+	h->n_turned_away++;
+	refuse_with(h, c, 503, "this server has no place for one more connection of this address",
+		    "Retry-After: 1\r\n");
+	if (c->state == CLOSED)
+		return;
+	c->deadline_ns = gs_clock_mono_ns() + DRAIN_NS;
+	http_conn_step(h, c);
 }
 
 /* The reply of a handler: at once, or when it comes. */
@@ -143,6 +169,7 @@ static void reply_made(struct gs_http *h, struct conn *c, const struct gs_http_r
 	if (reply->later) {
 		gs_http_reply_fini(reply);
 		c->state = WAIT;
+		gs_share_work(&h->places, &c->place);
 		c->events = 0; /* but its end is told */
 		c->deadline_ns = gs_clock_mono_ns() + LATER_NS;
 		http_later_bind(reply->later, c);
@@ -291,6 +318,7 @@ static bool step_write(struct gs_http *h, struct conn *c)
 		gs_buf_fini(&c->in);
 	if (c->shape.keep_alive) {
 		c->state = READ;
+		gs_share_rest(&h->places, &c->place);
 		c->deadline_ns = gs_clock_mono_ns() +
 				 (c->in.bytes ? h->settings->timeout_ns : h->settings->idle_ns);
 		return true;
@@ -352,6 +380,7 @@ static bool step_stream(struct gs_http *h, struct conn *c)
 		return fill_from_source(h, c);
 	gs_http_reply_fini(&c->reply);
 	c->state = WRITE;
+	gs_share_rest(&h->places, &c->place);
 	return true;
 }
 

@@ -147,6 +147,9 @@ struct gs_http_options {
 	 * only those that are harmless. */
 	bool anonymous;
 	bool json_errors;
+	/* Of both a client's address may have half (gs_net_peer_key()). When there is no place
+	 * left, a connection that waits for its client makes room: the oldest of the address that
+	 * has most, or that has its half. Where all are at work, the new one gets 503. */
 	unsigned max_streams; /* connections that are fed with events; 0: half of max_connections */
 	unsigned max_connections;           /* 0: 64 */
 	size_t max_head_bytes;              /* of request line and headers; 0: 16 KiB */
@@ -195,7 +198,8 @@ bool gs_http_answers(struct gs_http *http);
 struct gs_http_stats { /* since the start */
 	uint64_t requests[GS_HTTP_CLASSES];
 	uint64_t connections;
-	uint64_t refused;      /* connections closed at once: too many */
+	uint64_t refused;      /* connections that got 503 or were closed at once: too many */
+	uint64_t evicted;      /* connections that made room for others */
 	uint64_t timed_out;    /* too slow in sending a request or taking a reply */
 	uint64_t tls_failures; /* handshakes that failed */
 	uint64_t open;         /* connections now */

@@ -9,11 +9,13 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/net.h"
 #include "http/server_int.h"
 
 static void settings_free(struct settings **ref)
@@ -32,26 +34,33 @@ static void settings_free(struct settings **ref)
 
 /* --- new connections --- */
 
-/* Room for one more: a connection that only waits for its next request goes first. */
-static bool make_room(struct gs_http *h)
+#define TURNED_AWAY_MAX 32 /* at once; more are closed without a word */
+
+/* Who asks for a place when there is none left, or none of its share, gets that of a connection
+ * that waits for its client: for a handshake, for the rest of a request, for the next one, for a
+ * reply to be taken. False: no such is there. */
+static bool make_room(struct gs_http *h, uint64_t peer)
 {
-	struct conn *oldest = NULL;
-	size_t n = 0;
+	struct gs_share *victim;
+	struct conn *c;
 
-	for (size_t i = 0; i < h->n_conns; i++) {
-		struct conn *c = h->conns[i];
-
-		n += c->state != CLOSED;
-		if (c->state == READ && c->in.bytes == 0 && c->served &&
-		    (!oldest || c->deadline_ns < oldest->deadline_ns))
-			oldest = c;
-	}
-	if (n < h->settings->max_connections)
+	switch (gs_shares_ask(&h->places, peer, &victim)) {
+	case GS_SHARE_FREE:
 		return true;
-	if (!oldest)
-		return false;
-	http_conn_close(h, oldest);
-	return true;
+	case GS_SHARE_EVICT:
+		c = (struct conn *)((char *)victim - offsetof(struct conn, place));
+		h->evicted++;
+		gs_share_leave(&h->places, &c->place);
+		if (c->state == READ && c->in.bytes && h->n_turned_away < TURNED_AWAY_MAX)
+			http_conn_turn_away(h, c);
+		else
+			http_conn_close(h, c);
+		return true;
+	case GS_SHARE_OWNER_FULL:
+	case GS_SHARE_FULL:
+		break;
+	}
+	return false;
 }
 
 /* Both ends have the same address, or the other one a loopback's. */
@@ -73,7 +82,7 @@ static bool is_local(int fd)
 		      &((struct sockaddr_in6 *)&own)->sin6_addr, sizeof(struct in6_addr)) == 0;
 }
 
-static struct conn *conn_new(struct gs_http *h, int fd)
+static struct conn *conn_new(struct gs_http *h, int fd, uint64_t peer, bool has_place)
 {
 	struct conn *c = calloc(1, sizeof(*c));
 	struct conn **more;
@@ -87,13 +96,15 @@ static struct conn *conn_new(struct gs_http *h, int fd)
 	}
 	if (c && h->settings->tls)
 		c->tls = gs_tls_conn_new(h->settings->tls, fd);
-	if (!c || h->n_conns == h->room_conns || (h->settings->tls && !c->tls)) {
+	if (!c || h->n_conns == h->room_conns || (h->settings->tls && !c->tls) ||
+	    (has_place && gs_share_take(&h->places, peer, &c->place) < 0)) {
 		if (c)
 			gs_tls_conn_free(&c->tls);
 		free(c);
 		return NULL;
 	}
 	c->fd = fd;
+	c->peer = peer;
 	c->local = is_local(fd);
 	c->state = c->tls ? HANDSHAKE : READ;
 	c->deadline_ns = gs_clock_mono_ns() + h->settings->timeout_ns;
@@ -101,6 +112,7 @@ static struct conn *conn_new(struct gs_http *h, int fd)
 	c->out = GS_BUF_INIT(REPLY_MAX_BYTES + 4096);
 	h->conns[h->n_conns++] = c;
 	h->open++;
+	gs_share_rest(&h->places, &c->place);
 	return c;
 }
 
@@ -108,8 +120,13 @@ static void accept_all(struct gs_http *h)
 {
 	/* Not endlessly: those who are connected have their turn as well. */
 	for (int i = 0; i < 64; i++) {
-		int fd = accept4(h->settings->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		struct conn *c;
+		struct sockaddr_storage a = {0};
+		socklen_t bytes = sizeof(a);
+		int fd = accept4(h->settings->listen_fd, (struct sockaddr *)&a, &bytes,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct conn *c = NULL;
+		uint64_t peer;
+		bool room;
 
 		if (fd < 0) {
 			if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
@@ -117,13 +134,18 @@ static void accept_all(struct gs_http *h)
 			return;
 		}
 		h->connections++;
-		c = make_room(h) ? conn_new(h, fd) : NULL;
-		if (!c) {
-			h->refused++;
+		peer = gs_net_peer_key(fd, &a);
+		room = make_room(h, peer);
+		h->refused += !room;
+		/* What can be said without a handshake. */
+		if (room || (!h->settings->tls && h->n_turned_away < TURNED_AWAY_MAX))
+			c = conn_new(h, fd, peer, room);
+		if (!c)
 			close(fd);
-			continue;
-		}
-		http_conn_step(h, c);
+		else if (room)
+			http_conn_step(h, c);
+		else
+			http_conn_turn_away(h, c);
 	}
 }
 
@@ -139,6 +161,16 @@ static void forget_closed(struct gs_http *h)
 		else
 			h->conns[n++] = h->conns[i];
 	h->n_conns = n;
+}
+
+static void set_shares(struct gs_http *h)
+{
+	const struct settings *s = h->settings;
+
+	h->places.max = s->max_connections;
+	h->places.max_per_owner = (s->max_connections + 1) / 2;
+	h->stream_places.max = s->max_streams;
+	h->stream_places.max_per_owner = (s->max_streams + 1) / 2;
 }
 
 /* Take over what the caller's thread handed in. */
@@ -162,6 +194,7 @@ static void take_settings(struct gs_http *h)
 	h->scratch = malloc(s->max_head_bytes + 1);
 	settings_free(&h->settings);
 	h->settings = s;
+	set_shares(h);
 	if (!h->scratch)
 		abort(); /* of no memory for some kilobytes nothing can be told either */
 	/* Running requests are measured with the new limits; their buffers may grow to them. */
@@ -331,6 +364,9 @@ int gs_http_start(const struct gs_http_options *o, struct gs_http **ret_http, st
 	if (r == 0 && !(h->scratch = malloc(h->settings->max_head_bytes + 1)))
 		r = -ENOMEM;
 	h->news = GS_BUF_INIT(NEWS_MAX_BYTES);
+	h->places = h->stream_places = GS_SHARES_INIT(0, 0);
+	if (r == 0)
+		set_shares(h);
 	if (r == 0 && !(h->mail = http_mail_new(h->wake_fd)))
 		r = -ENOMEM;
 	if (r == 0) {
@@ -436,6 +472,8 @@ void gs_http_stop(struct gs_http **ref)
 		free(h->conns[i]);
 	}
 	http_mail_close(&h->mail);
+	gs_shares_fini(&h->places);
+	gs_shares_fini(&h->stream_places);
 	free(h->conns);
 	settings_free(&h->settings);
 	settings_free(&h->pending);
@@ -468,6 +506,7 @@ void gs_http_stats(const struct gs_http *h, struct gs_http_stats *s)
 		s->requests[i] = h->requests[i];
 	s->connections = h->connections;
 	s->refused = h->refused;
+	s->evicted = h->evicted;
 	s->timed_out = h->timed_out;
 	s->tls_failures = h->tls_failures;
 	s->open = h->open;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/share.h"
 #include "http/http_int.h"
 
 #define REPLY_MAX_BYTES  (256U << 20)
@@ -36,7 +37,11 @@ struct conn {
 	short events;         /* what poll waits for */
 	uint64_t deadline_ns; /* monotonic */
 	bool served;
-	bool local; /* its other end is this machine */
+	bool local;             /* its other end is this machine */
+	bool turned_away;       /* holds no place: it only gets its 503 */
+	uint64_t peer;          /* gs_net_peer_key() */
+	struct gs_share place;  /* of max_connections; resting while the client is to act */
+	struct gs_share stream; /* of max_streams, in EVENTS */
 	size_t drained_bytes;
 	struct gs_buf in, out;
 	size_t sent_bytes;
@@ -62,13 +67,15 @@ struct gs_http { /* the server */
 	_Atomic uint64_t asked, answered;
 	_Atomic uint64_t requests[GS_HTTP_CLASSES], connections, refused, timed_out, tls_failures,
 		open;
-	_Atomic uint64_t streams, slow, unpublished, cut;
+	_Atomic uint64_t streams, slow, unpublished, cut, evicted;
 	struct gs_http_mail *mail; /* answers from elsewhere; referenced */
 	struct gs_buf news;        /* under lock: pieces for streams, each behind a struct piece */
 	/* Of the server's thread alone. */
 	struct settings *settings;
 	struct conn **conns;
 	size_t n_conns, room_conns;
+	struct gs_shares places, stream_places; /* by client address, which may have half of each */
+	unsigned n_turned_away;
 	uint64_t accept_after_ns; /* no file descriptors: not before */
 	char *scratch;            /* the head that is being read, with terminators */
 };
@@ -80,6 +87,9 @@ void http_conn_close(struct gs_http *h, struct conn *c);
 /* As far as it goes without waiting. */
 void http_conn_step(struct gs_http *h, struct conn *c);
 void http_conn_timed_out(struct gs_http *h, struct conn *c);
+
+/* No place is left for it: it gets 503, if that can be said at once, and is closed. */
+void http_conn_turn_away(struct gs_http *h, struct conn *c);
 
 /* The reply as bytes; the connection then writes. Takes over what the reply owns. */
 void http_conn_answer(struct gs_http *h, struct conn *c, struct gs_http_reply *reply,

@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -314,6 +315,92 @@ static void the_server_may_stop_before_the_answer(void **state)
 	close(fd);
 }
 
+/* With eight places, of which one address may have four. */
+static int start_small(void **state)
+{
+	struct gs_http_options o = {
+		.size = sizeof(o),
+		.listen = "127.0.0.1:0",
+		.max_connections = 8,
+		.timeout_ns = 3600000000000ULL, /* no time limit helps */
+		.idle_ns = 3600000000000ULL,
+		.routes = routes,
+		.n_routes = GS_ARRAY_LEN(routes),
+	};
+	struct gs_err err = {{0}};
+
+	return gs_http_start(&o, &server, &err);
+}
+
+static struct gs_http_stats stats_now(void)
+{
+	struct gs_http_stats stats;
+
+	gs_http_stats(server, &stats);
+	return stats;
+}
+
+/* Slow requests, silent connections, such that are kept, replies that are not taken: whoever asks
+ * beside ninety of them gets an answer, and who was in the way is told so. */
+static void slow_clients_make_room(void **state)
+{
+	static const char *const begun[] = {
+		"GET /open HTTP/1.1\r\nHost: loc",
+		"",
+		"GET /open HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	};
+	int fd[90];
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(fd); i++) {
+		const char *text = begun[i % GS_ARRAY_LEN(begun)];
+
+		fd[i] = dial();
+		assert_int_equal(write(fd[i], text, strlen(text)), strlen(text));
+		if (i % 5 == 0)
+			assert_int_equal(ask("GET /open", ""), 200);
+	}
+	assert_int_equal(ask("GET /open", ""), 200);
+	assert_int_equal(stats_now().refused, 0);
+	assert_true(stats_now().evicted >= 80);
+	assert_true(stats_now().open <= 4 + 32);
+	/* The first one was slow. */
+	assert_int_equal(read_answer(fd[0], NULL), 503);
+	assert_non_null(strstr(answer, "Retry-After: 1\r\n"));
+	for (size_t i = 0; i < GS_ARRAY_LEN(fd); i++)
+		close(fd[i]);
+}
+
+/* An address whose connections are all at work gets no more, and hears why. */
+static void an_address_has_its_share(void **state)
+{
+	struct gs_http_reply reply;
+	int fd[4], n = 0;
+
+	for (; n < 2; n++) {
+		fd[n] = send_request("GET /events", "");
+		assert_int_equal(read_answer(fd[n], "hello\n\n"), 200);
+	}
+	assert_int_equal(ask("GET /events", ""), 503); /* half of the streams */
+	fd[n++] = send_request("GET /later", "");
+	wait_for_later();
+	assert_int_equal(ask("GET /open", ""), 200);
+	assert_int_equal(pipe2(pipe_fd, O_CLOEXEC), 0);
+	fd[n++] = send_request("GET /source", "");
+	assert_int_equal(read_answer(fd[3], "\r\n\r\n"), 200);
+	assert_int_equal(stats_now().refused, 0);
+	assert_int_equal(ask("GET /open", ""), 503);
+	assert_non_null(strstr(answer, "Retry-After: 1\r\n"));
+	assert_int_equal(stats_now().refused, 1);
+	reply = gs_http_reply_new(kept);
+	gs_http_answer(&kept, &reply);
+	assert_int_equal(read_answer(fd[2], NULL), 200);
+	assert_int_equal(ask("GET /open", ""), 200);
+	whole = true;
+	close(pipe_fd[1]);
+	while (n)
+		close(fd[--n]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -327,5 +414,11 @@ int main(void)
 		cmocka_unit_test(the_server_may_stop_before_the_answer),
 	};
 
-	return cmocka_run_group_tests(tests, start, stop);
+	const struct CMUnitTest small[] = {
+		cmocka_unit_test_setup_teardown(slow_clients_make_room, start_small, stop),
+		cmocka_unit_test_setup_teardown(an_address_has_its_share, start_small, stop),
+	};
+
+	return cmocka_run_group_tests(tests, start, stop) |
+	       cmocka_run_group_tests(small, NULL, NULL);
 }
