@@ -440,11 +440,12 @@ static void keep_alive(struct gs_rpc_client *c, uint64_t now)
 
 static bool step_connection(struct gs_rpc_client *c)
 {
+	char said[sizeof(c->why)];
 	const char *why = NULL;
 	uint64_t now;
 	int r = read_some(c, &why);
 
-	if (r == 0 && c->greeted && c->state == GS_RPC_GREETING) {
+	if (r == 0 && c->greeted && !c->going_away && c->state == GS_RPC_GREETING) {
 		c->state = GS_RPC_UP;
 		c->stats.connects++;
 		if (c->o.events.connected)
@@ -464,16 +465,20 @@ static bool step_connection(struct gs_rpc_client *c)
 	if (r == 0)
 		r = write_some(c, &why);
 	if (r == 0 && h2_done(c)) {
-		why = c->leaving ? "left" : c->going_away ? c->why : "HTTP/2 was broken";
+		why = c->leaving ? "left" : "HTTP/2 was broken";
 		gs_rpc_wire_shut(&c->wire);
 		r = -ECONNRESET;
 	}
 	if (r == 0)
 		return false;
+	if (c->going_away && !c->leaving) {
+		snprintf(said, sizeof(said), "%s", c->why); /* which both write anew */
+		why = said;
+	}
 	if (c->state == GS_RPC_GREETING)
 		next_candidate(c, why);
 	else
-		lose(c, c->going_away && !c->leaving ? c->why : why);
+		lose(c, why);
 	return true;
 }
 

@@ -212,6 +212,9 @@ static void conn_up(struct conn *c, struct gs_rpc_peer *peer)
 	}
 	c->state = UP;
 	heard(c);
+	if (c->wants_tls)
+		gs_rpc_session_refuse(c->session, GS_RPC_REFUSED_HANDSHAKE,
+				      NGHTTP2_INADEQUATE_SECURITY, "this port wants TLS");
 	if (c->server->stop)
 		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
 }
@@ -248,14 +251,18 @@ static void conn_handshake(struct conn *c)
 	conn_up(c, peer);
 }
 
-/* The first bytes of it. */
+/* The first bytes are there. In the place of an alert of TLS, which a client that speaks HTTP/2
+ * takes for noise, that gets a GOAWAY that says what is wrong. */
 static void conn_begin(struct conn *c)
 {
 	struct gs_rpc_server *s = c->server;
+	char first[4] = "";
 	int r;
 
 	pthread_mutex_lock(&s->core->lock);
-	r = gs_rpc_wire_init(&c->wire, c->wire.fd, s->tls, NULL);
+	c->wants_tls = s->tls && recv(c->wire.fd, first, sizeof(first), MSG_PEEK) == 4 &&
+		       memcmp(first, "PRI ", 4) == 0;
+	r = gs_rpc_wire_init(&c->wire, c->wire.fd, c->wants_tls ? NULL : s->tls, NULL);
 	pthread_mutex_unlock(&s->core->lock);
 	if (r < 0)
 		refuse(c, GS_RPC_REFUSED_MEMORY);

@@ -534,8 +534,12 @@ def tls(t):
     for what, words in (('plaintext', ()), ('no certificate', ('--ca', files['ca.pem'])), ('another authority', ('--tls',))):
         run = h.session('list', *words, status=1)
         t.equal(f'{what}: one line ({run.err!r})', run.err.count('\n'), 1)
+    t.match('what is missing', r'the head wants TLS: use --tls\n$', h.session('list', status=1).err)
     t.match('drained', r'\b0 samples wait', n.stop().err)
     h.stop()
+    plain = Head(t, *FAST)
+    t.match('what is too much', r'the head does not speak TLS: leave out --tls\n$', plain.session('list', '--tls', status=1).err)
+    plain.stop()
 
 
 # --- gswarm-profiler ---
