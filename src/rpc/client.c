@@ -452,7 +452,7 @@ static bool step_connection(struct gs_rpc_client *c)
 			c->o.events.connected(c->o.ctx, c->address);
 	}
 	now = gs_clock_mono_ns();
-	gs_rpc_timers_run(&c->timers, now);
+	gs_timers_run(&c->timers, now);
 	if (r == 0 && waits_for_life(c) && now >= keepalive_due_ns(c)) {
 		why = "the other side has fallen silent";
 		r = -ETIMEDOUT;
@@ -542,7 +542,7 @@ int gs_rpc_client_fd(const struct gs_rpc_client *c)
 
 uint64_t gs_rpc_client_next_ns(const struct gs_rpc_client *c)
 {
-	uint64_t next = gs_rpc_timers_next_ns(&c->timers), due = UINT64_MAX;
+	uint64_t next = gs_timers_next_ns(&c->timers), due = UINT64_MAX;
 
 	if (c->state == GS_RPC_IDLE)
 		return UINT64_MAX;

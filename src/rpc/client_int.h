@@ -61,7 +61,7 @@ struct gs_rpc_client {
 	bool greeted, going_away, leaving, closing, lost;
 	struct gs_rpc_request *requests;
 	size_t n_requests;
-	struct gs_rpc_timers timers;
+	struct gs_timers timers;
 	struct gs_rpc_held held;
 	struct gs_rpc_client_stats stats;
 	uint8_t *in;
@@ -84,7 +84,7 @@ struct gs_rpc_request {
 	int http_status;
 	enum gs_rpc_status status;
 	char text[GS_RPC_TEXT_MAX];
-	struct gs_rpc_timer deadline, resume; /* resume: due at once */
+	struct gs_timer deadline, resume; /* resume: due at once */
 	struct gs_rpc_inbox inbox;
 	struct gs_rpc_outbox out;
 	struct gs_rpc_table metadata;

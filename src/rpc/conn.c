@@ -55,7 +55,7 @@ static void set_timer(struct conn *c)
 
 	if (c->timer.index && c->timer.due_ns <= due)
 		return;
-	(void)gs_rpc_timer_set(&c->server->core->timers, &c->timer, due);
+	(void)gs_timer_set(&c->server->core->timers, &c->timer, due);
 }
 
 /* --- the ends of connections --- */
@@ -67,7 +67,7 @@ void gs_rpc_conn_close(struct conn *c)
 	if (c->state == CLOSED)
 		return;
 	c->state = CLOSED;
-	gs_rpc_timer_set(&s->core->timers, &c->timer, UINT64_MAX);
+	gs_timer_set(&s->core->timers, &c->timer, UINT64_MAX);
 	gs_rpc_session_free(&c->session);
 	gs_rpc_wire_fini(&c->wire); /* which takes it out of epoll */
 	gs_buf_fini(&c->out);
@@ -116,7 +116,7 @@ static void start_drain(struct conn *c)
 	gs_rpc_wire_shut(&c->wire);
 	c->state = DRAIN;
 	c->opened_ns = gs_clock_mono_ns();
-	(void)gs_rpc_timer_set(&c->server->core->timers, &c->timer, conn_due_ns(c));
+	(void)gs_timer_set(&c->server->core->timers, &c->timer, conn_due_ns(c));
 	want(c, EPOLLIN);
 }
 
@@ -302,7 +302,7 @@ void gs_rpc_conn_event(struct conn *c, uint32_t events)
 	set_timer(c);
 }
 
-static void conn_due(struct gs_rpc_timer *timer)
+static void conn_due(struct gs_timer *timer)
 {
 	struct conn *c = (void *)((char *)timer - offsetof(struct conn, timer));
 	struct gs_rpc_core *core = c->server->core;
@@ -382,7 +382,7 @@ void gs_rpc_conn_new(struct gs_rpc_server *s, int fd, uint64_t key)
 	gs_rpc_count(&s->core->counters.connections_now, 1);
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, fd, &e) < 0 ||
-	    gs_rpc_timer_set(&s->core->timers, &c->timer, conn_due_ns(c)) < 0) {
+	    gs_timer_set(&s->core->timers, &c->timer, conn_due_ns(c)) < 0) {
 		refuse(c, GS_RPC_REFUSED_MEMORY);
 		return;
 	}

@@ -29,7 +29,7 @@ struct conn {
 	uint32_t events;
 	bool wants_tls;                          /* but its client speaks HTTP/2 without */
 	uint64_t opened_ns, heard_ns, pinged_ns; /* pinged_ns 0: nothing unanswered */
-	struct gs_rpc_timer timer;
+	struct gs_timer timer;
 	struct gs_buf out;
 	size_t sent_bytes;
 };
@@ -50,7 +50,7 @@ struct gs_rpc_server {
 	struct gs_shares shares; /* of connections, by client address */
 	unsigned n_closed;       /* since free memory was given back */
 	bool aborted;
-	struct gs_rpc_timer accept_again, grace, shrink;
+	struct gs_timer accept_again, grace, shrink;
 	uint8_t *in;
 };
 

@@ -17,8 +17,8 @@ static void detach(struct gs_rpc_request *r)
 	if (r->next)
 		r->next->prev = r->prev;
 	c->n_requests--;
-	gs_rpc_timer_set(&c->timers, &r->deadline, UINT64_MAX);
-	gs_rpc_timer_set(&c->timers, &r->resume, UINT64_MAX);
+	gs_timer_set(&c->timers, &r->deadline, UINT64_MAX);
+	gs_timer_set(&c->timers, &r->resume, UINT64_MAX);
 	if (c->h2)
 		nghttp2_session_set_stream_user_data(c->h2, r->stream, NULL);
 	r->client = NULL;
@@ -204,7 +204,7 @@ void gs_rpc_request_resume(struct gs_rpc_request *r)
 {
 	if (r->paused && --r->paused == 0 && r->client && !r->resume.index) {
 		/* Not here: callbacks run in gs_rpc_client_work() alone. */
-		(void)gs_rpc_timer_set(&r->client->timers, &r->resume, 0);
+		(void)gs_timer_set(&r->client->timers, &r->resume, 0);
 	}
 }
 
@@ -402,7 +402,7 @@ int gs_rpc_client_h2_new(struct gs_rpc_client *c)
 
 /* --- a new call --- */
 
-static void deadline_over(struct gs_rpc_timer *timer)
+static void deadline_over(struct gs_timer *timer)
 {
 	struct gs_rpc_request *r =
 		(void *)((char *)timer - offsetof(struct gs_rpc_request, deadline));
@@ -410,7 +410,7 @@ static void deadline_over(struct gs_rpc_timer *timer)
 	give_up(r, NGHTTP2_CANCEL, GS_RPC_DEADLINE_EXCEEDED, "the deadline has passed");
 }
 
-static void resume_over(struct gs_rpc_timer *timer)
+static void resume_over(struct gs_timer *timer)
 {
 	struct gs_rpc_request *r =
 		(void *)((char *)timer - offsetof(struct gs_rpc_request, resume));
@@ -494,9 +494,9 @@ int gs_rpc_client_call(struct gs_rpc_client *c, const struct gs_rpc_request_opti
 	if (e == 0 && o->timeout_ns) {
 		uint64_t now = gs_clock_mono_ns();
 
-		e = gs_rpc_timer_set(&c->timers, &r->deadline,
-				     o->timeout_ns > UINT64_MAX - 1 - now ? UINT64_MAX
-									  : now + o->timeout_ns);
+		e = gs_timer_set(&c->timers, &r->deadline,
+				 o->timeout_ns > UINT64_MAX - 1 - now ? UINT64_MAX
+								      : now + o->timeout_ns);
 		if (e < 0)
 			nghttp2_submit_rst_stream(c->h2, 0, r->stream, NGHTTP2_CANCEL);
 	}

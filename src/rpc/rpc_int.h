@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "base/buf.h"
+#include "base/timer.h"
 #include "rpc/rpc_client.h"
 
 /* --- text.c: what stands in headers --- */
@@ -103,24 +104,6 @@ int gs_rpc_outbox_put(struct gs_rpc_outbox *box, const void *data, size_t bytes,
 size_t gs_rpc_outbox_take(struct gs_rpc_outbox *box, uint8_t *out, size_t bytes,
 			  uint64_t *ret_messages, uint64_t *ret_message_bytes);
 void gs_rpc_outbox_fini(struct gs_rpc_outbox *box);
-
-/* --- timer.c: a heap of times --- */
-
-struct gs_rpc_timer {
-	uint64_t due_ns;
-	size_t index; /* in the heap + 1; 0: not in it */
-	void (*fire)(struct gs_rpc_timer *timer);
-};
-
-struct gs_rpc_timers {
-	struct gs_rpc_timer **heap; /* owned */
-	size_t n, room;
-};
-
-/* Set or move; UINT64_MAX takes it out. 0 or -ENOMEM (only when it was not in). */
-int gs_rpc_timer_set(struct gs_rpc_timers *timers, struct gs_rpc_timer *timer, uint64_t due_ns);
-uint64_t gs_rpc_timers_next_ns(const struct gs_rpc_timers *timers); /* UINT64_MAX: none */
-void gs_rpc_timers_run(struct gs_rpc_timers *timers, uint64_t now_ns);
 
 /* --- tls.c: what of OpenSSL the room knows; and plain sockets in the same shape --- */
 

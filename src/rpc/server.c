@@ -42,7 +42,7 @@ static enum gs_rpc_refusal make_room(struct gs_rpc_server *s, uint64_t key)
 	return 0;
 }
 
-static void listen_again(struct gs_rpc_timer *timer)
+static void listen_again(struct gs_timer *timer)
 {
 	struct gs_rpc_server *s =
 		(void *)((char *)timer - offsetof(struct gs_rpc_server, accept_again));
@@ -64,7 +64,7 @@ static void listen_later(struct gs_rpc_server *s)
 
 		(void)epoll_ctl(s->epoll_fd, EPOLL_CTL_MOD, s->listeners[i].fd, &e);
 	}
-	(void)gs_rpc_timer_set(&s->core->timers, &s->accept_again, gs_clock_mono_ns() + 100000000);
+	(void)gs_timer_set(&s->core->timers, &s->accept_again, gs_clock_mono_ns() + 100000000);
 }
 
 static void accept_all(struct gs_rpc_server *s, struct listener *l)
@@ -98,10 +98,10 @@ static void close_listeners(struct gs_rpc_server *s)
 {
 	for (size_t i = 0; i < s->n_listeners; i++)
 		gs_close_p(&s->listeners[i].fd);
-	gs_rpc_timer_set(&s->core->timers, &s->accept_again, UINT64_MAX);
+	gs_timer_set(&s->core->timers, &s->accept_again, UINT64_MAX);
 }
 
-static void grace_over(struct gs_rpc_timer *timer)
+static void grace_over(struct gs_timer *timer)
 {
 	struct gs_rpc_server *s = (void *)((char *)timer - offsetof(struct gs_rpc_server, grace));
 	struct conn *next;
@@ -121,7 +121,7 @@ static void grace_over(struct gs_rpc_timer *timer)
 			gs_rpc_session_abort_calls(c->session, GS_RPC_UNAVAILABLE,
 						   "the server stops");
 	}
-	(void)gs_rpc_timer_set(&s->core->timers, &s->grace, gs_clock_mono_ns() + ABORT_NS);
+	(void)gs_timer_set(&s->core->timers, &s->grace, gs_clock_mono_ns() + ABORT_NS);
 }
 
 static void begin_stop(struct gs_rpc_server *s)
@@ -137,7 +137,7 @@ static void begin_stop(struct gs_rpc_server *s)
 		else if (c->state < UP)
 			gs_rpc_conn_close(c);
 	}
-	if (gs_rpc_timer_set(&s->core->timers, &s->grace, s->grace_until_ns) < 0)
+	if (gs_timer_set(&s->core->timers, &s->grace, s->grace_until_ns) < 0)
 		grace_over(&s->grace);
 }
 
@@ -164,7 +164,7 @@ static void serve_ready(struct gs_rpc_server *s)
 #define SHRINK_CONNECTIONS 1000
 #define SHRINK_NS          1000000000ULL
 
-static void shrink_heap(struct gs_rpc_timer *timer)
+static void shrink_heap(struct gs_timer *timer)
 {
 	struct gs_rpc_server *s = (void *)((char *)timer - offsetof(struct gs_rpc_server, shrink));
 
@@ -175,13 +175,12 @@ static void shrink_heap(struct gs_rpc_timer *timer)
 static void note_closed(struct gs_rpc_server *s)
 {
 	if (s->n_closed >= SHRINK_CONNECTIONS && !s->shrink.index)
-		(void)gs_rpc_timer_set(&s->core->timers, &s->shrink,
-				       gs_clock_mono_ns() + SHRINK_NS);
+		(void)gs_timer_set(&s->core->timers, &s->shrink, gs_clock_mono_ns() + SHRINK_NS);
 }
 
 static int wait_ms(struct gs_rpc_server *s)
 {
-	uint64_t next = gs_rpc_timers_next_ns(&s->core->timers), now;
+	uint64_t next = gs_timers_next_ns(&s->core->timers), now;
 
 	if (s->core->ready || gs_rpc_core_pending(s->core))
 		return 0;
@@ -222,7 +221,7 @@ static void turn(struct gs_rpc_server *s)
 	if (s->stop && !s->core->stopping)
 		begin_stop(s);
 	gs_rpc_core_run(s->core);
-	gs_rpc_timers_run(&s->core->timers, gs_clock_mono_ns());
+	gs_timers_run(&s->core->timers, gs_clock_mono_ns());
 	serve_ready(s);
 	gs_rpc_conn_bury(s);
 	note_closed(s);
@@ -238,8 +237,8 @@ static void *server_thread(void *arg)
 	pthread_mutex_unlock(&s->core->lock);
 	while (!s->core->stopping || s->conns)
 		turn(s);
-	gs_rpc_timer_set(&s->core->timers, &s->grace, UINT64_MAX);
-	gs_rpc_timer_set(&s->core->timers, &s->shrink, UINT64_MAX);
+	gs_timer_set(&s->core->timers, &s->grace, UINT64_MAX);
+	gs_timer_set(&s->core->timers, &s->shrink, UINT64_MAX);
 	gs_rpc_core_run(s->core);
 	return NULL;
 }

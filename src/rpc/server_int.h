@@ -47,7 +47,7 @@ struct gs_rpc_core {
 	struct gs_rpc_held held;
 	/* The server's thread alone. */
 	pthread_t thread;
-	struct gs_rpc_timers timers;
+	struct gs_timers timers;
 	struct gs_rpc_session *ready; /* that have something to send */
 	uint64_t next_connection;
 	bool stopping;
@@ -84,7 +84,7 @@ struct gs_rpc_session {
 	/* Buckets: full at the burst, a frame or message takes one. */
 	double control_tokens, message_tokens;
 	uint64_t control_ns, message_ns; /* when they were filled last */
-	struct gs_rpc_timer throttle;
+	struct gs_timer throttle;
 	size_t block_bytes;      /* of the headers that are coming */
 	unsigned header_strikes; /* blocks of headers far above the limit */
 	uint64_t ping_ns;        /* when the last of the client's came */
@@ -104,7 +104,7 @@ struct gs_rpc_call {
 	struct gs_rpc_session *session; /* NULL: over */
 	struct gs_rpc_call *next, **prev;
 	int32_t stream;
-	struct gs_rpc_timer deadline;
+	struct gs_timer deadline;
 	struct gs_rpc_inbox inbox;
 	size_t header_bytes;
 	enum gs_rpc_status refused; /* while headers come: why it will not start */

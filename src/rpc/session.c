@@ -37,7 +37,7 @@ static void call_over(struct gs_rpc_call *call, enum gs_rpc_status status)
 	if (call->next)
 		call->next->prev = call->prev;
 	call->session = NULL;
-	gs_rpc_timer_set(&c->timers, &call->deadline, UINT64_MAX);
+	gs_timer_set(&c->timers, &call->deadline, UINT64_MAX);
 	gs_rpc_inbox_fini(&call->inbox);
 	pthread_mutex_lock(&c->lock);
 	call->over = true;
@@ -254,8 +254,8 @@ static bool rate_allows(struct gs_rpc_call *call)
 		return false;
 	}
 	gs_rpc_count(&call->core->counters.throttled, 1);
-	gs_rpc_timer_set(&call->core->timers, &s->throttle,
-			 gs_clock_mono_ns() + (uint64_t)(1e9 / o->messages_per_second) + 1000000);
+	gs_timer_set(&call->core->timers, &s->throttle,
+		     gs_clock_mono_ns() + (uint64_t)(1e9 / o->messages_per_second) + 1000000);
 	return false;
 }
 
@@ -356,7 +356,7 @@ static void rotate_calls(struct gs_rpc_session *s)
 	first->next = NULL;
 }
 
-static void throttle_over(struct gs_rpc_timer *timer)
+static void throttle_over(struct gs_timer *timer)
 {
 	struct gs_rpc_session *s =
 		(void *)((char *)timer - offsetof(struct gs_rpc_session, throttle));
@@ -395,7 +395,7 @@ void gs_rpc_session_update(struct gs_rpc_call *call)
 
 /* --- the start of a call --- */
 
-static void deadline_over(struct gs_rpc_timer *timer)
+static void deadline_over(struct gs_timer *timer)
 {
 	struct gs_rpc_call *call = (void *)((char *)timer - offsetof(struct gs_rpc_call, deadline));
 
@@ -471,7 +471,7 @@ static void begin_call(struct gs_rpc_call *call)
 	gs_rpc_count(&c->counters.calls, 1);
 	gs_rpc_count(&c->counters.calls_now, 1);
 	if (call->deadline_ns != UINT64_MAX &&
-	    gs_rpc_timer_set(&c->timers, &call->deadline, call->deadline_ns) < 0) {
+	    gs_timer_set(&c->timers, &call->deadline, call->deadline_ns) < 0) {
 		refuse(call, GS_RPC_REFUSED_MEMORY, GS_RPC_RESOURCE_EXHAUSTED, "no memory");
 		return;
 	}
@@ -634,7 +634,7 @@ void gs_rpc_session_free(struct gs_rpc_session **ref)
 		nghttp2_session_set_stream_user_data(s->h2, s->calls->stream, NULL);
 		call_over(s->calls, s->calls->ended_out ? s->calls->status : GS_RPC_CANCELLED);
 	}
-	gs_rpc_timer_set(&s->core->timers, &s->throttle, UINT64_MAX);
+	gs_timer_set(&s->core->timers, &s->throttle, UINT64_MAX);
 	for (struct gs_rpc_session **p = &s->core->ready; *p; p = &(*p)->next_ready)
 		if (*p == s) {
 			*p = s->next_ready;

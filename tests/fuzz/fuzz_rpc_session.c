@@ -94,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 		data += n;
 		bytes -= n;
 		gs_rpc_core_run(core);
-		gs_rpc_timers_run(&core->timers, UINT64_MAX - 1);
+		gs_timers_run(&core->timers, UINT64_MAX - 1);
 		gs_buf_reset(&out);
 		if (r == 0)
 			r = gs_rpc_session_output(s, &out, 1U << 20);

@@ -1,18 +1,17 @@
-/* A binary heap of times; a timer knows its place, so that it can be moved. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "rpc/rpc_int.h"
+#include "base/timer.h"
 
-static void place(struct gs_rpc_timers *t, size_t i, struct gs_rpc_timer *timer)
+static void place(struct gs_timers *t, size_t i, struct gs_timer *timer)
 {
 	t->heap[i] = timer;
 	timer->index = i + 1;
 }
 
-static void sift(struct gs_rpc_timers *t, size_t i)
+static void sift(struct gs_timers *t, size_t i)
 {
-	struct gs_rpc_timer *timer = t->heap[i];
+	struct gs_timer *timer = t->heap[i];
 
 	for (; i > 0 && t->heap[(i - 1) / 2]->due_ns > timer->due_ns; i = (i - 1) / 2)
 		place(t, i, t->heap[(i - 1) / 2]);
@@ -29,7 +28,7 @@ static void sift(struct gs_rpc_timers *t, size_t i)
 	place(t, i, timer);
 }
 
-int gs_rpc_timer_set(struct gs_rpc_timers *t, struct gs_rpc_timer *timer, uint64_t due_ns)
+int gs_timer_set(struct gs_timers *t, struct gs_timer *timer, uint64_t due_ns)
 {
 	size_t i = timer->index;
 
@@ -43,15 +42,14 @@ int gs_rpc_timer_set(struct gs_rpc_timers *t, struct gs_rpc_timer *timer, uint64
 		}
 		if (t->n == 0) {
 			free(t->heap);
-			*t = (struct gs_rpc_timers){0};
+			*t = (struct gs_timers){0};
 		}
 		return 0;
 	}
 	if (!i) {
 		if (t->n == t->room) {
 			size_t room = t->room ? t->room * 2 : 64;
-			struct gs_rpc_timer **more =
-				realloc(t->heap, room * sizeof(struct gs_rpc_timer *));
+			struct gs_timer **more = realloc(t->heap, room * sizeof(struct gs_timer *));
 
 			if (!more)
 				return -ENOMEM;
@@ -66,18 +64,18 @@ int gs_rpc_timer_set(struct gs_rpc_timers *t, struct gs_rpc_timer *timer, uint64
 	return 0;
 }
 
-uint64_t gs_rpc_timers_next_ns(const struct gs_rpc_timers *t)
+uint64_t gs_timers_next_ns(const struct gs_timers *t)
 {
 	return t->n ? t->heap[0]->due_ns : UINT64_MAX;
 }
 
-void gs_rpc_timers_run(struct gs_rpc_timers *t, uint64_t now_ns)
+void gs_timers_run(struct gs_timers *t, uint64_t now_ns)
 {
 	/* Those that are set again by their own call wait for the next turn. */
 	for (size_t n = t->n; n && t->n && t->heap[0]->due_ns <= now_ns; n--) {
-		struct gs_rpc_timer *timer = t->heap[0];
+		struct gs_timer *timer = t->heap[0];
 
-		gs_rpc_timer_set(t, timer, UINT64_MAX);
+		gs_timer_set(t, timer, UINT64_MAX);
 		timer->fire(timer);
 	}
 }

@@ -1,0 +1,27 @@
+/*
+ * A binary heap of times. A timer lies in whatever waits, and knows its place in the heap, so that
+ * it can be moved and taken out.
+ */
+#ifndef GS_BASE_TIMER_H
+#define GS_BASE_TIMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct gs_timer {
+	uint64_t due_ns;
+	size_t index; /* in the heap + 1; 0: not in it */
+	void (*fire)(struct gs_timer *timer);
+};
+
+struct gs_timers {
+	struct gs_timer **heap; /* owned */
+	size_t n, room;
+};
+
+/* Set or move; UINT64_MAX takes it out. 0 or -ENOMEM (only when it was not in). */
+int gs_timer_set(struct gs_timers *timers, struct gs_timer *timer, uint64_t due_ns);
+uint64_t gs_timers_next_ns(const struct gs_timers *timers); /* UINT64_MAX: none */
+void gs_timers_run(struct gs_timers *timers, uint64_t now_ns);
+
+#endif
