@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/foreign.h"
 #include "base/mem.h"
 
 #define DELETED " (deleted)"
@@ -136,6 +137,7 @@ static bool take_file(const struct scan *scan, const char *open_path, const char
 	strcpy(file->open_path, open_path);
 	file->path = path;
 	file->id = gs_file_id_of(st);
+	file->uid = st->st_uid;
 	file->is_exe =
 		scan->have_exe && scan->exe.dev == file->id.dev && scan->exe.ino == file->id.ino;
 	return true;
@@ -238,6 +240,9 @@ static int scan_lines(pid_t pid, gs_mapped_file_fn file_fn, gs_mapping_fn mappin
 	for (;;) {
 		int r;
 
+		/* A process may have 65,530 mappings, and its user many such processes. */
+		if (gs_guard_stopped())
+			return -ECANCELED;
 		errno = 0;
 		if (getline(&text, &text_bytes, maps) < 0)
 			return -errno; /* 0 at the end */

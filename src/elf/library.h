@@ -20,6 +20,7 @@ struct gs_file_id {
 
 struct gs_mapped_file {
 	struct gs_file_id id;
+	uint32_t uid;         /* of its owner */
 	const char *path;     /* as the process names it, " (deleted)" removed */
 	char open_path[4200]; /* a path that works from here: /proc/PID/root + path, or the
 			       * /proc/PID/map_files link where that is another file by now */

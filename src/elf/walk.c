@@ -36,6 +36,7 @@ int gs_walk_file(struct gs_walk *walk, const char *path, bool is_exe)
 	if (strlen(path) >= sizeof(file.open_path) || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return 0;
 	file.id = gs_file_id_of(&st);
+	file.uid = st.st_uid;
 	r = gs_seen_add(&walk->files, file.id);
 	if (r <= 0)
 		return r;

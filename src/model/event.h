@@ -295,6 +295,7 @@ enum gs_loss {
 		18, /* Python calls below GS_SCOPE_MAX open functions, or of 3.11: only counted */
 	GS_LOSS_PYFUNC = 19, /* calls of Python functions that got no number: not seen at all */
 	GS_LOSS_FULL = 20,   /* a .gst file's: calls left out of it, which had reached --max-size */
+	GS_LOSS_REFUSED = 21, /* user space: what was left out to bound what one user can cost */
 	GS_LOSS_COUNT
 };
 

@@ -46,7 +46,7 @@ const char *gs_loss_name(unsigned cause)
 		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
 		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions",
-		"file_full"};
+		"file_full",   "refused"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -84,6 +84,7 @@ const char *gs_loss_text(unsigned cause)
 				 "full (--max-size): they are in no figure here",
 		[GS_LOSS_PYFUNC] = "calls of Python functions not seen: too many functions at one "
 				   "time, or code that could not be read",
+		[GS_LOSS_REFUSED] = "refused, to limit what one user can cost",
 	};
 
 	return word(w, GS_ARRAY_LEN(w), cause);

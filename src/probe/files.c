@@ -18,11 +18,16 @@
 #include "plan/remote.h"
 #include "probe/probe_int.h"
 
-#define MAX_FILES 65536
-#define UNUSED_NS 30000000000ull /* probes stay this long on a file that nobody uses */
+#define MAX_FILES   65536u
+#define USER_FILES  256u   /* that have probes, of one user, */
+#define USER_PROBES 65536u /* and their probes */
+#define ROOT_TIMES  8u     /* what belongs to root is trusted with more */
+#define USERS_MAX   65536u
+#define UNUSED_NS   30000000000ull /* probes stay this long on a file that nobody uses */
 
 struct file {
 	struct gs_file_id id;
+	uint32_t uid;   /* of its owner */
 	pid_t only_pid; /* 0: for all processes */
 	int fd;         /* owned: of one whose functions may be taken off; else -1 */
 	struct links links;
@@ -33,14 +38,50 @@ struct file {
 	uint64_t unused_since_ns; /* monotonic; 0: in use */
 };
 
+struct file_user {
+	unsigned n_files, n_probes;
+};
+
 struct file_table {
 	struct file *files; /* owned */
 	size_t n, capacity;
+	struct gs_map at;        /* hash of identity and pid -> index of files */
+	struct gs_map user_at;   /* uid -> index of users */
+	struct file_user *users; /* owned */
+	size_t n_users, capacity_users;
 };
 
 struct file_table *files_new(void)
 {
-	return calloc(1, sizeof(struct file_table));
+	struct file_table *t = calloc(1, sizeof(*t));
+
+	if (t) {
+		t->at = GS_MAP_INIT(MAX_FILES);
+		t->user_at = GS_MAP_INIT(USERS_MAX);
+	}
+	return t;
+}
+
+/* What the owner has by now; NULL: no memory. Good until the next call. */
+static struct file_user *user_of(struct file_table *t, uint32_t uid)
+{
+	uint64_t i;
+
+	if (gs_map_get(&t->user_at, uid, &i))
+		return &t->users[i];
+	if (t->n_users == t->capacity_users) {
+		size_t capacity = t->capacity_users ? 2 * t->capacity_users : 16;
+		struct file_user *users = realloc(t->users, capacity * sizeof(*users));
+
+		if (!users)
+			return NULL;
+		t->users = users;
+		t->capacity_users = capacity;
+	}
+	if (gs_map_put(&t->user_at, uid, t->n_users) < 0)
+		return NULL;
+	t->users[t->n_users] = (struct file_user){0};
+	return &t->users[t->n_users++];
 }
 
 void files_free(struct file_table **table, struct links *ret_links)
@@ -52,25 +93,57 @@ void files_free(struct file_table **table, struct links *ret_links)
 		gs_close_p(&t->files[i].fd);
 		free(t->files[i].users);
 	}
-	if (t)
+	if (t) {
+		gs_map_fini(&t->at);
+		gs_map_fini(&t->user_at);
+		free(t->users);
 		free(t->files);
+	}
 	free(t);
 	*table = NULL;
 }
 
+static uint64_t key_of(struct gs_file_id id, pid_t only_pid)
+{
+	const uint64_t key[3] = {id.dev, id.ino, (uint64_t)only_pid};
+
+	return gs_hash_bytes(key, sizeof(key));
+}
+
 static struct file *find(struct file_table *t, struct gs_file_id id, pid_t only_pid)
 {
-	for (size_t i = 0; i < t->n; i++) {
-		struct file *f = &t->files[i];
+	uint64_t i;
 
-		if (f->id.ino == id.ino && f->id.dev == id.dev && f->only_pid == only_pid)
-			return f;
+	/* Two files of one hash are met once in 2^64. */
+	return gs_map_get(&t->at, key_of(id, only_pid), &i) ? &t->files[i] : NULL;
+}
+
+static void forget(struct file_table *t, struct file *f)
+{
+	struct file *last = &t->files[t->n - 1];
+
+	gs_map_del(&t->at, key_of(f->id, f->only_pid));
+	gs_close_p(&f->fd);
+	free(f->users);
+	if (f != last) {
+		*f = *last;
+		gs_map_put(&t->at, key_of(f->id, f->only_pid), (uint64_t)(f - t->files));
 	}
-	return NULL;
+	t->n--;
+}
+
+/* Those without probes only save looking at them again. */
+static void forget_plain(struct file_table *t)
+{
+	for (size_t i = t->n; i-- > 0;)
+		if (!t->files[i].n_probes)
+			forget(t, &t->files[i]);
 }
 
 static struct file *add(struct file_table *t, struct gs_file_id id, pid_t only_pid)
 {
+	if (t->n == MAX_FILES)
+		forget_plain(t);
 	if (t->n == t->capacity) {
 		size_t capacity = t->capacity ? t->capacity * 2 : 64;
 		struct file *files;
@@ -83,6 +156,8 @@ static struct file *add(struct file_table *t, struct gs_file_id id, pid_t only_p
 		t->files = files;
 		t->capacity = capacity;
 	}
+	if (gs_map_put(&t->at, key_of(id, only_pid), t->n) < 0)
+		return NULL;
 	t->files[t->n] = (struct file){.id = id, .only_pid = only_pid, .fd = -1};
 	return &t->files[t->n++];
 }
@@ -126,6 +201,10 @@ const char *files_reason_of(int status)
 		return "the kernel cannot probe the instruction there";
 	case -EINVAL:
 		return "the kernel refused the place";
+	case -EBUSY:
+		return "the kernel has refused too many places of this file";
+	case -ECANCELED:
+		return "the run ended before";
 	default:
 		return strerror(-status);
 	}
@@ -214,21 +293,42 @@ static int plan_file(struct gs_probe *probe, const struct gs_mapped_file *file, 
 	return r < 0 ? r : gs_plan_file(plan, &probe->selection, &probe->plan, file, elf, err);
 }
 
+static unsigned probes_left(struct gs_probe *probe, uint32_t uid)
+{
+	const struct file_user *user = user_of(probe->files, uid);
+	unsigned most = uid ? USER_PROBES : ROOT_TIMES * USER_PROBES;
+
+	return user && user->n_probes < most ? most - user->n_probes : 0;
+}
+
+static bool may_have_more(struct gs_probe *probe, uint32_t uid)
+{
+	const struct file_user *user = user_of(probe->files, uid);
+
+	return user && user->n_files < (uid ? USER_FILES : ROOT_TIMES * USER_FILES);
+}
+
 static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *seen)
 {
 	const struct gs_foreign_want want = {.dev = seen->id.dev, .ino = seen->id.ino};
-	GS_FOREIGN_CLOSE struct gs_foreign open = GS_FOREIGN_INIT;
+	GS_FOREIGN_CLOSE struct gs_foreign opened = GS_FOREIGN_INIT;
 	struct gs_mapped_file held = *seen, *file = &held;
 	struct gs_err err = {{0}};
 	unsigned n_users;
 	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
-	int r = gs_foreign_open(seen->open_path, &want, &open);
+	int r = gs_foreign_open(seen->open_path, &want, &opened);
 
 	/* The way through /proc/PID ends with the process, which may be before we are done here;
 	 * probes then still serve the next one that uses the file. */
-	snprintf(held.open_path, sizeof(held.open_path), "/proc/self/fd/%d", open.fd);
+	snprintf(held.open_path, sizeof(held.open_path), "/proc/self/fd/%d", opened.fd);
 	if (r == 0)
-		r = plan_file(probe, file, open.fd, &plan, &err);
+		r = plan_file(probe, file, opened.fd, &plan, &err);
+	else
+		gs_err_set(&err, r, "%s", gs_foreign_reason(r));
+	if (r == 0 && plan.n > probes_left(probe, opened.uid)) {
+		gs_guard_refuse(GS_REFUSED_USER_PROBES, 1, file->path);
+		return;
+	}
 	if (r < 0) {
 		/* Most files that are mapped executable are none of ours; only what looks like one
 		 * by its name is worth a word. */
@@ -252,12 +352,23 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 	}
 	f->n_probes += n_users;
 	if (f->n_probes && probe->options.modes)
-		f->fd = gs_take_fd(&open.fd);
+		f->fd = gs_take_fd(&opened.fd);
 }
 
 bool files_look_traced(const char *path)
 {
 	return strstr(path, "libcuda") || strstr(path, "libnccl") || strstr(path, "libtorch");
+}
+
+/* The file's probes are there (1), or go (-1). */
+static void count_user(struct file_table *t, const struct file *f, int sign)
+{
+	struct file_user *user = f->n_probes ? user_of(t, f->uid) : NULL;
+
+	if (!user)
+		return;
+	user->n_files += (unsigned)sign;
+	user->n_probes += (unsigned)sign * f->n_probes;
 }
 
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new)
@@ -267,15 +378,35 @@ int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *fi
 
 	*ret_new = false;
 	if (!f) {
+		if (gs_guard_stopped())
+			return -ECANCELED;
+		/* Not remembered: there may be room when it is mapped again. */
+		if (!may_have_more(probe, file->uid)) {
+			gs_guard_refuse(GS_REFUSED_USER_FILES, 1, file->path);
+			return -EDQUOT;
+		}
 		f = add(probe->files, file->id, only_pid);
-		if (!f)
+		if (!f) {
+			gs_guard_refuse(GS_REFUSED_MEMORY, 1, file->path);
 			return -ENOBUFS;
+		}
+		f->uid = file->uid;
 		attach_file(probe, f, file);
 		*ret_new = f->n_probes > 0;
+		count_user(probe->files, f, 1);
 	}
 	if (f->n_probes)
 		add_user(f, pid);
 	return 0;
+}
+
+bool files_known(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file)
+{
+	struct file *f = find(probe->files, file->id, probe->by_process ? pid : 0);
+
+	if (f && f->n_probes)
+		add_user(f, pid);
+	return f;
 }
 
 void files_process_gone(struct gs_probe *probe, pid_t pid)
@@ -300,6 +431,7 @@ void files_sweep(struct gs_probe *probe)
 {
 	struct file_table *t = probe->files;
 	uint64_t now = gs_clock_mono_ns();
+	struct links gone = {0};
 
 	for (size_t i = 0; i < t->n;) {
 		struct file *f = &t->files[i];
@@ -311,11 +443,12 @@ void files_sweep(struct gs_probe *probe)
 		gs_log(1, "no process uses inode %llu any more: %u probes removed",
 		       (unsigned long long)f->id.ino, f->n_probes);
 		links_release_numbers(&f->links, &probe->kernel);
-		links_close(&f->links);
-		gs_close_p(&f->fd);
-		free(f->users);
-		*f = t->files[--t->n];
+		links_move(&gone, &f->links);
+		count_user(t, f, -1);
+		forget(t, f);
 	}
+	if (gone.n)
+		links_close_many(&gone);
 }
 
 static bool is_attached(const struct file_table *t, uint16_t func)

@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,11 +15,15 @@
 
 #include <bpf/bpf.h>
 
+#include "base/foreign.h"
 #include "base/mem.h"
 #include "probe/link_create.h"
 #include "probe/probe_int.h"
 
-#define REF_CTR_SHIFT 32 /* PERF_UPROBE_REF_CTR_OFFSET_SHIFT, kernel/events/core.c */
+#define CLOSERS            128u
+#define CLOSER_STACK_BYTES (128u << 10)
+#define MAX_FAILED         64u /* links of one file that are tried in vain, each some 50 ms */
+#define REF_CTR_SHIFT      32  /* PERF_UPROBE_REF_CTR_OFFSET_SHIFT, kernel/events/core.c */
 
 int link_create_uprobe_multi(int prog_fd, unsigned attach_type, unsigned flags, const char *path,
 			     const unsigned long *offsets, const unsigned long *ref_ctrs,
@@ -67,6 +73,59 @@ void links_close(struct links *links)
 	}
 	free(links->groups);
 	*links = (struct links){0};
+}
+
+struct closing {
+	const int *fds;
+	size_t n;
+	atomic_size_t next;
+};
+
+static void *close_next(void *ctx)
+{
+	struct closing *c = ctx;
+
+	for (size_t i; (i = atomic_fetch_add(&c->next, 1)) < c->n;)
+		close(c->fds[i]);
+	return NULL;
+}
+
+/* Take all descriptors out of the groups. */
+static size_t gather_fds(struct links *links, int *fds)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < links->n; i++) {
+		struct link_group *g = &links->groups[i];
+
+		while (g->n_fds)
+			fds[n++] = g->fds[--g->n_fds];
+		while (g->n_old)
+			fds[n++] = g->old[--g->n_old];
+	}
+	return n;
+}
+
+void links_close_many(struct links *links)
+{
+	GS_FREE int *fds = calloc(links->n + 1, 4 * sizeof(*fds));
+	struct closing c = {.fds = fds};
+	pthread_t threads[CLOSERS];
+	pthread_attr_t attr;
+	unsigned n = 0;
+
+	if (fds && pthread_attr_init(&attr) == 0) {
+		c.n = gather_fds(links, fds);
+		pthread_attr_setstacksize(&attr, CLOSER_STACK_BYTES);
+		while (n < CLOSERS && n + 1 < c.n &&
+		       pthread_create(&threads[n], &attr, close_next, &c) == 0)
+			n++;
+		close_next(&c);
+		while (n)
+			pthread_join(threads[--n], NULL);
+		pthread_attr_destroy(&attr);
+	}
+	links_close(links);
 }
 
 void links_move(struct links *to, struct links *from)
@@ -247,8 +306,18 @@ static int attach_halves(struct links *links, const struct kernel_side *k,
 			 const struct features *features, enum gs_family family, const char *path,
 			 pid_t pid, const struct gs_plan_place *places, size_t n, int *status)
 {
-	int r = attach_group(links, k, features, family, path, pid, places, n), done;
+	int r = -ECANCELED, done;
 
+	if (!gs_guard_stopped())
+		r = links->n_failed < MAX_FAILED
+			    ? attach_group(links, k, features, family, path, pid, places, n)
+			    : -EBUSY;
+	if (r == -ECANCELED || r == -EBUSY) {
+		for (size_t i = 0; i < n; i++)
+			status[i] = r;
+		return 0;
+	}
+	links->n_failed += r < 0 && r != -E2BIG; /* that cost nothing */
 	if (r == 0) {
 		memset(status, 0, n * sizeof(*status));
 		return (int)n;

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,9 +17,13 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/foreign.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "probe/probe_int.h"
+
+#define FIRST_TURNS 16u /* files of each user that get their probes before tracing begins */
+#define WATCH_TURNS 4u  /* and between two looks at signals and the clock */
 
 /* From now on calls of the id have it. */
 static void take_name(struct gs_probe *probe, const struct gs_event_name *e)
@@ -153,7 +158,8 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 	probe->n_cells = config.n_cells;
 	probe->before = calloc(probe->n_cells, sizeof(*probe->before));
 	probe->files = files_new();
-	if (!probe->before || !probe->files)
+	probe->turns = turns_new();
+	if (!probe->before || !probe->files || !probe->turns)
 		return -ENOMEM;
 	r = users_new(probe, &probe->users);
 	if (r == 0)
@@ -221,11 +227,12 @@ void gs_probe_free(struct gs_probe **ref)
 	if (!probe)
 		return;
 	gs_watch_free(&probe->watch);
+	turns_free(&probe->turns);
 	files_free(&probe->files, &links);
 	users_free(&probe->users);
 	gs_pyfunc_set_free(&probe->pycalls);
 	if (probe->features.multi || links.n == 0)
-		links_close(&links);
+		links_close_many(&links);
 	else
 		close_in_background(&links);
 	kernel_unload(&probe->kernel);
@@ -299,17 +306,24 @@ struct use {
 static int use_file(void *ctx, const struct gs_mapped_file *file)
 {
 	struct use *u = ctx;
-	bool is_new;
 
-	files_use(u->probe, u->pid, file, &is_new);
+	turns_add(u->probe, u->pid, file, 0);
 	return 0;
 }
 
-int gs_probe_attach_process(struct gs_probe *probe, pid_t pid)
+static int find_files(struct gs_probe *probe, pid_t pid)
 {
 	struct use u = {probe, pid};
 
 	return gs_library_scan_process(pid, use_file, &u);
+}
+
+int gs_probe_attach_process(struct gs_probe *probe, pid_t pid)
+{
+	int r = find_files(probe, pid);
+
+	turns_serve(probe, UINT_MAX);
+	return r;
 }
 
 /* A guess costs nothing until a process maps the file, but where each function takes links of its
@@ -317,10 +331,13 @@ int gs_probe_attach_process(struct gs_probe *probe, pid_t pid)
 static int use_candidate(void *ctx, const struct gs_mapped_file *file)
 {
 	struct use *u = ctx;
+	bool is_new;
 
-	if (file->is_guess && !u->probe->features.multi)
-		return 0;
-	return use_file(ctx, file);
+	if (gs_guard_stopped())
+		return -ECANCELED;
+	if (!file->is_guess || u->probe->features.multi)
+		files_use(u->probe, u->pid, file, &is_new);
+	return 0;
 }
 
 int gs_probe_attach_candidates(struct gs_probe *probe, const char *command,
@@ -346,15 +363,16 @@ int gs_probe_attach_running(struct gs_probe *probe)
 	users_attach_paths(probe);
 	if (!proc)
 		return -errno;
-	while ((e = readdir(proc)) != NULL) {
+	while (!gs_guard_stopped() && (e = readdir(proc)) != NULL) {
 		pid_t pid = isdigit((unsigned char)e->d_name[0]) ? (pid_t)atoi(e->d_name) : 0;
 
 		if (pid <= 0 || pid == getpid() || !target_may_match(probe, pid))
 			continue;
 		probe_note_target(probe, pid);
-		gs_probe_attach_process(probe, pid);
+		find_files(probe, pid);
 	}
 	closedir(proc);
+	turns_serve(probe, FIRST_TURNS);
 	return 0;
 }
 
@@ -412,8 +430,8 @@ static bool resolve_gone(const struct gs_watch_notice *notice, struct gs_mapped_
 	if (strlen(notice->path) >= sizeof(ret_file->open_path) || stat(notice->path, &st) < 0 ||
 	    !S_ISREG(st.st_mode) || st.st_ino != notice->ino)
 		return false;
-	*ret_file = (struct gs_mapped_file){.id = {.dev = st.st_dev, .ino = st.st_ino},
-					    .path = notice->path};
+	*ret_file = (struct gs_mapped_file){
+		.id = {.dev = st.st_dev, .ino = st.st_ino}, .uid = st.st_uid, .path = notice->path};
 	strcpy(ret_file->open_path, notice->path);
 	return true;
 }
@@ -440,7 +458,6 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 {
 	struct gs_probe *probe = ctx;
 	struct gs_mapped_file file;
-	bool is_new = false;
 
 	if (notice->kind != GS_WATCH_EXIT)
 		probe_note_target(probe, notice->pid);
@@ -457,10 +474,7 @@ static void on_notice(void *ctx, const struct gs_watch_notice *notice)
 			return;
 		}
 		tell_map(probe, notice, &file);
-		files_use(probe, notice->pid, &file, &is_new);
-		if (is_new && probe->options.on_late && target_is_named(probe, notice->pid))
-			probe->options.on_late(probe->options.ctx, notice->path, notice->pid,
-					       gs_clock_mono_ns() - notice->time_ns);
+		turns_add(probe, notice->pid, &file, notice->time_ns);
 		return;
 	case GS_WATCH_EXIT:
 		gs_map_del(&probe->descent, (uint32_t)notice->pid);
@@ -491,6 +505,12 @@ void gs_probe_watch_poll(struct gs_probe *probe)
 		gs_watch_poll(probe->watch, on_notice, probe);
 	else
 		gs_probe_attach_running(probe);
+	turns_serve(probe, WATCH_TURNS);
+}
+
+size_t gs_probe_n_waiting(const struct gs_probe *probe)
+{
+	return turns_n_waiting(probe->turns);
 }
 
 void gs_probe_tell_missing(struct gs_probe *probe)

@@ -4,7 +4,8 @@
  *
  * Two threads may share a probe: a control thread, which attaches (gs_probe_attach_*, _follow,
  * _watch_*, _rescan), and a consumer, which reads (gs_probe_poll, _harvest, _stop). new and free
- * belong to neither: nothing else may run then.
+ * belong to neither: nothing else may run then. What the control thread reads of others' files it
+ * reads under its guard (base/foreign.h), which also ends it.
  *
  * Kernel-side life: programs, maps and links live as long as the descriptors in struct gs_probe;
 struct gs_reader;
@@ -164,13 +165,17 @@ int gs_probe_attach_process(struct gs_probe *probe, pid_t pid);
 int gs_probe_attach_candidates(struct gs_probe *probe, const char *command,
 			       char *const environment[]);
 
-/* Attach to what the chosen ones of all running processes have mapped. */
+/* Attach to what the chosen ones of all running processes have mapped: the first files of each
+ * owner at once, the rest in turns during gs_probe_watch_poll(). */
 int gs_probe_attach_running(struct gs_probe *probe);
 
 /* Readable when processes have mapped files; call gs_probe_watch_poll() then. -1: not available
  * here, call it from time to time: it looks at all followed processes instead. */
 int gs_probe_watch_fd(const struct gs_probe *probe);
 void gs_probe_watch_poll(struct gs_probe *probe);
+
+/* Files that wait for their turn: when there are any, call gs_probe_watch_poll() again soon. */
+size_t gs_probe_n_waiting(const struct gs_probe *probe);
 
 /* Tell (on_attach) of each described probe that no file has had so far. To be called at the end. */
 void gs_probe_tell_missing(struct gs_probe *probe);

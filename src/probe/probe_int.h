@@ -92,6 +92,7 @@ struct link_group {
 struct links {                     /* of one file */
 	struct link_group *groups; /* owned */
 	size_t n;
+	unsigned n_failed; /* links that the kernel refused while these were made */
 };
 
 /* Attach all n places of one file to the programs of a family. pid 0: every process. Places that
@@ -102,6 +103,10 @@ int links_attach(struct links *links, const struct kernel_side *k, const struct 
 		 const struct gs_plan_place *places, size_t n, int *status);
 void links_close(struct links *links);
 void links_move(struct links *to, struct links *from);
+
+/* The same for the links of many files. The kernel waits for each until nobody can be in a probe
+ * (some 50 ms), but for many at a time as long as for one. */
+void links_close_many(struct links *links);
 
 /* The numbers of closed groups may be used again. */
 void links_release_numbers(const struct links *links, const struct kernel_side *k);
@@ -151,6 +156,22 @@ void users_attach_paths(struct gs_probe *probe); /* to files named by their path
 void users_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler);
 void users_tell_missing(struct gs_probe *probe);
 
+/* --- turns.c: files that wait for their probes, by owner --- */
+
+struct turns;
+
+struct turns *turns_new(void);
+void turns_free(struct turns **turns);
+
+/* A process has this file mapped: it is looked at when its turn comes, if it is not known yet.
+ * late_since_ns: since when (monotonic) it has been mapped without probes; 0: that is not told. */
+void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file,
+	       uint64_t late_since_ns);
+
+/* n turns at most: each takes one file of each user. True: more are waiting. */
+bool turns_serve(struct gs_probe *probe, unsigned n);
+size_t turns_n_waiting(const struct turns *turns);
+
 struct file_table; /* by identity (and pid, where links are made by process) */
 
 struct gs_probe {
@@ -166,6 +187,7 @@ struct gs_probe {
 	struct gs_plan_selection selection;
 	struct kernel_side kernel;
 	struct file_table *files;
+	struct turns *turns;
 	struct gs_map descent;                  /* processes chosen by id, and their children */
 	struct users *users;                    /* NULL: none */
 	struct gs_pyfunc_set *pycalls;          /* NULL: none; the consumer's */
@@ -192,6 +214,9 @@ void files_free(struct file_table **files, struct links *ret_links);
 /* A process has this file mapped: attach when it is of interest and new. ret_new: probes were
  * placed now. */
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new);
+
+/* The file has been looked at; its users are noted. */
+bool files_known(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file);
 
 /* By its name it is a library of CUDA, NCCL or PyTorch. */
 bool files_look_traced(const char *path);

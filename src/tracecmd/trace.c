@@ -4,7 +4,6 @@
  * 20 ms, so that attaching to a library, which takes the kernel some ms, never lets the ring fill.
  */
 #include <errno.h>
-#include <linux/capability.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/foreign.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "reader/reader.h"
@@ -32,6 +32,8 @@
 #define BUSY_NS    2000000ull /* after a full-looking ring */
 #define HARVEST_NS 500000000ull
 #define CONTROL_MS 250
+#define MAX_KEPT   16
+#define REST_NS    300000000ull   /* after the end, for stacks that are there already */
 #define GRACE_NS   10000000000ull /* for a command to end after Ctrl-C before we ask again */
 
 struct trace {
@@ -48,10 +50,17 @@ struct trace {
 	int pid_fds[TRACE_MAX_PIDS]; /* readable when the process has ended; -1 closed */
 	size_t n_pids_left;
 	uint64_t start_ns, duration_from_ns;
+	/* What both threads read of others' files they read under these: it ends when tracing does.
+	 */
+	struct gs_guard *guard, *consumer_guard;
+	struct signalfd_siginfo kept[MAX_KEPT]; /* signals that came while files were read */
+	unsigned n_kept;
 	atomic_bool consumer_stop;
+	_Atomic uint64_t consumer_stop_ns;
 	pthread_t consumer;
 	bool consumer_runs;
 	bool live_shown;
+	bool is_over;
 	unsigned n_interrupts;
 	bool child_ended;
 	int child_status; /* as our exit status */
@@ -129,18 +138,47 @@ static void on_python(void *ctx, pid_t pid)
 	trace_python_look(t->python, pid);
 }
 
+/* --- what was refused --- */
+
+/* Told with the words of the cause, so that equal ones are added up. */
+static void tell_refused(struct trace *t, struct gs_guard *guard)
+{
+	for (unsigned cause = 1; cause < GS_REFUSED_COUNT; cause++) {
+		char first[256];
+		uint64_t n = gs_guard_refused(guard, cause, first, sizeof(first));
+
+		if (!n)
+			continue;
+		gs_log(1, "refused: %s: %llu, the first: %s", gs_refused_words(cause),
+		       (unsigned long long)n, first);
+		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_REFUSED,
+				  gs_refused_words(cause), n);
+	}
+}
+
 /* --- the consumer thread --- */
+
+static bool consumer_is_over(void *ctx)
+{
+	struct trace *t = ctx;
+
+	return atomic_load(&t->consumer_stop) &&
+	       gs_clock_mono_ns() - atomic_load(&t->consumer_stop_ns) > REST_NS;
+}
 
 static void *consume(void *ctx)
 {
 	struct trace *t = ctx;
 	uint64_t next_harvest_ns = gs_clock_mono_ns() + HARVEST_NS;
 
+	gs_guard_enter(t->consumer_guard);
 	while (!atomic_load(&t->consumer_stop)) {
 		uint64_t before = gs_clock_mono_ns(), took;
 		bool harvest = before >= next_harvest_ns;
 		struct timespec pause = {0};
 
+		if (harvest)
+			tell_refused(t, t->consumer_guard);
 		trace_output_poll(t->output, t->probe, harvest);
 		took = gs_clock_mono_ns() - before;
 		if (harvest)
@@ -164,9 +202,11 @@ static void stop_consumer(struct trace *t)
 {
 	if (!t->consumer_runs)
 		return;
+	atomic_store(&t->consumer_stop_ns, gs_clock_mono_ns());
 	atomic_store(&t->consumer_stop, true);
 	pthread_join(t->consumer, NULL);
 	t->consumer_runs = false;
+	tell_refused(t, t->consumer_guard);
 }
 
 /*
@@ -290,9 +330,47 @@ static bool read_signals(struct trace *t)
 	struct signalfd_siginfo s;
 	bool over = false;
 
+	for (unsigned i = 0; i < t->n_kept; i++)
+		over |= on_signal(t, &t->kept[i]);
+	t->n_kept = 0;
 	while (read(t->signal_fd, &s, sizeof(s)) == sizeof(s))
 		over |= on_signal(t, &s);
 	return over;
+}
+
+/* Asked while files are read: is tracing over by a signal? What came is kept for read_signals(),
+ * which does what has to be done: here others' locks may be held. */
+static bool control_is_over(void *ctx)
+{
+	struct trace *t = ctx;
+	siginfo_t info = {0};
+	unsigned n = t->n_interrupts;
+
+	if (t->is_over)
+		return false; /* the deadline ends what is left */
+	while (t->n_kept < MAX_KEPT &&
+	       read(t->signal_fd, &t->kept[t->n_kept], sizeof(t->kept[0])) == sizeof(t->kept[0]))
+		t->n_kept++;
+	for (unsigned i = 0; i < t->n_kept; i++)
+		n += t->kept[i].ssi_signo != SIGCHLD;
+	if (t->child.pid <= 0)
+		return n > 0;
+	/* The first one is for the command. */
+	return n > 1 || t->n_kept == MAX_KEPT ||
+	       (waitid(P_PID, (id_t)t->child.pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+		info.si_pid == t->child.pid);
+}
+
+static int new_guards(struct trace *t)
+{
+	struct gs_guard_options o = {.size = sizeof(o), .stop = control_is_over, .ctx = t};
+	int r = gs_guard_new(&o, &t->guard);
+
+	o.stop = consumer_is_over;
+	if (r == 0)
+		r = gs_guard_new(&o, &t->consumer_guard);
+	gs_guard_enter(t->guard);
+	return r;
 }
 
 /* True when none of the processes given by -p is left. */
@@ -312,11 +390,18 @@ static bool check_targets(struct trace *t, const struct pollfd *fds, const size_
 	return false;
 }
 
+static void begin_duration(struct trace *t)
+{
+	t->duration_from_ns = gs_clock_mono_ns();
+	if (t->options.duration_ns)
+		gs_guard_set_deadline(t->guard, t->duration_from_ns + t->options.duration_ns);
+}
+
 /* The time that --duration limits begins now, if it has not yet. */
 static void await_begin(struct trace *t)
 {
 	if (!trace_budget_has_begun(t->budget))
-		t->duration_from_ns = gs_clock_mono_ns();
+		begin_duration(t);
 }
 
 static int time_left_ms(const struct trace *t)
@@ -349,6 +434,8 @@ static void control(struct trace *t)
 			which[n] = i;
 			fds[2 + n++] = (struct pollfd){.fd = t->pid_fds[i], .events = POLLIN};
 		}
+		if (gs_probe_n_waiting(t->probe))
+			timeout = 0;
 		retry = trace_python_tick(t->python);
 		if (retry >= 0 && retry < timeout)
 			timeout = retry;
@@ -356,12 +443,14 @@ static void control(struct trace *t)
 		if (read_signals(t) || check_targets(t, fds + 2, which, n))
 			return;
 		now = gs_clock_mono_ns();
-		if (fds[1].revents || (fds[1].fd < 0 && now >= next_slow_ns))
+		if (fds[1].revents || gs_probe_n_waiting(t->probe) ||
+		    (fds[1].fd < 0 && now >= next_slow_ns))
 			gs_probe_watch_poll(t->probe);
 		if (fds[1].fd < 0 && now >= next_slow_ns)
 			trace_python_look_all(t->python);
 		if (now >= next_slow_ns) {
 			gs_probe_rescan(t->probe);
+			tell_refused(t, t->guard);
 			show_live(t);
 			next_slow_ns = now + CONTROL_MS * 1000000ull;
 		}
@@ -375,48 +464,6 @@ static void control(struct trace *t)
 }
 
 /* --- start and end --- */
-
-/* As the command lines of all processes are shown. */
-static void describe_command(char **command, char *out, size_t bytes)
-{
-	char arguments[4096];
-	size_t n = 0;
-
-	for (char **w = command; *w && n < sizeof(arguments); w++)
-		n += (size_t)snprintf(arguments + n, sizeof(arguments) - n, "%s", *w) + 1;
-	gs_place_command_line(arguments, n < sizeof(arguments) ? n : sizeof(arguments), out, bytes);
-	if (!out[0])
-		snprintf(out, bytes, "%s", command[0]);
-}
-
-static void describe_target(const struct trace *t, char *out, size_t bytes)
-{
-	const struct trace_options *o = &t->options;
-	size_t n = 0;
-
-	out[0] = '\0';
-	if (o->command) {
-		describe_command(o->command, out, bytes);
-		return;
-	}
-	for (size_t i = 0; i < o->n_pids && n < bytes; i++)
-		n += (size_t)snprintf(out + n, bytes - n, "%s%d",
-				      i               ? ", "
-				      : o->n_pids > 1 ? "processes "
-						      : "process ",
-				      (int)o->pids[i]);
-	if (o->all && n < bytes)
-		n += (size_t)snprintf(out + n, bytes - n, "all processes");
-	/* Who meets all of these. */
-	if ((o->uid >= 0 || o->comm || o->cgroup) && n < bytes)
-		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses", n ? ", and " : "");
-	if (o->uid >= 0 && n < bytes)
-		n += (size_t)snprintf(out + n, bytes - n, " of user %lld", (long long)o->uid);
-	if (o->comm && n < bytes)
-		n += (size_t)snprintf(out + n, bytes - n, " named %s", o->comm);
-	if (o->cgroup && n < bytes)
-		snprintf(out + n, bytes - n, " in %s", o->cgroup);
-}
 
 /* No process; top and ps -L also show the ids of threads. */
 static void tell_no_process(pid_t id)
@@ -518,42 +565,6 @@ static void attach_first(struct trace *t)
 		gs_probe_attach_candidates(t->probe, "/proc/self/exe", environ);
 }
 
-/* The link to its program asks for the same right as those to its libraries. */
-static bool may_see_libraries_of(pid_t pid)
-{
-	char path[64], target[1];
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	return readlink(path, target, sizeof(target)) >= 0 || (errno != EACCES && errno != EPERM);
-}
-
-static bool may_see_all(void)
-{
-	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
-
-	return syscall(SYS_capget, &h, d) < 0 || d[0].effective >> CAP_SYS_PTRACE & 1;
-}
-
-/* Where nothing may be seen, "nothing was called" would not be true. 0 or -EPERM, said. */
-static int check_sight(const struct trace *t)
-{
-	const struct trace_options *o = &t->options;
-
-	for (size_t i = 0; i < o->n_pids; i++) {
-		if (may_see_libraries_of(o->pids[i]))
-			continue;
-		gs_say("process %d is not this user's, and which libraries it uses may not be "
-		       "seen: "
-		       "run as root or with CAP_SYS_PTRACE",
-		       (int)o->pids[i]);
-		return -EPERM;
-	}
-	if (!o->command && !o->n_pids && !may_see_all())
-		gs_say("only this user's processes are traced: others need root or CAP_SYS_PTRACE");
-	return 0;
-}
-
 /* The summary is written when all is over: better to know now that it cannot be. */
 static int try_summary_path(const char *path)
 {
@@ -588,6 +599,8 @@ static int start(struct trace *t)
 	int r = open_signals(t), priced;
 
 	if (r == 0)
+		r = new_guards(t);
+	if (r == 0)
 		r = open_targets(t);
 	if (r < 0)
 		return r == -ESRCH ? GS_EXIT_NOTHING : GS_EXIT_FAILED;
@@ -607,7 +620,7 @@ static int start(struct trace *t)
 		return GS_EXIT_FAILED;
 	}
 	raise_file_limit();
-	describe_target(t, target, sizeof(target));
+	trace_describe_target(&t->options, target, sizeof(target));
 	t->funcs = gs_func_set_new();
 	if (!t->funcs)
 		return GS_EXIT_FAILED;
@@ -616,7 +629,7 @@ static int start(struct trace *t)
 	r = priced == 0 || priced == -EPERM ? start_probe(t, &err) : priced;
 	if (r == 0)
 		r = priced;
-	if (r == 0 && check_sight(t) < 0)
+	if (r == 0 && trace_check_sight(&t->options) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
 		r = trace_output_new(&t->options, gs_probe_engine(t->probe), target, t->funcs,
@@ -638,7 +651,8 @@ static int start(struct trace *t)
 		return GS_EXIT_FAILED;
 	}
 	attach_first(t);
-	t->start_ns = t->duration_from_ns = gs_clock_mono_ns();
+	t->start_ns = gs_clock_mono_ns();
+	begin_duration(t);
 	return t->options.command ? child_start(&t->child, t->options.command) : 0;
 }
 
@@ -684,14 +698,27 @@ static bool trace_saw_nothing(const struct trace *t)
 static int finish(struct trace *t)
 {
 	bool nothing = false;
+	size_t n_waiting;
 	int r, s, head;
 
 	clear_live(t);
 	stop_consumer(t);
+	t->is_over = true;
+	gs_guard_set_deadline(t->guard, gs_clock_mono_ns() + REST_NS);
+	n_waiting = gs_probe_n_waiting(t->probe);
 	/* Libraries mapped in the last moments are at least told. */
-	gs_probe_watch_poll(t->probe);
+	if (!n_waiting)
+		gs_probe_watch_poll(t->probe);
+	else
+		trace_output_loss(t->output, GS_LAYER_NONE, GS_LOSS_LATE,
+				  "files whose turn did not come before the end", n_waiting);
 	gs_probe_tell_missing(t->probe);
+	tell_refused(t, t->guard);
+	/* The stacks of the last events are read under the consumer's guard. */
+	gs_guard_set_deadline(t->consumer_guard, gs_clock_mono_ns() + REST_NS);
+	gs_guard_enter(t->consumer_guard);
 	trace_output_stop(t->output, t->probe);
+	tell_refused(t, t->consumer_guard);
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
 	if (t->options.plan)
@@ -730,6 +757,8 @@ static void cleanup(struct trace *t)
 	gs_reader_free(&t->reader);
 	trace_budget_free(&t->budget);
 	gs_func_set_free(&t->funcs);
+	gs_guard_free(&t->guard);
+	gs_guard_free(&t->consumer_guard);
 	for (size_t i = 0; i < t->options.n_pids; i++)
 		gs_close_p(&t->pid_fds[i]);
 	gs_close_p(&t->signal_fd);

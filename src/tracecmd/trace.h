@@ -80,11 +80,17 @@ int trace_options_parse(int argc, char **argv, struct trace_options *options, bo
 
 void trace_options_free(struct trace_options *options);
 
+/* "process 12, and processes of user 5": whose calls are traced. */
+void trace_describe_target(const struct trace_options *options, char *out, size_t bytes);
+
 /* --- trace_check.c: 0, or GS_EXIT_USAGE after having said what is wrong --- */
 
 int trace_check(const struct trace_options *options);
 int trace_check_stacks(
 	const struct trace_options *options); /* when all that ask for them is known */
+
+/* May what the chosen processes use be seen? 0 or -EPERM, said. */
+int trace_check_sight(const struct trace_options *options);
 
 /* --- trace_list.c: --list, its exit status --- */
 

@@ -1,8 +1,14 @@
 /*
  * Options of `gpuscope trace` that do not go together. An option that would do nothing is wrong
- * usage: who gave it expects something else than what would come out.
+ * usage: who gave it expects something else than what would come out. And whether the chosen
+ * processes may be seen at all.
  */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "tracecmd/trace.h"
@@ -104,5 +110,40 @@ int trace_check_stacks(const struct trace_options *o)
 	if (o->n_line_filters && !o->py_stack_at)
 		return wrong("--python-filter is for Python stacks: add --layer python, "
 			     "--python-hz or --python-at");
+	return 0;
+}
+
+/* The link to its program asks for the same right as those to its libraries. */
+static bool may_see_libraries_of(pid_t pid)
+{
+	char path[64], target[1];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return readlink(path, target, sizeof(target)) >= 0 || (errno != EACCES && errno != EPERM);
+}
+
+static bool may_see_all(void)
+{
+	struct __user_cap_header_struct h = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct d[_LINUX_CAPABILITY_U32S_3];
+
+	return syscall(SYS_capget, &h, d) < 0 || d[0].effective >> CAP_SYS_PTRACE & 1;
+}
+
+/* Where nothing may be seen, "nothing was called" would not be true. 0 or -EPERM, said. */
+int trace_check_sight(const struct trace_options *o)
+{
+
+	for (size_t i = 0; i < o->n_pids; i++) {
+		if (may_see_libraries_of(o->pids[i]))
+			continue;
+		gs_say("process %d is not this user's, and which libraries it uses may not be "
+		       "seen: "
+		       "run as root or with CAP_SYS_PTRACE",
+		       (int)o->pids[i]);
+		return -EPERM;
+	}
+	if (!o->command && !o->n_pids && !may_see_all())
+		gs_say("only this user's processes are traced: others need root or CAP_SYS_PTRACE");
 	return 0;
 }

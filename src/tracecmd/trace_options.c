@@ -663,3 +663,44 @@ int trace_options_parse(int argc, char **argv, struct trace_options *o, bool *re
 		r = settle_probes(o);
 	return r ? r : trace_check_stacks(o);
 }
+
+/* As the command lines of all processes are shown. */
+static void describe_command(char **command, char *out, size_t bytes)
+{
+	char arguments[4096];
+	size_t n = 0;
+
+	for (char **w = command; *w && n < sizeof(arguments); w++)
+		n += (size_t)snprintf(arguments + n, sizeof(arguments) - n, "%s", *w) + 1;
+	gs_place_command_line(arguments, n < sizeof(arguments) ? n : sizeof(arguments), out, bytes);
+	if (!out[0])
+		snprintf(out, bytes, "%s", command[0]);
+}
+
+void trace_describe_target(const struct trace_options *o, char *out, size_t bytes)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	if (o->command) {
+		describe_command(o->command, out, bytes);
+		return;
+	}
+	for (size_t i = 0; i < o->n_pids && n < bytes; i++)
+		n += (size_t)snprintf(out + n, bytes - n, "%s%d",
+				      i               ? ", "
+				      : o->n_pids > 1 ? "processes "
+						      : "process ",
+				      (int)o->pids[i]);
+	if (o->all && n < bytes)
+		n += (size_t)snprintf(out + n, bytes - n, "all processes");
+	/* Who meets all of these. */
+	if ((o->uid >= 0 || o->comm || o->cgroup) && n < bytes)
+		n += (size_t)snprintf(out + n, bytes - n, "%sprocesses", n ? ", and " : "");
+	if (o->uid >= 0 && n < bytes)
+		n += (size_t)snprintf(out + n, bytes - n, " of user %lld", (long long)o->uid);
+	if (o->comm && n < bytes)
+		n += (size_t)snprintf(out + n, bytes - n, " named %s", o->comm);
+	if (o->cgroup && n < bytes)
+		snprintf(out + n, bytes - n, " in %s", o->cgroup);
+}

@@ -1,0 +1,178 @@
+/*
+ * Files wait for their turn by owner: each turn takes one file of each user. So a user who maps
+ * thousands of libraries waits for himself, and those of others get their probes at once. What
+ * waits is a path and an identity; a list that is too long for one user refuses more, counted.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/foreign.h"
+#include "base/mem.h"
+#include "probe/probe_int.h"
+
+#define AT_ONCE         8u
+#define USERS_MAX       65536u
+#define USER_BYTES      (1u << 20) /* of what waits, of one user */
+#define ROOT_USER_BYTES (16u << 20)
+
+struct waiting {
+	struct waiting *next;
+	struct gs_file_id id;
+	uint32_t uid;
+	pid_t pid;
+	bool is_exe, is_late;
+	uint64_t since_ns; /* monotonic; of one that is late */
+	size_t bytes;
+	const char *path; /* within texts */
+	char texts[];     /* open_path and path */
+};
+
+struct waiting_user {
+	uint32_t uid;
+	struct waiting *first, **last; /* owned */
+	size_t bytes;
+	unsigned n_at_once; /* served as they came, since the last turn */
+};
+
+struct turns {
+	struct waiting_user **users; /* owned */
+	size_t n_users, capacity, n_waiting;
+	struct gs_map user_of_uid; /* -> index */
+};
+
+struct turns *turns_new(void)
+{
+	struct turns *t = calloc(1, sizeof(*t));
+
+	if (t)
+		t->user_of_uid = GS_MAP_INIT(USERS_MAX);
+	return t;
+}
+
+void turns_free(struct turns **turns)
+{
+	struct turns *t = *turns;
+
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->n_users; i++) {
+		for (struct waiting *w = t->users[i]->first, *next; w; w = next) {
+			next = w->next;
+			free(w);
+		}
+		free(t->users[i]);
+	}
+	free(t->users);
+	gs_map_fini(&t->user_of_uid);
+	free(t);
+	*turns = NULL;
+}
+
+static struct waiting_user *user_of(struct turns *t, uint32_t uid)
+{
+	struct waiting_user *user;
+	uint64_t i;
+
+	if (gs_map_get(&t->user_of_uid, uid, &i))
+		return t->users[i];
+	if (t->n_users == t->capacity) {
+		size_t capacity = t->capacity ? 2 * t->capacity : 16;
+		struct waiting_user **users = realloc(t->users, capacity * sizeof(*users));
+
+		if (!users)
+			return NULL;
+		t->users = users;
+		t->capacity = capacity;
+	}
+	user = calloc(1, sizeof(*user));
+	if (!user || gs_map_put(&t->user_of_uid, uid, t->n_users) < 0) {
+		free(user);
+		return NULL;
+	}
+	user->uid = uid;
+	user->last = &user->first;
+	t->users[t->n_users++] = user;
+	return user;
+}
+
+static void serve_one(struct gs_probe *probe, struct waiting_user *user)
+{
+	GS_FREE struct waiting *w = user->first;
+	struct gs_mapped_file file = {
+		.id = w->id, .uid = w->uid, .path = w->path, .is_exe = w->is_exe};
+	bool is_new;
+
+	user->first = w->next;
+	if (!user->first)
+		user->last = &user->first;
+	user->bytes -= w->bytes;
+	probe->turns->n_waiting--;
+	strcpy(file.open_path, w->texts); /* it came from such a field */
+	files_use(probe, w->pid, &file, &is_new);
+	/* The notice of its end may have come before its turn. */
+	if (w->pid > 0 && kill(w->pid, 0) < 0 && errno == ESRCH)
+		files_process_gone(probe, w->pid);
+	if (is_new && w->is_late && probe->options.on_late && target_is_named(probe, w->pid))
+		probe->options.on_late(probe->options.ctx, w->path, w->pid,
+				       gs_clock_mono_ns() - w->since_ns);
+}
+
+void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file,
+	       uint64_t late_since_ns)
+{
+	size_t open_bytes = strlen(file->open_path) + 1, path_bytes = strlen(file->path) + 1;
+	struct waiting_user *user;
+	struct waiting *w;
+
+	if (files_known(probe, pid, file))
+		return;
+	user = user_of(probe->turns, file->uid);
+	if (!user || user->bytes > (file->uid ? USER_BYTES : ROOT_USER_BYTES)) {
+		gs_guard_refuse(GS_REFUSED_USER_FILES, 1, file->path);
+		return;
+	}
+	w = malloc(sizeof(*w) + open_bytes + path_bytes);
+	if (!w)
+		return;
+	*w = (struct waiting){.id = file->id,
+			      .uid = file->uid,
+			      .pid = pid,
+			      .is_exe = file->is_exe,
+			      .is_late = late_since_ns != 0,
+			      .since_ns = late_since_ns,
+			      .bytes = sizeof(*w) + open_bytes + path_bytes};
+	memcpy(w->texts, file->open_path, open_bytes);
+	memcpy(w->texts + open_bytes, file->path, path_bytes);
+	w->path = w->texts + open_bytes;
+	*user->last = w;
+	user->last = &w->next;
+	user->bytes += w->bytes;
+	probe->turns->n_waiting++;
+	/* A process that has just mapped it is about to call: few of one user do not wait. */
+	if (late_since_ns && user->first == w && user->n_at_once++ < AT_ONCE)
+		serve_one(probe, user);
+}
+
+size_t turns_n_waiting(const struct turns *t)
+{
+	return t->n_waiting;
+}
+
+bool turns_serve(struct gs_probe *probe, unsigned n)
+{
+	struct turns *t = probe->turns;
+
+	for (size_t i = 0; i < t->n_users; i++)
+		t->users[i]->n_at_once = 0;
+	for (unsigned turn = 0; turn < n && t->n_waiting; turn++)
+		for (size_t i = 0; i < t->n_users; i++) {
+			if (gs_guard_stopped())
+				return t->n_waiting > 0;
+			if (t->users[i]->first)
+				serve_one(probe, t->users[i]);
+		}
+	return t->n_waiting > 0;
+}
