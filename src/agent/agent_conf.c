@@ -373,8 +373,8 @@ static const struct gs_conf_key head_keys[] = {
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(head, addresses),
 	 .preset = "",
-	 .comment = "HOST:PORT of `gpuscope head`, with commas several: the next one is tried when "
-		    "one does\nnot answer. Empty: to none.",
+	 .comment = "HOST:PORT of `gpuscope head`, or unix:/PATH; with commas several: the next "
+		    "one is tried\nwhen one does not answer. Empty: to none.",
 	 .bytes = sizeof(((struct agent_conf *)0)->head.addresses)},
 	{.name = "resilient",
 	 .kind = GS_CONF_BOOL,

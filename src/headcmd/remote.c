@@ -242,8 +242,11 @@ const char *remote_address(struct argp_state *state, const char *text)
 {
 	char host[256], port[8];
 
-	if (!gs_net_split(text, host, sizeof(host), port, sizeof(port)) || strcmp(host, "*") == 0)
-		argp_error(state, "\"%s\" is no address of a head: HOST:PORT or [IPv6]:PORT", text);
+	if (strncmp(text, "unix:/", 6) != 0 &&
+	    (!gs_net_split(text, host, sizeof(host), port, sizeof(port)) || strcmp(host, "*") == 0))
+		argp_error(state,
+			   "\"%s\" is no address of a head: HOST:PORT, [IPv6]:PORT or unix:/PATH",
+			   text);
 	return text;
 }
 

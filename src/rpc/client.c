@@ -47,6 +47,23 @@ static void fill_in(struct gs_rpc_client_options *o)
 		o->window_bytes = NGHTTP2_MAX_WINDOW_SIZE;
 }
 
+/* "unix:/PATH": a socket of this machine. */
+static bool take_local_target(struct gs_rpc_target *t, const char *text)
+{
+	const char *path = text + 5;
+
+	if (strncmp(text, "unix:/", 6) != 0 || strlen(path) >= sizeof(t->socket.sun_path))
+		return false;
+	t->socket.sun_family = AF_UNIX;
+	strcpy(t->socket.sun_path, path);
+	t->local = (struct addrinfo){.ai_family = AF_UNIX,
+				     .ai_socktype = SOCK_STREAM,
+				     .ai_addr = (struct sockaddr *)&t->socket,
+				     .ai_addrlen = sizeof(t->socket)};
+	strcpy(t->host, "localhost"); /* for a certificate, where no other name is given */
+	return true;
+}
+
 static int read_targets(struct gs_rpc_client *c, struct gs_err *err)
 {
 	if (c->o.n_addresses < 1 || c->o.n_addresses > GS_RPC_LISTEN_MAX)
@@ -58,12 +75,15 @@ static int read_targets(struct gs_rpc_client *c, struct gs_err *err)
 	for (size_t i = 0; i < c->o.n_addresses; i++) {
 		struct gs_rpc_target *t = &c->targets[i];
 
+		snprintf(t->text, sizeof(t->text), "%s", c->o.addresses[i]);
+		if (take_local_target(t, c->o.addresses[i]))
+			continue;
 		if (!gs_net_split(c->o.addresses[i], t->host, sizeof(t->host), t->port,
 				  sizeof(t->port)) ||
 		    strcmp(t->host, "*") == 0)
 			return gs_err_set(err, -EINVAL,
-					  "cannot connect to \"%s\": an address is HOST:PORT or "
-					  "[IPv6]:PORT",
+					  "cannot connect to \"%s\": an address is HOST:PORT, "
+					  "[IPv6]:PORT or unix:/PATH",
 					  c->o.addresses[i]);
 	}
 	return 0;
@@ -204,8 +224,7 @@ static void next_candidate(struct gs_rpc_client *c, const char *why)
 	char text[sizeof(c->why)];
 
 	c->stats.connect_failures++;
-	snprintf(c->why, sizeof(c->why), "cannot connect to %s%s%s:%s%s%s%s: %s",
-		 strchr(t->host, ':') ? "[" : "", t->host, strchr(t->host, ':') ? "]" : "", t->port,
+	snprintf(c->why, sizeof(c->why), "cannot connect to %s%s%s%s: %s", t->text,
 		 c->address[0] ? " (" : "", c->address, c->address[0] ? ")" : "", why);
 	nghttp2_session_del(c->h2);
 	c->h2 = NULL;
@@ -234,11 +253,15 @@ static bool start_address(struct gs_rpc_client *c)
 {
 	const struct addrinfo numeric = {.ai_socktype = SOCK_STREAM,
 					 .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST};
-	const struct gs_rpc_target *t = &c->targets[c->target];
+	struct gs_rpc_target *t = &c->targets[c->target];
 	int r;
 
 	c->address[0] = '\0';
 	c->started_ns = gs_clock_mono_ns();
+	if (t->local.ai_family) {
+		c->candidate = &t->local;
+		return true;
+	}
 	if (getaddrinfo(t->host, t->port, &numeric, &c->found) == 0) {
 		c->candidate = c->found;
 		return true;
@@ -281,15 +304,20 @@ static bool start_connect(struct gs_rpc_client *c)
 	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
 
 	memcpy(&address, a->ai_addr, a->ai_addrlen);
-	gs_net_text(&address, c->address, sizeof(c->address));
-	snprintf(c->authority, sizeof(c->authority), strchr(t->host, ':') ? "[%s]:%s" : "%s:%s",
-		 t->host, t->port);
+	if (a == &t->local) {
+		strcpy(c->authority, t->host);
+	} else {
+		gs_net_text(&address, c->address, sizeof(c->address));
+		snprintf(c->authority, sizeof(c->authority),
+			 strchr(t->host, ':') ? "[%s]:%s" : "%s:%s", t->host, t->port);
+	}
 	c->started_ns = gs_clock_mono_ns();
 	if (fd < 0) {
 		next_candidate(c, strerror(errno));
 		return true;
 	}
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (a->ai_family != AF_UNIX)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) {
 		int saved = errno;
 

@@ -6,6 +6,7 @@
 #define GS_RPC_CLIENT_INT_H
 
 #include <netdb.h>
+#include <sys/un.h>
 
 #include "base/net.h"
 #include "rpc/rpc_int.h"
@@ -26,6 +27,9 @@ void gs_rpc_resolve_drop(struct gs_rpc_resolve **resolve);
 
 struct gs_rpc_target {
 	char host[256], port[8];
+	char text[280];            /* as a person wrote it */
+	struct sockaddr_un socket; /* of "unix:/PATH" ... */
+	struct addrinfo local;     /* ... and as an address found; ai_family 0: it is another */
 };
 
 enum gs_rpc_client_state {
