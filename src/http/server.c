@@ -316,6 +316,7 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 		int fd = listening ? -ENOENT
 				   : gs_http_listen_inherited(s->address, sizeof(s->address), err);
 
+		s->inherited = fd >= 0;
 		if (fd == -ENOENT)
 			fd = gs_http_listen(o->listen, s->address, sizeof(s->address), err);
 		s->listen_fd = fd;
@@ -372,6 +373,7 @@ int gs_http_start(const struct gs_http_options *o, struct gs_http **ret_http, st
 	if (r == 0) {
 		memcpy(h->listen, h->settings->listen, sizeof(h->listen));
 		memcpy(h->address, h->settings->address, sizeof(h->address));
+		h->inherited = h->settings->inherited;
 		r = start_thread(h);
 	}
 	if (r < 0) {
@@ -437,7 +439,8 @@ static bool same_port(const char *listen, const char *address)
 int gs_http_reload(struct gs_http *h, const struct gs_http_options *o, struct gs_err *err)
 {
 	struct settings *s = NULL;
-	int r = settings_new(o, h->listen, &s, err);
+	/* Where systemd listens for us is not ours to change. */
+	int r = settings_new(o, h->inherited ? o->listen : h->listen, &s, err);
 
 	if (r == -EADDRINUSE && same_port(o->listen, h->address))
 		r = swap_address(h, o, &s, err);

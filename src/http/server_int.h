@@ -17,6 +17,7 @@
 struct settings {
 	int listen_fd; /* -1: take over that of the settings before */
 	char listen[280], address[80];
+	bool inherited;     /* listen_fd is systemd's */
 	struct gs_tls *tls; /* NULL: none */
 	struct gs_http_auth auth;
 	struct gs_http_hosts hosts;
@@ -63,6 +64,7 @@ struct gs_http { /* the server */
 	bool leave;                    /* the thread shall close its socket ... */
 	int listen_again_fd;           /* ... or take this one; -1: none */
 	char listen[280], address[80]; /* the caller's copies */
+	bool inherited;
 	atomic_bool stopping;
 	_Atomic uint64_t asked, answered;
 	_Atomic uint64_t requests[GS_HTTP_CLASSES], connections, refused, timed_out, tls_failures,

@@ -605,23 +605,6 @@ def notify(t):
     until('STOPPING=1')
 
 
-@case('the unit file is one that systemd takes, and lets little in', needs=None)
-def unit(t):
-    need('systemd-analyze')
-    folder = os.path.join(harness.HERE, '..', '..', 'packaging', 'systemd')
-    text = read_text(os.path.join(folder, 'gpuscope-agent.service')).replace('/usr/bin/gpuscope', harness.gpuscope)
-    path = secret(t, 'gpuscope-agent.service', text, 0o644)
-    done = subprocess.run(['systemd-analyze', 'verify', '--man=no', path], capture_output=True, text=True)
-    ours = [line for line in (done.stdout + done.stderr).splitlines() if 'gpuscope-agent' in line]
-    t.equal('verify', ours, [])
-    done = subprocess.run(['systemd-analyze', 'security', '--offline=true', '--no-pager', path], capture_output=True, text=True)
-    if 'nrecognized option' in done.stderr or 'invalid option' in done.stderr:
-        raise Skip('systemd-analyze security has no --offline')
-    exposure = re.search(r'Overall exposure level for \S+: ([\d.]+)', done.stdout)
-    t.true('exposure', exposure and float(exposure.group(1)) <= 3.0, done.stdout[-300:] + done.stderr[-300:])
-    t.note(f'exposure {exposure.group(1) if exposure else "?"}')
-
-
 @case('20 s at 10 Hz with 8 GPUs, scraped all the time: memory stays', timeout=90, needs=None)
 def soak(t):
     if harness.is_asan():

@@ -6,12 +6,15 @@ import re
 import signal
 
 from harness import case, main, wait_until
-from systemd_help import UNITS, Machine
+from systemd_help import Machine, units
 
 AGENT, SOCKET = 'gpuscope-agent.service', 'gpuscope-agent.socket'
-HEAD = 'gpuscope-head.service'
+HEAD, CONNECT = 'gpuscope-head.service', 'gpuscope-connect.service'
+RELAY = ('gpuscope-connect-relay.socket', 'gpuscope-connect-relay.service')
 CONF = '/etc/gpuscope/agent.yaml'
-URL = 'http://127.0.0.1:14781'
+DEPLOYMENT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'packaging', 'deployment', 'systemd')
+# Where the socket listens; what the configuration says is not used then.
+URL = 'http://127.0.0.1:14780'
 HEAD_URL = 'http://127.0.0.1:8091'
 
 
@@ -24,9 +27,9 @@ def metric(text, name):
     return float(found.group(1)) if found else None
 
 
-def agent(t, text=conf(), units=(AGENT,)):
+def agent(t, text=conf(), more=()):
     m = Machine(t)
-    m.install(*units)
+    m.install(AGENT, SOCKET, *more)
     m.put(CONF, text)
     return m
 
@@ -34,8 +37,8 @@ def agent(t, text=conf(), units=(AGENT,)):
 @case('each service: starts, stays, stops with status 0', timeout=300, needs=None)
 def services(t):
     m = Machine(t)
-    services = sorted(x for x in os.listdir(UNITS) if x.endswith('.service'))
-    m.install(*services)
+    services = sorted(x for x in os.listdir(units()) if x.endswith('.service') and x not in RELAY)
+    m.install(*services, SOCKET, *RELAY)
     t.true('there are services', len(services) >= 3, services)
     for unit in services:
         done = m.run('systemctl', 'start', unit)
@@ -103,7 +106,7 @@ def bad(t):
 
 @case('systemd starts an agent and a head that hang anew', timeout=300, needs=None)
 def watchdog(t):
-    m = agent(t, units=(AGENT, HEAD))
+    m = agent(t, more=(HEAD,))
     for unit, url in ((AGENT, URL + '/healthz'), (HEAD, HEAD_URL + '/')):
         m.must('systemctl', 'start', unit)
         t.equal(f'{unit} has a watchdog', m.show(unit, 'WatchdogUSec'), '1min')
@@ -154,15 +157,36 @@ def head(t):
     t.match('the journal', r'head\.yaml:2:\d+: .*never', m.journal(HEAD))
 
 
+@case('connect, which has no network, delivers to a head by the relay', timeout=240, needs=None)
+def relay(t):
+    m = Machine(t)
+    m.install(HEAD, CONNECT, *RELAY)
+    m.must('systemctl', 'start', HEAD, CONNECT)
+    wait_until(lambda: json.loads(m.get(HEAD_URL + '/api/v1/overview') or '{}').get('healthy_nodes') == 1, 60, 'a node at the head')
+    t.equal('its GPUs', json.loads(m.get(HEAD_URL + '/api/v1/overview'))['gpus'] > 0, True)
+
+
+@case('the agent delivers to a head once it is given a network', timeout=240, needs=None)
+def network(t):
+    with open(os.path.join(DEPLOYMENT, 'agent-network.conf')) as f:
+        drop_in = f.read()
+    m = agent(t, conf('head:\n  addresses: 127.0.0.1:8090\n'), more=(HEAD,))
+    # In a group of its own: one that an earlier machine of this test has left still has that unit's filter of addresses.
+    m.drop_in(AGENT, drop_in + '[Service]\nSlice=gpuscopenetwork.slice\n')
+    m.must('systemctl', 'start', HEAD)
+    m.must('systemctl', 'start', AGENT)
+    wait_until(lambda: metric(m.get(URL + '/metrics'), 'gpuscope_agent_head_connected') == 1, 60, 'a connection to the head')
+
+
 @case('the agent: the socket starts it at the first scrape', timeout=240, needs=None)
 def activation(t):
-    m = agent(t, units=(AGENT, SOCKET))
+    m = agent(t)
     m.must('systemctl', 'start', SOCKET)
     t.equal('not yet', m.show(AGENT, 'ActiveState'), 'inactive')
     text = m.get('http://127.0.0.1:14780/metrics')
     t.equal('the first scrape is answered', metric(text, 'gpuscope_agent_samples_total') is not None, True)
     m.wait(AGENT, 'ActiveState', 'active')
-    t.equal('nobody listens where the configuration says', m.get(URL + '/metrics'), '')
+    t.equal('nobody listens where the configuration says', m.get('http://127.0.0.1:14781/metrics'), '')
     m.must('systemctl', 'stop', AGENT, SOCKET)
     t.equal('stopped', m.show(AGENT, 'Result'), 'success')
 

@@ -15,8 +15,6 @@ import subprocess
 import harness
 from harness import Skip, read_text, wait_until
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-UNITS = os.path.join(ROOT, 'packaging', 'systemd')
 LIBRARY = '/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1'
 
 # In a mount namespace of its own, which ends with the container.
@@ -29,7 +27,7 @@ mkdir "$d/upper" "$d/work" "$d/root"
 mount -t overlay -o "lowerdir=/,upperdir=$d/upper,workdir=$d/work" overlay "$d/root"
 # Another machine, on which nothing is enabled.
 cd "$d/root/etc"
-rm -rf machine-id fstab systemd/system/*.wants systemd/system/gpuscope* gpuscope
+rm -rf machine-id fstab systemd/system/*.wants systemd/system/gpuscope* gpuscope ../var/lib/gpuscope* ../var/lib/private/gpuscope*
 : >machine-id
 cd /
 export SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
@@ -38,6 +36,11 @@ exec systemd-nspawn --quiet --register=no --keep-unit -D "$d/root" -M "gpuscope-
 	--resolv-conf=off --link-journal=no --console=pipe --boot systemd.unit=basic.target systemd.firstboot=off \
 	systemd.show_status=no
 '''
+
+
+def units():
+    """The folder of the units as they are installed: they name the program where its prefix is."""
+    return os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(harness.gpuscope))), 'packaging', 'systemd')
 
 
 def children(pid):
@@ -108,13 +111,15 @@ class Machine:
         else:
             self.must(*command, stdin=content)
 
-    def install(self, *units):
+    def install(self, *units_wanted):
         """gpuscope where packages put it, the stand-in for NVIDIA's library, and units."""
-        for here, there in ((harness.gpuscope, '/usr/bin/gpuscope'), (os.path.join(harness.fake, 'libnvidia-ml.so.1'), LIBRARY)):
+        text = ''.join(read_text(os.path.join(units(), unit)) for unit in units_wanted)
+        program = re.search(r'^ExecStart=(\S+/gpuscope) ', text, re.M).group(1)
+        for here, there in ((harness.gpuscope, program), (os.path.join(harness.fake, 'libnvidia-ml.so.1'), LIBRARY)):
             with open(here, 'rb') as f:
                 self.put(there, f, '755')
-        for unit in units:
-            with open(os.path.join(UNITS, unit), 'rb') as f:
+        for unit in units_wanted:
+            with open(os.path.join(units(), unit), 'rb') as f:
                 self.put('/etc/systemd/system/' + unit, f)
         self.must('systemctl', 'daemon-reload')
 
