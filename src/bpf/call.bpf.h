@@ -159,6 +159,8 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 		t = thread_find(s, d->layer, &slot);
 	if (!t || turn_skips(t, cookie))
 		return false;
+	if (cookie & GS_COOKIE_STEPPED)
+		gs_step_add(slot, id, d->layer);
 	depth = t->depth;
 	if (depth) {
 		depth = drop_stale(t, depth, ctx->sp, id);

@@ -171,6 +171,27 @@ static __always_inline struct gs_cell *scope_cell(__u32 slot, struct gs_scope *s
 	return bpf_map_lookup_elem(&gs_cells, &idx);
 }
 
+/* A probe was passed whose instruction the kernel single-steps. A function of its own for the
+ * verifier. */
+__noinline int gs_step_add(__u32 slot, __u32 id, __u32 layer)
+{
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+	struct gs_cell *c;
+	__u32 idx;
+
+	if (!t)
+		return 0;
+	if (id < GS_FUNC_FIXED) {
+		c = cell_get(t, slot, id);
+	} else {
+		idx = dynamic_cell_find(slot, id, layer);
+		c = idx ? bpf_map_lookup_elem(&gs_cells, &idx) : NULL;
+	}
+	if (c)
+		c->stepped++;
+	return 0;
+}
+
 /* The innermost open scope around a call that was entered with this stack pointer. Those below it
  * were left by a jump and wait to be dropped. */
 static __always_inline bool scope_around(struct gs_thread *t, __u64 sp, struct gs_scope **ret_scope)

@@ -96,6 +96,7 @@ static __noinline __u32 thread_decide(__u32 layer)
 	}
 	t->pid = id >> 32;
 	t->tid = (__u32)id;
+	t->cpu_first_ns = task_cpu_ns();
 	bpf_get_current_comm(t->comm, sizeof(t->comm));
 	m->slot = slot;
 	return slot;
@@ -122,7 +123,10 @@ static __always_inline struct gs_thread *thread_same(__u32 *ret_slot)
 		return NULL;
 	*ret_slot = *last;
 	t = bpf_map_lookup_elem(&gs_threads, ret_slot);
-	return t && id && t->tid == (__u32)id && t->pid == id >> 32 && !t->ended ? t : NULL;
+	if (!t || !id || t->tid != (__u32)id || t->pid != id >> 32 || t->ended)
+		return NULL;
+	t->cpu_ns = task_cpu_ns();
+	return t;
 }
 
 /* The struct of the calling thread; NULL when it is not followed. */
@@ -131,6 +135,7 @@ static __always_inline struct gs_thread *thread_find(struct gs_kernel_state *s, 
 {
 	struct gs_task_mark *m = mark_get(false);
 	__u32 zero = 0, *last;
+	struct gs_thread *t;
 
 	if (m && (m->slot || m->filter_gen == s->filter_gen))
 		*ret_slot = m->slot;
@@ -141,7 +146,10 @@ static __always_inline struct gs_thread *thread_find(struct gs_kernel_state *s, 
 	last = bpf_map_lookup_elem(&gs_last_slot, &zero);
 	if (last)
 		*last = *ret_slot;
-	return bpf_map_lookup_elem(&gs_threads, ret_slot);
+	t = bpf_map_lookup_elem(&gs_threads, ret_slot);
+	if (t)
+		t->cpu_ns = task_cpu_ns();
+	return t;
 }
 
 #endif

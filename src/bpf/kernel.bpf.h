@@ -35,6 +35,10 @@ struct mm_struct {
 	unsigned long env_end; /* of the environment that the program began with, on its stack */
 } GS_CORE;
 
+struct sched_entity {
+	__u64 sum_exec_runtime; /* time on processors; up to date as of the last tick or switch */
+} GS_CORE;
+
 struct task_struct {
 	int pid;  /* what user space calls tid */
 	int tgid; /* what user space calls pid */
@@ -44,6 +48,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	struct thread_struct thread;
 	struct mm_struct *mm;
+	struct sched_entity se;
 } GS_CORE;
 
 #endif

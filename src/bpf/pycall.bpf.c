@@ -436,6 +436,8 @@ int gs_pycall_site(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u32 layout = cookie >> GS_COOKIE_CC_SHIFT & LAYOUT_MASK;
 
+	if (cookie & GS_COOKIE_STEPPED)
+		scope_step(cookie, GS_LAYER_PYTHON);
 	if (!(cookie & GS_COOKIE_EXIT))
 		pycall_enter(ctx, cookie);
 	else if (cookie & (GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN)) {

@@ -224,6 +224,8 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u64 cookie, __u32
 		t = thread_find(state, layer, &slot);
 	if (!t || turn_skips(t, cookie))
 		return false;
+	if (cookie & GS_COOKIE_STEPPED)
+		gs_step_add(slot, cookie & (GS_FUNC_MAX - 1), layer);
 	return scope_begin(ctx, t, slot, cookie & (GS_FUNC_MAX - 1), layer, ret_place);
 }
 
@@ -342,6 +344,16 @@ static __always_inline bool cookie_leaves(const struct pt_regs *ctx, __u64 cooki
 		       !!(cookie & GS_COOKIE_TAKEN);
 }
 
+/* A way out is single-stepped, whether the function is left by it now or not. (While a group is
+ * being replaced two links count the same step, for some ms.) */
+static __always_inline void scope_step(__u64 cookie, __u32 layer)
+{
+	__u32 slot;
+
+	if (thread_known(&slot))
+		gs_step_add(slot, cookie & (GS_FUNC_MAX - 1), layer);
+}
+
 /* A probe on the entry of a function or on a way out of it: the cookie tells. */
 static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 {
@@ -351,6 +363,8 @@ static __always_inline void scope_at_site(struct pt_regs *ctx, __u32 layer)
 		scope_enter(ctx, cookie, layer, &place);
 		return;
 	}
+	if (cookie & GS_COOKIE_STEPPED)
+		scope_step(cookie, layer);
 	if (!cookie_leaves(ctx, cookie))
 		return;
 	scope_leave_at(ctx, cookie);

@@ -68,8 +68,10 @@ static __always_inline __u32 leave_slot(void)
 	if (!slot)
 		return 0;
 	t = bpf_map_lookup_elem(&gs_threads, &slot);
-	if (t)
+	if (t) {
+		t->cpu_ns = task_cpu_ns();
 		t->ended = 1;
+	}
 	mark_forget();
 	return slot;
 }

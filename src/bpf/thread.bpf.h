@@ -39,6 +39,20 @@ static __always_inline struct gs_task_mark *mark_get(bool create)
 	}
 }
 
+/* How long the calling thread has had a processor. */
+static __always_inline __u64 task_cpu_ns(void)
+{
+	if (gs_config.task_storage) {
+		struct task_struct *task = (void *)bpf_get_current_task_btf();
+
+		return task->se.sum_exec_runtime;
+	} else {
+		struct task_struct *task = (void *)bpf_get_current_task();
+
+		return BPF_CORE_READ(task, se.sum_exec_runtime);
+	}
+}
+
 static __always_inline void mark_forget(void)
 {
 	if (gs_config.task_storage) {

@@ -7,28 +7,40 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-#define MIN_INTERVAL_NS 50e6 /* a shorter one says nothing of the program */
+#define MIN_INTERVAL_NS 40e6 /* a shorter one says nothing of the program */
+#define IDLE_PART       0.1  /* of a processor: who used less counts as having used that */
 
 struct func {
-	uint64_t hits;     /* of the run */
-	double cost_ns;    /* likewise */
-	uint64_t now_hits; /* of the interval */
+	uint64_t hits, steps;         /* of the run */
+	double cost_ns;               /* likewise */
+	uint64_t now_hits, now_steps; /* of the interval */
 	double now_ns;
 	uint8_t mode;
 	bool pinned;
 	_Atomic bool placed; /* it has probes of its own */
-	_Atomic uint8_t kind, entry_stepped, exit_stepped, n_values, n_texts;
+	_Atomic uint8_t kind, n_values, n_texts;
 };
+
+/* A thread, a process, or all. */
+struct unit {
+	uint64_t key;
+	double cost_ns, steered_ns, cpu_ns; /* of the interval; steered: what a step may change */
+	double left_ns;                     /* of what the limit grants */
+};
+
+#define KEY_ALL          0
+#define KEY_THREAD(tid)  (1ull << 32 | (tid))
+#define KEY_PROCESS(pid) (2ull << 32 | (pid))
 
 struct gs_budget {
 	struct gs_prices prices;
 	double max_ratio;
 	struct func func[GS_FUNC_MAX];
-	struct gs_map threads;                        /* tid -> index + 1 */
-	double thread_ns[GS_BUDGET_MAX_THREADS + 1];  /* of the interval; the first: all others */
-	double steered_ns[GS_BUDGET_MAX_THREADS + 1]; /* of these, what a step may change */
-	uint64_t start_ns, last_ns;
-	double spent_ns, worst_ratio;
+	struct unit units[GS_BUDGET_MAX_UNITS + 1]; /* the first: all */
+	size_t n_units;
+	struct gs_map unit_of; /* key -> index */
+	uint64_t last_ns;
+	double cost_ns, cpu_ns; /* of the run */
 };
 
 struct gs_budget *gs_budget_new(const struct gs_prices *prices, double max_ratio)
@@ -39,14 +51,16 @@ struct gs_budget *gs_budget_new(const struct gs_prices *prices, double max_ratio
 		return NULL;
 	b->prices = *prices;
 	b->max_ratio = max_ratio;
-	b->threads = GS_MAP_INIT(GS_BUDGET_MAX_THREADS);
+	b->unit_of = GS_MAP_INIT(GS_BUDGET_MAX_UNITS);
+	b->units[0].left_ns = max_ratio * GS_BUDGET_BURST_NS;
+	b->n_units = 1;
 	return b;
 }
 
 void gs_budget_free(struct gs_budget **budget)
 {
 	if (*budget)
-		gs_map_fini(&(*budget)->threads);
+		gs_map_fini(&(*budget)->unit_of);
 	free(*budget);
 	*budget = NULL;
 }
@@ -72,75 +86,108 @@ void gs_budget_place(struct gs_budget *b, unsigned func, const struct gs_hit *hi
 	f = &b->func[func];
 	atomic_store_explicit(&f->placed, true, memory_order_relaxed);
 	raise_to(&f->kind, (uint8_t)hit->kind);
-	raise_to(hit->is_exit ? &f->exit_stepped : &f->entry_stepped, hit->is_stepped);
 	raise_to(&f->n_values, hit->n_values);
 	raise_to(&f->n_texts, hit->n_texts);
 }
 
-bool gs_budget_is_stepped(const struct gs_budget *b, unsigned func)
-{
-	return func < GS_FUNC_MAX && (b->func[func].entry_stepped || b->func[func].exit_stepped);
-}
-
-static double price(const struct gs_budget *b, const struct func *f, unsigned mode)
+/* Of a hit, without its single steps. */
+static double price_of(const struct gs_budget *b, const struct func *f, unsigned mode)
 {
 	const struct gs_prices *p = &b->prices;
 	double ns = p->ns[f->kind][mode];
 
 	if (mode == GS_MODE_OFF)
 		return 0;
-	ns += f->entry_stepped * p->step_ns;
-	/* Where a counted operator or Python function is left there is no probe any more. */
-	if ((f->kind != GS_PRICE_SCOPE && f->kind != GS_PRICE_PYTHON) || mode != GS_MODE_COUNT)
-		ns += f->exit_stepped * p->step_ns;
 	if (mode <= GS_MODE_AGGREGATE)
 		ns += f->n_values * p->value_ns + f->n_texts * p->text_ns;
 	return ns;
 }
 
-double gs_budget_price_ns(const struct gs_budget *b, unsigned func, enum gs_mode mode)
+/* Of so many hits and single steps in a mode. */
+static double cost_in(const struct gs_budget *b, const struct func *f, unsigned mode, uint64_t hits,
+		      uint64_t steps)
 {
-	return func < GS_FUNC_MAX ? price(b, &b->func[func], mode) : 0;
+	if (mode == GS_MODE_OFF)
+		return 0;
+	/* Where a counted operator or Python function is left there is no probe any more. */
+	if ((f->kind == GS_PRICE_SCOPE || f->kind == GS_PRICE_PYTHON) && mode == GS_MODE_COUNT &&
+	    steps > hits)
+		steps = hits;
+	return (double)hits * price_of(b, f, mode) + (double)steps * b->prices.step_ns;
 }
 
-/* What calls cost that are traced in this mode (those of a sample: added up). */
-static double traced_price(const struct gs_budget *b, const struct func *f)
+double gs_budget_func_cost_in(const struct gs_budget *b, unsigned func, enum gs_mode mode)
 {
-	return price(b, f, f->mode == GS_MODE_EVENTS ? GS_MODE_EVENTS : GS_MODE_AGGREGATE);
+	const struct func *f = func < GS_FUNC_MAX ? &b->func[func] : NULL;
+
+	return f ? cost_in(b, f, mode, f->hits, f->steps) : 0;
 }
 
-void gs_budget_hits(struct gs_budget *b, uint32_t tid, unsigned func, uint64_t traced,
-		    uint64_t counted)
+/* The unit's place; NULL: there is no more room. */
+static struct unit *unit_get(struct gs_budget *b, uint64_t key)
+{
+	uint64_t i = 0;
+
+	if (key == KEY_ALL || gs_map_get(&b->unit_of, key, &i))
+		return &b->units[i];
+	if (b->n_units > GS_BUDGET_MAX_UNITS || gs_map_put(&b->unit_of, key, b->n_units) < 0)
+		return NULL;
+	b->units[b->n_units] =
+		(struct unit){.key = key, .left_ns = b->max_ratio * GS_BUDGET_BURST_NS};
+	return &b->units[b->n_units++];
+}
+
+static void charge(struct gs_budget *b, uint64_t key, double cost_ns, double steered_ns,
+		   double cpu_ns)
+{
+	struct unit *u = unit_get(b, key);
+
+	if (!u)
+		return;
+	u->cost_ns += cost_ns;
+	u->steered_ns += steered_ns;
+	u->cpu_ns += cpu_ns;
+}
+
+void gs_budget_add_hits(struct gs_budget *b, const struct gs_budget_hits *h)
 {
 	struct func *f;
-	uint64_t i = 0;
-	double cost;
+	double cost, steered;
 
-	if (func >= GS_FUNC_MAX)
+	if (h->func >= GS_FUNC_MAX)
 		return;
-	f = &b->func[func];
-	cost = (double)traced * traced_price(b, f) + (double)counted * price(b, f, GS_MODE_COUNT);
-	f->hits += traced + counted;
-	f->now_hits += traced + counted;
+	f = &b->func[h->func];
+	/* Those of a sample are added up. */
+	cost = (double)h->traced *
+		       price_of(b, f,
+				f->mode == GS_MODE_EVENTS ? GS_MODE_EVENTS : GS_MODE_AGGREGATE) +
+	       (double)h->counted * price_of(b, f, GS_MODE_COUNT) +
+	       (double)h->stepped * b->prices.step_ns;
+	steered = f->mode == GS_MODE_OFF ? 0 : cost;
+	f->hits += h->traced + h->counted;
+	f->steps += h->stepped;
 	f->cost_ns += cost;
-	f->now_ns += f->mode == GS_MODE_OFF ? 0 : cost;
-	if (!gs_map_get(&b->threads, tid, &i)) {
-		i = b->threads.n_used + 1;
-		if (gs_map_put(&b->threads, tid, i) < 0)
-			i = 0;
-	}
-	b->thread_ns[i] += cost;
-	b->steered_ns[i] += f->mode == GS_MODE_OFF ? 0 : cost;
+	f->now_hits += h->traced + h->counted;
+	f->now_steps += h->stepped;
+	f->now_ns += steered;
+	b->cost_ns += cost;
+	charge(b, KEY_ALL, cost, steered, 0);
+	charge(b, KEY_PROCESS(h->pid), cost, steered, 0);
+	charge(b, KEY_THREAD(h->tid), cost, steered, 0);
 }
 
-/* What the same hits would cost in a mode. */
-static double cost_in(const struct gs_budget *b, const struct func *f, unsigned mode)
+void gs_budget_add_cpu(struct gs_budget *b, uint32_t pid, uint32_t tid, uint64_t cpu_ns)
 {
-	return (double)f->now_hits * price(b, f, mode);
+	double ns = (double)cpu_ns;
+
+	b->cpu_ns += ns;
+	charge(b, KEY_ALL, 0, 0, ns);
+	charge(b, KEY_PROCESS(pid), 0, 0, ns);
+	charge(b, KEY_THREAD(tid), 0, 0, ns);
 }
 
-/* The dearest function that can go down; 0: none. */
-static unsigned dearest(const struct gs_budget *b)
+/* The function that costs most of those that can go down; 0: none. */
+static unsigned find_costliest(const struct gs_budget *b)
 {
 	unsigned best = 0;
 
@@ -169,13 +216,13 @@ static void step_down(struct gs_budget *b, double ratio, double elapsed_ns,
 		all_ns += cost[i];
 	}
 	left_ns = all_ns;
-	/* The busiest thread's share goes down as the sum of all does. */
-	while (left_ns * ratio > all_ns * b->max_ratio && (i = dearest(b)) != 0) {
+	/* The largest share goes down as the sum of all does. */
+	while (left_ns * ratio > all_ns * b->max_ratio && (i = find_costliest(b)) != 0) {
 		struct func *f = &b->func[i];
 		double then;
 
 		f->mode++;
-		then = cost_in(b, f, f->mode);
+		then = cost_in(b, f, f->mode, f->now_hits, f->now_steps);
 		left_ns -= f->now_ns - then;
 		f->now_ns = then;
 	}
@@ -190,39 +237,73 @@ static void step_down(struct gs_budget *b, double ratio, double elapsed_ns,
 	}
 }
 
+static double share_of(double cost_ns, double time_ns)
+{
+	return cost_ns >= time_ns ? cost_ns > 0 : cost_ns / time_ns;
+}
+
+/* Takes the interval from what the unit may spend; returns by which share it has overspent, 0: it
+ * has not. */
+static double settle_unit(struct gs_budget *b, struct unit *u, double time_ns)
+{
+	double most_ns = b->max_ratio * GS_BUDGET_BURST_NS;
+
+	u->left_ns += b->max_ratio * time_ns - u->steered_ns;
+	if (u->left_ns > most_ns)
+		u->left_ns = most_ns;
+	if (u->left_ns >= 0)
+		return 0;
+	/* Until the steps have their effect. */
+	u->left_ns = 0;
+	return share_of(u->steered_ns, time_ns);
+}
+
+/* A new interval. Units that may spend all that can be granted are as new ones. */
+static void start_interval(struct gs_budget *b)
+{
+	size_t n = 1;
+
+	gs_map_fini(&b->unit_of);
+	b->unit_of = GS_MAP_INIT(GS_BUDGET_MAX_UNITS);
+	for (size_t i = 0; i < b->n_units; i++) {
+		struct unit *u = &b->units[i];
+
+		u->cost_ns = u->steered_ns = u->cpu_ns = 0;
+		if (i == 0 || u->left_ns >= b->max_ratio * GS_BUDGET_BURST_NS)
+			continue;
+		if (gs_map_put(&b->unit_of, u->key, n) == 0)
+			b->units[n++] = *u;
+	}
+	b->n_units = n;
+	for (unsigned i = 0; i < GS_FUNC_MAX; i++) {
+		b->func[i].now_hits = b->func[i].now_steps = 0;
+		b->func[i].now_ns = 0;
+	}
+}
+
 void gs_budget_tick(struct gs_budget *b, uint64_t now_ns, double *ret_ratio,
 		    void (*step)(void *, const struct gs_budget_step *), void *ctx)
 {
-	double elapsed_ns = b->last_ns ? (double)(now_ns - b->last_ns) : 0, busiest_ns = 0, ratio;
-	double steered_ns = 0;
+	double elapsed_ns = b->last_ns ? (double)(now_ns - b->last_ns) : 0, over = 0;
 
 	*ret_ratio = 0;
-	if (!b->last_ns) /* hits from before the clock are of no interval */
-		b->start_ns = now_ns;
-	for (unsigned i = 0; i <= b->threads.n_used; i++) {
-		if (b->thread_ns[i] > busiest_ns)
-			busiest_ns = b->thread_ns[i];
-		if (b->steered_ns[i] > steered_ns)
-			steered_ns = b->steered_ns[i];
+	for (size_t i = 0; elapsed_ns > 0 && i < b->n_units; i++) {
+		struct unit *u = &b->units[i];
+		double time_ns = IDLE_PART * elapsed_ns, ratio;
+
+		if (u->cpu_ns > time_ns)
+			time_ns = u->cpu_ns;
+		ratio = share_of(u->cost_ns, time_ns);
+		if (ratio > *ret_ratio)
+			*ret_ratio = ratio;
+		ratio = settle_unit(b, u, time_ns);
+		if (ratio > over)
+			over = ratio;
 	}
-	if (elapsed_ns > 0) {
-		ratio = *ret_ratio = busiest_ns / elapsed_ns;
-		b->spent_ns += busiest_ns;
-		if (elapsed_ns >= MIN_INTERVAL_NS && ratio > b->worst_ratio)
-			b->worst_ratio = ratio;
-		if (step && elapsed_ns >= MIN_INTERVAL_NS && b->max_ratio > 0 &&
-		    steered_ns > elapsed_ns * b->max_ratio)
-			step_down(b, steered_ns / elapsed_ns, elapsed_ns, step, ctx);
-	}
+	if (step && b->max_ratio > 0 && elapsed_ns >= MIN_INTERVAL_NS && over > b->max_ratio)
+		step_down(b, over, elapsed_ns, step, ctx);
 	b->last_ns = now_ns;
-	memset(b->thread_ns, 0, sizeof(b->thread_ns));
-	memset(b->steered_ns, 0, sizeof(b->steered_ns));
-	gs_map_fini(&b->threads);
-	b->threads = GS_MAP_INIT(GS_BUDGET_MAX_THREADS);
-	for (unsigned i = 0; i < GS_FUNC_MAX; i++) {
-		b->func[i].now_hits = 0;
-		b->func[i].now_ns = 0;
-	}
+	start_interval(b);
 }
 
 enum gs_mode gs_budget_mode(const struct gs_budget *b, unsigned func)
@@ -235,17 +316,17 @@ uint64_t gs_budget_func_hits(const struct gs_budget *b, unsigned func)
 	return func < GS_FUNC_MAX ? b->func[func].hits : 0;
 }
 
+uint64_t gs_budget_func_steps(const struct gs_budget *b, unsigned func)
+{
+	return func < GS_FUNC_MAX ? b->func[func].steps : 0;
+}
+
 double gs_budget_func_cost_ns(const struct gs_budget *b, unsigned func)
 {
 	return func < GS_FUNC_MAX ? b->func[func].cost_ns : 0;
 }
 
-double gs_budget_worst_ratio(const struct gs_budget *b)
-{
-	return b->worst_ratio;
-}
-
 double gs_budget_mean_ratio(const struct gs_budget *b)
 {
-	return b->last_ns > b->start_ns ? b->spent_ns / (double)(b->last_ns - b->start_ns) : 0;
+	return share_of(b->cost_ns, b->cpu_ns);
 }

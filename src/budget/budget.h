@@ -1,15 +1,20 @@
 /*
- * What --max-overhead decides: how dearly each function may be traced so that no traced thread
- * spends more than a part of its time in probes. Knows nothing of the kernel: it is told hits and
- * the time, and answers with steps. One thread.
+ * What --max-overhead decides: how each function may be traced so that the traced program spends no
+ * more than a part of its processor time in probes. Knows nothing of the kernel: it is given hits,
+ * processor time and the clock, and answers with steps. One thread.
  *
- * The cost of a hit is its price (probe/price.h) in the mode that the function has. The cost that
- * counts is that of the busiest thread: a loop that is slowed down runs in one thread. When it
- * passes the limit in an interval, the functions that cost most in it go down, one step at a time,
- * until what the same hits would cost now is below. The last step takes the probes off, which takes
- * a while: hits that come until then are added up, but no reason for further steps. No function
- * ever goes up again: a program that is in a quiet phase would be taken for one that calls little,
- * and be slowed down again when it is not.
+ * The cost of a hit is its price (probe/price.h) in the mode that the function has, and that of the
+ * single steps it took. A share is cost over time on processors, as the kernel counts it: a thread
+ * that waits for a processor does not look cheap by that. Three shares have the same limit: that of
+ * each thread (a loop that is slowed down runs in one thread), of each process and of all. Who used
+ * less than a tenth of a processor counts as having used that: what sleeps is not slowed down.
+ *
+ * Each of them has what the limit grants for BURST_NS to spend at once, and then the limit's part
+ * of its time. Who has spent more makes the functions that cost most in the interval go down, one
+ * step at a time, until the same hits would cost less than the limit. The last step takes the
+ * probes off, which takes a while: hits that come until then are added up, but no reason for
+ * further steps. No function ever goes up again: a program that is in a quiet phase would be taken
+ * for one that calls little, and be slowed down again when it is not.
  */
 #ifndef GS_BUDGET_BUDGET_H
 #define GS_BUDGET_BUDGET_H
@@ -20,7 +25,8 @@
 #include "model/kernel_side.h"
 #include "model/price.h"
 
-#define GS_BUDGET_MAX_THREADS 4096 /* counted apart in one interval; others are added to one */
+#define GS_BUDGET_MAX_UNITS 4096 /* threads and processes at one time; others count in the sum */
+#define GS_BUDGET_BURST_NS  1e9
 
 struct gs_budget;
 
@@ -28,33 +34,37 @@ struct gs_budget;
 struct gs_budget *gs_budget_new(const struct gs_prices *prices, double max_ratio);
 void gs_budget_free(struct gs_budget **budget);
 
-/* The function is never touched: what it tells is needed to understand the rest. */
+/* The function is never touched: what it reports is needed to understand the rest. */
 void gs_budget_pin(struct gs_budget *budget, unsigned func);
 
-/* Calls of the function pass this probe; of several ones at its entry the dearest counts, and so of
- * those where it is left. Until told, it is a GS_PRICE_CALL of emulated probes, and has none of its
- * own to be taken off (spans, whose names share probes). Any thread. */
+/* Calls of the function pass such a probe; of several the most expensive counts. Until then it is a
+ * GS_PRICE_CALL, and has no probes of its own to be taken off (spans, whose names share probes).
+ * Any thread. */
 void gs_budget_place(struct gs_budget *budget, unsigned func, const struct gs_hit *hit);
 
-/* What a call of it costs in a mode; whether any of its probes is single-stepped. */
-double gs_budget_price_ns(const struct gs_budget *budget, unsigned func, enum gs_mode mode);
-bool gs_budget_is_stepped(const struct gs_budget *budget, unsigned func);
+/* Since the last tick a thread made so many calls of the function that were traced and so many that
+ * were only counted, and passed so many probes that the kernel single-steps. */
+struct gs_budget_hits {
+	uint32_t pid, tid;
+	unsigned func;
+	uint64_t traced, counted, stepped;
+};
 
-/* Since the last tick a thread made so many calls of the function that were traced, and so many
- * that were only counted. */
-void gs_budget_hits(struct gs_budget *budget, uint32_t tid, unsigned func, uint64_t traced,
-		    uint64_t counted);
+void gs_budget_add_hits(struct gs_budget *budget, const struct gs_budget_hits *hits);
+
+/* Since the last tick it had a processor for so long. */
+void gs_budget_add_cpu(struct gs_budget *budget, uint32_t pid, uint32_t tid, uint64_t cpu_ns);
 
 /* One function goes down. */
 struct gs_budget_step {
 	unsigned func;
 	enum gs_mode mode;
 	double hits_per_s;
-	double ratio; /* what it cost until now, of all traced threads' time as below */
+	double ratio; /* what it cost until now, of processor time */
 };
 
-/* An interval has ended: *ret_ratio is what the busiest thread spent in probes in it. step is
- * called for each step to be made; NULL: none is made. The first call only starts the clock. */
+/* An interval has ended: *ret_ratio is the largest share in it. step is called for each step to be
+ * made; NULL: none is made. The first call only starts the clock. */
 void gs_budget_tick(struct gs_budget *budget, uint64_t now_ns, double *ret_ratio,
 		    void (*step)(void *ctx, const struct gs_budget_step *step), void *ctx);
 
@@ -62,8 +72,10 @@ enum gs_mode gs_budget_mode(const struct gs_budget *budget, unsigned func);
 
 /* Of the whole run, for tables. */
 uint64_t gs_budget_func_hits(const struct gs_budget *budget, unsigned func);
+uint64_t gs_budget_func_steps(const struct gs_budget *budget, unsigned func);
 double gs_budget_func_cost_ns(const struct gs_budget *budget, unsigned func);
-double gs_budget_worst_ratio(const struct gs_budget *budget); /* of all intervals */
-double gs_budget_mean_ratio(const struct gs_budget *budget);  /* of the run, busiest each time */
+/* What all hits of it would have cost in a mode. */
+double gs_budget_func_cost_in(const struct gs_budget *budget, unsigned func, enum gs_mode mode);
+double gs_budget_mean_ratio(const struct gs_budget *budget); /* of all, over all processor time */
 
 #endif

@@ -177,7 +177,8 @@ static bool grew(const struct gs_cell *before, const struct gs_cell *now)
 {
 	return now->calls >= before->calls && now->errors >= before->errors &&
 	       now->total_ns >= before->total_ns && now->bytes >= before->bytes &&
-	       now->inner >= before->inner && now->skipped >= before->skipped;
+	       now->inner >= before->inner && now->skipped >= before->skipped &&
+	       now->stepped >= before->stepped;
 }
 
 void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struct gs_cell *before,
@@ -194,7 +195,7 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	if (n == 0 && now->calls == before->calls && now->errors == before->errors &&
 	    now->total_ns == before->total_ns && now->bytes == before->bytes &&
 	    now->inner == before->inner && now->skipped == before->skipped &&
-	    !use_changed(before, now))
+	    now->stepped == before->stepped && !use_changed(before, now))
 		return;
 	/* A Python function is known to feed alone. */
 	func = now->func < GS_FUNC_MAX ? gs_func_set_get(f->funcs, now->func)
@@ -213,7 +214,8 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	if (now->skipped != before->skipped)
 		gs_feed_loss(f, func->desc.layer, GS_LOSS_BUDGET, func->name,
 			     now->skipped - before->skipped);
-	if (n == 0 && now->calls == before->calls && now->inner == before->inner) {
+	if (n == 0 && now->calls == before->calls && now->inner == before->inner &&
+	    now->stepped == before->stepped) {
 		gs_feed_settle(f);
 		return;
 	}
@@ -227,6 +229,7 @@ void gs_feed_cell(struct gs_feed *f, const struct gs_thread *thread, const struc
 	s->max_ns = now->max_ns;
 	s->bytes = now->bytes - before->bytes;
 	s->inner = now->inner - before->inner;
+	s->stepped = (uint32_t)(now->stepped - before->stepped);
 	error_difference(before, now, s);
 	s->n_buckets = n;
 	memcpy(s->buckets, buckets, n * sizeof(buckets[0]));

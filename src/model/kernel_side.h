@@ -43,6 +43,7 @@ struct gs_cell {
 	__u64 skipped; /* calls let pass because of the function's mode: only counted */
 	__u64 refused; /* calls that the filter of a described probe, or the patterns of
 			* --python-calls, did not let pass */
+	__u64 stepped; /* single-stepped probes passed, whatever became of the call */
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
 	struct gs_use use;             /* of calls that were not sent as events */
@@ -102,8 +103,10 @@ struct gs_thread {
 	__u32 turned; /* this hit was taken by a link that replaces another, see GS_TURN_BOTH */
 	__u32 span_pending; /* id of the span that begins next, src/bpf/span.bpf.c */
 	__u32 pad;
-	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
-	__u64 py_retry_ns; /* when it is worth looking for it again */
+	__u64 cpu_first_ns; /* time on processors when the thread was met */
+	__u64 cpu_ns;       /* the same as of its last hit, or at its end */
+	__u64 py_state;     /* address of the interpreter's state of this thread; 0 not known */
+	__u64 py_retry_ns;  /* when it is worth looking for it again */
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
 	struct gs_frame frame[GS_DEPTH_MAX];
 	struct gs_scope scope[GS_SCOPE_MAX];
@@ -183,6 +186,7 @@ enum gs_post {
 #define GS_COOKIE_EXIT      (1ull << 16)
 #define GS_COOKIE_TAKEN     (1ull << 17) /* left when the condition holds */
 #define GS_COOKIE_NOT_TAKEN (1ull << 18) /* left when it does not hold; both: always */
+#define GS_COOKIE_STEPPED   (1ull << 19) /* the kernel single-steps the instruction there */
 #define GS_COOKIE_CC_SHIFT  20
 /* The stack pointer is at most so many bytes below that at the entry; 0: as at the entry. */
 #define GS_COOKIE_FRAME_SHIFT 40

@@ -19,15 +19,13 @@ enum gs_price_kind {
 
 struct gs_prices {
 	double ns[GS_PRICE_N][GS_MODE_N]; /* of one call */
-	double step_ns;                   /* more, for each probe that is single-stepped */
+	double step_ns;                   /* more, for each passed probe that is single-stepped */
 	double value_ns, text_ns; /* more, for each value read from memory, for each string */
 };
 
 /* A probe that calls pass. */
 struct gs_hit {
 	enum gs_price_kind kind;
-	bool is_exit; /* where the function is left: a call passes one such */
-	bool is_stepped;
 	uint8_t n_values, n_texts;
 };
 

@@ -207,7 +207,7 @@ struct gs_rec_stats {
 	int32_t err_code[4];
 	uint32_t err_count[4];
 	uint32_t n_buckets;
-	uint32_t pad;
+	uint32_t stepped; /* single-stepped probes that the calls passed; 0 in older files */
 	struct gs_rec_bucket buckets[];
 };
 
@@ -273,10 +273,13 @@ struct gs_rec_counter {
 	uint32_t pad;
 };
 
-/* Counters of the machine (process 0) that tell what tracing costs: what the busiest thread spent
- * in probes since the last one, and what a call costs as the run began. */
-#define GS_COUNTER_COST  "tracing cost (millionths of the busiest thread's time)"
+/* Counters of the machine (process 0) about what tracing costs: the largest share of a thread's, a
+ * process's or all processor time that went into probes since the last one, the share of all in the
+ * run so far, what a call cost as the run began, and what a single-stepped probe cost more. */
+#define GS_COUNTER_COST  "tracing cost (millionths of processor time)"
+#define GS_COUNTER_MEAN  "tracing cost of the whole run (millionths of processor time)"
 #define GS_COUNTER_PRICE "tracing price of a call (ns)"
+#define GS_COUNTER_STEP  "tracing price of a single step (ns)"
 
 /* Last of a stream that was closed in order. */
 struct gs_rec_end {

@@ -21,8 +21,10 @@ struct gs_function_stats {
 	uint64_t mean_ns;
 	uint64_t p50_ns, p95_ns, p99_ns; /* off by GS_HIST_ERROR_PCT at most */
 	uint64_t max_ns;
-	uint64_t bytes; /* of calls that succeeded */
-	uint64_t inner; /* further entries through this door that were part of a runtime call */
+	uint64_t bytes;  /* of calls that succeeded */
+	uint64_t inner;  /* further entries from inside a call that is counted */
+	uint8_t stepped; /* the kernel single-stepped its probes, which is part of the times */
+	uint8_t partial; /* calls were let pass, only counted or not seen, to keep --max-overhead */
 };
 
 struct gs_function_list {
@@ -190,9 +192,10 @@ struct gs_summary {
 	int32_t exit_status; /* of the command; -1 there was none */
 	int64_t start_wall_ns;
 	uint64_t duration_ns;
-	/* What tracing cost, in millionths of the busiest thread's time: of the run, and at most in
-	 * half a second; and what a call cost. price_ns 0: all unknown. */
-	uint64_t cost_ppm, cost_worst_ppm, price_ns;
+	/* What tracing cost, in millionths of processor time: of the run, and at most of a thread,
+	 * a process or all in an interval; what a call cost, and a single-stepped probe more.
+	 * price_ns 0: all unknown. */
+	uint64_t cost_ppm, cost_worst_ppm, price_ns, step_ns;
 	uint8_t complete; /* 0: the stream stopped without its END record (killed, torn file) */
 	struct gs_function_list functions;    /* over all processes */
 	struct gs_process_summary *processes; /* those that made calls, most time first */

@@ -219,15 +219,12 @@ bool files_is_off(const struct gs_probe *probe, uint16_t func)
 void files_tell_price(struct gs_probe *probe, const struct gs_plan_place *p,
 		      const struct gs_user_row *row)
 {
-	struct gs_hit hit = {.kind = GS_PRICE_CALL,
-			     .is_exit = p->cookie & GS_COOKIE_EXIT,
-			     .is_stepped = p->is_stepped};
+	struct gs_hit hit = {.kind = GS_PRICE_CALL};
 
 	if (!probe->options.on_function || !p->func)
 		return;
 	if (row) {
 		hit.kind = p->has_return ? GS_PRICE_USER : GS_PRICE_PLACE;
-		hit.is_exit = false;
 		for (unsigned i = 0; i < row->n_values; i++)
 			hit.n_values += row->values[i].n_chain > 0;
 		hit.n_texts = row->n_texts;
@@ -467,10 +464,13 @@ void files_regroup(struct gs_probe *probe)
 	/* A function that is to go from now on asks for another round. */
 	if (!atomic_exchange(&probe->regroup, false))
 		return;
-	for (size_t i = 0; i < t->n; i++) {
-		struct file *f = &t->files[i];
+	/* Those that are used first: each takes the kernel some ms. */
+	for (size_t i = 0; i < 2 * t->n; i++) {
+		struct file *f = &t->files[i % t->n];
 		char path[64];
 
+		if ((i < t->n) != (f->n_users > 0))
+			continue;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", f->fd);
 		more |= links_regroup(probe, &f->links, path, f->only_pid);
 	}

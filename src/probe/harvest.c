@@ -7,6 +7,7 @@
  * time, cleared, and put back into the queues of free ones.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,7 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 		return;
 	if (cell->calls == before->calls && cell->inner == before->inner &&
 	    cell->skipped == before->skipped && cell->refused == before->refused &&
+	    cell->stepped == before->stepped &&
 	    memcmp(&cell->use, &before->use, sizeof(cell->use)) == 0 &&
 	    memcmp(&cell->py, &before->py, sizeof(cell->py)) == 0)
 		return;
@@ -121,12 +123,33 @@ static void hand_over_open(struct gs_probe *probe, const struct gs_probe_handler
 	}
 }
 
+static void hand_over_hits(struct gs_probe *probe, const struct gs_probe_handler *h, unsigned idx)
+{
+	const struct gs_cell *c = &probe->kernel.cells[idx];
+	struct gs_hits *before = &probe->hits_before[idx], now = {.func = c->func}, more;
+	uint32_t slot = c->thread_slot;
+
+	if (!h->hits || !slot || slot >= GS_THREAD_MAX)
+		return;
+	now.traced = c->calls + c->refused;
+	now.counted = c->inner + c->skipped;
+	now.stepped = c->stepped;
+	more = (struct gs_hits){.func = now.func,
+				.traced = now.traced - before->traced,
+				.counted = now.counted - before->counted,
+				.stepped = now.stepped - before->stepped};
+	if (more.traced | more.counted | more.stepped)
+		h->hits(h->ctx, &probe->kernel.threads[slot], &more);
+	*before = now;
+}
+
 static void free_cell(struct gs_probe *probe, uint32_t idx)
 {
 	struct kernel_side *k = &probe->kernel;
 
 	memset(&k->cells[idx], 0, sizeof(k->cells[idx]));
 	memset(&probe->before[idx], 0, sizeof(probe->before[idx]));
+	memset(&probe->hits_before[idx], 0, sizeof(probe->hits_before[idx]));
 	bpf_map_update_elem(k->free_cells_fd, NULL, &idx, BPF_ANY);
 }
 
@@ -143,10 +166,41 @@ static void release_dynamic_cells(struct gs_probe *probe, const struct gs_probe_
 
 		if (c->thread_slot != slot || c->func < GS_FUNC_FIXED)
 			continue;
+		hand_over_hits(probe, h, idx);
 		hand_over_cell(probe, h, idx, true);
 		bpf_map_delete_elem(k->cell_of_fd, &key);
 		free_cell(probe, idx);
 	}
+}
+
+/* The kernel side knows a thread's time as of its last hit. Of one that lives on when tracing ends,
+ * the time since then counts too. */
+static uint64_t cpu_now_ns(const struct gs_thread *t, bool last)
+{
+	GS_FCLOSE FILE *f = NULL;
+	uint64_t known_ns = t->cpu_ns, now_ns;
+	char path[64];
+
+	if (!last || t->ended)
+		return known_ns;
+	snprintf(path, sizeof(path), "/proc/%u/task/%u/schedstat", t->pid, t->tid);
+	f = fopen(path, "re");
+	return f && fscanf(f, "%" SCNu64, &now_ns) == 1 && now_ns > known_ns ? now_ns : known_ns;
+}
+
+static void hand_over_cpu(struct gs_probe *probe, const struct gs_probe_handler *h, unsigned slot)
+{
+	const struct gs_thread *t = &probe->kernel.threads[slot];
+	uint64_t *before_ns = &probe->cpu_before_ns[slot], now_ns;
+
+	if (!h->cpu || !t->pid || !t->cpu_ns)
+		return;
+	now_ns = cpu_now_ns(t, probe->kernel.state->stopped);
+	if (!*before_ns)
+		*before_ns = t->cpu_first_ns;
+	if (now_ns > *before_ns)
+		h->cpu(h->ctx, t, now_ns - *before_ns);
+	*before_ns = now_ns;
 }
 
 static void release_thread(struct gs_probe *probe, const struct gs_probe_handler *h, uint32_t slot)
@@ -155,18 +209,34 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 	struct gs_thread *t = &k->threads[slot];
 
 	hand_over_open(probe, h, t, gs_clock_mono_ns());
+	hand_over_cpu(probe, h, slot);
 	for (unsigned func = 1; func < GS_FUNC_FIXED; func++) {
 		uint32_t idx = t->cell[func];
 
 		if (!idx || idx >= probe->n_cells)
 			continue;
+		hand_over_hits(probe, h, idx);
 		hand_over_cell(probe, h, idx, true);
 		free_cell(probe, idx);
 	}
 	if (probe->selection.scopes || probe->users)
 		release_dynamic_cells(probe, h, slot);
 	memset(t, 0, sizeof(*t));
+	probe->cpu_before_ns[slot] = 0;
 	bpf_map_update_elem(k->free_threads_fd, NULL, &slot, BPF_ANY);
+}
+
+void gs_probe_glance(struct gs_probe *probe, const struct gs_probe_handler *h)
+{
+	struct kernel_side *k = &probe->kernel;
+	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
+	unsigned n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
+
+	for (unsigned i = 1; i < n_cells; i++)
+		hand_over_hits(probe, h, i);
+	for (unsigned i = 1; i < n_threads; i++)
+		hand_over_cpu(probe, h, i);
+	users_harvest(probe, h);
 }
 
 void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
@@ -175,9 +245,9 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
 	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
 	unsigned n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
 
+	gs_probe_glance(probe, h);
 	for (unsigned i = 1; i < n_cells; i++)
 		hand_over_cell(probe, h, i, probe->kernel.state->stopped);
-	users_harvest(probe, h);
 	pycalls_harvest(probe);
 	for (unsigned i = 1; i < n_threads; i++)
 		if (k->threads[i].ended)

@@ -149,7 +149,11 @@ void links_move(struct links *to, struct links *from)
 
 static uint64_t cookie_of(const struct link_group *g, const struct gs_plan_place *p)
 {
-	return p->cookie | (uint64_t)(g->number << 1 | g->turn) << GS_COOKIE_GROUP_SHIFT;
+	/* The others' cookies are no functions'. */
+	bool has_func = g->family != GS_FAMILY_SPAN && g->family != GS_FAMILY_UNWIND;
+
+	return p->cookie | (uint64_t)(g->number << 1 | g->turn) << GS_COOKIE_GROUP_SHIFT |
+	       (p->is_stepped && has_func ? GS_COOKIE_STEPPED : 0);
 }
 
 /* only_returns: those places that have one. */

@@ -157,9 +157,12 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 		       sizeof(probe->kernel.modes->mode));
 	probe->n_cells = config.n_cells;
 	probe->before = calloc(probe->n_cells, sizeof(*probe->before));
+	probe->hits_before = calloc(probe->n_cells, sizeof(*probe->hits_before));
+	probe->cpu_before_ns = calloc(GS_THREAD_MAX, sizeof(*probe->cpu_before_ns));
 	probe->files = files_new();
 	probe->turns = turns_new();
-	if (!probe->before || !probe->files || !probe->turns)
+	if (!probe->before || !probe->hits_before || !probe->cpu_before_ns || !probe->files ||
+	    !probe->turns)
 		return -ENOMEM;
 	r = users_new(probe, &probe->users);
 	if (r == 0)
@@ -242,6 +245,8 @@ void gs_probe_free(struct gs_probe **ref)
 	free(probe->comm);
 	free(probe->cgroup);
 	free(probe->before);
+	free(probe->hits_before);
+	free(probe->cpu_before_ns);
 	gs_map_fini(&probe->descent);
 	free(probe);
 	*ref = NULL;
@@ -522,6 +527,10 @@ void gs_probe_rescan(struct gs_probe *probe)
 {
 	target_follow_cgroup_v1(probe);
 	files_sweep(probe);
+}
+
+void gs_probe_regroup(struct gs_probe *probe)
+{
 	files_regroup(probe);
 }
 

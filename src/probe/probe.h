@@ -111,6 +111,12 @@ struct gs_probe_options {
 	void *ctx;
 };
 
+/* Calls that were added up, or only counted. */
+struct gs_hits {
+	uint32_t func;
+	uint64_t traced, counted, stepped;
+};
+
 /* What the consumer gets; everything lent is good during the call. */
 struct gs_probe_handler {
 	void (*event)(void *ctx, const struct gs_event *event);
@@ -118,6 +124,10 @@ struct gs_probe_handler {
 		     const struct gs_cell *now);
 	void (*open_call)(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
 			  unsigned depth, uint64_t now_mono_ns);
+	/* What a thread did since the last gs_probe_glance(); may be NULL. Calls by how they were
+	 * traced, and single-stepped probes that they passed; time on processors. */
+	void (*hits)(void *ctx, const struct gs_thread *thread, const struct gs_hits *hits);
+	void (*cpu)(void *ctx, const struct gs_thread *thread, uint64_t cpu_ns);
 	/* What the calls of a user's probe in one thread have grown by. */
 	void (*user_cell)(void *ctx, const struct gs_user_sum *sum);
 	void (*open_scope)(void *ctx, const struct gs_thread *thread, unsigned depth,
@@ -181,14 +191,21 @@ size_t gs_probe_n_waiting(const struct gs_probe *probe);
 void gs_probe_tell_missing(struct gs_probe *probe);
 
 /* To be called some times a second: follows members that joined a cgroup of an old (v1) hierarchy,
- * takes probes off files that no process has used for half a minute, and off functions in
- * GS_MODE_OFF, which takes three calls. */
+ * and takes probes off files that no process has used for half a minute. */
 void gs_probe_rescan(struct gs_probe *probe);
+
+/* A step on the way of functions in GS_MODE_OFF to having no probes; some ms each. To be called
+ * often where gs_probe_set_mode() is. */
+void gs_probe_regroup(struct gs_probe *probe);
 
 /* --- consumer --- */
 
 /* Hand over all events in the ring; how many there were. */
 int gs_probe_poll(struct gs_probe *probe, const struct gs_probe_handler *handler);
+
+/* Hand over hits, time on processors and the cells of described probes (hits, cpu, user_cell): less
+ * than a harvest, which does this too. */
+void gs_probe_glance(struct gs_probe *probe, const struct gs_probe_handler *handler);
 
 /* Hand over what cells have grown by, and take back the slots of threads that ended. */
 void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler);
@@ -198,7 +215,7 @@ void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *han
 void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *handler);
 
 /* Trace the function so from its next call on; any thread. Needs gs_probe_options.modes. With
- * GS_MODE_OFF its calls are counted until gs_probe_rescan() has taken its probes off, for good;
+ * GS_MODE_OFF its calls are counted until gs_probe_regroup() has taken its probes off, for good;
  * with GS_MODE_COUNT those where it is left, if it has any. */
 void gs_probe_set_mode(struct gs_probe *probe, unsigned func, enum gs_mode mode);
 

@@ -194,6 +194,8 @@ struct gs_probe {
 	struct gs_watch *watch;                 /* NULL: not available */
 	uint32_t n_cells;                       /* at most, of the kernel side */
 	struct gs_cell *before;                 /* owned: cells as handed over last */
+	struct gs_hits *hits_before;            /* owned: by cell, as of the last glance */
+	uint64_t *cpu_before_ns;                /* owned: by slot, likewise */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
 	int n_polled;
 	_Atomic bool regroup;       /* a function is to go, or on its way */

@@ -5,13 +5,14 @@
  *
  *   STEADY  calls of the functions that go, which are only counted now, have all returned; new
  *           links are attached beside the old ones; until now they count nothing
- *   BOTH    a hit that the new ones have seen is theirs, any other one still the old ones' (of
- *           threads that were just past the new ones): GS_TURN_BOTH
+ *   BOTH    for BOTH_NS; a hit that the new ones have seen is theirs, any other one still the
+ *           old ones' (of threads that were just past the new ones): GS_TURN_BOTH
  *   NEW     the new ones count; the old ones are kept until the calls that entered by them have
  *           returned, since of a session link only the very link that saw the entry sees the return
  *
  * So of the functions that stay no call is missed or counted twice. A call that lasts longer than
- * PATIENCE_NS loses its return, and is told as GS_LOSS_UNMATCHED. A group of which nothing is to
+ * PATIENCE_NS, or GOING_NS of a function that goes, loses its return, and is counted as
+ * GS_LOSS_UNMATCHED. A group of which nothing is to
  * stay needs no new links; so does one of a single place, as they are where there are no multi
  * links.
  */
@@ -27,6 +28,8 @@
 #include "probe/probe_int.h"
 
 #define PATIENCE_NS 2000000000ull
+#define GOING_NS    50000000ull /* the same of functions that go: they cost while they stay */
+#define BOTH_NS     50000000ull /* longer than anything is between the two links of one hit */
 
 enum phase { STEADY, WAITING, BOTH, NEW, STUCK };
 
@@ -136,7 +139,7 @@ static void begin(struct gs_probe *probe, struct link_group *g, const char *path
 		return;
 	if (!g->turned_ns)
 		g->turned_ns = start_ns;
-	if (is_open(probe, g, start_ns, true) && start_ns - g->turned_ns < PATIENCE_NS) {
+	if (is_open(probe, g, start_ns, true) && start_ns - g->turned_ns < GOING_NS) {
 		g->phase = WAITING;
 		return;
 	}
@@ -160,6 +163,7 @@ static void begin(struct gs_probe *probe, struct link_group *g, const char *path
 	}
 	set_turn(probe, g, g->turn | GS_TURN_BOTH);
 	g->phase = BOTH;
+	g->turned_ns = gs_clock_mono_ns();
 	gs_log(1, "%zu probes go, %zu stay and were attached anew in %.1f ms", going, g->n,
 	       (double)(gs_clock_mono_ns() - start_ns) / 1e6);
 }
@@ -175,7 +179,8 @@ static bool step(struct gs_probe *probe, struct link_group *g, const char *path,
 		begin(probe, g, path, pid);
 		break;
 	case BOTH:
-		/* The last step was long ago for the kernel: nobody is between two links now. */
+		if (gs_clock_mono_ns() - g->turned_ns < BOTH_NS)
+			break;
 		set_turn(probe, g, g->turn);
 		g->turned_ns = gs_clock_mono_ns();
 		g->phase = NEW;

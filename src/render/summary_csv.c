@@ -35,14 +35,20 @@ enum column { /* the order of the columns */
 	      COL_ALLOCS,
 	      COL_COLLECTIVES,
 	      COL_OTHERS,
+	      COL_STEPPED,
+	      COL_PARTIAL,
 	      N_COLUMNS
 };
 
 static const char *const heads[N_COLUMNS] = {
-	"record", "scope",    "pid",    "tid",         "comm",        "layer",      "function",
-	"class",  "calls",    "errors", "total_ns",    "mean_ns",     "p50_ns",     "p95_ns",
-	"p99_ns", "max_ns",   "bytes",  "inner_calls", "code",        "name",       "count",
-	"detail", "launches", "copies", "allocs",      "collectives", "other_calls"};
+	"record", "scope",       "pid",         "tid",
+	"comm",   "layer",       "function",    "class",
+	"calls",  "errors",      "total_ns",    "mean_ns",
+	"p50_ns", "p95_ns",      "p99_ns",      "max_ns",
+	"bytes",  "inner_calls", "code",        "name",
+	"count",  "detail",      "launches",    "copies",
+	"allocs", "collectives", "other_calls", "single_stepped",
+	"partial"};
 
 /* A row is filled cell by cell from left to right; cells skipped stay empty. */
 struct row {
@@ -111,6 +117,8 @@ static void put_functions(struct row *row, const struct gs_function_list *list,
 		}
 		put_number(row, COL_BYTES, f->bytes);
 		put_number(row, COL_INNER, f->inner);
+		put_text(row, COL_STEPPED, f->stepped ? "true" : "false");
+		put_text(row, COL_PARTIAL, f->partial ? "true" : "false");
 		end_row(row);
 	}
 }

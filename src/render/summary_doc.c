@@ -46,6 +46,8 @@ static void put_functions(struct gs_doc *doc, const struct gs_function_list *lis
 		gs_doc_put_u64_if(doc, "max_ns", f->max_ns, f->calls);
 		gs_doc_put_u64(doc, "bytes", f->bytes);
 		gs_doc_put_u64(doc, "inner_calls", f->inner);
+		gs_doc_put_bool(doc, "single_stepped", f->stepped);
+		gs_doc_put_bool(doc, "partial", f->partial);
 		gs_doc_end(doc);
 	}
 	gs_doc_end(doc);

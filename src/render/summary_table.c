@@ -102,7 +102,9 @@ static const char *format_cell(const struct table *t, const struct row *row, enu
 
 	switch (column) {
 	case COL_CALLS:
-		return gs_fmt_count(out, f->calls);
+		strcpy(out, f->partial ? ">=" : "");
+		gs_fmt_count(out + strlen(out), f->calls);
+		return out;
 	case COL_ERRORS:
 		return gs_fmt_count(out, f->errors);
 	case COL_TOTAL:
@@ -175,6 +177,7 @@ static void add(struct gs_function_stats *sum, const struct gs_function_stats *f
 	sum->calls += f->calls;
 	sum->errors += f->errors;
 	sum->total_ns += f->total_ns;
+	sum->partial |= f->partial;
 	if (f->max_ns > sum->max_ns)
 		sum->max_ns = f->max_ns;
 }
@@ -298,6 +301,48 @@ static void put_inner(struct table *t, const struct gs_function_stats *items, si
 	gs_page_words(&t->page, GS_INK_DIM, (const char *)text.data);
 }
 
+/* What some rows do not say by their figures. */
+static void put_row_notes(struct table *t, const struct gs_function_stats *items, size_t n)
+{
+	struct gs_buf text GS_CLEANUP(gs_buf_fini) = GS_BUF_INIT(1u << 16);
+	char step[GS_FMT_BYTES];
+	unsigned n_stepped = 0;
+	bool partial = false;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		partial |= items[i].partial;
+		if (!items[i].stepped)
+			continue;
+		r = r < 0 ? r
+			  : gs_buf_printf(&text, "%s%s", n_stepped++ ? ", " : "",
+					  gs_text_of(items[i].name));
+	}
+	gs_pen_check(t->page.pen, r);
+	if (t->measuring || r < 0)
+		return;
+	if (partial) {
+		gs_page_gap(&t->page, GAP);
+		gs_page_words(
+			&t->page, GS_INK_DIM,
+			">= more calls were made: probes were thinned out or taken off to keep "
+			"--max-overhead, see Lost");
+	}
+	if (!n_stepped || gs_buf_puts(&text, "") < 0)
+		return;
+	gs_fmt_ns(step, t->s->step_ns);
+	if (t->s->step_ns)
+		r = gs_buf_printf(&text, ": some %s of each time is the single step of a probe",
+				  step);
+	else
+		r = gs_buf_puts(&text, ": part of each time is the single step of a probe");
+	gs_pen_check(t->page.pen, r);
+	if (r < 0)
+		return;
+	gs_page_gap(&t->page, GAP);
+	gs_page_words(&t->page, GS_INK_DIM, (const char *)text.data);
+}
+
 /* How many functions from the first on are of its layer. */
 static size_t same_layer(const struct gs_function_stats *items, size_t n)
 {
@@ -332,8 +377,10 @@ static void put_layers(struct table *t, unsigned indent, const struct gs_functio
 			gs_page_line(&t->page);
 		put_heads(t, indent, gs_layer_title(items[0].layer), n_rows && part != PART_THREAD);
 		put_rows(t, indent + GAP, items, n_rows, limit, whole);
-		if (whole)
+		if (whole) {
 			put_inner(t, items, n);
+			put_row_notes(t, items, n_rows);
+		}
 	}
 }
 
@@ -526,15 +573,14 @@ static void put_head(struct table *t)
 		put_fact(t, "engine", "%s", engine);
 	put_native(t, &s->native);
 	if (s->price_ns)
-		put_fact(
-			t, "cost",
-			"of tracing: about %.2f %% of the busiest thread's time (at most %.2f %%), "
-			"%llu ns a call",
-			(double)s->cost_ppm / 1e4,
-			(double)(s->cost_worst_ppm > s->cost_ppm ? s->cost_worst_ppm
-								 : s->cost_ppm) /
-				1e4,
-			(unsigned long long)s->price_ns);
+		put_fact(t, "cost",
+			 "of tracing: about %.2f %% of processor time (at most %.2f %%), %llu ns a "
+			 "call",
+			 (double)s->cost_ppm / 1e4,
+			 (double)(s->cost_worst_ppm > s->cost_ppm ? s->cost_worst_ppm
+								  : s->cost_ppm) /
+				 1e4,
+			 (unsigned long long)s->price_ns);
 	put_fact(t, "times", "host calls, not the GPU work they start; percentiles within %.1f %%",
 		 GS_HIST_ERROR_PCT);
 }

@@ -31,7 +31,10 @@
 #define POLL_NS    20000000ull
 #define BUSY_NS    2000000ull /* after a full-looking ring */
 #define HARVEST_NS 500000000ull
+#define GLANCE_NS  50000000ull /* between two looks at what tracing costs, with a limit */
+#define GLANCE_TAX 20          /* a look may take one part in so many of the time */
 #define CONTROL_MS 250
+#define REGROUP_MS 25
 #define MAX_KEPT   16
 #define REST_NS    300000000ull   /* after the end, for stacks that are there already */
 #define GRACE_NS   10000000000ull /* for a command to end after Ctrl-C before we ask again */
@@ -170,6 +173,8 @@ static void *consume(void *ctx)
 {
 	struct trace *t = ctx;
 	uint64_t next_harvest_ns = gs_clock_mono_ns() + HARVEST_NS;
+	bool limited = t->options.max_overhead > 0;
+	uint64_t next_glance_ns = limited ? 0 : UINT64_MAX;
 
 	gs_guard_enter(t->consumer_guard);
 	while (!atomic_load(&t->consumer_stop)) {
@@ -179,8 +184,14 @@ static void *consume(void *ctx)
 
 		if (harvest)
 			tell_refused(t, t->consumer_guard);
-		trace_output_poll(t->output, t->probe, harvest);
+		if (!harvest && before >= next_glance_ns)
+			trace_output_glance(t->output, t->probe);
+		else
+			trace_output_poll(t->output, t->probe, harvest);
 		took = gs_clock_mono_ns() - before;
+		if (limited && (harvest || before >= next_glance_ns))
+			next_glance_ns = before + (took * GLANCE_TAX > GLANCE_NS ? took * GLANCE_TAX
+										 : GLANCE_NS);
 		if (harvest)
 			next_harvest_ns = before + HARVEST_NS;
 		/* A long drain means many events: come back sooner. */
@@ -439,10 +450,13 @@ static void control(struct trace *t)
 		retry = trace_python_tick(t->python);
 		if (retry >= 0 && retry < timeout)
 			timeout = retry;
+		if (t->options.max_overhead > 0 && timeout > REGROUP_MS)
+			timeout = REGROUP_MS;
 		poll(fds, 2 + n, timeout);
 		if (read_signals(t) || check_targets(t, fds + 2, which, n))
 			return;
 		now = gs_clock_mono_ns();
+		gs_probe_regroup(t->probe);
 		if (fds[1].revents || gs_probe_n_waiting(t->probe) ||
 		    (fds[1].fd < 0 && now >= next_slow_ns))
 			gs_probe_watch_poll(t->probe);
@@ -465,30 +479,12 @@ static void control(struct trace *t)
 
 /* --- start and end --- */
 
-/* No process; top and ps -L also show the ids of threads. */
-static void tell_no_process(pid_t id)
-{
-	char path[64], line[128];
-	GS_FCLOSE FILE *f = NULL;
-	int pid = 0;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)id);
-	f = fopen(path, "re");
-	while (f && pid <= 0 && fgets(line, sizeof(line), f))
-		if (sscanf(line, "Tgid: %d", &pid) != 1)
-			pid = 0;
-	if (pid > 0 && pid != id)
-		gs_say("%d is a thread of process %d: give -p %d", (int)id, pid, pid);
-	else
-		gs_say("no process has the id %d", (int)id);
-}
-
 static int open_targets(struct trace *t)
 {
 	for (size_t i = 0; i < t->options.n_pids; i++) {
 		t->pid_fds[i] = (int)syscall(SYS_pidfd_open, t->options.pids[i], 0);
 		if (t->pid_fds[i] < 0) {
-			tell_no_process(t->options.pids[i]);
+			trace_tell_no_process(t->options.pids[i]);
 			return -ESRCH;
 		}
 		t->n_pids_left++;

@@ -58,7 +58,7 @@ struct trace_options {
 	size_t n_outputs;
 	enum gs_flame_by flame_by;
 	bool flame_by_given;
-	double max_overhead;      /* part of a thread's time; 0: no limit */
+	double max_overhead;      /* part of processor time; 0: no limit */
 	bool plan;                /* only count, and tell what tracing would cost */
 	bool plan_waits;          /* from the first call on */
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
@@ -91,6 +91,8 @@ int trace_check_stacks(
 
 /* May what the chosen processes use be seen? 0 or -EPERM, said. */
 int trace_check_sight(const struct trace_options *options);
+/* Says that there is no such process. */
+void trace_tell_no_process(pid_t id);
 
 /* --- trace_list.c: --list, its exit status --- */
 
@@ -122,6 +124,7 @@ void trace_output_map(struct trace_output *output, pid_t pid, uint64_t mono_ns,
 		      const struct gs_mapping *mapping);
 
 /* Read what the kernel side has; harvest: also its cells, losses, and flush. */
+void trace_output_glance(struct trace_output *output, struct gs_probe *probe); /* for the budget */
 void trace_output_poll(struct trace_output *output, struct gs_probe *probe, bool harvest);
 void trace_output_stop(struct trace_output *output, struct gs_probe *probe);
 

@@ -126,28 +126,45 @@ void trace_budget_function(struct trace_budget *b, unsigned func, const struct g
 		gs_budget_place(b->budget, func, hit);
 }
 
+static void add_hits(struct trace_budget *b, uint32_t pid, uint32_t tid, const struct gs_hits *h)
+{
+	const struct gs_budget_hits hits = {.pid = pid,
+					    .tid = tid,
+					    .func = counted_as(b, h->func),
+					    .traced = h->traced,
+					    .counted = h->counted,
+					    .stepped = h->stepped};
+
+	gs_budget_add_hits(b->budget, &hits);
+}
+
 void trace_budget_event(struct trace_budget *b, const struct gs_event *event)
 {
 	const struct gs_event_call *c = (const void *)event;
 
 	if (b && (event->kind == GS_EV_CALL || event->kind == GS_EV_VALUES))
-		gs_budget_hits(b->budget, c->tid, counted_as(b, c->func), 1, 0);
+		add_hits(b, c->pid, c->tid, &(struct gs_hits){.func = c->func, .traced = 1});
 }
 
-void trace_budget_cell(struct trace_budget *b, const struct gs_thread *thread,
-		       const struct gs_cell *before, const struct gs_cell *now)
+void trace_budget_hits(struct trace_budget *b, const struct gs_thread *thread,
+		       const struct gs_hits *hits)
 {
 	if (b)
-		gs_budget_hits(b->budget, thread->tid, counted_as(b, now->func),
-			       now->calls - before->calls + now->refused - before->refused,
-			       now->inner - before->inner + now->skipped - before->skipped);
+		add_hits(b, thread->pid, thread->tid, hits);
+}
+
+void trace_budget_cpu(struct trace_budget *b, const struct gs_thread *thread, uint64_t cpu_ns)
+{
+	if (b)
+		gs_budget_add_cpu(b->budget, thread->pid, thread->tid, cpu_ns);
 }
 
 void trace_budget_user(struct trace_budget *b, const struct gs_user_sum *sum)
 {
 	if (b)
-		gs_budget_hits(b->budget, sum->tid, sum->func, sum->now->calls - sum->before->calls,
-			       0);
+		add_hits(b, sum->pid, sum->tid,
+			 &(struct gs_hits){.func = sum->func,
+					   .traced = sum->now->calls - sum->before->calls});
 }
 
 static const char *name_of(const struct trace_budget *b, unsigned func)
@@ -166,7 +183,7 @@ static void make_step(void *ctx, const struct gs_budget_step *s)
 	struct trace_budget *b = ctx;
 
 	gs_probe_set_mode(b->probe, s->func, s->mode);
-	gs_say("--max-overhead: %s (%.0f calls/s, %.1f %% of a thread's time) is now %s",
+	gs_say("--max-overhead: %s (%.0f calls/s, %.1f %% of processor time) is now %s",
 	       name_of(b, s->func), s->hits_per_s, 100 * s->ratio, words[s->mode]);
 }
 
@@ -209,6 +226,16 @@ double trace_budget_ratio(const struct trace_budget *b)
 		 : -1;
 }
 
+double trace_budget_mean_ratio(const struct trace_budget *b)
+{
+	return gs_budget_mean_ratio(b->budget);
+}
+
+double trace_budget_step_ns(const struct trace_budget *b)
+{
+	return b->prices.step_ns;
+}
+
 double trace_budget_price_ns(const struct trace_budget *b)
 {
 	return b->prices
@@ -223,7 +250,7 @@ void trace_budget_tell(const struct trace_budget *b)
 		return;
 	ratio = trace_budget_ratio(b);
 	if (ratio > limit)
-		gs_say("--max-overhead was not kept: tracing took %.1f %% of a thread's time at "
+		gs_say("--max-overhead was not kept: tracing took %.1f %% of processor time at "
 		       "the end; choose fewer functions (--func, --op, --layer)",
 		       100 * ratio);
 }
@@ -250,9 +277,9 @@ static struct row row_of(const struct trace_budget *b, unsigned func)
 {
 	struct row r = {.func = func, .hits = gs_budget_func_hits(b->budget, func)};
 
-	r.events_ns = (double)r.hits * gs_budget_price_ns(b->budget, func, GS_MODE_EVENTS);
-	r.added_ns = (double)r.hits * gs_budget_price_ns(b->budget, func, GS_MODE_AGGREGATE);
-	r.is_stepped = gs_budget_is_stepped(b->budget, func);
+	r.events_ns = gs_budget_func_cost_in(b->budget, func, GS_MODE_EVENTS);
+	r.added_ns = gs_budget_func_cost_in(b->budget, func, GS_MODE_AGGREGATE);
+	r.is_stepped = gs_budget_func_steps(b->budget, func) != 0;
 	return r;
 }
 

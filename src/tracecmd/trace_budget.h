@@ -21,8 +21,9 @@ void trace_budget_function(struct trace_budget *budget, unsigned func, const str
 
 /* Of the consumer thread: */
 void trace_budget_event(struct trace_budget *budget, const struct gs_event *event);
-void trace_budget_cell(struct trace_budget *budget, const struct gs_thread *thread,
-		       const struct gs_cell *before, const struct gs_cell *now);
+void trace_budget_hits(struct trace_budget *budget, const struct gs_thread *thread,
+		       const struct gs_hits *hits);
+void trace_budget_cpu(struct trace_budget *budget, const struct gs_thread *thread, uint64_t cpu_ns);
 void trace_budget_user(struct trace_budget *budget, const struct gs_user_sum *sum);
 
 /* An interval is over: makes the steps that --max-overhead asks for, and tells them (none with
@@ -32,12 +33,16 @@ void trace_budget_tick(struct trace_budget *budget, struct gs_probe *probe);
 /* Of any thread: false while a plan that is to wait for the first call has seen none. */
 bool trace_budget_has_begun(const struct trace_budget *budget);
 
-/* Of any thread: what the busiest thread spent in probes in the last interval; negative: not known.
- */
+/* Of any thread: the largest share of a thread, a process or all in the last interval; negative:
+ * not known. */
 double trace_budget_ratio(const struct trace_budget *budget);
 
-/* What a call costs as the run begins. */
+/* Of the consumer thread: the share of all in the run so far. */
+double trace_budget_mean_ratio(const struct trace_budget *budget);
+
+/* What a call costs as the run begins, and what a single-stepped probe costs more. */
 double trace_budget_price_ns(const struct trace_budget *budget);
+double trace_budget_step_ns(const struct trace_budget *budget);
 
 /* At the end: says when the limit was not kept; the plan. */
 void trace_budget_tell(const struct trace_budget *budget);

@@ -147,3 +147,21 @@ int trace_check_sight(const struct trace_options *o)
 		gs_say("only this user's processes are traced: others need root or CAP_SYS_PTRACE");
 	return 0;
 }
+
+/* top and ps -L also show the ids of threads. */
+void trace_tell_no_process(pid_t id)
+{
+	char path[64], line[128];
+	GS_FCLOSE FILE *f = NULL;
+	int pid = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)id);
+	f = fopen(path, "re");
+	while (f && pid <= 0 && fgets(line, sizeof(line), f))
+		if (sscanf(line, "Tgid: %d", &pid) != 1)
+			pid = 0;
+	if (pid > 0 && pid != id)
+		gs_say("%d is a thread of process %d: give -p %d", (int)id, pid, pid);
+	else
+		gs_say("no process has the id %d", (int)id);
+}

@@ -135,8 +135,8 @@ static const struct argp_option option_table[] = {
 	{"ring-size", OPT_RING_SIZE, "BYTES", 0,
 	 "of the buffer between kernel and gpuscope (default 16M)", 4},
 	{"max-overhead", OPT_MAX_OVERHEAD, "PERCENT", 0,
-	 "of any thread's time (2%, 0.5%): the dearest functions are added up in the kernel, then "
-	 "sampled, then only counted",
+	 "of processor time (2%, 0.5%): the most expensive functions are added up in the kernel, "
+	 "then sampled, then only counted, then not probed",
 	 4},
 	{"plan", OPT_PLAN, NULL, 0,
 	 "count calls for two seconds (of a command from its first call on; or --duration), and "

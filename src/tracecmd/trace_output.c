@@ -158,9 +158,11 @@ void trace_output_map(struct trace_output *o, pid_t pid, uint64_t mono_ns,
 
 static void put_cost(struct trace_output *o)
 {
-	if (o->budget)
-		gs_feed_counter(o->feed, GS_COUNTER_COST,
-				(int64_t)(trace_budget_ratio(o->budget) * 1e6));
+	if (!o->budget)
+		return;
+	gs_feed_counter(o->feed, GS_COUNTER_COST, (int64_t)(trace_budget_ratio(o->budget) * 1e6));
+	gs_feed_counter(o->feed, GS_COUNTER_MEAN,
+			(int64_t)(trace_budget_mean_ratio(o->budget) * 1e6));
 }
 
 void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget)
@@ -169,6 +171,7 @@ void trace_output_set_budget(struct trace_output *o, struct trace_budget *budget
 	if (!budget)
 		return;
 	gs_feed_counter(o->feed, GS_COUNTER_PRICE, (int64_t)trace_budget_price_ns(budget));
+	gs_feed_counter(o->feed, GS_COUNTER_STEP, (int64_t)trace_budget_step_ns(budget));
 	gs_feed_counter(o->feed, GS_COUNTER_COST, 0);
 }
 
@@ -183,10 +186,17 @@ static void on_event(void *ctx, const struct gs_event *event)
 static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_cell *before,
 		    const struct gs_cell *now)
 {
-	struct trace_output *o = ctx;
+	gs_feed_cell(((struct trace_output *)ctx)->feed, thread, before, now);
+}
 
-	trace_budget_cell(o->budget, thread, before, now);
-	gs_feed_cell(o->feed, thread, before, now);
+static void on_hits(void *ctx, const struct gs_thread *thread, const struct gs_hits *hits)
+{
+	trace_budget_hits(((struct trace_output *)ctx)->budget, thread, hits);
+}
+
+static void on_cpu(void *ctx, const struct gs_thread *thread, uint64_t cpu_ns)
+{
+	trace_budget_cpu(((struct trace_output *)ctx)->budget, thread, cpu_ns);
 }
 
 static void on_open_call(void *ctx, const struct gs_thread *thread, const struct gs_frame *frame,
@@ -213,6 +223,8 @@ static struct gs_probe_handler handler_of(struct trace_output *o)
 {
 	return (struct gs_probe_handler){.event = on_event,
 					 .cell = on_cell,
+					 .hits = on_hits,
+					 .cpu = on_cpu,
 					 .open_call = on_open_call,
 					 .user_cell = on_user_cell,
 					 .open_scope = on_open_scope,
@@ -242,6 +254,17 @@ static void note_progress(struct trace_output *o)
 	for (unsigned layer = 0; layer < GS_LAYER_COUNT; layer++)
 		o->calls[layer] = gs_view_calls(o->view, layer);
 	o->lost = gs_view_lost(o->view);
+}
+
+void trace_output_glance(struct trace_output *o, struct gs_probe *probe)
+{
+	struct gs_probe_handler h = handler_of(o);
+
+	pthread_mutex_lock(&o->lock);
+	gs_probe_poll(probe, &h);
+	gs_probe_glance(probe, &h);
+	trace_budget_tick(o->budget, probe);
+	pthread_mutex_unlock(&o->lock);
 }
 
 void trace_output_poll(struct trace_output *o, struct gs_probe *probe, bool harvest)

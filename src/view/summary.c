@@ -144,6 +144,26 @@ static bool is_python_function(const struct build *b, uint32_t id)
 	return rec && rec->func_class == GS_CLASS_PYTHON;
 }
 
+/* Is more known of the function's calls than its row says? Losses for --max-overhead have its name
+ * as their detail, or before a comma. */
+static bool is_partial(const struct build *b, unsigned layer, const char *name)
+{
+	const struct view_lost *l = b->v->lost.items;
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < b->v->lost.n; i++) {
+		const char *detail;
+
+		if (l[i].layer != layer ||
+		    (l[i].cause != GS_LOSS_BUDGET && l[i].cause != GS_LOSS_OFF))
+			continue;
+		detail = gs_dict_string(b->v->dict, l[i].detail_str);
+		if (strncmp(detail, name, n) == 0 && (!detail[n] || detail[n] == ','))
+			return true;
+	}
+	return false;
+}
+
 static int table_list(struct build *b, const struct table *t, struct gs_function_list *ret)
 {
 	size_t n = 0;
@@ -173,6 +193,8 @@ static int table_list(struct build *b, const struct table *t, struct gs_function
 			.max_ns = a->max_ns,
 			.bytes = a->bytes,
 			.inner = a->inner,
+			.stepped = a->stepped != 0,
+			.partial = is_partial(b, rec ? rec->layer : 0, function_name(b, f)),
 			.p50_ns = gs_hist_quantile_ns(a->hist, 0.50, a->max_ns),
 			.p95_ns = gs_hist_quantile_ns(a->hist, 0.95, a->max_ns),
 			.p99_ns = gs_hist_quantile_ns(a->hist, 0.99, a->max_ns),
@@ -622,9 +644,8 @@ static void add_session(struct build *b)
 	s->exit_status = b->v->ended ? b->v->end.exit_status : -1;
 	s->complete = b->v->ended;
 	s->price_ns = b->v->price_ns;
-	if (b->v->cost_last_ns > b->v->cost_first_ns)
-		s->cost_ppm = (uint64_t)(b->v->cost_sum /
-					 (double)(b->v->cost_last_ns - b->v->cost_first_ns));
+	s->step_ns = b->v->step_ns;
+	s->cost_ppm = b->v->cost_ppm;
 	s->cost_worst_ppm = b->v->cost_worst_ppm;
 	if (!rec)
 		return;

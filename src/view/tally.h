@@ -24,6 +24,7 @@ struct acc {
 	uint64_t bytes;
 	uint64_t errors;
 	uint64_t inner;
+	uint64_t stepped;
 	uint64_t *hist; /* owned; GS_HIST_N_BUCKETS; NULL only in an empty sum */
 };
 
@@ -118,9 +119,8 @@ struct gs_view {
 	uint64_t n_left_out;     /* records that had no place */
 	uint64_t n_lost_calls;
 	struct gs_native_count native;
-	/* What tracing cost: GS_COUNTER_COST, times the time since the one before. */
-	double cost_sum;
-	uint64_t cost_first_ns, cost_last_ns, cost_worst_ppm, price_ns;
+	/* What tracing cost: by the counters of that. */
+	uint64_t cost_last_ns, cost_worst_ppm, cost_ppm, price_ns, step_ns;
 	uint64_t last_ns;
 	uint32_t n_funcs;      /* one more than the largest id that had calls */
 	struct gs_rec_end end; /* valid when ended */

@@ -169,6 +169,7 @@ int gs_view_acc_add(struct acc *sum, const struct acc *more)
 	sum->bytes += more->bytes;
 	sum->errors += more->errors;
 	sum->inner += more->inner;
+	sum->stepped += more->stepped;
 	if (more->max_ns > sum->max_ns)
 		sum->max_ns = more->max_ns;
 	if (!sum->hist)
@@ -465,6 +466,7 @@ static int take_stats(struct gs_view *v, const struct gs_rec_stats *s)
 	a->total_ns += s->total_ns;
 	a->bytes += s->bytes;
 	a->inner += s->inner;
+	a->stepped += s->stepped;
 	if (s->max_ns > a->max_ns)
 		a->max_ns = s->max_ns;
 	for (uint32_t i = 0; i < s->n_buckets; i++) {
@@ -571,14 +573,14 @@ static void take_cost(struct gs_view *v, const struct gs_rec_counter *c)
 		return;
 	if (strcmp(name, GS_COUNTER_PRICE) == 0)
 		v->price_ns = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_STEP) == 0)
+		v->step_ns = (uint64_t)c->value;
+	if (strcmp(name, GS_COUNTER_MEAN) == 0)
+		v->cost_ppm = (uint64_t)c->value;
 	if (strcmp(name, GS_COUNTER_COST) != 0)
 		return;
-	if (!v->cost_first_ns)
-		v->cost_first_ns = c->time_ns;
-	else if (c->time_ns > v->cost_last_ns)
-		v->cost_sum += (double)c->value * (double)(c->time_ns - v->cost_last_ns);
 	/* A moment at the end says nothing of the program. */
-	if (c->time_ns - v->cost_last_ns >= 50000000 && (uint64_t)c->value > v->cost_worst_ppm)
+	if (c->time_ns - v->cost_last_ns >= 40000000 && (uint64_t)c->value > v->cost_worst_ppm)
 		v->cost_worst_ppm = (uint64_t)c->value;
 	v->cost_last_ns = c->time_ns;
 }

@@ -38,6 +38,21 @@ static void place(struct gs_budget *b, unsigned first, unsigned last)
 		gs_budget_place(b, i, &(struct gs_hit){.kind = GS_PRICE_CALL});
 }
 
+/* All threads are of one process. */
+static void hits(struct gs_budget *b, uint32_t tid, unsigned func, uint64_t traced,
+		 uint64_t counted)
+{
+	gs_budget_add_hits(
+		b,
+		&(struct gs_budget_hits){
+			.pid = 9, .tid = tid, .func = func, .traced = traced, .counted = counted});
+}
+
+static void cpu(struct gs_budget *b, uint32_t tid, uint64_t ms)
+{
+	gs_budget_add_cpu(b, 9, tid, ms * MS);
+}
+
 static double tick(struct gs_budget *b, uint64_t now_ms, struct steps *steps)
 {
 	double ratio;
@@ -54,25 +69,90 @@ static void near(double got, double want)
 		fail_msg("%.9f, not %.9f", got, want);
 }
 
-static void cost_of_the_busiest(void **state)
+/* A share is of time on processors; the largest counts in an interval, all of them in the run. */
+static void share_of_processor_time(void **state)
 {
 	BUDGET *b = gs_budget_new(&prices, 0);
 	struct steps steps;
 
 	assert_non_null(b);
 	near(tick(b, 0, &steps), 0);
-	gs_budget_hits(b, 1, 7, 10000, 0); /* 10 ms */
-	gs_budget_hits(b, 1, 8, 0, 10000); /* 3.9 ms */
-	gs_budget_hits(b, 2, 7, 12000, 0);
-	near(tick(b, 500, &steps), 0.0278);
+	hits(b, 1, 7, 10000, 0); /* 10 ms */
+	hits(b, 1, 8, 0, 10000); /* 3.9 ms */
+	hits(b, 2, 7, 12000, 0);
+	cpu(b, 1, 500);
+	cpu(b, 2, 100);
+	near(tick(b, 500, &steps), 0.12); /* of thread 2 */
+	cpu(b, 1, 400);
 	near(tick(b, 1000, &steps), 0);
 	assert_int_equal(steps.n, 0); /* no limit, no step */
-	near(gs_budget_worst_ratio(b), 0.0278);
-	near(gs_budget_mean_ratio(b), 0.0139);
+	near(gs_budget_mean_ratio(b), 0.0259);
 	assert_int_equal(gs_budget_func_hits(b, 7), 22000);
 	near(gs_budget_func_cost_ns(b, 7), 22e6);
 	near(gs_budget_func_cost_ns(b, 8), 3.9e6);
+	near(gs_budget_func_cost_in(b, 7, GS_MODE_COUNT), 22000 * 390);
 	assert_int_equal(gs_budget_func_hits(b, 9), 0);
+}
+
+/* Prices are measured, and so never quite right; nothing costs more than all. */
+static void never_more_than_all(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0);
+	struct steps steps;
+
+	near(gs_budget_mean_ratio(b), 0);
+	tick(b, 0, &steps);
+	hits(b, 1, 7, 700000, 0);
+	cpu(b, 1, 500);
+	near(tick(b, 500, &steps), 1);
+	near(gs_budget_mean_ratio(b), 1);
+}
+
+/* Threads that wait for a processor: each had 5 ms of 500, and spent 4 of them in probes. */
+static void more_threads_than_processors(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0.05);
+	struct steps steps;
+
+	place(b, 7, 7);
+	tick(b, 0, &steps);
+	for (uint32_t tid = 1; tid <= 200; tid++) {
+		hits(b, tid, 7, 4000, 0);
+		cpu(b, tid, 5);
+	}
+	near(tick(b, 500, &steps), 0.8); /* of the process */
+	assert_string_equal(steps.text, "7>4(1600000/s 80.00%) ");
+}
+
+/* Another thread of the process that only computes does not hide one that calls. */
+static void busy_neighbour(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0.05);
+	struct steps steps;
+
+	place(b, 7, 7);
+	tick(b, 0, &steps);
+	hits(b, 1, 7, 60000, 0);
+	cpu(b, 1, 100);
+	for (uint32_t tid = 2; tid <= 60; tid++)
+		cpu(b, tid, 100);
+	near(tick(b, 100, &steps), 0.6);
+	assert_string_equal(steps.text, "7>4(600000/s 60.00%) ");
+}
+
+/* What sleeps is not slowed down: 2 ms of probes in 3 ms of work in half a second. */
+static void idle_program(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0.05);
+	struct steps steps;
+
+	tick(b, 0, &steps);
+	for (unsigned i = 1; i <= 100; i++) {
+		hits(b, 1, 7, 2000, 0);
+		cpu(b, 1, 3);
+		near(tick(b, 500 * i, &steps), 0.04);
+		assert_int_equal(steps.n, 0);
+	}
 }
 
 static void below_the_limit(void **state)
@@ -82,42 +162,93 @@ static void below_the_limit(void **state)
 
 	tick(b, 0, &steps);
 	for (unsigned i = 1; i <= 100; i++) {
-		gs_budget_hits(b, 1, 7, 10000, 0); /* 2 % of 500 ms, and no more */
+		hits(b, 1, 7, 10000, 0); /* 2 % of 500 ms, and no more */
+		cpu(b, 1, 500);
 		tick(b, 500 * i, &steps);
 		assert_int_equal(steps.n, 0);
 	}
 	assert_int_equal(gs_budget_mode(b, 7), GS_MODE_EVENTS);
 }
 
-/* Only as far as needed: the dearest first, the others stay. */
+/* A second's part may be spent at once; what is more is answered in that very interval, of 50 ms.
+ */
+static void burst(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0.05);
+	struct steps steps;
+
+	place(b, 7, 7);
+	tick(b, 0, &steps);
+	hits(b, 1, 7, 45000, 0); /* 45 of 50 ms */
+	cpu(b, 1, 50);
+	near(tick(b, 50, &steps), 0.9);
+	assert_int_equal(steps.n, 0); /* 7.5 ms are left */
+	hits(b, 1, 7, 45000, 0);
+	cpu(b, 1, 50);
+	tick(b, 100, &steps);
+	assert_string_equal(steps.text, "7>4(900000/s 90.00%) ");
+}
+
+/* Slightly too much is answered too, when it goes on. */
+static void slow_excess(void **state)
+{
+	BUDGET *b = gs_budget_new(&prices, 0.02);
+	struct steps steps;
+	unsigned i = 0;
+
+	tick(b, 0, &steps);
+	do {
+		hits(b, 1, 7, 11000, 0); /* 2.2 %: 1 ms too much of 20 that may be spent at once */
+		cpu(b, 1, 500);
+		tick(b, 500 * ++i, &steps);
+	} while (!steps.n && i < 100);
+	assert_int_equal(i, 21);
+	assert_string_equal(steps.text, "7>1(22000/s 2.20%) ");
+}
+
+static void spend_all(struct gs_budget *b, struct steps *steps)
+{
+	gs_budget_pin(b, 99);
+	tick(b, 0, steps);
+	hits(b, 1, 99, 100000, 0);
+	cpu(b, 1, 1);
+	tick(b, 1, steps);
+	assert_int_equal(steps->n, 0);
+}
+
+/* Only as far as needed: what costs most first, the others stay. */
 static void one_step(void **state)
 {
 	BUDGET *b = gs_budget_new(&prices, 0.02);
 	struct steps steps;
 
-	tick(b, 0, &steps);
-	gs_budget_hits(b, 1, 7, 10400, 0);
-	gs_budget_hits(b, 1, 8, 100, 0);
-	near(tick(b, 500, &steps), 0.021);
+	spend_all(b, &steps);
+	hits(b, 1, 7, 10400, 0);
+	hits(b, 1, 8, 100, 0);
+	cpu(b, 1, 500);
+	near(tick(b, 501, &steps), 0.021);
 	assert_string_equal(steps.text, "7>1(20800/s 2.08%) ");
 	/* Added up, the same is below: nothing more. */
-	gs_budget_hits(b, 1, 7, 10400, 0);
-	gs_budget_hits(b, 1, 8, 100, 0);
-	near(tick(b, 1000, &steps), 0.01892);
+	hits(b, 1, 7, 10400, 0);
+	hits(b, 1, 8, 100, 0);
+	cpu(b, 1, 500);
+	near(tick(b, 1001, &steps), 0.01892);
 	assert_int_equal(steps.n, 0);
 	/* Twice as much: sampled. */
-	gs_budget_hits(b, 1, 7, 20800, 0);
-	gs_budget_hits(b, 1, 8, 100, 0);
-	tick(b, 1500, &steps);
+	hits(b, 1, 7, 20800, 0);
+	hits(b, 1, 8, 100, 0);
+	cpu(b, 1, 500);
+	tick(b, 1501, &steps);
 	assert_string_equal(steps.text, "7>2(41600/s 3.74%) ");
 	/* Sampled: 1 in 64 traced. */
-	gs_budget_hits(b, 1, 7, 325, 20475);
-	gs_budget_hits(b, 1, 8, 100, 0);
-	near(tick(b, 2000, &steps), (325 * 900 + 20475 * 390 + 100 * 1000) / 500e6);
+	hits(b, 1, 7, 325, 20475);
+	hits(b, 1, 8, 100, 0);
+	cpu(b, 1, 500);
+	near(tick(b, 2001, &steps), (325 * 900 + 20475 * 390 + 100 * 1000) / 500e6);
 	assert_int_equal(steps.n, 0);
 	/* Quiet for long: nothing goes up again. */
 	for (unsigned i = 0; i < 100; i++)
-		tick(b, 2500 + 500 * i, &steps);
+		tick(b, 2501 + 500 * i, &steps);
 	assert_int_equal(gs_budget_mode(b, 7), GS_MODE_SAMPLE);
 	assert_int_equal(gs_budget_mode(b, 8), GS_MODE_EVENTS);
 }
@@ -129,20 +260,23 @@ static void all_the_way(void **state)
 	struct steps steps;
 
 	place(b, 7, 9);
-	tick(b, 0, &steps);
-	gs_budget_hits(b, 1, 7, 400000, 0);
-	gs_budget_hits(b, 1, 8, 30000, 0);
-	gs_budget_hits(b, 1, 9, 100, 0);
-	tick(b, 500, &steps);
+	spend_all(b, &steps);
+	hits(b, 1, 7, 400000, 0);
+	hits(b, 1, 8, 30000, 0);
+	hits(b, 1, 9, 100, 0);
+	cpu(b, 1, 500);
+	tick(b, 501, &steps);
 	assert_string_equal(steps.text, "7>4(800000/s 80.00%) 8>4(60000/s 6.00%) ");
 	/* Until the probes are off, hits go on being counted: they cost, and are no reason for
 	 * steps. */
-	gs_budget_hits(b, 1, 7, 0, 400000);
-	gs_budget_hits(b, 1, 9, 100, 0);
-	near(tick(b, 1000, &steps), (400000 * 390 + 100 * 1000) / 500e6);
+	hits(b, 1, 7, 0, 400000);
+	hits(b, 1, 9, 100, 0);
+	cpu(b, 1, 500);
+	near(tick(b, 1001, &steps), (400000 * 390 + 100 * 1000) / 500e6);
 	assert_int_equal(steps.n, 0);
-	gs_budget_hits(b, 1, 9, 100, 0);
-	near(tick(b, 1500, &steps), 0.0002);
+	hits(b, 1, 9, 100, 0);
+	cpu(b, 1, 500);
+	near(tick(b, 1501, &steps), 0.0002);
 	assert_int_equal(steps.n, 0);
 	assert_int_equal(gs_budget_mode(b, 9), GS_MODE_EVENTS);
 }
@@ -153,12 +287,16 @@ static void counting_is_enough(void **state)
 	BUDGET *b = gs_budget_new(&prices, 0.35);
 	struct steps steps;
 
-	tick(b, 0, &steps);
-	gs_budget_hits(b, 1, 7, 440000, 0);
-	tick(b, 500, &steps);
+	spend_all(b, &steps);
+	for (unsigned i = 0; i < 3 && !gs_budget_mode(b, 7); i++) {
+		hits(b, 1, 7, 440000, 0);
+		cpu(b, 1, 500);
+		tick(b, 501 + 500 * i, &steps);
+	}
 	assert_string_equal(steps.text, "7>3(880000/s 88.00%) ");
-	gs_budget_hits(b, 1, 7, 0, 440000);
-	near(tick(b, 1000, &steps), 0.3432);
+	hits(b, 1, 7, 0, 440000);
+	cpu(b, 1, 500);
+	near(tick(b, 2501, &steps), 0.3432);
 	assert_int_equal(steps.n, 0);
 }
 
@@ -168,16 +306,30 @@ static void shared_probes(void **state)
 	BUDGET *b = gs_budget_new(&prices, 0.02);
 	struct steps steps;
 
-	tick(b, 0, &steps);
-	gs_budget_hits(b, 1, 7, 400000, 0);
-	tick(b, 500, &steps);
+	spend_all(b, &steps);
+	hits(b, 1, 7, 400000, 0);
+	cpu(b, 1, 500);
+	tick(b, 501, &steps);
 	assert_string_equal(steps.text, "7>3(800000/s 80.00%) ");
-	gs_budget_hits(b, 1, 7, 0, 400000);
-	tick(b, 1000, &steps);
+	hits(b, 1, 7, 0, 400000);
+	cpu(b, 1, 500);
+	tick(b, 1001, &steps);
 	assert_int_equal(steps.n, 0);
 }
 
-/* Each function has the price of its own probes. */
+static double cost_of(unsigned func, const struct gs_prices *p, const struct gs_hit *hit,
+		      struct gs_budget_hits h, enum gs_mode mode)
+{
+	BUDGET *b = gs_budget_new(p, 0);
+
+	h.func = func;
+	gs_budget_place(b, func, hit);
+	gs_budget_add_hits(b, &h);
+	return gs_budget_func_cost_in(b, func, mode);
+}
+
+/* Each function has the price of its probes, and single steps are counted as they are taken: a file
+ * that has the function and is not run makes nothing expensive. */
 static void prices_of_places(void **state)
 {
 	const struct gs_prices p = {.ns = {[GS_PRICE_CALL] = {1000, 900, 400, 390},
@@ -188,41 +340,35 @@ static void prices_of_places(void **state)
 				    .step_ns = 10000,
 				    .value_ns = 50,
 				    .text_ns = 70};
+	const struct gs_hit call = {.kind = GS_PRICE_CALL}, scope = {.kind = GS_PRICE_SCOPE},
+			    user = {.kind = GS_PRICE_USER, .n_values = 3, .n_texts = 2},
+			    python = {.kind = GS_PRICE_PYTHON};
+	const struct gs_budget_hits one = {.pid = 9, .tid = 1, .traced = 1},
+				    stepped = {.pid = 9, .tid = 1, .traced = 1, .stepped = 2};
 	BUDGET *b = gs_budget_new(&p, 0);
 	struct steps steps;
 
-	near(gs_budget_price_ns(b, 7, GS_MODE_EVENTS), 1000);
-	assert_false(gs_budget_is_stepped(b, 7));
-	gs_budget_place(b, 7, &(struct gs_hit){.kind = GS_PRICE_SCOPE});
-	gs_budget_place(b, 7, &(struct gs_hit){.kind = GS_PRICE_SCOPE, .is_exit = true});
-	near(gs_budget_price_ns(b, 7, GS_MODE_EVENTS), 1200);
-	/* Of several ways out one is taken. */
-	for (int i = 0; i < 3; i++)
-		gs_budget_place(b, 7,
-				&(struct gs_hit){.kind = GS_PRICE_SCOPE,
-						 .is_exit = true,
-						 .is_stepped = true});
-	assert_true(gs_budget_is_stepped(b, 7));
-	near(gs_budget_price_ns(b, 7, GS_MODE_SAMPLE), 10700);
-	near(gs_budget_price_ns(b, 7, GS_MODE_COUNT), 690); /* that probe is off then */
-	gs_budget_place(b, 7, &(struct gs_hit){.kind = GS_PRICE_SCOPE, .is_stepped = true});
-	near(gs_budget_price_ns(b, 7, GS_MODE_AGGREGATE), 21100);
-	near(gs_budget_price_ns(b, 7, GS_MODE_OFF), 0);
-	gs_budget_place(b, 8, &(struct gs_hit){.kind = GS_PRICE_USER, .n_values = 3, .n_texts = 2});
-	near(gs_budget_price_ns(b, 8, GS_MODE_EVENTS), 2000 + 150 + 140);
-	near(gs_budget_price_ns(b, 8, GS_MODE_COUNT), 590); /* nothing is read */
-	/* A Python function that is counted loses its second probe too. */
-	gs_budget_place(b, 9, &(struct gs_hit){.kind = GS_PRICE_PYTHON});
-	gs_budget_place(
-		b, 9,
-		&(struct gs_hit){.kind = GS_PRICE_PYTHON, .is_exit = true, .is_stepped = true});
-	near(gs_budget_price_ns(b, 9, GS_MODE_AGGREGATE), 11400);
-	near(gs_budget_price_ns(b, 9, GS_MODE_COUNT), 800);
-	gs_budget_place(b, GS_FUNC_MAX, &(struct gs_hit){.kind = GS_PRICE_USER});
-	near(gs_budget_price_ns(b, GS_FUNC_MAX, GS_MODE_EVENTS), 0);
+	near(cost_of(7, &p, &call, one, GS_MODE_EVENTS), 1000);
+	near(cost_of(7, &p, &call, stepped, GS_MODE_EVENTS), 21000);
+	near(cost_of(7, &p, &scope, one, GS_MODE_EVENTS), 1200);
+	near(cost_of(7, &p, &scope, stepped, GS_MODE_SAMPLE), 20700);
+	near(cost_of(7, &p, &scope, stepped, GS_MODE_COUNT), 10690); /* one of them is off then */
+	near(cost_of(7, &p, &scope, stepped, GS_MODE_OFF), 0);
+	near(cost_of(8, &p, &user, one, GS_MODE_EVENTS), 2000 + 150 + 140);
+	near(cost_of(8, &p, &user, one, GS_MODE_COUNT), 590); /* nothing is read */
+	near(cost_of(9, &p, &python, stepped, GS_MODE_AGGREGATE), 21400);
+	near(cost_of(9, &p, &python, stepped, GS_MODE_COUNT), 10800);
+	gs_budget_place(b, GS_FUNC_MAX, &user);
+	near(gs_budget_func_cost_in(b, GS_FUNC_MAX, GS_MODE_EVENTS), 0);
+	gs_budget_place(b, 7, &scope);
 	tick(b, 0, &steps);
-	gs_budget_hits(b, 1, 7, 10, 5);
-	near(tick(b, 500, &steps), (10 * 21200 + 5 * 10690) / 500e6);
+	hits(b, 1, 7, 10, 5);
+	gs_budget_add_hits(b,
+			   &(struct gs_budget_hits){.pid = 9, .tid = 1, .func = 7, .stepped = 15});
+	cpu(b, 1, 500);
+	near(tick(b, 500, &steps), (10 * 1200 + 5 * 690 + 15 * 10000) / 500e6);
+	assert_int_equal(gs_budget_func_steps(b, 7), 15);
+	assert_int_equal(gs_budget_func_hits(b, 7), 15);
 }
 
 /* What must be understood is not touched, whatever it costs. */
@@ -235,28 +381,40 @@ static void pinned(void **state)
 	gs_budget_pin(b, GS_FUNC_MAX + 7);
 	place(b, 7, 8);
 	tick(b, 0, &steps);
-	gs_budget_hits(b, 1, 7, 400000, 0);
-	gs_budget_hits(b, 1, 8, 1, 0);
+	hits(b, 1, 7, 400000, 0);
+	hits(b, 1, 8, 1, 0);
+	cpu(b, 1, 500);
 	tick(b, 500, &steps);
 	assert_string_equal(steps.text, "8>4(2/s 0.00%) ");
 	assert_int_equal(gs_budget_mode(b, 7), GS_MODE_EVENTS);
 }
 
-/* Threads are judged one by one: ten at 1 % each are no thread at 10 %. */
+/* Threads with a processor each are judged one by one: ten at 1 % each are no thread at 10 %. */
 static void many_threads(void **state)
 {
 	BUDGET *b = gs_budget_new(&prices, 0.02);
 	struct steps steps;
 
 	tick(b, 0, &steps);
-	for (uint32_t tid = 1; tid <= 10; tid++)
-		gs_budget_hits(b, tid, 7, 5000, 0);
+	for (uint32_t tid = 1; tid <= 10; tid++) {
+		hits(b, tid, 7, 5000, 0);
+		cpu(b, tid, 500);
+	}
 	near(tick(b, 500, &steps), 0.01);
 	assert_int_equal(steps.n, 0);
-	/* More than are kept apart: the rest is taken for one, so never too low. */
-	for (uint32_t tid = 1; tid <= GS_BUDGET_MAX_THREADS + 100; tid++)
-		gs_budget_hits(b, tid, 7, 100, 0);
-	near(tick(b, 1000, &steps), 0.02);
+	/* More than are kept apart: the rest counts in the process and in all. */
+	for (uint32_t tid = 1; tid <= GS_BUDGET_MAX_UNITS + 100; tid++) {
+		hits(b, tid, 7, 100, 0);
+		cpu(b, tid, 1);
+	}
+	near(tick(b, 1000, &steps), 0.1);
+	/* Those are forgotten, and there is room for others. */
+	for (unsigned i = 0; i < 100; i++)
+		tick(b, 1500 + 500 * i, &steps);
+	hits(b, GS_BUDGET_MAX_UNITS + 500, 7, 25000, 0);
+	cpu(b, GS_BUDGET_MAX_UNITS + 500, 100);
+	cpu(b, 1, 400);
+	near(tick(b, 51500, &steps), 0.225); /* added up by now */
 }
 
 /* The end comes a moment after an interval's: that moment decides nothing. */
@@ -268,22 +426,29 @@ static void short_intervals(void **state)
 
 	tick(b, 0, &steps);
 	tick(b, 500, &steps);
-	gs_budget_hits(b, 1, 7, 1000, 0);
+	hits(b, 1, 7, 100000, 0);
+	cpu(b, 1, 1);
 	near(tick(b, 501, &steps), 1.0);
 	assert_int_equal(steps.n, 0);
-	near(gs_budget_worst_ratio(b), 0);
-	gs_budget_hits(b, 1, 7, 100000, 0);
-	gs_budget_tick(b, 2000 * MS, &ratio, NULL, NULL); /* nobody to make steps */
+	hits(b, 1, 7, 100000, 0);
+	cpu(b, 1, 500);
+	gs_budget_tick(b, 2000 * MS, &ratio, NULL, NULL); /* no one to make steps */
 	assert_int_equal(gs_budget_mode(b, 7), GS_MODE_EVENTS);
-	gs_budget_hits(b, 1, GS_FUNC_MAX, 1, 1);
+	hits(b, 1, GS_FUNC_MAX, 1, 1);
 	assert_int_equal(gs_budget_func_hits(b, GS_FUNC_MAX), 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cost_of_the_busiest),
+		cmocka_unit_test(share_of_processor_time),
+		cmocka_unit_test(never_more_than_all),
+		cmocka_unit_test(more_threads_than_processors),
+		cmocka_unit_test(busy_neighbour),
+		cmocka_unit_test(idle_program),
 		cmocka_unit_test(below_the_limit),
+		cmocka_unit_test(burst),
+		cmocka_unit_test(slow_excess),
 		cmocka_unit_test(one_step),
 		cmocka_unit_test(all_the_way),
 		cmocka_unit_test(counting_is_enough),

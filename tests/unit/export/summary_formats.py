@@ -75,7 +75,8 @@ def compare(functions, found):
     for f, r in zip(functions, found):
         assert r["function"] == f["name"]
         for key in f.keys() - {"name"}:
-            assert r[key] == ("" if f[key] is None else str(f[key])), key
+            value = str(f[key]).lower() if isinstance(f[key], bool) else f[key]
+            assert r[key] == ("" if value is None else str(value)), key
 
 
 compare(full["functions"], of("function", "all"))
