@@ -13,6 +13,7 @@
 
 #include "base/conf.h"
 #include "base/conf_int.h"
+#include "base/yaml_depth.h"
 
 #define PATH_MAX_BYTES 128
 #define MARKS_MAX      256
@@ -458,6 +459,9 @@ int gs_conf_parse(const struct gs_conf_schema *schema, const char *name, const v
 	yaml_parser_t parser;
 	int r;
 
+	r = gs_yaml_check_depth(name, text ? text : "", bytes, err);
+	if (r < 0)
+		return r;
 	if (!where || !conf || !yaml_parser_initialize(&parser))
 		return -ENOMEM;
 	where->name = name;

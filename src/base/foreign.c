@@ -41,7 +41,7 @@ struct gs_guard {
 	uint64_t read_bytes, checked_bytes;
 	unsigned n_reads;
 	bool stopped;
-	uint64_t refused[GS_REFUSED_COUNT];
+	uint64_t refused[GS_REFUSED_COUNT], n_refused;
 	char what[GS_REFUSED_COUNT][160];
 };
 
@@ -125,6 +125,7 @@ void gs_guard_refuse(enum gs_refused cause, uint64_t count, const char *what)
 	if (!g->refused[cause] && what)
 		snprintf(g->what[cause], sizeof(g->what[cause]), "%s", what);
 	g->refused[cause] += count;
+	g->n_refused += count;
 }
 
 uint64_t gs_guard_refused(struct gs_guard *guard, enum gs_refused cause, char *ret_what,
@@ -136,6 +137,11 @@ uint64_t gs_guard_refused(struct gs_guard *guard, enum gs_refused cause, char *r
 	guard->refused[cause] = 0;
 	guard->what[cause][0] = '\0';
 	return n;
+}
+
+uint64_t gs_guard_n_refused(void)
+{
+	return current ? current->n_refused : 0;
 }
 
 uint64_t gs_guard_bytes_read(const struct gs_guard *guard)

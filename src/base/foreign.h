@@ -77,6 +77,9 @@ int gs_guard_charge(uint32_t uid, uint64_t bytes);
 uint64_t gs_guard_refused(struct gs_guard *guard, enum gs_refused cause, char *ret_what,
 			  size_t bytes);
 
+/* All that has been refused in this thread so far. */
+uint64_t gs_guard_n_refused(void);
+
 /* Bytes read under this guard so far: the measure of work for somebody else. */
 uint64_t gs_guard_bytes_read(const struct gs_guard *guard);
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/foreign.h"
 #include "base/fmt.h"
 #include "base/log.h"
 #include "cli/cli.h"
@@ -314,9 +315,14 @@ static int look_for_alerts(struct job_measure *m, const struct gs_rules *rules,
 	return 0;
 }
 
+static bool is_stopped(void *ctx)
+{
+	return stop;
+}
+
 /* Until the time is over, the jobs have ended, or a signal. */
 static int watch(const struct job_options *o, struct job_measure *m, const struct gs_rules *rules,
-		 struct job_alert *alert)
+		 struct job_alert *alert, struct gs_guard *guard)
 {
 	uint64_t start_ns = gs_clock_mono_ns(), shown_ns = start_ns, now_ns = start_ns;
 	/* A job may have nothing running between two of its steps: who detached says when it ends.
@@ -324,6 +330,8 @@ static int watch(const struct job_options *o, struct job_measure *m, const struc
 	bool ends = o->by != JOB_OF_ALL && o->by != JOB_OF_USER && !o->detach, live = o->live;
 	int r = 0;
 
+	if (o->duration_ns)
+		gs_guard_set_deadline(guard, start_ns + o->duration_ns);
 	while (!stop && r == 0) {
 		uint64_t pause_ns = job_measure_pause_ns(m);
 
@@ -423,14 +431,17 @@ static void say_missing(const struct job_options *o, uint64_t found)
 static int measure(const struct job_options *o, const struct gs_rules *rules,
 		   struct job_alert *alert)
 {
+	const struct gs_guard_options limits = {.size = sizeof(limits), .stop = is_stopped};
+	GS_CLEANUP(gs_guard_free) struct gs_guard *guard = NULL;
 	GS_CLEANUP(to_head_abandon) struct to_head *head = NULL;
 	struct job_measure *m = NULL;
 	struct gs_job_session session;
 	struct gs_err err = {{0}};
-	int r = o->head.n_addresses
-			? to_head_open(&o->head, GS_LINK_JOBS, "gpuscope job", &head, &err)
-			: 0;
-	int status;
+	int r = gs_guard_new(&limits, &guard), status;
+
+	gs_guard_enter(guard);
+	if (r == 0 && o->head.n_addresses)
+		r = to_head_open(&o->head, GS_LINK_JOBS, "gpuscope job", &head, &err);
 
 	if (r == 0)
 		r = job_measure_open(o, &m, &err);
@@ -446,7 +457,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	}
 	if (o->detach)
 		job_detach_ready(o->detach);
-	r = watch(o, m, rules, alert);
+	r = watch(o, m, rules, alert, guard);
 	job_measure_settle(m);
 	if (o->detach && !job_measure_jobs(m)) {
 		say_nothing_found(o);

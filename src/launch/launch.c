@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/foreign.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -273,6 +274,11 @@ void gs_launches_losses(const struct gs_launches *c, char *out, size_t bytes)
 	if (n)
 		snprintf(out, bytes, "%llu calls of CUDA or NCCL are not in the sums",
 			 (unsigned long long)n);
+	else if (gs_guard_n_refused())
+		snprintf(
+			out, bytes,
+			"%llu files of CUDA or NCCL were left out, to limit what one user can cost",
+			(unsigned long long)gs_guard_n_refused());
 	else if (c->n_late)
 		snprintf(out, bytes, "first calls into %llu libraries, mapped before their probes",
 			 (unsigned long long)c->n_late);

@@ -11,6 +11,7 @@
 
 #include <yaml.h>
 
+#include "base/yaml_depth.h"
 #include "model/class.h"
 #include "probefile/probefile_int.h"
 
@@ -469,6 +470,9 @@ int gs_probefile_parse(const char *text, size_t bytes, const char *path, struct 
 	yaml_parser_t parser;
 	int r;
 
+	r = gs_yaml_check_depth(path, text, bytes, err);
+	if (r < 0)
+		return r;
 	if (!yaml_parser_initialize(&parser))
 		return -ENOMEM;
 	yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
