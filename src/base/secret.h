@@ -1,4 +1,9 @@
-/* Passwords and tokens out of files. */
+/*
+ * Passwords, tokens and keys out of files. What nobody but their owner may know or choose is
+ * believed only of a regular file that others can neither read nor change (a group may read it), of
+ * root or of the user this program runs as, in a folder where others cannot put another one. Every
+ * function says so in the same words, and returns -EPERM then. what: for messages, as "the key".
+ */
 #ifndef GS_BASE_SECRET_H
 #define GS_BASE_SECRET_H
 
@@ -6,15 +11,19 @@
 
 #include "base/err.h"
 
-/* -EPERM with err: everybody may read or write the file, so that what it holds is no secret; or why
- * it cannot be read. what: for messages, as "the key". */
+#define GS_SECRET_FILE_MAX 65536 /* bytes that a file has less than */
+
+/* Only that; whoever reads the file is another library. */
 int gs_secret_check(const char *path, const char *what, struct gs_err *err);
 
-/* The first line of a file that not everybody may read; what: for messages. */
+/* The whole file as a terminated text without zeros. out is to be wiped by the caller. */
+int gs_secret_load(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
+
+/* The first line. */
 int gs_secret_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
 
 /* The first line that is neither empty nor begins with '#': what a client shows to a server, whose
- * own file of tokens may have such lines too. what: for messages. */
+ * own file of tokens may have such lines too. */
 int gs_token_read(const char *path, const char *what, char *out, size_t bytes, struct gs_err *err);
 
 #endif

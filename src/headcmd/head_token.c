@@ -1,15 +1,15 @@
 #include "headcmd/head_token.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "base/secret.h"
 #include "head/head.h"
 
-#define TOKEN_BYTES 256
-#define TOKENS_MAX  1024
+#define TOKEN_BYTES    256
+#define TOKENS_MAX     1024
+#define FILE_MAX_BYTES (1U << 20)
 
 struct token {
 	char text[TOKEN_BYTES]; /* zero behind its end */
@@ -62,23 +62,21 @@ static int add_line(const char *path, unsigned number, char *line, struct token 
 
 static int load(const char *path, struct token **ret_list, size_t *ret_n, struct gs_err *err)
 {
-	GS_FCLOSE FILE *f = fopen(path, "re");
+	GS_FREE char *text = malloc(FILE_MAX_BYTES);
+	char *next = text;
 	struct token *list = NULL;
-	char line[1024];
-	struct stat st;
 	size_t n = 0;
 	unsigned number = 0;
-	int r = 0;
+	int r;
 
-	if (!f || fstat(fileno(f), &st) < 0)
-		return gs_err_set(err, -errno, "cannot read the token file %s: %s", path,
-				  strerror(errno));
-	if (st.st_mode & S_IROTH)
-		return gs_err_set(err, -EACCES,
-				  "the token file %s can be read by everyone: chmod 0600 it", path);
-	while (r == 0 && fgets(line, sizeof(line), f))
+	if (!text)
+		return gs_err_set(err, -ENOMEM, "no memory");
+	r = gs_secret_load(path, "the token file", text, FILE_MAX_BYTES, err);
+	if (r < 0)
+		return r;
+	for (char *line = strsep(&next, "\n"); r == 0 && line; line = strsep(&next, "\n"))
 		r = add_line(path, ++number, line, &list, &n, err);
-	explicit_bzero(line, sizeof(line));
+	explicit_bzero(text, FILE_MAX_BYTES);
 	if (r == 0 && n == 0)
 		r = gs_err_set(err, -EINVAL,
 			       "the token file %s holds no token: a line is ROLE TOKEN", path);

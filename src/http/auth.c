@@ -1,13 +1,10 @@
 /* Who may ask: bearer tokens and users with passwords, from files, compared in constant time. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
+#include "base/secret.h"
 #include "http/http_int.h"
-
-#define FILE_MAX_BYTES 65536
 
 /* Both are zero behind their text. The time tells nothing of where they differ. */
 static bool same_secret(const char a[GS_HTTP_SECRET_MAX], const char b[GS_HTTP_SECRET_MAX])
@@ -42,32 +39,13 @@ static int add_line(struct gs_http_secrets *s, const char *path, unsigned number
 
 static int load(struct gs_http_secrets *s, const char *path, bool user, struct gs_err *err)
 {
-	const char *what = user ? "users" : "tokens";
-	GS_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	char text[FILE_MAX_BYTES + 1];
+	const char *what = user ? "the file of users" : "the file of tokens";
+	char text[GS_SECRET_FILE_MAX];
 	unsigned number = 1;
-	struct stat st;
-	ssize_t n;
-	int r = 0;
+	int r = gs_secret_load(path, what, text, sizeof(text), err);
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return gs_err_set(err, -errno, "cannot read the file of %s %s: %s", what, path,
-				  strerror(errno));
-	if (!S_ISREG(st.st_mode))
-		return gs_err_set(err, -EINVAL, "the file of %s %s is not a regular file", what,
-				  path);
-	if (st.st_mode & S_IROTH)
-		return gs_err_set(err, -EACCES,
-				  "the file of %s %s can be read by everyone: chmod 0600 it", what,
-				  path);
-	n = read(fd, text, FILE_MAX_BYTES + 1);
-	if (n < 0)
-		return gs_err_set(err, -errno, "cannot read the file of %s %s: %s", what, path,
-				  strerror(errno));
-	if (n > FILE_MAX_BYTES || memchr(text, '\0', (size_t)n))
-		return gs_err_set(err, -EINVAL, "the file of %s %s is not a text of at most 64 KiB",
-				  what, path);
-	text[n] = '\0';
+	if (r < 0)
+		return r;
 	for (char *line = text, *next; r == 0 && line; line = next, number++) {
 		next = strchr(line, '\n');
 		if (next)
@@ -76,8 +54,7 @@ static int load(struct gs_http_secrets *s, const char *path, bool user, struct g
 	}
 	explicit_bzero(text, sizeof(text));
 	if (r == 0 && s->n == 0)
-		return gs_err_set(err, -EINVAL, "the file of %s %s is empty: one on each line",
-				  what, path);
+		return gs_err_set(err, -EINVAL, "%s %s is empty: one on each line", what, path);
 	return r;
 }
 

@@ -477,7 +477,7 @@ def not_started(t):
     refused('', r'cannot listen on 192.0.2.77:14780: Cannot assign requested address', 1, '192.0.2.77:14780', False)
     refused(f'  token_file: {t.path("none")}\n', r'cannot read the file of tokens \S+: No such file or directory', 1)
     refused(f'  token_file: {secret(t, "open", "x" + chr(10), 0o644)}\n',
-            r'the file of tokens \S+ can be read by everyone: chmod 0600 it', 3)  # fmt: skip
+            r'the file of tokens \S+: others can read or change it; chmod 0600 it', 3)  # fmt: skip
     refused(f'  token_file: {secret(t, "empty", "# nothing" + chr(10))}\n',
             r'the file of tokens \S+ is empty: one on each line', 1)  # fmt: skip
     refused(f'  basic_auth_file: {secret(t, "users", "a:b" + chr(10) + "nobody" + chr(10))}\n',
@@ -495,7 +495,7 @@ def not_started(t):
             r'the key \S+ is encrypted: one without a passphrase is needed', 1)  # fmt: skip
     os.chmod(t.path('server.key'), 0o644)
     refused(server + f'  tls_key: {t.path("server.key")}\n',
-            r'the key \S+server.key: everybody may read or write it; chmod o= it', 3)  # fmt: skip
+            r'the key \S+server.key: others can read or change it; chmod 0600 it', 3)  # fmt: skip
     if os.geteuid() == 0 and int(read_text('/proc/sys/net/ipv4/ip_unprivileged_port_start')) > 80:
         with open(path, 'w') as f:
             f.write(config_text(listen='127.0.0.1:80'))

@@ -477,6 +477,7 @@ def tokens(t):
     for role, text in secret.items():
         with open(t.path(role), 'w') as f:
             f.write(text + '\n')
+        os.chmod(t.path(role), 0o600)
     denied, unknown = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
     with h.channel() as c:
         control, theirs = Stubs(c, gp, 'Control'), Stubs(c, gs, 'ProfilerService')

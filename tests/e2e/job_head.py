@@ -273,6 +273,7 @@ def tokens(t):
     for name, word in (('n', 'only-deliver'), ('r', 'look-at-it')):
         with open(t.path(name), 'w') as f:
             f.write(word + '\n')
+        os.chmod(t.path(name), 0o600)
     head = Head(t, '--token-file', path)
     p = rest()
     try:
