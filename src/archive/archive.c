@@ -2,6 +2,7 @@
 #include "archive/archive.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -20,6 +21,20 @@ int gs_archive_format(const char *name)
 const char *gs_archive_suffix(enum gs_archive_format format)
 {
 	return format == GS_ARCHIVE_CSV ? ".csv" : format == GS_ARCHIVE_GST ? ".gst" : ".json";
+}
+
+double archive_age_s(const struct gs_gpu_sample *s, const unsigned *field, size_t n_fields)
+{
+	double oldest = NAN;
+
+	for (size_t i = 0; i < n_fields; i++) {
+		double age = (double)gs_gpu_age_ns(s, field[i]) / 1e9;
+
+		if (gs_gpu_has(s, field[i]) && s->part_ns[gs_gpu_part_of(field[i])] &&
+		    !(age <= oldest))
+			oldest = age;
+	}
+	return oldest;
 }
 
 bool archive_memory(const struct gs_gpu_sample *s, double *ret_ratio)

@@ -47,6 +47,10 @@ void archive_close(struct archive *a);
 /* Everything of the session, nearly by time. */
 int archive_read(struct archive *a, const struct archive_sink *sink);
 
+/* How long before the sample its oldest known value of these fields was read, in s; NAN: none is
+ * known. */
+double archive_age_s(const struct gs_gpu_sample *s, const unsigned *field, size_t n_fields);
+
 /* Share of memory in use; false: not known. */
 bool archive_memory(const struct gs_gpu_sample *s, double *ret_ratio);
 
@@ -75,6 +79,7 @@ enum archive_value { /* of a GPU, in base units; then those of the session's fie
 		     ARCHIVE_DRAM,
 		     ARCHIVE_NVLINK_RX,
 		     ARCHIVE_NVLINK_TX,
+		     ARCHIVE_AGE, /* of the oldest of those above, in s */
 		     ARCHIVE_N_VALUES
 };
 

@@ -29,6 +29,7 @@ static int moment(void *ctx, const struct archive_moment *m)
 		const struct gs_gpu_sample *s = &g->sample[i];
 		/* When this GPU was read, which is a little before or after the moment. */
 		int64_t wall_ns = m->wall_ns + (int64_t)(s->time_ns - m->snapshot->time_ns);
+		double age_s;
 
 		if (!s->time_ns || !m->snapshot->time_ns ||
 		    llabs(wall_ns - m->wall_ns) > 60000000000ll)
@@ -47,6 +48,10 @@ static int moment(void *ctx, const struct archive_moment *m)
 		gs_pen_puts(c->pen, ",");
 		if (m->mark.n_samples)
 			gs_pen_double(c->pen, (double)m->mark.interval_ns / 1e9);
+		gs_pen_puts(c->pen, ",");
+		age_s = archive_age_s(s, c->field, c->n_fields);
+		if (!isnan(age_s))
+			gs_pen_double(c->pen, age_s);
 		gs_pen_puts(c->pen, GS_TEXT_CSV_EOL);
 		gs_pen_yield(c->pen);
 	}
@@ -63,6 +68,7 @@ int archive_csv(struct archive *a, struct gs_pen *pen)
 	for (size_t f = 0; f < c.n_fields; f++)
 		put_text(pen, gs_gpu_field_info(c.field[f])->key);
 	put_text(pen, "downsampled_seconds");
+	put_text(pen, "oldest_value_seconds");
 	gs_pen_puts(pen, GS_TEXT_CSV_EOL);
 	return archive_read(a, &sink);
 }

@@ -339,7 +339,11 @@ static void fill(const struct archive_frames *f, struct archive_mean *out,
 	double v;
 
 	for (size_t i = 0; i < ARCHIVE_N_VALUES; i++)
-		if (i == ARCHIVE_MEMORY) {
+		if (i == ARCHIVE_AGE) {
+			v = archive_age_s(s, base, ARCHIVE_AGE);
+			if (!isnan(v))
+				archive_add(&out[i], v);
+		} else if (i == ARCHIVE_MEMORY) {
 			if (archive_memory(s, &v))
 				archive_add(&out[i], v);
 		} else if (gs_gpu_has(s, base[i])) {

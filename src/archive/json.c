@@ -223,6 +223,8 @@ static int write_frame(void *ctx, const struct archive_frame *frame)
 		gs_pen_puts(j->pen, i < frame->n_gpus && frame->n_samples[i] ? "true" : "false");
 	}
 	gs_pen_puts(j->pen, "]");
+	if (!j->gswarm)
+		gpu_list(j, frame, "value_age_seconds", ARCHIVE_AGE, 1, 1);
 	clients(j, frame);
 	if (s->bandwidth) {
 		sum_list(j, frame);

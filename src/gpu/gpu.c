@@ -235,6 +235,11 @@ int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapsh
 	return 0;
 }
 
+void gs_gpu_set_budget(struct gs_gpu *gpu, double budget)
+{
+	gs_gpu_worker_set_budget(gpu->worker, budget);
+}
+
 int gs_gpu_release(struct gs_gpu *gpu)
 {
 	return gs_gpu_worker_release(gpu->worker, true);

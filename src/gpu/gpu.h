@@ -66,6 +66,9 @@ int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret_snapshot);
  * processes are there only when their group is read. */
 int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapshot **ret_snapshot);
 
+/* Another options.budget from the next reading on, for who reads more or less often than before. */
+void gs_gpu_set_budget(struct gs_gpu *gpu, double budget);
+
 /* Let go of the driver, so that a GPU can be reset or divided anew; snapshots say RELEASED until
  * gs_gpu_resume(). -ETIMEDOUT: one of its calls hangs; it is let go of when that comes back. */
 int gs_gpu_release(struct gs_gpu *gpu);

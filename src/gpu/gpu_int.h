@@ -137,6 +137,7 @@ struct gs_nvml_device {
 	bool accounting_started;
 	struct gs_nvml_part part[GS_GPU_PARTS];
 	uint64_t plan_ns;   /* when the intervals are to be found anew */
+	double plan_budget; /* that of the last time */
 	bool util_from_gpm; /* GPM tells utilisation, for its call costs too much */
 	uint8_t no_total;   /* bits: sums of bytes over NVLink that the GPU does not tell */
 	bool links_known;   /* what of the links does not change was read */
@@ -304,6 +305,9 @@ int gs_gpu_worker_new(const struct gs_gpu_options *options, struct gs_gpu_worker
 		      struct gs_err *err);
 /* Ends it; when it is in a call that does not come back it is left behind, and frees itself. */
 void gs_gpu_worker_free(struct gs_gpu_worker **worker);
+
+/* Of the next readings. */
+void gs_gpu_worker_set_budget(struct gs_gpu_worker *worker, double budget);
 
 /* Have it read. 0 and a snapshot (without names of processes and without events), -ETIMEDOUT: a
  * call hangs, -ENOMEM. */

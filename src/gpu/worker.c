@@ -23,6 +23,7 @@ struct gs_gpu_worker {
 	/* Under the lock. */
 	bool want_read, busy, end, ended, abandoned;
 	unsigned want_groups; /* of the reading that is wanted */
+	double want_budget;
 	bool want_released, released;
 	bool want_topology;             /* asked for once: known from then on */
 	struct gs_gpu_snapshot *result; /* owned; of the last request that came back */
@@ -285,6 +286,7 @@ static void *work(void *arg)
 		}
 		read = w->want_read;
 		groups = w->want_groups;
+		w->options.budget = w->want_budget;
 		release = w->want_released;
 		w->want_read = false;
 		w->busy = true;
@@ -332,6 +334,13 @@ static bool wait_or_hang(struct gs_gpu_worker *w, uint64_t since_ns)
 	until.tv_nsec = (long)(now % 1000000000);
 	pthread_cond_timedwait(&w->cond, &w->lock, &until);
 	return false;
+}
+
+void gs_gpu_worker_set_budget(struct gs_gpu_worker *w, double budget)
+{
+	pthread_mutex_lock(&w->lock);
+	w->want_budget = budget;
+	pthread_mutex_unlock(&w->lock);
 }
 
 int gs_gpu_worker_read(struct gs_gpu_worker *w, unsigned groups, struct gs_gpu_snapshot **ret)
@@ -452,6 +461,7 @@ int gs_gpu_worker_new(const struct gs_gpu_options *options, struct gs_gpu_worker
 	if (!w)
 		return -ENOMEM;
 	w->options = *options;
+	w->want_budget = options->budget;
 	w->options.nvml_path = options->nvml_path ? strdup(options->nvml_path) : NULL;
 	w->options.sysfs_root = strdup(options->sysfs_root);
 	w->options.proc_root = w->options.kmsg_path = NULL; /* the caller's side */

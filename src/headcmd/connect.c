@@ -167,6 +167,13 @@ static uint64_t interval_of(const struct connect *c, const struct gs_link_wish *
 	return ns < INTERVAL_LEAST_NS ? INTERVAL_LEAST_NS : ns;
 }
 
+/* As agents are: of a processor, for the driver's library at a reading a second, and in proportion
+ * for more of them. */
+static double budget_of(uint64_t interval_ns)
+{
+	return BUDGET * (interval_ns < 1000000000ull ? 1e9 / (double)interval_ns : 1);
+}
+
 /* True: a signal says that it is enough. */
 static bool wait_until(struct connect *c, uint64_t due_ns)
 {
@@ -222,6 +229,7 @@ static int loop(struct connect *c)
 		wish = c->wish;
 		pthread_mutex_unlock(&c->lock);
 		gs_schedule_set_interval(&turns, interval_of(c, &wish), now);
+		gs_gpu_set_budget(c->gpu, budget_of(turns.interval_ns));
 		if (now < turns.next_ns) {
 			end = wait_until(c, turns.next_ns);
 			continue;
@@ -265,17 +273,14 @@ static int default_spool(char *out, size_t bytes, const char *instance, struct g
 	return r;
 }
 
-/* As agents are: of a processor, for the driver's library at a reading a second, and in proportion
- * for more of them. What the head wants, which may change, is not known yet. */
 static int open_gpu(const struct connect_options *o, struct gs_gpu **ret_gpu, struct gs_err *err)
 {
-	const uint64_t interval_ns = o->interval_ns ? o->interval_ns : INTERVAL_NS;
 	struct gs_gpu_options go = {
 		.size = sizeof(go),
 		.nvml_path = o->nvml,
 		.nvml_option = "--nvml PATH",
 		.hang_ns = HANG_NS,
-		.budget = BUDGET * (interval_ns < 1000000000ull ? 1e9 / (double)interval_ns : 1)};
+		.budget = budget_of(o->interval_ns ? o->interval_ns : INTERVAL_NS)};
 
 	return gs_gpu_open(&go, ret_gpu, err);
 }

@@ -56,9 +56,25 @@ struct gs_rec_gpu_info {
 struct gs_rec_gpu_value {
 	uint32_t key_hash; /* gs_gpu_key_hash() */
 	uint8_t why;       /* enum gs_gpu_why; the value counts when it is 0 */
-	uint8_t pad[3];
+	/* How long before the sample's time it was read, in ms, least byte first; values that cost
+	 * much are read less often than samples are taken. All bits set: that long or longer. */
+	uint8_t age_ms[3];
 	double value;
 };
+
+static inline uint64_t gs_rec_gpu_value_age(const struct gs_rec_gpu_value *v)
+{
+	return (v->age_ms[0] | (uint64_t)v->age_ms[1] << 8 | (uint64_t)v->age_ms[2] << 16) *
+	       1000000;
+}
+
+static inline void gs_rec_gpu_value_set_age(struct gs_rec_gpu_value *v, uint64_t age_ns)
+{
+	uint64_t ms = age_ns / 1000000 < 0xffffff ? age_ns / 1000000 : 0xffffff;
+
+	for (unsigned i = 0; i < 3; i++)
+		v->age_ms[i] = (uint8_t)(ms >> 8 * i);
+}
 
 struct gs_rec_gpu_link {
 	uint8_t present, up, version, have_bytes, have_errors, pad[3];

@@ -201,6 +201,19 @@ static inline void gs_gpu_set_checked(struct gs_gpu_sample *s, enum gs_gpu_field
 		s->why[f] = GS_GPU_WHY_IMPLAUSIBLE;
 }
 
+/* How long before the sample began the value was read; 0 also when that is not known. */
+static inline uint64_t gs_gpu_age_ns(const struct gs_gpu_sample *s, enum gs_gpu_field f)
+{
+	uint64_t read_ns = s->part_ns[gs_gpu_part_of(f)];
+
+	return read_ns && read_ns < s->time_ns ? s->time_ns - read_ns : 0;
+}
+
+static inline void gs_gpu_set_age(struct gs_gpu_sample *s, enum gs_gpu_field f, uint64_t age_ns)
+{
+	s->part_ns[gs_gpu_part_of(f)] = s->time_ns > age_ns ? s->time_ns - age_ns : 0;
+}
+
 enum gs_gpu_process_kind { /* ored */
 			   GS_GPU_PROCESS_COMPUTE = 1,
 			   GS_GPU_PROCESS_GRAPHICS = 2,

@@ -175,12 +175,14 @@ static int put_sample(struct gs_buf *buf, uint32_t gpu, const struct gs_gpu_samp
 	r->n_links = n_links;
 	v = (void *)(r + 1);
 	for (unsigned f = 0; f < GS_GPU_FIELD_COUNT; f++)
-		if (s->why[f] != GS_GPU_WHY_NOT_READ)
-			*v++ = (struct gs_rec_gpu_value){
+		if (s->why[f] != GS_GPU_WHY_NOT_READ) {
+			*v = (struct gs_rec_gpu_value){
 				.key_hash = gs_gpu_key_hash(gs_gpu_field_info(f)->key),
 				.why = s->why[f],
 				.value = s->why[f] == GS_GPU_WHY_OK ? s->value[f] : 0,
 			};
+			gs_rec_gpu_value_set_age(v++, gs_gpu_age_ns(s, f));
+		}
 	l = (void *)v;
 	for (uint32_t i = 0; i < n_links; i++) {
 		const struct gs_gpu_link *from = &s->link[i];
@@ -559,6 +561,7 @@ static int take_sample(struct gs_node_decoder *d, const struct gs_rec_gpu_sample
 		s->value[f] = v->value;
 		if (v->why == GS_GPU_WHY_OK && clean(v->value) != v->value)
 			s->why[f] = GS_GPU_WHY_FAILED;
+		gs_gpu_set_age(s, f, gs_rec_gpu_value_age(v));
 	}
 	l = (const void *)v;
 	for (uint32_t i = 0; i < r->n_links; i++, l++) {

@@ -93,6 +93,35 @@ static void test_costly_parts_wait(void **state)
 }
 
 /* All is in the budget: nothing waits. */
+/* Who asks more often has a larger budget: values must not stand still until the next plan. */
+static void test_budget_that_changes(void **state)
+{
+	struct gs_gpu *gpu;
+	struct gs_gpu_snapshot *before, *now;
+
+	pretend("gpus=1,burn=DeviceGetUtilizationRates:3000");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){.budget = 0.0001});
+	read_times(gpu, 8);
+	before = read_one(gpu);
+	now = read_one(gpu);
+	assert_int_equal(now->sample[0].part_ns[GS_GPU_PART_UTILIZATION],
+			 before->sample[0].part_ns[GS_GPU_PART_UTILIZATION]);
+	gs_gpu_set_budget(gpu, 100);
+	/* The first reading finds the new intervals; the next plan would be made after 5 s. */
+	for (int i = 0; i < 200 && now->sample[0].part_ns[GS_GPU_PART_UTILIZATION] ==
+					   before->sample[0].part_ns[GS_GPU_PART_UTILIZATION];
+	     i++) {
+		usleep(5000);
+		gs_gpu_snapshot_free(&now);
+		now = read_one(gpu);
+	}
+	assert_true(now->sample[0].part_ns[GS_GPU_PART_UTILIZATION] >
+		    before->sample[0].part_ns[GS_GPU_PART_UTILIZATION]);
+	gs_gpu_snapshot_free(&before);
+	gs_gpu_snapshot_free(&now);
+	gs_gpu_close(&gpu);
+}
+
 static void test_cheap_parts_do_not_wait(void **state)
 {
 	struct gs_gpu *gpu;
@@ -255,6 +284,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_without_budget),
 		cmocka_unit_test(test_costly_parts_wait),
+		cmocka_unit_test(test_budget_that_changes),
 		cmocka_unit_test(test_cheap_parts_do_not_wait),
 		cmocka_unit_test(test_cheaper_way),
 		cmocka_unit_test(test_utilization_of_gpm),

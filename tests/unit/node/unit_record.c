@@ -52,6 +52,8 @@ static struct gs_node_snapshot *rich(void)
 	s->n_links = 2;
 	s->link[1] = (struct gs_gpu_link){.present = 1, .up = 1, .have_bytes = 1, .tx_bytes = 77};
 	strcpy(s->link[1].remote_bus_id, "00000000:3B:00.0");
+	s->part_ns[GS_GPU_PART_UTILIZATION] = s->time_ns - 2500000;
+	s->part_ns[GS_GPU_PART_TEMPERATURE] = s->time_ns + 1000; /* read after it began */
 	s->why[GS_GPU_FAN] = GS_GPU_WHY_NOT_READ;
 	s->why[GS_GPU_ENERGY] = GS_GPU_WHY_TIMED_OUT;
 	n->gpu->state = GS_GPU_STATE_HUNG;
@@ -84,6 +86,11 @@ static void there_and_back(void **state)
 	assert_non_null(m->jobs);
 	assert_int_equal(m->jobs->n_accounts, 4);
 	assert_true(m->jobs->probes);
+	/* Ages of values are kept in ms. */
+	assert_int_equal(m->gpu->sample[1].part_ns[GS_GPU_PART_UTILIZATION],
+			 n->gpu->sample[1].time_ns - 2000000);
+	assert_int_equal(m->gpu->sample[1].part_ns[GS_GPU_PART_TEMPERATURE],
+			 n->gpu->sample[1].time_ns);
 	/* Totals are not kept; everything else is. */
 	for (uint32_t i = 0; i < 4; i++) {
 		const struct gs_job_account *a = &m->jobs->account[i], *b = &n->jobs->account[i];
