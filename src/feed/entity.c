@@ -7,6 +7,10 @@
  * told. A thread is another one after its exit, or when its process is another one. Events of an
  * ending process may come after its exit: as long as nobody else has the pid they are still its.
  *
+ * A text keeps its number for ever, since files refer to it, so what a user makes up (names of
+ * processes and threads, command lines) has a bound by user; beyond it his processes have no names,
+ * which is counted.
+ *
  * Tables that are full give up an ended entry, or, when the search meets none, a living one, which
  * then gets a new number at its next event.
  */
@@ -18,11 +22,15 @@
 #include "base/clock.h"
 #include "model/dict.h"
 
-#define STRING_MAX       (1u << 18)
+#define STRING_MAX       (1u << 17)
 #define STRING_MAX_BYTES 4096
-#define PROCESS_MAX      65536
-#define THREAD_MAX       65536
-#define SEARCH_MAX       1024 /* slots looked at for an ended entry */
+#define STRINGS_BYTES    (16u << 20) /* of all of them */
+#define USER_BYTES                                                                                 \
+	(2u << 20) /* of the names of one user's processes and threads; root: half of all */
+#define USER_STRINGS 32768u
+#define PROCESS_MAX  65536
+#define THREAD_MAX   65536
+#define SEARCH_MAX   1024 /* slots looked at for an ended entry */
 
 /* How far the start of a process, told in ticks of 10 ms, may lie before the fork that made it. */
 #define START_SLACK_NS 20000000
@@ -30,6 +38,8 @@
 int gs_feed_entities_init(struct gs_feed *f)
 {
 	f->strings = GS_MAP_INIT(STRING_MAX);
+	f->text_of_uid = GS_MAP_INIT(PROCESS_MAX);
+	f->texts_of_uid = GS_MAP_INIT(PROCESS_MAX);
 	f->process_of_pid = GS_MAP_INIT(PROCESS_MAX);
 	f->thread_of_key = GS_MAP_INIT(THREAD_MAX);
 	f->processes = calloc(PROCESS_MAX, sizeof(*f->processes));
@@ -40,6 +50,8 @@ int gs_feed_entities_init(struct gs_feed *f)
 void gs_feed_entities_fini(struct gs_feed *f)
 {
 	gs_map_fini(&f->strings);
+	gs_map_fini(&f->text_of_uid);
+	gs_map_fini(&f->texts_of_uid);
 	gs_map_fini(&f->process_of_pid);
 	gs_map_fini(&f->thread_of_key);
 	free(f->processes);
@@ -54,10 +66,32 @@ uint32_t gs_feed_intern(struct gs_feed *f, const char *text)
 	if (!bytes || gs_map_get(&f->strings, key, &id))
 		return (uint32_t)id;
 	id = f->strings.n_used + 1;
-	if (gs_map_put(&f->strings, key, id) < 0)
+	if (f->string_bytes + bytes > STRINGS_BYTES || gs_map_put(&f->strings, key, id) < 0) {
+		f->pending_loss[GS_LOSS_REFUSED]++;
 		return 0;
+	}
+	f->string_bytes += bytes;
 	gs_record_put_string(&f->batch, (uint32_t)id, text, bytes);
 	return (uint32_t)id;
+}
+
+/* The same of a text that this user has made up. */
+static uint32_t intern_of(struct gs_feed *f, uint32_t uid, const char *text)
+{
+	size_t bytes = strnlen(text, STRING_MAX_BYTES);
+	uint64_t id = 0, used = 0, n = 0, times = uid ? 1 : STRINGS_BYTES / 2 / USER_BYTES;
+
+	if (!bytes || gs_map_get(&f->strings, gs_hash_bytes(text, bytes), &id))
+		return (uint32_t)id;
+	gs_map_get(&f->text_of_uid, uid, &used);
+	gs_map_get(&f->texts_of_uid, uid, &n);
+	if (used + bytes > times * USER_BYTES || n >= times * USER_STRINGS ||
+	    gs_map_put(&f->text_of_uid, uid, used + bytes) < 0 ||
+	    gs_map_put(&f->texts_of_uid, uid, n + 1) < 0) {
+		f->pending_loss[GS_LOSS_REFUSED]++;
+		return 0;
+	}
+	return gs_feed_intern(f, text);
 }
 
 const struct gs_func *gs_feed_function(struct gs_feed *f, unsigned id)
@@ -133,7 +167,7 @@ static struct gs_feed_thread *thread_slot(struct gs_feed *f)
 
 static void put_thread(struct gs_feed *f, struct gs_feed_thread *t, const char *comm)
 {
-	uint32_t comm_str = gs_feed_intern(f, comm);
+	uint32_t comm_str = intern_of(f, t->uid, comm);
 	struct gs_rec_thread *r = gs_feed_put(f, GS_REC_THREAD, sizeof(*r), 0);
 
 	r->id = t->id;
@@ -144,7 +178,7 @@ static void put_thread(struct gs_feed *f, struct gs_feed_thread *t, const char *
 }
 
 static struct gs_feed_thread *thread_make(struct gs_feed *f, uint32_t pid, uint32_t tid,
-					  uint32_t process, const char *comm)
+					  const struct gs_feed_process *p, const char *comm)
 {
 	struct gs_feed_thread *t;
 
@@ -157,7 +191,8 @@ static struct gs_feed_thread *thread_make(struct gs_feed *f, uint32_t pid, uint3
 		.pid = pid,
 		.tid = tid,
 		.id = ++f->last_thread_id,
-		.process = process,
+		.process = p->id,
+		.uid = p->uid,
 		.checked = true,
 	};
 	put_thread(f, t, comm);
@@ -228,9 +263,10 @@ static void put_process(struct gs_feed *f, struct gs_feed_process *p,
 			const struct gs_place_process *known, const char *comm_hint)
 {
 	const char *comm = known->comm[0] ? known->comm : comm_hint;
-	uint32_t comm_str = gs_feed_intern(f, comm), exe_str = gs_feed_intern(f, known->exe);
-	uint32_t cmdline_str = gs_feed_intern(f, known->cmdline);
-	uint32_t container_str = gs_feed_intern(f, known->container);
+	uint32_t uid = p->uid, comm_str = intern_of(f, uid, comm);
+	uint32_t exe_str = intern_of(f, uid, known->exe);
+	uint32_t cmdline_str = intern_of(f, uid, known->cmdline);
+	uint32_t container_str = intern_of(f, uid, known->container);
 	struct gs_rec_process *r = gs_feed_put(f, GS_REC_PROCESS, sizeof(*r), 0);
 
 	r->id = p->id;
@@ -264,6 +300,7 @@ static struct gs_feed_process *process_make(struct gs_feed *f, const struct gs_p
 		.pid = known->pid,
 		.id = ++f->last_process_id,
 		.start_ns = known->start_ns,
+		.uid = known->gone ? UINT32_MAX : known->uid,
 	};
 	put_process(f, p, known, comm_hint);
 	return p;
@@ -308,7 +345,7 @@ uint32_t gs_feed_thread_find(struct gs_feed *f, uint32_t pid, uint32_t tid, cons
 			t = NULL;
 		}
 		if (!t)
-			t = thread_make(f, pid, tid, p->id, comm);
+			t = thread_make(f, pid, tid, p, comm);
 		if (!t)
 			return 0;
 		t->checked = true;

@@ -33,6 +33,7 @@ struct gs_feed_sink {
 struct gs_feed_process {
 	uint32_t pid; /* 0: free */
 	uint32_t id;
+	uint32_t uid;
 	uint64_t start_ns; /* 0 unknown */
 	bool exited;       /* its pid may be another's by now */
 	bool nameless;
@@ -44,6 +45,7 @@ struct gs_feed_thread {
 	uint32_t tid;
 	uint32_t id;
 	uint32_t process;    /* id */
+	uint32_t uid;        /* of that */
 	uint32_t ended_slot; /* of the kernel side, when it ended with one */
 	bool ended;
 	bool checked; /* seen again since the exit of its process was told */
@@ -73,6 +75,8 @@ struct gs_feed {
 	struct gs_feed_seen seen[GS_FEED_CACHE]; /* by the low bits of tid */
 
 	struct gs_map strings;                       /* hash of the text -> id */
+	size_t string_bytes;                         /* of all texts */
+	struct gs_map text_of_uid, texts_of_uid;     /* bytes and number of names by user */
 	struct gs_map process_of_pid, thread_of_key; /* -> index */
 	struct gs_feed_process *processes;           /* owned */
 	struct gs_feed_thread *threads;              /* owned */

@@ -328,6 +328,41 @@ static void tables_are_bounded(void **state)
 	assert_int_equal(feed_lost(x, GS_LOSS_NO_THREAD), 0);
 }
 
+static void send_named(struct fixture *x, uint32_t pid, uint32_t tid, uint32_t n)
+{
+	struct gs_thread thread = {.pid = pid, .tid = tid};
+	struct gs_cell zero = {0}, cell = {.thread_slot = n + 1, .func = 1, .calls = 1};
+
+	snprintf(thread.comm, sizeof(thread.comm), "n%u", n);
+	gs_feed_cell(x->feed, &thread, &zero, &cell);
+}
+
+/* Threads that make up names use up the share of their user, and of nobody else. */
+static void names_of_one_user_are_bounded(void **state)
+{
+	struct fixture *x = *state;
+	const uint32_t n = 50000;
+	unsigned named = 0;
+
+	fake_put_stat(x->proc, 50, "p", 1, 5);
+	fake_put(x->proc, 50, "status", "Uid:\t1000\t1000\t1000\t1000\n",
+		 sizeof("Uid:\t1000\t1000\t1000\t1000\n") - 1);
+	fake_put_stat(x->proc, 60, "other", 1, 5);
+	fake_put(x->proc, 60, "status", "Uid:\t1001\t1001\t1001\t1001\n",
+		 sizeof("Uid:\t1001\t1001\t1001\t1001\n") - 1);
+	for (uint32_t i = 0; i < n; i++)
+		send_named(x, 50, 100 + i, i);
+	feed_take(x);
+	assert_int_equal(feed_count(x, GS_REC_THREAD), n);
+	named = feed_count(x, GS_REC_STRING);
+	assert_true(named > 30000 && named < 33000);
+	assert_true(feed_lost(x, GS_LOSS_REFUSED) > 0);
+	send_named(x, 60, 61, n);
+	feed_take(x);
+	assert_string_equal(text_of(x, gs_dict_thread(x->dict, last_stats_thread(x))->comm_str),
+			    "n50000");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,7 +370,7 @@ int main(void)
 		FEED_TEST(a_tid_is_used_again),        FEED_TEST(cells_of_an_ended_thread),
 		FEED_TEST(a_pid_is_used_again),        FEED_TEST(a_fork_renews_a_pid),
 		FEED_TEST(exec_keeps_the_number),      FEED_TEST(gone_before_it_was_read),
-		FEED_TEST(tables_are_bounded),
+		FEED_TEST(tables_are_bounded),         FEED_TEST(names_of_one_user_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
