@@ -8,16 +8,14 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <grp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "base/clock.h"
+#include "base/local.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -26,115 +24,19 @@
 #define CLIENT_MS   200   /* for a client to send its line: it holds up the readings */
 #define ANSWER_MS   60000 /* a call of the driver may hang for some seconds */
 
-static int address_of(const char *path, struct sockaddr_un *ret)
-{
-	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	if (strlen(path) >= sizeof(ret->sun_path))
-		return -ENAMETOOLONG;
-	strcpy(ret->sun_path, path);
-	return 0;
-}
-
-static int connect_to(const struct sockaddr_un *a)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), saved;
-
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)a, sizeof(*a)) == 0)
-		return fd;
-	saved = errno;
-	close(fd);
-	return -saved;
-}
-
-/* The folder of the default path, where nobody has made it yet. */
-static void make_folder(const char *path)
-{
-	char folder[128];
-	const char *slash = strrchr(path, '/');
-
-	if (!slash || slash == path || (size_t)(slash - path) >= sizeof(folder))
-		return;
-	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
-	(void)mkdir(folder, 0755);
-}
-
-/* A socket that an agent left behind when it was killed stands in the way. */
-static int remove_stale(const struct sockaddr_un *a, struct gs_err *err)
-{
-	struct stat st;
-	int fd;
-
-	if (lstat(a->sun_path, &st) < 0)
-		return 0;
-	if (!S_ISSOCK(st.st_mode))
-		return gs_err_set(err, -EEXIST, "control.path: %s is there and is no socket",
-				  a->sun_path);
-	fd = connect_to(a);
-	if (fd >= 0) {
-		close(fd);
-		return gs_err_set(err, -EADDRINUSE,
-				  "control.path: another agent listens at %s; give this one a path "
-				  "of its own, or \"\"",
-				  a->sun_path);
-	}
-	if (fd == -ECONNREFUSED && unlink(a->sun_path) < 0)
-		return gs_err_set(err, -errno, "control.path: cannot remove the old %s: %s",
-				  a->sun_path, strerror(errno));
-	return 0;
-}
-
-static int set_group(const char *path, const char *name, struct gs_err *err)
-{
-	const struct group *g = name[0] ? getgrnam(name) : NULL;
-
-	if (!name[0])
-		return 0;
-	if (!g)
-		return gs_err_set(err, -EINVAL, "control.group: there is no group \"%s\"", name);
-	if (chown(path, (uid_t)-1, g->gr_gid) < 0 || chmod(path, 0660) < 0)
-		return gs_err_set(err, -errno, "control.group: cannot give %s to %s: %s", path,
-				  name, strerror(errno));
-	return 0;
-}
-
 int agent_control_open(const struct agent_conf *conf, struct gs_err *err)
 {
 	const char *path = conf->control.path;
-	bool by_default = strcmp(path, AGENT_CONTROL_PATH) == 0;
-	struct sockaddr_un a;
-	mode_t before;
-	int fd, r, e = 0;
+	const struct gs_local_options o = {.path = path,
+					   .group = conf->control.group,
+					   .path_key = "control.path",
+					   .group_key = "control.group"};
 
 	if (!path[0])
 		return -ENODATA;
-	if (by_default)
-		make_folder(path);
-	if (address_of(path, &a) < 0)
-		return gs_err_set(err, -ENAMETOOLONG, "control.path: %s is too long", path);
-	r = remove_stale(&a, err);
-	if (r < 0)
-		return r;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return gs_err_set(err, -errno, "no control socket: %s", strerror(errno));
-	/* Nobody else may connect, not even for a moment. */
-	before = umask(0177);
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0)
-		e = errno;
-	umask(before);
-	if (!e) {
-		r = set_group(path, conf->control.group, err);
-		if (r == 0 && listen(fd, 8) < 0)
-			e = errno;
-	}
-	if (e)
-		r = gs_err_set(err, -e, "control.path: cannot listen at %s: %s", path, strerror(e));
-	if (r == 0)
-		return fd;
-	close(fd);
-	return r;
+	if (strcmp(path, AGENT_CONTROL_PATH) == 0)
+		gs_local_make_folder(path);
+	return gs_local_listen(&o, err);
 }
 
 void agent_control_close(const struct agent_conf *conf, int *fd)
@@ -193,12 +95,11 @@ void agent_control_serve(int listen_fd, void *ctx,
 static int ask(const char *path, const char *command, struct gs_buf *ret_answer, struct gs_err *err)
 {
 	GS_CLOSE int fd = -1;
-	struct sockaddr_un a;
 	char line[REQUEST_MAX];
 
-	if (address_of(path, &a) < 0)
+	fd = gs_local_connect(path);
+	if (fd == -ENAMETOOLONG)
 		return gs_err_set(err, -EINVAL, "--control: %s is too long", path);
-	fd = connect_to(&a);
 	if (fd == -EACCES || fd == -EPERM)
 		return gs_err_set(err, -EACCES,
 				  "%s: you may not; ask as root, as the agent's user, or as one "

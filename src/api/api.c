@@ -149,6 +149,7 @@ static struct gs_http_options http_options(struct gs_api *a)
 		.max_body_bytes = 65536,
 		.hosts = a->o.hosts,
 		.anonymous = a->o.anonymous,
+		.guarded = a->o.guarded,
 		.routes = a->route,
 		.n_routes = N_ROUTES,
 		.ctx = a,

@@ -23,7 +23,7 @@ struct gs_api_options {
 	unsigned (*token_role)(void *ctx, const char *token); /* as in http/http.h; NULL: all may */
 	void *token_ctx;
 	const char *hosts; /* as in http/http.h, both; lent until the stop */
-	bool anonymous;
+	bool anonymous, guarded;
 	const char *grpc_address; /* shown on the page; lent */
 };
 

@@ -32,3 +32,26 @@ int gs_folder_state(char *out, size_t bytes, const char *what, const char *optio
 				  strerror(errno), option);
 	return 0;
 }
+
+bool gs_folder_sockets(size_t i, char *out, size_t bytes)
+{
+	const char *service = getenv("RUNTIME_DIRECTORY"), *run = getenv("XDG_RUNTIME_DIR");
+	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	size_t n = 0;
+	int written = -1;
+
+	/* Of a service it is what systemd has made for it: one folder, as our unit has it. */
+	if (service && service[0] == '/' && !strchr(service, ':') && i == n++)
+		written = snprintf(out, bytes, "%s", service);
+	else if (geteuid() == 0 && i == n++)
+		written = snprintf(out, bytes, GS_FOLDER_SOCKETS_SYSTEM);
+	else if (geteuid() != 0 && run && run[0] == '/' && i == n++)
+		written = snprintf(out, bytes, "%s/gpuscope", run);
+	else if (geteuid() != 0 && state && state[0] == '/' && i == n++)
+		written = snprintf(out, bytes, "%s/gpuscope", state);
+	else if (geteuid() != 0 && home && home[0] == '/' && i == n++)
+		written = snprintf(out, bytes, "%s/.local/state/gpuscope", home);
+	else if (geteuid() != 0 && i == n)
+		written = snprintf(out, bytes, GS_FOLDER_SOCKETS_SYSTEM);
+	return written > 0 && (size_t)written < bytes;
+}

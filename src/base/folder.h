@@ -2,6 +2,7 @@
 #ifndef GS_BASE_FOLDER_H
 #define GS_BASE_FOLDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/err.h"
@@ -10,5 +11,12 @@
  * need be. what and option: for err, as in "no home folder for the data: give --data DIR". */
 int gs_folder_state(char *out, size_t bytes, const char *what, const char *option,
 		    struct gs_err *err);
+
+/* Where sockets of this machine's heads are, from the folder where ours would be on; false: there
+ * is no i-th. Nothing is made. */
+bool gs_folder_sockets(size_t i, char *out, size_t bytes);
+
+/* The folder of all users: what is in it is whoever's root let make it. */
+#define GS_FOLDER_SOCKETS_SYSTEM "/run/gpuscope-head"
 
 #endif

@@ -66,6 +66,7 @@ static int start_rpc(struct gs_head *h, struct gs_err *err)
 		.n_methods = n,
 		.ctx = h,
 		.authorize = authorize,
+		.denied = h->o.denied,
 	};
 
 	o.methods = h->methods = calloc(n, sizeof(*h->methods));
@@ -164,6 +165,11 @@ int gs_head_exit(struct gs_head *head, const char *peer)
 const char *gs_head_address(const struct gs_head *head, size_t i)
 {
 	return gs_rpc_server_address(head->rpc, i);
+}
+
+int gs_head_add_local(struct gs_head *head, int fd, gid_t group)
+{
+	return gs_rpc_server_add_local(head->rpc, fd, group);
 }
 
 struct gs_cluster *gs_head_cluster(struct gs_head *head)

@@ -64,6 +64,7 @@ struct gs_head_options {
 	const char *tls_cert, *tls_key, *tls_client_ca;
 	gs_rpc_authorize_fn authorize; /* NULL: everybody */
 	void *authorize_ctx;
+	const char *denied;   /* what a call that is not permitted is told; NULL: of its token */
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;
 	struct gs_head_keep keep;
@@ -96,6 +97,9 @@ int gs_head_reload_tls(struct gs_head *head, struct gs_err *err);
 int gs_head_exit(struct gs_head *head, const char *peer);
 
 const char *gs_head_address(const struct gs_head *head, size_t i); /* of gRPC */
+/* A Unix socket as well, as gs_rpc_server_add_local(). Once; the thread that started it. */
+int gs_head_add_local(struct gs_head *head, int fd, gid_t group);
+
 struct gs_cluster *gs_head_cluster(struct gs_head *head);
 
 struct gs_head_stats {

@@ -122,6 +122,26 @@ static const struct gs_conf_key nodes_keys[] = {
 	 .offset = AT(nodes, allow_exit),
 	 .preset = "false",
 	 .comment = "gswarm-profiler's call Exit ends this head."},
+	{.name = "control_socket",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(nodes, control_socket),
+	 .preset = "",
+	 .comment = "Unix socket on which root and this head's user may do everything, without a "
+		    "token; empty: the\nusual one (head-PORT.sock in the runtime directory); none: "
+		    "no socket.",
+	 .bytes = SIZE(nodes, control_socket)},
+	{.name = "control_group",
+	 .kind = GS_CONF_TEXT,
+	 .offset = AT(nodes, control_group),
+	 .preset = "",
+	 .comment = "A group whose members may do so too.",
+	 .bytes = SIZE(nodes, control_group)},
+	{.name = "anonymous_control",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(nodes, anonymous_control),
+	 .preset = "false",
+	 .comment = "Without a token_file: anyone who can connect may start, stop and delete "
+		    "sessions, as with\ngswarm-profiler, and every user of this machine can."},
 };
 
 static const struct gs_conf_key http_keys[] = {
@@ -388,6 +408,8 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 	FIX(nodes, tls_key);
 	FIX(nodes, tls_client_ca);
 	FIX(nodes, token_file);
+	FIX(nodes, control_socket);
+	FIX(nodes, control_group);
 	FIX(http, host);
 	FIX(http, port);
 	FIX(http, hosts);
@@ -398,6 +420,12 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 
 		now->http.anonymous = old->http.anonymous;
 		snprintf(ret_names + n, bytes - n, "%shttp.anonymous", n ? ", " : "");
+	}
+	if (now->nodes.anonymous_control != old->nodes.anonymous_control) {
+		size_t n = strlen(ret_names);
+
+		now->nodes.anonymous_control = old->nodes.anonymous_control;
+		snprintf(ret_names + n, bytes - n, "%snodes.anonymous_control", n ? ", " : "");
 	}
 	if (now->nodes.allow_exit != old->nodes.allow_exit) {
 		size_t n = strlen(ret_names);

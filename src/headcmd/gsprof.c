@@ -32,6 +32,7 @@ enum {
 	OPT_NVLINK,
 	OPT_NO_NVLINK,
 	OPT_BACKGROUND,
+	OPT_ANONYMOUS_CONTROL,
 	OPT_HTTP_PORT,
 };
 
@@ -386,6 +387,9 @@ static error_t parse_start(int key, char *arg, struct argp_state *state)
 		pass(s, "--http-port");
 		pass(s, arg);
 		return 0;
+	case OPT_ANONYMOUS_CONTROL:
+		pass(s, "--anonymous-control");
+		return 0;
 	case OPT_BACKGROUND:
 	case 'b':
 		pass(s, "--background");
@@ -409,6 +413,8 @@ static int start(int argc, char **argv)
 		{"disable-bandwidth", OPT_NO_BANDWIDTH, NULL, 0, "None (the default)", 1},
 		{"enable-nvlink", OPT_NVLINK, NULL, 0, "NVLink counters", 1},
 		{"disable-nvlink", OPT_NO_NVLINK, NULL, 0, "None (the default)", 1},
+		{"anonymous-control", OPT_ANONYMOUS_CONTROL, NULL, 0,
+		 "Anyone who can connect may control it, as with gswarm's", 1},
 		{"background", 'b', NULL, 0, "Return when it listens", 1},
 		{"data", OPT_DATA, "DIR", 0, "Where everything is kept (.gswarm_profiler_data)", 1},
 		{0},

@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/systemd.h"
 #include "cli/cli.h"
+#include "headcmd/head_local.h"
 #include "headcmd/head_token.h"
 #include "api/api.h"
 #include "gswarm/gswarm.h"
@@ -48,6 +49,7 @@ enum {
 	OPT_HTTP_LISTEN,
 	OPT_HTTP_HOSTS,
 	OPT_HTTP_ANONYMOUS,
+	OPT_ANONYMOUS_CONTROL,
 	OPT_PRINT,
 	OPT_CHECK,
 };
@@ -73,6 +75,7 @@ static const struct {
 	{OPT_HTTP_LISTEN, "http-listen", "http.host", NULL},
 	{OPT_HTTP_HOSTS, "http-hosts", "http.hosts", NULL},
 	{OPT_HTTP_ANONYMOUS, "http-anonymous", "http.anonymous", "true"},
+	{OPT_ANONYMOUS_CONTROL, "anonymous-control", "nodes.anonymous_control", "true"},
 	{OPT_CERT, "tls-cert", "nodes.tls_cert", NULL},
 	{OPT_KEY, "tls-key", "nodes.tls_key", NULL},
 	{OPT_CLIENT_CA, "tls-client-ca", "nodes.tls_client_ca", NULL},
@@ -93,6 +96,7 @@ struct head_command {
 	struct gs_gswarm *gswarm;
 	struct gs_api *api;
 	char data[4096], hostname[65];
+	char local[128]; /* its Unix socket; "" none */
 	struct gs_systemd_watchdog watchdog;
 	int ready_fd; /* of --background: told that it listens */
 };
@@ -252,9 +256,11 @@ static void warn(const struct head_command *c)
 		if (own)
 			continue;
 		if (!c->tokens && !c->head.tls_client_ca)
-			gs_say("warning: everybody who reaches %s can deliver, read and steer: "
-			       "give "
-			       "--token-file or --tls-client-ca",
+			gs_say(c->conf.nodes.anonymous_control
+				       ? "warning: anyone who reaches %s can deliver, read and "
+					 "control: give --token-file or --tls-client-ca"
+				       : "warning: anyone who reaches %s can deliver and read: "
+					 "give --token-file or --tls-client-ca",
 			       l);
 		if (!c->head.tls_cert)
 			gs_say("warning: what goes over %s, tokens too, is not encrypted: give "
@@ -392,6 +398,23 @@ static int usual_folder(char *out, size_t bytes, struct gs_err *err)
 	return r;
 }
 
+/* Who may call what: a user whom the kernel names on the Unix socket, a token, and without tokens
+ * anyone who reads or delivers. A certificate that the head asks for is as good as a token. */
+static enum gs_rpc_status authorize(void *ctx, const struct gs_rpc_call *call,
+				    const struct gs_rpc_method *method, const char *token)
+{
+	const struct head_command *c = ctx;
+
+	if (gs_rpc_call_trusted(call))
+		return GS_RPC_OK;
+	if (c->tokens)
+		return head_tokens_authorize(c->tokens, call, method, token);
+	if (method->role == GS_HEAD_ROLE_CONTROL && !c->conf.nodes.anonymous_control &&
+	    !gs_rpc_call_identity(call))
+		return GS_RPC_PERMISSION_DENIED;
+	return GS_RPC_OK;
+}
+
 static int start(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
 {
 	int r = c->head.data ? 0 : usual_folder(c->data, sizeof(c->data), err);
@@ -400,9 +423,14 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 		c->head.data = c->data;
 	if (r == 0 && c->conf.nodes.token_file[0]) {
 		r = head_tokens_read(c->conf.nodes.token_file, &c->tokens, err);
-		c->head.authorize = head_tokens_authorize;
-		c->head.authorize_ctx = c->tokens;
 	}
+	c->head.authorize = authorize;
+	c->head.authorize_ctx = c;
+	if (!c->conf.nodes.token_file[0])
+		c->head.denied =
+			"without tokens, changes are made on the head's machine, by root or by the "
+			"user who runs the head (`gpuscope session`); give the head --token-file, "
+			"or --anonymous-control for anyone";
 	c->head.exit = c->conf.nodes.allow_exit ? told_to_exit : NULL;
 	c->gswarm = gs_gswarm_new();
 	if (r == 0 && !c->gswarm)
@@ -440,6 +468,7 @@ static int start_http(struct head_command *c, struct gs_head *head, struct gs_er
 		.tls_key = c->head.tls_key,
 		.hosts = c->conf.http.hosts,
 		.anonymous = c->conf.http.anonymous,
+		.guarded = !c->conf.nodes.anonymous_control,
 		.token_role = c->tokens ? http_role : NULL,
 		.token_ctx = c->tokens,
 		.grpc_address = gs_head_address(head, 0),
@@ -495,10 +524,13 @@ static int run(struct head_command *c)
 	}
 	r = start(c, &head, &err);
 	if (r == 0)
+		r = head_local_open(&c->conf, head, c->local, sizeof(c->local), &err);
+	if (r == 0)
 		r = start_http(c, head, &err);
 	if (r == 0)
 		r = gs_head_push(head, c->conf.push, c->hostname, &err);
 	if (r < 0) {
+		head_local_close(c->local);
 		gs_api_stop(&c->api);
 		gs_head_stop(&head);
 		gs_gswarm_free(&c->gswarm);
@@ -513,6 +545,7 @@ static int run(struct head_command *c)
 	gs_systemd_ready();
 	loop(c, head, signal_fd);
 	gs_systemd_stopping();
+	head_local_close(c->local);
 	gs_head_push_end(head);
 	gs_api_stop(&c->api);
 	gs_head_stop(&head);
@@ -554,6 +587,8 @@ int gs_cmd_head(int argc, char **argv)
 		 "Further names of this server in requests; *: any", 1},
 		{"http-anonymous", OPT_HTTP_ANONYMOUS, NULL, 0,
 		 "Without tokens: page and API for other machines too", 1},
+		{"anonymous-control", OPT_ANONYMOUS_CONTROL, NULL, 0,
+		 "Without tokens: anyone who can connect may control sessions", 1},
 		{"tls-cert", OPT_CERT, "FILE", 0, "Encrypt: our certificate (PEM)", 3},
 		{"tls-key", OPT_KEY, "FILE", 0, "Its key (PEM)", 3},
 		{"tls-client-ca", OPT_CLIENT_CA, "FILE", 0,

@@ -7,6 +7,7 @@
 #include "base/net.h"
 #include "base/secret.h"
 #include "cli/cli.h"
+#include "headcmd/head_local.h"
 
 #define CONNECT_NS  10000000000ull
 #define TIMEOUT_NS  120000000000ull /* of a call: a look at a long session takes its time */
@@ -64,8 +65,11 @@ int remote_open(const struct remote_options *options, struct remote **ret_remote
 		struct gs_err *err)
 {
 	struct remote *r = calloc(1, sizeof(*r));
-	char token[512] = "";
-	const char *addresses[] = {options->head};
+	char token[512] = "", local[128];
+	/* On the head's own machine it knows who we are without a token. */
+	bool is_local = !options->tls && !options->token_file &&
+			head_local_find(options->head, local, sizeof(local));
+	const char *addresses[] = {is_local ? local : options->head};
 	struct gs_rpc_client_options o = {
 		.size = sizeof(o),
 		.addresses = addresses,

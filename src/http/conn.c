@@ -228,7 +228,8 @@ static bool take_request(struct gs_http *h, struct conn *c)
 					     .hosts = &s->hosts,
 					     .tls = c->tls ? s->tls : NULL,
 					     .client_ca = s->client_ca,
-					     .anonymous = s->anonymous},
+					     .anonymous = s->anonymous,
+					     .guarded = s->guarded},
 		      &q, &reply, more, sizeof(more));
 	reply_made(h, c, &q, &reply, more);
 	if (c->state != CLOSED) {

@@ -146,6 +146,8 @@ struct gs_http_options {
 	/* Without tokens, passwords and certificates of clients: other machines get all routes, not
 	 * only those that are harmless. */
 	bool anonymous;
+	/* Who shows no secret, also where none is asked for, may not call routes of control. */
+	bool guarded;
 	bool json_errors;
 	/* Of both a client's address may have half (gs_net_peer_key()). When there is no place
 	 * left, a connection that waits for its client makes room: the oldest of the address that

@@ -74,6 +74,7 @@ struct gs_http_site { /* lent */
 	struct gs_tls *tls; /* NULL: none. Pages of ours have it as well */
 	bool client_ca;     /* whoever is connected has shown a certificate */
 	bool anonymous;     /* other machines may read without a secret */
+	bool guarded;       /* control needs one */
 };
 
 /* Fill the reply: by the route's handler, or with why there is none. more: room for headers. */

@@ -113,7 +113,10 @@ static bool may_control(const struct gs_http_site *site, const struct gs_http_re
 	const char *why = cross_site(q, site->tls);
 
 	if (!why && !q->may_control)
-		why = "this token may only read";
+		why = gs_http_header(q, "authorization") || !site->guarded
+			      ? "this token may only read"
+			      : "without tokens, changes are made by `gpuscope session` on the "
+				"head's machine: set a token_file, or nodes.anonymous_control";
 	if (why) {
 		gs_http_say(reply, 403, why);
 		return false;
@@ -175,7 +178,7 @@ void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *q,
 	if (!host_is_known(site, q, reply))
 		return;
 	q->see = may_see(role, identified);
-	q->may_control = role == GS_HTTP_ROLE_CONTROL;
+	q->may_control = role == GS_HTTP_ROLE_CONTROL && (identified || !site->guarded);
 	/* Who may not ask does not learn what there is. */
 	if (!(route ? route->open : open) && role == GS_HTTP_ROLE_NONE) {
 		snprintf(more, more_bytes, "%s%s",

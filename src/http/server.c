@@ -301,6 +301,7 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 	s->json_errors = o->json_errors;
 	s->max_streams = o->max_streams ? o->max_streams : s->max_connections / 2;
 	s->anonymous = o->anonymous;
+	s->guarded = o->guarded;
 	s->client_ca = tls && o->tls_client_ca && o->tls_client_ca[0];
 	gs_http_hosts_load(&s->hosts, o->listen, o->hosts);
 	r = gs_http_auth_load(&s->auth, o->token_file, o->basic_file, err);

@@ -21,7 +21,7 @@ struct settings {
 	struct gs_tls *tls; /* NULL: none */
 	struct gs_http_auth auth;
 	struct gs_http_hosts hosts;
-	bool client_ca, anonymous;
+	bool client_ca, anonymous, guarded;
 	unsigned max_connections;
 	size_t max_head_bytes, max_body_bytes;
 	bool json_errors;

@@ -213,6 +213,11 @@ const char *gs_rpc_call_peer(const struct gs_rpc_call *call)
 	return call->peer->address;
 }
 
+bool gs_rpc_call_trusted(const struct gs_rpc_call *call)
+{
+	return call->peer->is_trusted;
+}
+
 const char *gs_rpc_call_identity(const struct gs_rpc_call *call)
 {
 	return call->peer->identity[0] ? call->peer->identity : NULL;

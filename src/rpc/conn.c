@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 
 #include "base/clock.h"
+#include "base/local.h"
 #include "rpc/conn_int.h"
 
 #define READS_PER_TURN   4
@@ -219,19 +220,29 @@ static void conn_up(struct conn *c, struct gs_rpc_peer *peer)
 		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
 }
 
-static void peer_text(int fd, char *out, size_t bytes)
+/* How the other end is called; true: it is a user who may do everything. */
+static bool know_peer(int fd, gid_t group, char *out, size_t bytes)
 {
 	struct sockaddr_storage a = {0};
 	socklen_t n = sizeof(a);
+	bool is_trusted;
+	uid_t uid;
 
+	if (gs_local_is(fd)) {
+		is_trusted = gs_local_trusts(fd, group, &uid);
+		snprintf(out, bytes, "user %u", uid);
+		return is_trusted;
+	}
 	(void)getpeername(fd, (struct sockaddr *)&a, &n);
 	gs_net_text(&a, out, bytes);
+	return false;
 }
 
 static void conn_handshake(struct conn *c)
 {
 	struct gs_rpc_peer *peer;
 	char text[GS_NET_TEXT_MAX];
+	bool is_trusted;
 	int r = gs_rpc_wire_handshake(&c->wire);
 
 	if (r == -EAGAIN) {
@@ -242,12 +253,13 @@ static void conn_handshake(struct conn *c)
 		refuse(c, GS_RPC_REFUSED_HANDSHAKE);
 		return;
 	}
-	peer_text(c->wire.fd, text, sizeof(text));
+	is_trusted = know_peer(c->wire.fd, c->server->local_group, text, sizeof(text));
 	peer = gs_rpc_peer_new(c->server->core, text);
 	if (!peer) {
 		refuse(c, GS_RPC_REFUSED_MEMORY);
 		return;
 	}
+	peer->is_trusted = is_trusted;
 	conn_up(c, peer);
 }
 
@@ -256,13 +268,15 @@ static void conn_handshake(struct conn *c)
 static void conn_begin(struct conn *c)
 {
 	struct gs_rpc_server *s = c->server;
+	bool is_local = gs_local_is(c->wire.fd);
 	char first[4] = "";
 	int r;
 
 	pthread_mutex_lock(&s->core->lock);
-	c->wants_tls = s->tls && recv(c->wire.fd, first, sizeof(first), MSG_PEEK) == 4 &&
+	c->wants_tls = !is_local && s->tls &&
+		       recv(c->wire.fd, first, sizeof(first), MSG_PEEK) == 4 &&
 		       memcmp(first, "PRI ", 4) == 0;
-	r = gs_rpc_wire_init(&c->wire, c->wire.fd, c->wants_tls ? NULL : s->tls, NULL);
+	r = gs_rpc_wire_init(&c->wire, c->wire.fd, c->wants_tls || is_local ? NULL : s->tls, NULL);
 	pthread_mutex_unlock(&s->core->lock);
 	if (r < 0)
 		refuse(c, GS_RPC_REFUSED_MEMORY);

@@ -38,8 +38,10 @@ struct gs_rpc_server {
 	enum kind kind; /* WAKE */
 	struct gs_rpc_core *core;
 	pthread_t thread;
-	struct listener listeners[GS_RPC_LISTEN_MAX];
+	struct listener listeners[GS_RPC_LISTEN_MAX + 1]; /* the local one too */
 	size_t n_listeners;
+	int local_fd; /* owned, until it is one of them; -1 */
+	gid_t local_group;
 	char *cert, *key, *client_ca; /* owned copies, for reloading */
 	struct gs_rpc_tls *tls;       /* under the core's lock */
 	atomic_bool stop;

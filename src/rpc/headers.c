@@ -116,6 +116,7 @@ static void ask_for_token(struct gs_rpc_call *call)
 	blame(call, GS_RPC_REFUSED_TOKEN, status < GS_RPC_STATUS_COUNT ? status : GS_RPC_UNKNOWN,
 	      status == GS_RPC_UNAUTHENTICATED ? "a valid token is needed: \"authorization: Bearer "
 						 "TOKEN\""
+	      : o->denied                      ? o->denied
 					       : "not allowed for this token");
 }
 

@@ -119,6 +119,7 @@ struct gs_rpc_server_options {
 	size_t n_methods;
 	void *ctx;                     /* of handlers and hook */
 	gs_rpc_authorize_fn authorize; /* NULL: everybody may call everything */
+	const char *denied;            /* what PERMISSION_DENIED says; NULL: "... this token" */
 
 	/* Limits; 0 is what stands behind it. At the limits of connections one without a running
 	 * call is closed for a new one: the oldest of the address that has most, or that has its
@@ -157,6 +158,11 @@ struct gs_rpc_server_options {
  * line: port in use, file not readable, two methods of one path, ... */
 int gs_rpc_server_start(const struct gs_rpc_server_options *options,
 			struct gs_rpc_server **ret_server, struct gs_err *err);
+
+/* A listening Unix socket as well, without TLS; taken over in any case. Who connects as root, as
+ * the server's own user or as one of the group (-1: none) is trusted: gs_rpc_call_trusted(). Once.
+ * 0 or -ENOMEM. */
+int gs_rpc_server_add_local(struct gs_rpc_server *server, int fd, gid_t group);
 
 /* Graceful end: no new connections, GOAWAY to all, calls that run may finish for grace_ns (0: none
  * of it); what still runs then gets UNAVAILABLE "the server stops". Blocks until every call had its
@@ -266,7 +272,9 @@ bool gs_rpc_call_over(const struct gs_rpc_call *call);
 /* --- calls: what is known. Any thread; texts are lent as long as the call is referenced. --- */
 
 const struct gs_rpc_method *gs_rpc_call_method(const struct gs_rpc_call *call);
-const char *gs_rpc_call_peer(const struct gs_rpc_call *call); /* "10.0.0.7:51234" */
+const char *gs_rpc_call_peer(const struct gs_rpc_call *call); /* "10.0.0.7:51234", "user 1000" */
+/* It came over the Unix socket, from a user who may do everything. */
+bool gs_rpc_call_trusted(const struct gs_rpc_call *call);
 /* Common name of the certificate that the client showed; NULL: none. */
 const char *gs_rpc_call_identity(const struct gs_rpc_call *call);
 /* Another number for each connection; never 0. */

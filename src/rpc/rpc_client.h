@@ -35,7 +35,8 @@ struct gs_rpc_client_events { /* each may be NULL */
 struct gs_rpc_client_options {
 	size_t size; /* of this struct */
 	/* "host:port", "10.0.0.1:8090", "[::1]:8090": tried in this order, each with all addresses
-	 * that its name has; after a lost connection the next one comes first. */
+	 * that its name has; after a lost connection the next one comes first. "unix:PATH" is a
+	 * socket of this machine, without TLS. */
 	const char *const *addresses;
 	size_t n_addresses; /* 1 to GS_RPC_LISTEN_MAX */
 	bool tls;

@@ -267,6 +267,7 @@ static void server_free(struct gs_rpc_server **ref)
 		return;
 	for (size_t i = 0; i < s->n_listeners; i++)
 		gs_close_p(&s->listeners[i].fd);
+	gs_close_p(&s->local_fd);
 	gs_close_p(&s->epoll_fd);
 	gs_rpc_tls_close(&s->tls);
 	gs_shares_fini(&s->shares);
@@ -367,7 +368,8 @@ int gs_rpc_server_start(const struct gs_rpc_server_options *o, struct gs_rpc_ser
 	if (!s)
 		return -ENOMEM;
 	s->kind = WAKE;
-	s->epoll_fd = -1;
+	s->epoll_fd = s->local_fd = -1;
+	s->local_group = (gid_t)-1;
 	s->accept_again.fire = listen_again;
 	s->grace.fire = grace_over;
 	s->shrink.fire = shrink_heap;
@@ -418,6 +420,28 @@ int gs_rpc_server_reload_tls(struct gs_rpc_server *s, struct gs_err *err)
 	pthread_mutex_unlock(&s->core->lock);
 	gs_rpc_tls_close(&old);
 	return 0;
+}
+
+/* On the server's thread. */
+static void add_local(void *arg)
+{
+	struct gs_rpc_server *s = arg;
+	struct listener *l = &s->listeners[s->n_listeners];
+	struct epoll_event e = {.events = EPOLLIN, .data.ptr = l};
+
+	*l = (struct listener){.kind = LISTENER, .fd = s->local_fd};
+	s->local_fd = -1;
+	if (s->core->stopping || epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, l->fd, &e) < 0)
+		gs_close_p(&l->fd);
+	else
+		s->n_listeners++;
+}
+
+int gs_rpc_server_add_local(struct gs_rpc_server *s, int fd, gid_t group)
+{
+	s->local_fd = fd;
+	s->local_group = group;
+	return gs_rpc_core_post(s->core, add_local, s);
 }
 
 int gs_rpc_server_post(struct gs_rpc_server *s, void (*fn)(void *arg), void *arg)

@@ -65,6 +65,7 @@ struct gs_rpc_peer {
 	uint64_t connection;
 	char address[80];
 	char identity[256];
+	bool is_trusted;
 };
 
 struct gs_rpc_session {

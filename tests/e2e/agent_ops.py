@@ -80,7 +80,7 @@ def control_places(t):
                               env=t.envs())  # fmt: skip
         t.true(what, done.returncode == 1 and words in done.stderr, done)
 
-    refused('another agent', config_text(control=path), 'another agent')
+    refused('another agent', config_text(control=path), 'another program listens')
     t.equal('it still answers', ctl(t, path, 'status').returncode, 0)
     refused('no folder', config_text(control=t.path('none/agent.sock')), 'cannot listen')
     refused('no such group', config_text(control=t.path('x.sock')) + '  group: no-such-group\n', 'no-such-group')

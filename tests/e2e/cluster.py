@@ -384,7 +384,7 @@ def retention(t):
 @case('garbage, giant messages and wrong names are refused, and a node goes on', timeout=180, needs=None)
 def hostile(t):
     grpc, gp, gs = messages(t)
-    h = Head(t, *FAST)
+    h = Head(t, *FAST, '--anonymous-control')
     n = Node(t, h.address, 'good', '--interval', '0.1')
     wait_stored(h.data, 1)
     chance = random.Random(7)
@@ -473,7 +473,9 @@ def tokens(t):
     os.chmod(path, 0o644)
     t.match('readable by all', 'chmod 0600', t.tool('head', '--listen', '127.0.0.1:0', '--data', t.path('x'), '--token-file', path, status=3).err)
     os.chmod(path, 0o600)
-    h = Head(t, *FAST, '--token-file', path)
+    with open(t.path('head.yaml'), 'w') as f:
+        f.write('nodes:\n  control_socket: none\n')  # else root needs no token on this machine
+    h = Head(t, *FAST, '--token-file', path, '--config', t.path('head.yaml'))
     for role, text in secret.items():
         with open(t.path(role), 'w') as f:
             f.write(text + '\n')
@@ -549,7 +551,7 @@ def tls(t):
 @case('clients of gswarm-profiler (grpcio): units, times, several of a host, coming back', timeout=180, needs=None)
 def gswarm_clients(t):
     grpc, gp, gs = messages(t)
-    h = Head(t, '--freq', '200', '--enable-bandwidth')
+    h = Head(t, '--freq', '200', '--enable-bandwidth', '--anonymous-control')
 
     class Client:
         def __init__(self, channel, hostname):
@@ -724,7 +726,7 @@ def gsprof(t):
     prof('nonsense', status=2)
     t.match('help of one', '--freq', prof('help', 'start').stdout)
     prof('start', '--host', '127.0.0.2', '--port', str(port), '--freq', '100', '--enable-bandwidth', '--disable-nvlink', '--background',
-         '--http-port', str(http_port))  # fmt: skip
+         '--anonymous-control', '--http-port', str(http_port))  # fmt: skip
     node = harness.Live(t, lambda _: [program, 'connect', address, '--enable-bandwidth', '--resilient', '--nvml',
                                       os.path.join(harness.fake, 'libnvidia-ml.so.1'), '--spool', t.path('spool')], env=t.envs())  # fmt: skip
     node.wait_err('connected to the head')
