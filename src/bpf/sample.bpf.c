@@ -18,7 +18,7 @@ static __always_inline void send_sample(struct gs_thread *t, __u32 py_stack, __u
 	struct gs_event_sample *e = bpf_ringbuf_reserve(&gs_ring, sizeof(*e), 0);
 
 	if (!e) {
-		lose(GS_LAYER_PYTHON, GS_LOSS_RING_FULL);
+		lose(GS_LAYER_PYTHON, GS_LOSS_STACK);
 		return;
 	}
 	e->head.kind = GS_EV_SAMPLE;

@@ -332,7 +332,7 @@ uint32_t gs_feed_thread_find(struct gs_feed *f, uint32_t pid, uint32_t tid, cons
 	struct gs_feed_process *p;
 	char comm[16];
 
-	if (t && t->ended && cell_slot && cell_slot == t->ended_slot)
+	if (t && t->ended && cell_slot && (cell_slot == t->ended_slot || cell_slot == GS_FEED_PAST))
 		return t->id;
 	if (!t || t->ended || !t->checked) {
 		gs_place_thread_comm(f->place, pid, tid, comm_hint, comm);

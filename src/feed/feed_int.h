@@ -18,6 +18,7 @@
 
 #define GS_FEED_BATCH_BYTES (256u << 10) /* a batch is handed over when it has this much */
 #define GS_FEED_SPARE_BYTES (64u << 10)  /* more than what one call of feed.h can add to it */
+#define GS_FEED_PAST        UINT32_MAX   /* in place of a slot: of a thread that may have ended */
 #define GS_FEED_CACHE       256          /* a power of two */
 #define GS_FEED_TEXT_BYTES  4096         /* of a file's or function's name in Python */
 

@@ -127,6 +127,7 @@ void gs_feed_user(struct gs_feed *f, const struct gs_user_sum *sum)
 
 	if (f->ended)
 		return;
+	now.thread_slot = GS_FEED_PAST; /* sums are read some time after the calls */
 	memcpy(thread.comm, sum->now->comm, sizeof(thread.comm));
 	before.calls = sum->before->calls;
 	before.total_ns = sum->before->total_ns;
@@ -141,7 +142,7 @@ void gs_feed_user(struct gs_feed *f, const struct gs_user_sum *sum)
 	gs_feed_cell(f, &thread, &before, &now);
 	if (!sum->aggregate || f->ended)
 		return;
-	id = gs_feed_thread_find(f, sum->pid, sum->tid, thread.comm, 0);
+	id = gs_feed_thread_find(f, sum->pid, sum->tid, thread.comm, GS_FEED_PAST);
 	if (!id || !gs_feed_function(f, sum->func))
 		return;
 	put_aggregate(f, sum, id);

@@ -296,6 +296,7 @@ enum gs_loss {
 	GS_LOSS_PYFUNC = 19, /* calls of Python functions that got no number: not seen at all */
 	GS_LOSS_FULL = 20,   /* a .gst file's: calls left out of it, which had reached --max-size */
 	GS_LOSS_REFUSED = 21, /* user space: what was left out to bound what one user can cost */
+	GS_LOSS_NOTICE = 22, /* notices of processes, threads, communicators: no room in the ring */
 	GS_LOSS_COUNT
 };
 

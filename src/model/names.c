@@ -46,7 +46,7 @@ const char *gs_loss_name(unsigned cause)
 		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
 		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions",
-		"file_full",   "refused"};
+		"file_full",   "refused",      "notices"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -84,6 +84,8 @@ const char *gs_loss_text(unsigned cause)
 				 "full (--max-size): they are in no figure here",
 		[GS_LOSS_PYFUNC] = "calls of Python functions not seen: too many functions at one "
 				   "time, or code that could not be read",
+		[GS_LOSS_NOTICE] = "notices of processes, threads and communicators dropped: no "
+				   "room in the ring (names or ranks may be missing)",
 		[GS_LOSS_REFUSED] = "refused, to limit what one user can cost",
 	};
 

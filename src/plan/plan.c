@@ -25,9 +25,28 @@ static bool matches_any(const char *name, const char *const *globs, size_t n)
 	return false;
 }
 
+/* The first of the patterns that no function of the layers has; NULL: there is none. */
+static const char *without_match(const struct gs_plan_options *o, uint32_t layers)
+{
+	for (size_t i = 0; i < o->n_globs; i++) {
+		bool found = false;
+
+		for (unsigned id = 1; id <= gs_func_count() && !found; id++) {
+			const struct gs_func *f = gs_func_by_id(id);
+
+			found = layers >> f->desc.layer & 1 &&
+				fnmatch(o->globs[i], f->name, 0) == 0;
+		}
+		if (!found)
+			return o->globs[i];
+	}
+	return NULL;
+}
+
 int gs_plan_select(struct gs_plan_selection *s, const struct gs_plan_options *o, struct gs_err *err)
 {
 	uint32_t layers = o->layers ? o->layers : GS_LAYERS_DEFAULT;
+	const char *unmatched = without_match(o, layers);
 
 	*s = (struct gs_plan_selection){0};
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
@@ -57,11 +76,11 @@ int gs_plan_select(struct gs_plan_selection *s, const struct gs_plan_options *o,
 			return r;
 	}
 	s->scopes = s->unwind || s->python_gc || s->python_gil || s->py_func;
-	if (!s->n && (!s->scopes || o->n_globs) && !o->described)
+	if (unmatched || (!s->n && !s->scopes && !o->described))
 		return gs_err_set(
 			err, -ENOENT,
 			"no function matches%s%s%s: `gpuscope trace --list` shows all names",
-			o->n_globs ? " --func " : "", o->n_globs ? o->globs[0] : "",
+			unmatched ? " --func " : "", unmatched ? unmatched : "",
 			o->layers ? " in the chosen layers" : "");
 	return 0;
 }

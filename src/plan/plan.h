@@ -36,6 +36,11 @@ enum gs_family { /* whose programs are at a place */
 		 GS_N_FAMILIES
 };
 
+/* What chooses spans among operators: all of them or none, their names are known when they are
+ * there.
+ */
+#define GS_PLAN_SPANS "record_function"
+
 struct gs_plan_place { /* one probe */
 	uint64_t file_off;
 	uint64_t ref_ctr_off; /* of a static probe's counter; 0 none */

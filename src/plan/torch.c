@@ -44,13 +44,10 @@ static void operators_fini(struct operators *o)
 	gs_map_fini(&o->by_part);
 }
 
-/* All of them or none: their names are known when they are there. */
-#define SPANS "record_function"
-
 static bool wants_spans(const struct gs_plan_options *o)
 {
 	for (size_t i = 0; i < o->n_ops; i++)
-		if (gs_torch_matches(o->ops[i], SPANS))
+		if (gs_torch_matches(o->ops[i], GS_PLAN_SPANS))
 			return true;
 	return !o->n_ops && o->op_set != GS_OPS_EACGM;
 }
@@ -62,8 +59,8 @@ int torch_select(struct gs_plan_selection *s, const struct gs_plan_options *o, s
 	s->operators = true;
 	if (!wants_spans(o))
 		return 0;
-	if (gs_func_set_reserve(o->funcs, GS_LAYER_TORCH, GS_CLASS_OPERATOR, GS_SPAN_NAMES, SPANS,
-				&s->span_first) < 0)
+	if (gs_func_set_reserve(o->funcs, GS_LAYER_TORCH, GS_CLASS_OPERATOR, GS_SPAN_NAMES,
+				GS_PLAN_SPANS, &s->span_first) < 0)
 		return gs_err_set(err, -ENOMEM, "no memory for the names of spans");
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "base/foreign.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "elf/torch_name.h"
 #include "model/func.h"
 #include "plan/remote.h"
 #include "probe/probe_int.h"
@@ -236,6 +237,35 @@ void files_tell_price(struct gs_probe *probe, const struct gs_plan_place *p,
 	probe->options.on_function(probe->options.ctx, p->func, &hit);
 }
 
+/* Which of the chosen names of operators the file has. */
+static void note_operators(struct gs_probe *probe, const struct gs_plan *plan)
+{
+	const struct gs_probe_options *o = &probe->options;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct gs_plan_place *p = &plan->places[i];
+		const struct gs_func *func = gs_func_set_get(o->funcs, p->func);
+		const char *name = p->family == GS_FAMILY_SPAN            ? GS_PLAN_SPANS
+				   : p->family == GS_FAMILY_TORCH && func ? func->name
+									  : NULL;
+
+		for (size_t op = 0; name && op < o->n_ops && op < 64; op++)
+			if (gs_torch_matches(o->ops[op], name))
+				probe->ops_found |= 1ull << op;
+	}
+}
+
+void files_tell_missing_ops(struct gs_probe *probe)
+{
+	const struct gs_probe_options *o = &probe->options;
+
+	for (size_t op = 0; probe->ops_found && op < o->n_ops && op < 64; op++)
+		if (!(probe->ops_found >> op & 1))
+			files_tell_failure(probe, "PyTorch", o->ops[op],
+					   "no library that was used has such an operator", -ENOENT,
+					   GS_LAYER_TORCH);
+}
+
 /* One family's places of the plan. */
 static int attach_family(struct gs_probe *probe, struct file *f, const struct gs_mapped_file *file,
 			 const struct gs_plan *plan, enum gs_family family)
@@ -333,6 +363,7 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 			files_tell_failure(probe, file->path, NULL, gs_err_text(&err, r), r, 0);
 		return;
 	}
+	note_operators(probe, &plan);
 	/* The unwinder's first: from the first probe on, exceptions need it. */
 	f->n_probes += (unsigned)attach_family(probe, f, file, &plan, GS_FAMILY_UNWIND);
 	for (int family = 0; family < GS_FAMILY_UNWIND; family++)

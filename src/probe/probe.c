@@ -521,6 +521,7 @@ size_t gs_probe_n_waiting(const struct gs_probe *probe)
 void gs_probe_tell_missing(struct gs_probe *probe)
 {
 	users_tell_missing(probe);
+	files_tell_missing_ops(probe);
 }
 
 void gs_probe_rescan(struct gs_probe *probe)

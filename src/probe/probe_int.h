@@ -200,6 +200,7 @@ struct gs_probe {
 	int n_polled;
 	_Atomic bool regroup;       /* a function is to go, or on its way */
 	bool off_told[GS_FUNC_MAX]; /* it is gone */
+	uint64_t ops_found;         /* bit n: a file had what options.ops[n] names */
 	char engine[160];
 };
 
@@ -237,6 +238,9 @@ void files_tell_price(struct gs_probe *probe, const struct gs_plan_place *place,
 
 /* Take off the probes of functions that are to go, a step at a time. */
 void files_regroup(struct gs_probe *probe);
+
+/* Report names of operators that no file had, where others of them were found. */
+void files_tell_missing_ops(struct gs_probe *probe);
 unsigned files_count(const struct file_table *files, unsigned *ret_n_probes);
 
 /* --- target.c: which processes --- */

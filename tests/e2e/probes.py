@@ -43,6 +43,16 @@ WORK = {
 }  # fmt: skip
 
 
+@case('one thread is one, whether its calls came whole or as sums')
+def one_thread(t):
+    file = probe_file(t, [{'lib': 'exe', 'function': 'work', 'name': 'whole', 'args': ['arg2: i32 kind']},
+                          {'lib': 'exe', 'function': 'work', 'name': 'sum', 'args': ['arg1: u64 size'], 'aggregate': 'sum(size)'}])  # fmt: skip
+    for more in ((), ('-o', t.path('x.csv'))):
+        run = t.trace('--layer', 'user', '--probes', file, *more, command=t.app('40', name='probed'))
+        t.equal('threads', [len(p['threads']) for p in run.summary['processes']], [1])
+        t.equal('calls', {f['name']: f['calls'] for f in run.summary['functions']}, {'whole': 40, 'sum': 40})
+
+
 @case('values of arguments, of memory before and after the call, of strings, of the result')
 def values(t):
     out, table = t.path('out.json'), t.path('out.csv')

@@ -130,7 +130,8 @@ def overflow(t):
     t.counts(run)
     with open('t.csv', newline='') as f:
         got = sum(1 for _ in csv.reader(f)) - 1
-    # News of tasks may be among what found no room; they belong to no layer.
+    # Notices of threads may be among what found no room: they are no calls.
+    t.equal('calls of no layer', run.summary['lost'].get('all', {}).get('ring_full', 0), 0)
     lost = run.summary['lost'].get('cuda-runtime', {}).get('ring_full', 0)
     t.true('something was lost', lost > 0)
     t.equal('in the trace and lost', got + lost, 2 * (100003 + 100019))

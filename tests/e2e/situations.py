@@ -43,7 +43,7 @@ def usage(t):
                  ['trace', '-o', 'x.txt', '--', 'true'], ['trace', '-o', 'noending', '--', 'true'],
                  ['trace', '--avoid', 'everything', '--', 'true'], ['trace', '--color', 'blue', '--', 'true'],
                  ['trace', '-a', '--', 'true'], ['trace', '-p', '1', '--', 'true'],
-                 ['trace', '--min-duration', 'x', '--', 'true']):  # fmt: skip
+                 ['trace', '--func', 'cudaMalloc,nosuchfunction', '--', 'true'], ['trace', '--min-duration', 'x', '--', 'true']):  # fmt: skip
         one_line(t, t.tool(*args, status=2))
     for args in ([], ['no-such-command'], ['trace', '--no-such-option'], ['report'], ['report', '--format', 'xml', 'a.gst'],
                  ['report', '-o', 'x.txt', 'a.gst'], ['report', 'a.gst', 'b.gst']):  # fmt: skip

@@ -294,6 +294,9 @@ def selection(t):
     listed = t.tool('trace', '--list', '--layer=torch', '--', app[0], status=0).out.splitlines()
     t.equal('listed', sorted(line.split(None, 3)[2] for line in listed), sorted([*step_counts(1)[0], 'aten::no_schema']))
     t.equal('not by default', [line.split()[2] for line in listed if 'only by' in line], ['aten::size.int'])
+    run = t.trace('--op', 'add,nosuchop', command=t.app('5', '1', name='fake_torch'))
+    t.equal('a name without an operator, beside another', [(a['function'], a['path']) for a in run.summary['attach_failures']],
+            [('nosuchop', 'PyTorch')])  # fmt: skip
     for wrong in ['--op-set=some'], ['--op', '']:
         t.tool('trace', *wrong, '--', 'true', status=2)
     run = t.trace('--layer=torch', '--op=nothing_like_it', command=app, status=None)
