@@ -48,7 +48,7 @@ ALLOWED = {
     "alert": BELOW | {"verdict", "alert"},
     "notify": BELOW | {"text", "alert", "fetch", "notify"},
     "job": BELOW | {"text", "verdict", "job"},
-    "launch": BELOW | {"elf", "probe", "launch"},
+    "launch": BELOW | {"elf", "probe", "reader", "launch"},
     # The daemon is a command with a room of its own.
     "agent": BELOW | FIRST | {"launch", "http", "prom", "verdict", "job", "account", "alert", "notify", "push", "link", "moment", "live", "sandbox", "agent", "cli"},
     # So are the commands that talk to a head, and the head's own.
@@ -62,7 +62,7 @@ for room in FIRST:
     ALLOWED[room] = BELOW | {room}
 ALLOWED["plan"] |= {"code", "elf", "reader"}
 ALLOWED["probe"] |= {"code", "elf", "plan", "watch", "reader"}
-ALLOWED["stack"] |= {"elf"}
+ALLOWED["stack"] |= {"elf", "reader"}
 ALLOWED["gpu"] |= {"amd", "place"}
 # Who reads, keeps, shows or sends what a machine is in a moment.
 for room in ("account", "agent", "alert", "amd", "api", "archive", "cluster", "cmd", "gpu", "head", "headcmd", "host", "job", "jobcmd",

@@ -8,6 +8,8 @@
 #include "headcmd/gsprof.h"
 #include "plan/remote.h"
 #include "reader/reader.h"
+#include "stack/native.h"
+#include "stack/python.h"
 
 static const struct {
 	const char *name;
@@ -95,6 +97,8 @@ static int main_run(int argc, char **argv)
 /* What a reader can be asked. */
 static const gs_reader_serve_fn reader_services[GS_READER_N_SERVICES] = {
 	[GS_READER_PLAN] = gs_plan_serve,
+	[GS_READER_PYTHON] = gs_python_serve,
+	[GS_READER_NATIVE] = gs_native_serve,
 };
 
 int main(int argc, char **argv)

@@ -12,17 +12,48 @@
 #define MAX_SEGMENTS  512u
 #define MAX_SECTIONS  65536u
 
-bool gs_elf_vaddr_of(const struct gs_elf *elf, uint64_t file_off, uint64_t *ret_vaddr)
+#define PAGE 4096u
+
+int gs_elf_code_segments(const struct gs_elf *elf, struct gs_elf_segments *ret)
 {
+	ret->n = 0;
 	for (size_t i = 0; i < elf->n_loads; i++) {
 		const struct gs_elf_load *l = &elf->loads[i];
 
-		if (!l->executable || file_off < l->off || file_off - l->off >= l->bytes)
+		if (!l->executable)
 			continue;
-		*ret_vaddr = l->vaddr + (file_off - l->off);
+		if (ret->n == GS_ELF_SEGMENTS_MAX)
+			return -ENOEXEC;
+		ret->parts[ret->n++] = (struct gs_elf_part){l->vaddr, l->off, l->bytes};
+	}
+	return 0;
+}
+
+bool gs_elf_vaddr_of(const struct gs_elf_segments *segments, uint64_t file_off, uint64_t *ret_vaddr)
+{
+	for (unsigned i = 0; i < segments->n; i++) {
+		const struct gs_elf_part *p = &segments->parts[i];
+
+		if (file_off < p->off || file_off - p->off >= p->bytes)
+			continue;
+		*ret_vaddr = p->vaddr + (file_off - p->off);
 		return true;
 	}
 	return false;
+}
+
+int gs_elf_bias(const struct gs_elf_segments *segments, uint64_t map_start, uint64_t map_off,
+		uint64_t *ret_bias)
+{
+	for (unsigned i = 0; i < segments->n; i++) {
+		const struct gs_elf_part *p = &segments->parts[i];
+
+		if (p->off / PAGE * PAGE == map_off) {
+			*ret_bias = map_start - p->vaddr / PAGE * PAGE;
+			return 0;
+		}
+	}
+	return -ENOENT;
 }
 
 long gs_elf_read_vaddr(const struct gs_elf *elf, uint64_t vaddr, void *buf, size_t bytes)

@@ -19,9 +19,27 @@ struct gs_elf_part {
 	uint64_t bytes;
 };
 
+#define GS_ELF_SEGMENTS_MAX 32 /* the linkers make one or two */
+
+/* The executable segments of a file: all that is needed to tell where in it code is, and where it
+ * was loaded. */
+struct gs_elf_segments {
+	struct gs_elf_part parts[GS_ELF_SEGMENTS_MAX];
+	unsigned n;
+};
+
+/* -ENOEXEC: more than any program has. */
+int gs_elf_code_segments(const struct gs_elf *elf, struct gs_elf_segments *ret_segments);
+
 /* The virtual address at which the byte at file_off of an executable segment is loaded. False:
  * none is. */
-bool gs_elf_vaddr_of(const struct gs_elf *elf, uint64_t file_off, uint64_t *ret_vaddr);
+bool gs_elf_vaddr_of(const struct gs_elf_segments *segments, uint64_t file_off,
+		     uint64_t *ret_vaddr);
+
+/* What is added to addresses of the file when the byte at map_off of it is mapped executable at
+ * map_start. -ENOENT: no executable segment begins there. */
+int gs_elf_bias(const struct gs_elf_segments *segments, uint64_t map_start, uint64_t map_off,
+		uint64_t *ret_bias);
 
 /* Bytes of the file by the address where they are loaded; up to so many, how many there were, or a
  * negative errno (-ENOEXEC: no segment of the file has the address). */

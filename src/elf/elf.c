@@ -285,6 +285,11 @@ int gs_elf_open_fd(int *fd, const char *name, bool only_debug, struct gs_elf **r
 	return open_elf(name, fd, NULL, only_debug, ret_elf, err);
 }
 
+const char *gs_elf_path(const struct gs_elf *elf)
+{
+	return elf->path;
+}
+
 struct gs_foreign *gs_elf_file(const struct gs_elf *elf)
 {
 	return elf->file;

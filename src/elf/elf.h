@@ -42,6 +42,9 @@ int gs_elf_open_debug(const char *path, const struct gs_foreign_want *want, stru
 int gs_elf_open_fd(int *fd, const char *name, bool only_debug, struct gs_elf **ret_elf,
 		   struct gs_err *err);
 
+/* What it was opened as: for messages. Lent until close. */
+const char *gs_elf_path(const struct gs_elf *elf);
+
 /* The open file itself. Lent until close. */
 struct gs_foreign *gs_elf_file(const struct gs_elf *elf);
 

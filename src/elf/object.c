@@ -14,7 +14,6 @@
 
 #define MAX_BYTES    (16u << 20) /* of one table or its strings */
 #define MAX_SECTIONS 1024u
-#define PAGE         4096u
 
 static int read_block(const struct gs_elf *elf, uint64_t off, uint64_t bytes, char **ret)
 {
@@ -76,17 +75,4 @@ int gs_elf_objects(struct gs_elf *elf, const char *const *names, size_t n, uint6
 		if (!ret_vaddr[k])
 			return search(elf, &elf->symtab, names, n, ret_vaddr);
 	return r;
-}
-
-int gs_elf_bias(const struct gs_elf *elf, uint64_t map_start, uint64_t map_off, uint64_t *ret_bias)
-{
-	for (size_t i = 0; i < elf->n_loads; i++) {
-		const struct gs_elf_load *l = &elf->loads[i];
-
-		if (l->executable && l->off / PAGE * PAGE == map_off) {
-			*ret_bias = map_start - l->vaddr / PAGE * PAGE;
-			return 0;
-		}
-	}
-	return -ENOENT;
 }

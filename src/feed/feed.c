@@ -63,6 +63,7 @@ int gs_feed_new(const struct gs_feed_options *options, struct gs_feed **ret_feed
 	f->place = options->place;
 	f->funcs = options->funcs;
 	f->users = options->users;
+	f->reader = options->reader;
 	f->boot_minus_mono_ns = options->boot_minus_mono_ns;
 	f->batch = GS_BUF_INIT(GS_FEED_BATCH_BYTES + GS_FEED_SPARE_BYTES);
 	r = gs_buf_reserve(&f->batch, f->batch.max_bytes);

@@ -21,6 +21,8 @@
 
 struct gs_feed;
 
+struct gs_reader;
+
 struct gs_feed_options {
 	size_t size; /* of this struct */
 	enum gs_session_mode mode;
@@ -30,6 +32,8 @@ struct gs_feed_options {
 	struct gs_place *place;          /* borrowed */
 	const struct gs_func_set *funcs; /* borrowed; NULL: the fixed table alone */
 	const struct gs_user_set *users; /* borrowed; NULL: no probes were described */
+	struct gs_reader *reader;        /* of files for native stacks, keeps its state; borrowed;
+					  * NULL: there are no such stacks */
 };
 
 /* Starts a stream: the first batch holds its SESSION record. 0, -ENOMEM, or -EINVAL for options

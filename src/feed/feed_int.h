@@ -61,6 +61,7 @@ struct gs_feed {
 	struct gs_place *place;          /* borrowed */
 	const struct gs_func_set *funcs; /* borrowed, may be NULL */
 	const struct gs_user_set *users; /* likewise */
+	struct gs_reader *reader;
 	int64_t boot_minus_mono_ns;
 	bool delivered; /* a batch has left */
 	bool ended;

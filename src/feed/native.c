@@ -65,12 +65,12 @@ static struct gs_feed_native *native_get(struct gs_feed *f)
 {
 	struct gs_feed_native *n = f->native;
 
-	if (n)
+	if (n || !f->reader)
 		return n;
 	n = calloc(1, sizeof(*n));
 	if (!n)
 		return NULL;
-	if (gs_native_new(&n->native) < 0) {
+	if (gs_native_new(f->reader, &n->native) < 0) {
 		free(n);
 		return NULL;
 	}

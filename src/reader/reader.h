@@ -32,9 +32,17 @@
 /* ---- the holder's side ---- */
 
 struct gs_reader; /* one thread at a time */
+struct gs_reader_request;
+
+/* Answers a request. *state is the service's own, NULL at first. Returns 0 or a negative errno,
+ * which with err's text becomes that of gs_reader_ask(). */
+typedef int (*gs_reader_serve_fn)(void **state, struct gs_reader_request *request,
+				  struct gs_wire_out *reply, struct gs_err *err);
 
 enum gs_reader_service { /* who does the work; one row each in the reader's table */
 			 GS_READER_PLAN,
+			 GS_READER_PYTHON,
+			 GS_READER_NATIVE,
 			 GS_READER_N_SERVICES
 };
 
@@ -43,6 +51,8 @@ struct gs_reader_options {
 	bool keeps_state; /* files of all owners go to one process, which keeps what it knows
 			   * until it dies (gs_reader_generation()) */
 	uint32_t late_ms; /* a request that takes longer is given up; 0: 10 s */
+	/* For tests: no process is started, this one serves (GS_READER_N_SERVICES). Else NULL. */
+	const gs_reader_serve_fn *here;
 };
 
 struct gs_reader_stats {
@@ -85,11 +95,6 @@ struct gs_reader_request {
 	struct gs_wire_in in;
 	int fds[GS_READER_MAX_FDS]; /* the service may take them: -1 then. -1: none came */
 };
-
-/* Answers a request. *state is the service's own, NULL at first. Returns 0 or a negative errno,
- * which with err's text becomes that of gs_reader_ask(). */
-typedef int (*gs_reader_serve_fn)(void **state, struct gs_reader_request *request,
-				  struct gs_wire_out *reply, struct gs_err *err);
 
 /* True when the program was started as a reader. */
 bool gs_reader_is_called(int argc, char **argv);

@@ -19,7 +19,7 @@
 
 #define MAX_MEMORY_BYTES (1ull << 30)
 #define MAX_CPU_S        300 /* of all requests: then it is replaced */
-#define MAX_FILES        256
+#define MAX_FILES        512
 
 bool gs_reader_is_called(int argc, char **argv)
 {

@@ -223,6 +223,29 @@ static int execute(struct gs_cfi *cfi, struct run *run, uint64_t from, uint64_t 
 	return c.bad ? -ENOEXEC : 0;
 }
 
+/* Put an expression of the file into the row: *at becomes its place there. */
+static int take_expr(const struct gs_cfi *cfi, struct gs_cfi_row *row, int64_t *at, uint16_t bytes)
+{
+	uint8_t *to = row->exprs + row->n_exprs;
+
+	if (!bytes || bytes > GS_CFI_EXPRS_BYTES - row->n_exprs ||
+	    gs_elf_read_vaddr(cfi->elf, (uint64_t)*at, to, bytes) != bytes)
+		return -ENOEXEC;
+	*at = row->n_exprs;
+	row->n_exprs += bytes;
+	return 0;
+}
+
+static int take_exprs(const struct gs_cfi *cfi, struct gs_cfi_row *row)
+{
+	int r = row->cfa_is_expr ? take_expr(cfi, row, &row->cfa_arg, row->cfa_expr_bytes) : 0;
+
+	for (unsigned i = 0; r == 0 && i < GS_REG_COUNT; i++)
+		if (row->reg[i].rule == GS_CFI_EXPR || row->reg[i].rule == GS_CFI_VAL_EXPR)
+			r = take_expr(cfi, row, &row->reg[i].arg, row->reg[i].expr_bytes);
+	return r;
+}
+
 int gs_cfi_find(struct gs_cfi *cfi, uint64_t vaddr, struct gs_cfi_row *ret_row)
 {
 	GS_FREE struct run *run = NULL;
@@ -246,5 +269,5 @@ int gs_cfi_find(struct gs_cfi *cfi, uint64_t vaddr, struct gs_cfi_row *ret_row)
 	if (r < 0)
 		return r;
 	*ret_row = run->row;
-	return 0;
+	return take_exprs(cfi, ret_row);
 }

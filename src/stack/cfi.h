@@ -39,17 +39,21 @@ enum gs_cfi_rule {
 struct gs_cfi_value {
 	uint8_t rule;        /* enum gs_cfi_rule */
 	uint16_t expr_bytes; /* of an expression */
-	int64_t arg;         /* an expression: its address in the file */
+	int64_t arg;         /* an expression: where it begins in the row's */
 };
 
-/* What holds at one address. */
+#define GS_CFI_EXPRS_BYTES 256 /* of all expressions of a row: a signal frame has some 70 */
+
+/* What holds at one address: all that is needed to step, without the file. */
 struct gs_cfi_row {
 	bool signal; /* the frame of a signal: its caller was interrupted, not calling */
 	bool cfa_is_expr;
 	uint8_t cfa_reg;
 	uint16_t cfa_expr_bytes;
-	int64_t cfa_arg; /* offset, or the address of the expression */
+	int64_t cfa_arg; /* offset, or where the expression begins */
 	struct gs_cfi_value reg[GS_REG_COUNT];
+	uint16_t n_exprs;
+	uint8_t exprs[GS_CFI_EXPRS_BYTES];
 };
 
 struct gs_cfi; /* the tables of one file */
@@ -71,7 +75,7 @@ typedef bool (*gs_cfi_read_fn)(void *ctx, uint64_t addr, uint64_t *ret_value);
 /* Replace regs by those of the caller; bias: where the file's address 0 is loaded. *ret_slot: where
  * the return address lay, 0 when it was in no memory. 0; 1 when the tables say that there is no
  * caller; -EFAULT when the stack could not be read; -ENOEXEC. */
-int gs_cfi_step(const struct gs_cfi *cfi, const struct gs_cfi_row *row, uint64_t bias,
-		gs_cfi_read_fn read, void *ctx, struct gs_regs *regs, uint64_t *ret_slot);
+int gs_cfi_step(const struct gs_cfi_row *row, uint64_t bias, gs_cfi_read_fn read, void *ctx,
+		struct gs_regs *regs, uint64_t *ret_slot);
 
 #endif

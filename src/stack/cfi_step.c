@@ -6,7 +6,6 @@
 
 #include "stack/cfi_int.h"
 
-#define MAX_EXPR_BYTES 1024u
 #define MAX_EXPR_STEPS 2048u
 #define EXPR_STACK     64u
 
@@ -255,15 +254,14 @@ static void operation(struct machine *m, struct gs_cursor *c, const uint8_t *beg
 		m->error = -ENOEXEC;
 }
 
-/* What the expression of the file leaves; with_cfa: it begins with the CFA on its stack. */
-static int evaluate(const struct gs_cfi *cfi, struct machine *m, int64_t at, uint16_t bytes,
+/* What the expression of the row leaves; with cfa it begins with that on its stack. */
+static int evaluate(const struct gs_cfi_row *row, struct machine *m, int64_t at, uint16_t bytes,
 		    const uint64_t *cfa, uint64_t *ret)
 {
-	uint8_t code[MAX_EXPR_BYTES];
+	const uint8_t *code = row->exprs + at;
 	struct gs_cursor c = {.p = code, .end = code + bytes};
 
-	if (bytes == 0 || bytes > sizeof(code) ||
-	    gs_elf_read_vaddr(cfi->elf, (uint64_t)at, code, bytes) != bytes)
+	if (at < 0 || at > row->n_exprs || bytes == 0 || bytes > row->n_exprs - at)
 		return -ENOEXEC;
 	m->n = 0;
 	m->error = 0;
@@ -280,18 +278,17 @@ static int evaluate(const struct gs_cfi *cfi, struct machine *m, int64_t at, uin
 	return m->error;
 }
 
-static int find_cfa(const struct gs_cfi *cfi, struct machine *m, const struct gs_cfi_row *row,
-		    uint64_t *ret_cfa)
+static int find_cfa(const struct gs_cfi_row *row, struct machine *m, uint64_t *ret_cfa)
 {
 	if (row->cfa_is_expr)
-		return evaluate(cfi, m, row->cfa_arg, row->cfa_expr_bytes, NULL, ret_cfa);
+		return evaluate(row, m, row->cfa_arg, row->cfa_expr_bytes, NULL, ret_cfa);
 	m->error = 0;
 	*ret_cfa = reg_value(m, row->cfa_reg) + (uint64_t)row->cfa_arg;
 	return m->error;
 }
 
 /* One register of the caller. -EFAULT: it cannot be known. */
-static int find_value(const struct gs_cfi *cfi, struct machine *m, const struct gs_cfi_value *v,
+static int find_value(const struct gs_cfi_row *row, struct machine *m, const struct gs_cfi_value *v,
 		      unsigned reg, uint64_t cfa, uint64_t *ret, uint64_t *ret_slot)
 {
 	uint64_t at = cfa + (uint64_t)v->arg;
@@ -309,12 +306,12 @@ static int find_value(const struct gs_cfi *cfi, struct machine *m, const struct 
 		*ret = reg_value(m, (uint64_t)v->arg);
 		return m->error;
 	case GS_CFI_EXPR:
-		r = evaluate(cfi, m, v->arg, v->expr_bytes, &cfa, &at);
+		r = evaluate(row, m, v->arg, v->expr_bytes, &cfa, &at);
 		if (r < 0)
 			return r;
 		break;
 	case GS_CFI_VAL_EXPR:
-		return evaluate(cfi, m, v->arg, v->expr_bytes, &cfa, ret);
+		return evaluate(row, m, v->arg, v->expr_bytes, &cfa, ret);
 	case GS_CFI_OFFSET:
 		break;
 	default:
@@ -325,8 +322,8 @@ static int find_value(const struct gs_cfi *cfi, struct machine *m, const struct 
 	return m->read(m->ctx, at, ret) ? 0 : -EFAULT;
 }
 
-int gs_cfi_step(const struct gs_cfi *cfi, const struct gs_cfi_row *row, uint64_t bias,
-		gs_cfi_read_fn read, void *ctx, struct gs_regs *regs, uint64_t *ret_slot)
+int gs_cfi_step(const struct gs_cfi_row *row, uint64_t bias, gs_cfi_read_fn read, void *ctx,
+		struct gs_regs *regs, uint64_t *ret_slot)
 {
 	struct machine m = {.regs = regs, .read = read, .ctx = ctx, .bias = bias};
 	struct gs_regs caller = {.known = 0};
@@ -335,7 +332,7 @@ int gs_cfi_step(const struct gs_cfi *cfi, const struct gs_cfi_row *row, uint64_t
 
 	/* Expressions count in addresses of the process but for DW_OP_addr: the bias is added
 	 * there. */
-	r = find_cfa(cfi, &m, row, &cfa);
+	r = find_cfa(row, &m, &cfa);
 	if (r < 0)
 		return r;
 	if (row->reg[GS_REG_RIP].rule == GS_CFI_UNDEFINED)
@@ -347,7 +344,7 @@ int gs_cfi_step(const struct gs_cfi *cfi, const struct gs_cfi_row *row, uint64_t
 			caller.known |= 1u << i;
 			continue;
 		}
-		r = find_value(cfi, &m, &row->reg[i], i, cfa, &caller.value[i], &slot);
+		r = find_value(row, &m, &row->reg[i], i, cfa, &caller.value[i], &slot);
 		if (r == 0)
 			caller.known |= 1u << i;
 		else if (r != -EFAULT || i == GS_REG_RIP)

@@ -17,31 +17,34 @@
 #include "stack/native_int.h"
 #include "stack/python.h"
 
-int gs_native_new(struct gs_native **ret_native)
+int gs_native_new(struct gs_reader *reader, struct gs_native **ret_native)
 {
 	struct gs_native *n = calloc(1, sizeof(*n));
 
 	if (!n)
 		return -ENOMEM;
+	n->reader = reader;
+	n->request = GS_BUF_INIT(64 << 10);
+	n->reply = GS_BUF_INIT(64 << 10);
+	n->vdso_fd = -1;
 	n->file_of_id = GS_MAP_INIT(2 * NATIVE_MAX_FILES);
 	n->proc_of_pid = GS_MAP_INIT(NATIVE_MAX_PROCS);
-	n->made = gs_perf_maps_new();
-	if (!n->made) {
-		free(n);
-		return -ENOMEM;
-	}
 	*ret_native = n;
 	return 0;
 }
 
 void gs_native_free(struct gs_native **native)
 {
-	if (!*native)
+	struct gs_native *n = *native;
+
+	if (!n)
 		return;
-	native_processes_fini(*native);
-	native_files_fini(*native);
-	gs_perf_maps_free(&(*native)->made);
-	free(*native);
+	native_processes_fini(n);
+	native_files_fini(n);
+	gs_buf_fini(&n->request);
+	gs_buf_fini(&n->reply);
+	gs_close_p(&n->vdso_fd);
+	free(n);
 	*native = NULL;
 }
 
@@ -53,20 +56,13 @@ const char *gs_native_path(const struct gs_native *n, uint32_t file)
 bool gs_native_name(struct gs_native *n, const struct gs_native_frame *frame, char *ret_name,
 		    size_t bytes)
 {
-	struct gs_symbols *symbols;
-
 	if (frame->signal) {
 		snprintf(ret_name, bytes, "<signal handler called>"); /* as gdb says it */
 		return true;
 	}
-	if (!frame->file) {
-		struct gs_perf_map *made = native_made_of(n, frame->pid);
-
-		return made &&
-		       gs_perf_map_name(made, frame->pc, gs_clock_mono_ns(), ret_name, bytes);
-	}
-	symbols = native_file_symbols(n, frame->file);
-	return symbols && gs_symbols_name(symbols, frame->vaddr, ret_name, bytes);
+	if (!frame->file)
+		return native_made_name(n, frame->pid, frame->pc, ret_name, bytes);
+	return native_file_name(n, frame->file, frame->vaddr, ret_name, bytes);
 }
 
 /* ---- the captured stack ---------------------------------------------------------------- */
@@ -127,14 +123,12 @@ static const struct native_row *row_find(struct gs_native *n, uint32_t file, uin
 {
 	uint64_t key[2] = {file, vaddr};
 	struct native_row *row = &n->rows[gs_hash_bytes(key, sizeof(key)) & (NATIVE_ROWS - 1)];
-	struct gs_cfi *cfi;
 
 	if (row->file == file && row->vaddr == vaddr)
 		return row;
-	cfi = native_file_cfi(n, file);
 	row->file = file;
 	row->vaddr = vaddr;
-	row->result = (int16_t)(cfi ? gs_cfi_find(cfi, vaddr, &row->row) : -ENOENT);
+	row->result = (int16_t)native_file_row(n, file, vaddr, &row->row);
 	return row;
 }
 
@@ -195,8 +189,8 @@ static int step(struct gs_native *n, const struct gs_event_stack_bytes *e,
 
 	if (row && row->result == 0) {
 		f->signal = row->row.signal;
-		r = gs_cfi_step(native_file_cfi(n, f->file), &row->row, f->pc - f->vaddr, read_word,
-				(void *)(uintptr_t)e, regs, &slot);
+		r = gs_cfi_step(&row->row, f->pc - f->vaddr, read_word, (void *)(uintptr_t)e, regs,
+				&slot);
 	} else {
 		r = f->file || !after_call ? -EFAULT
 					   : step_by_end(e, regs->value[GS_REG_RIP], regs, &slot);
@@ -221,7 +215,7 @@ static bool frame_at(struct gs_native *n, uint32_t pid, uint64_t pc, struct gs_n
 		ret->file = m->file;
 		ret->file_off = m->file_off + (pc - m->start);
 	}
-	if (!f || !gs_elf_vaddr_of(f->elf, ret->file_off, &ret->vaddr))
+	if (!f || !gs_elf_vaddr_of(f->segments, ret->file_off, &ret->vaddr))
 		ret->vaddr = ret->file_off;
 	return true;
 }

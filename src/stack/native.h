@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "model/event.h"
+#include "reader/reader.h"
 
 #define GS_NATIVE_MAX_OPEN    192
 #define GS_NATIVE_INDEX_BYTES (24u << 20)
@@ -35,7 +36,8 @@ struct gs_native_stack {
 	struct gs_native_frame frames[GS_STACK_MAX]; /* the innermost first */
 };
 
-int gs_native_new(struct gs_native **ret_native);
+/* Files are read by reader, which is borrowed and keeps its state. 0 or -ENOMEM. */
+int gs_native_new(struct gs_reader *reader, struct gs_native **ret_native);
 void gs_native_free(struct gs_native **native);
 
 /* What happens to processes: a new program, a child that begins with its parent's memory, code that
@@ -49,6 +51,11 @@ void gs_native_fork(struct gs_native *native, uint32_t pid, uint32_t parent_pid,
 void gs_native_stale(struct gs_native *native, uint32_t pid);
 void gs_native_map(struct gs_native *native, uint32_t pid, uint64_t mono_ns,
 		   const struct gs_mapping *mapping);
+
+/* GS_READER_NATIVE of a reader; the end is for one that serves here. */
+int gs_native_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
+		    struct gs_err *err);
+void gs_native_serve_end(void **state);
 
 /* Unwind a copied stack; event is as long as its head says. 0; -ESRCH: nothing is known of the
  * code that it runs (its process is gone, or news of what it mapped are yet to come); -EINVAL:

@@ -3,41 +3,55 @@
  * address counts by file, so what is learned of a library serves all processes that map it.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/foreign.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "stack/native_int.h"
+#include "stack/symbolize.h"
 
 static struct native_file *file_at(struct gs_native *n, uint32_t file)
 {
 	return file && file <= n->n_files ? &n->files[file - 1] : NULL;
 }
 
-static void drop_indexes(struct gs_native *n, struct native_file *f)
+/* With its reader everything that it knew is gone. */
+static bool is_open(const struct gs_native *n, const struct native_file *f)
 {
-	if (f->symbols)
-		n->index_bytes -= gs_symbols_bytes(f->symbols);
-	if (f->cfi)
-		n->index_bytes -= gs_cfi_bytes(f->cfi);
-	gs_symbols_free(&f->symbols);
-	gs_cfi_free(&f->cfi);
+	return f->is_open && f->generation == gs_reader_generation(n->reader);
+}
+
+static uint32_t number_of(const struct gs_native *n, const struct native_file *f)
+{
+	return (uint32_t)(f - n->files) + 1;
+}
+
+static void forget_file(struct gs_native *n, struct native_file *f)
+{
+	n->n_open -= f->is_open;
+	n->index_bytes -= f->index_bytes;
+	f->index_bytes = 0;
+	f->is_open = f->asked_debug = false;
+	free(gs_take(f->build_id));
+	free(gs_take(f->debug_link));
 }
 
 static void close_file(struct gs_native *n, struct native_file *f)
 {
-	drop_indexes(n, f);
-	if (f->elf)
-		n->n_open--;
-	gs_elf_close(&f->elf);
+	if (is_open(n, f))
+		native_ask_close(n, number_of(n, f));
+	forget_file(n, f);
 }
 
 void native_files_fini(struct gs_native *n)
 {
 	for (uint32_t i = 0; i < n->n_files; i++) {
-		close_file(n, &n->files[i]);
+		forget_file(n, &n->files[i]);
+		free(n->files[i].segments);
 		free(n->files[i].path);
 		free(n->files[i].open_path);
 	}
@@ -85,7 +99,7 @@ uint32_t native_file_of(struct gs_native *n, uint32_t pid, const struct gs_mappe
 		if (f->id.dev != mapped->id.dev || f->id.ino != mapped->id.ino)
 			continue;
 		/* The way to it may be closed by now: that of the living process is good. */
-		if (!f->elf && f->pid != pid && strcmp(f->open_path, mapped->open_path) != 0) {
+		if (!f->is_open && f->pid != pid && strcmp(f->open_path, mapped->open_path) != 0) {
 			char *open_path = strdup(mapped->open_path);
 
 			if (open_path) {
@@ -128,26 +142,20 @@ static int vdso_copy(void)
 uint32_t native_file_vdso(struct gs_native *n)
 {
 	struct native_file *f;
-	char path[64];
 
 	if (n->vdso)
 		return n->vdso;
 	n->vdso = add_file(n, "[vdso]", "");
 	f = file_at(n, n->vdso);
 	if (f) {
-		GS_CLOSE int fd = vdso_copy();
-
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		n->vdso_fd = vdso_copy();
 		f->is_vdso = true;
-		if (fd < 0 || gs_elf_open(path, &f->elf, NULL) < 0)
-			f->cannot_open = true;
-		else
-			n->n_open++;
+		f->cannot_open = n->vdso_fd < 0;
 	}
 	return n->vdso;
 }
 
-/* Close what was used longest ago. The vdso cannot be opened again. */
+/* Close what was used longest ago. */
 static void make_room(struct gs_native *n)
 {
 	while (n->n_open >= GS_NATIVE_MAX_OPEN) {
@@ -156,7 +164,7 @@ static void make_room(struct gs_native *n)
 		for (uint32_t i = 0; i < n->n_files; i++) {
 			struct native_file *f = &n->files[i];
 
-			if (f->elf && !f->is_vdso && (!oldest || f->used < oldest->used))
+			if (f->is_open && (!oldest || f->used < oldest->used))
 				oldest = f;
 		}
 		if (!oldest)
@@ -165,33 +173,64 @@ static void make_room(struct gs_native *n)
 	}
 }
 
+/* The file itself, opened by us: another one may stand at its name by now. */
+static int open_mapped(struct gs_native *n, const struct native_file *f, struct gs_foreign *ret)
+{
+	const struct gs_foreign_want want = {.dev = f->id.dev, .ino = f->id.ino};
+	int r, fd;
+
+	if (f->is_vdso) {
+		fd = fcntl(n->vdso_fd, F_DUPFD_CLOEXEC, 0);
+		return gs_foreign_adopt(&fd, NULL, ret);
+	}
+	r = gs_foreign_open(f->open_path, &want, ret);
+	return r < 0 && r != -ECANCELED ? gs_foreign_open(f->path, &want, ret) : r;
+}
+
+static int take_answer(struct native_file *f, const struct native_answer *a)
+{
+	if (!f->segments)
+		f->segments = malloc(sizeof(*f->segments));
+	f->build_id = strdup(a->build_id);
+	f->debug_link = a->debug_link ? strdup(a->debug_link) : NULL;
+	if (!f->segments || !f->build_id)
+		return -ENOMEM;
+	*f->segments = a->segments;
+	f->has_symtab = a->has_symtab;
+	return 0;
+}
+
 struct native_file *native_file_open(struct gs_native *n, uint32_t file)
 {
+	GS_FOREIGN_CLOSE struct gs_foreign opened = GS_FOREIGN_INIT;
 	struct native_file *f = file_at(n, file);
-	struct gs_foreign_want want;
+	struct native_answer answer;
 	int r;
 
 	if (!f || f->cannot_open)
 		return NULL;
 	f->used = ++n->uses;
-	if (f->elf)
+	if (is_open(n, f))
 		return f;
+	forget_file(n, f);
 	make_room(n);
-	/* Another file may stand at the name by now. */
-	want = (struct gs_foreign_want){.dev = f->id.dev, .ino = f->id.ino};
-	r = gs_elf_open_known(f->open_path, &want, &f->elf, NULL);
-	if (r < 0 && r != -ECANCELED)
-		r = gs_elf_open_known(f->path, &want, &f->elf, NULL);
+	r = open_mapped(n, f, &opened);
+	if (r == 0)
+		r = native_ask_open(n, file, opened.fd, &answer);
+	if (r == 0)
+		r = take_answer(f, &answer);
 	if (r < 0) {
 		gs_log(2, "%s: cannot be read for stacks: %s", f->path, strerror(-r));
 		f->cannot_open = true;
 		return NULL;
 	}
+	f->generation = gs_reader_generation(n->reader);
+	f->is_open = true;
 	n->n_open++;
 	return f;
 }
 
-/* Give up indexes and scanned tables of other files until this one's fit. */
+/* Have tables of other files given up until this one's fit. */
 static void bound_indexes(struct gs_native *n, const struct native_file *keep)
 {
 	while (n->index_bytes > GS_NATIVE_INDEX_BYTES) {
@@ -200,52 +239,83 @@ static void bound_indexes(struct gs_native *n, const struct native_file *keep)
 		for (uint32_t i = 0; i < n->n_files; i++) {
 			struct native_file *f = &n->files[i];
 
-			if ((f->symbols || (f->cfi && gs_cfi_bytes(f->cfi))) && f != keep &&
-			    (!oldest || f->used < oldest->used))
+			if (f->index_bytes && f != keep && (!oldest || f->used < oldest->used))
 				oldest = f;
 		}
 		if (!oldest)
 			return;
-		drop_indexes(n, oldest);
+		native_ask_drop(n, number_of(n, oldest));
 	}
 }
 
-struct gs_cfi *native_file_cfi(struct gs_native *n, uint32_t file)
+int native_file_row(struct gs_native *n, uint32_t file, uint64_t vaddr, struct gs_cfi_row *ret_row)
 {
 	struct native_file *f = native_file_open(n, file);
+	int r = f ? native_ask_row(n, file, vaddr, ret_row) : -ENOENT;
 
-	if (!f || f->no_cfi)
-		return NULL;
-	if (!f->cfi) {
-		if (gs_cfi_new(f->elf, &f->cfi) < 0) {
-			f->no_cfi = true;
-			return NULL;
-		}
-		n->index_bytes += gs_cfi_bytes(f->cfi);
+	/* Its reader died, and another one answered. */
+	if (r == -ESTALE) {
+		f = native_file_open(n, file);
+		r = f ? native_ask_row(n, file, vaddr, ret_row) : -ENOENT;
+	}
+	if (f)
 		bound_indexes(n, f);
-	}
-	return f->cfi;
+	return r;
 }
 
-struct gs_symbols *native_file_symbols(struct gs_native *n, uint32_t file)
+struct offer {
+	struct gs_native *n;
+	struct native_file *file;
+};
+
+/* True ends the walk. */
+static bool offer_debug(void *ctx, const char *path, bool by_build_id)
+{
+	GS_FOREIGN_CLOSE struct gs_foreign opened = GS_FOREIGN_INIT;
+	const struct offer *o = ctx;
+	bool taken = false;
+
+	if (gs_foreign_open(path, NULL, &opened) < 0)
+		return false;
+	if (native_ask_debug(o->n, number_of(o->n, o->file), path, by_build_id, opened.fd, &taken) <
+	    0)
+		return false;
+	if (taken)
+		gs_log(2, "%s: names from %s", o->file->path, path);
+	return taken;
+}
+
+/* The file open, with its debug file where it needs one. */
+static struct native_file *open_with_debug(struct gs_native *n, uint32_t file)
 {
 	struct native_file *f = native_file_open(n, file);
+	struct offer offer = {n, f};
 	const char *roots[2] = {"", ""};
 	char root[64];
 
-	if (!f)
-		return NULL;
-	if (!f->symbols) {
-		/* Its own root first: a container brings the debug files of its libraries. */
-		snprintf(root, sizeof(root), "/proc/%u/root", f->pid);
-		roots[0] = root;
-		if (gs_symbols_new(f->elf, f->path, roots, 2, &f->symbols) < 0)
-			return NULL;
-		n->index_bytes += gs_symbols_bytes(f->symbols);
-		bound_indexes(n, f);
-		gs_log(2, "%s: names from %s", f->path,
-		       *gs_symbols_source(f->symbols) ? gs_symbols_source(f->symbols)
-						      : "its own tables");
+	if (!f || f->asked_debug)
+		return f;
+	f->asked_debug = true;
+	if (f->has_symtab)
+		return f;
+	/* Its own root first: a container brings the debug files of its libraries. */
+	snprintf(root, sizeof(root), "/proc/%u/root", f->pid);
+	roots[0] = root;
+	gs_debug_paths(f->build_id, f->debug_link, f->path, roots, 2, offer_debug, &offer);
+	return f;
+}
+
+bool native_file_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		      size_t bytes)
+{
+	struct native_file *f = open_with_debug(n, file);
+	int r = f ? native_ask_name(n, file, vaddr, ret_name, bytes) : -ENOENT;
+
+	if (r == -ESTALE) {
+		f = open_with_debug(n, file);
+		r = f ? native_ask_name(n, file, vaddr, ret_name, bytes) : -ENOENT;
 	}
-	return f->symbols;
+	if (f)
+		bound_indexes(n, f);
+	return r == 0;
 }

@@ -1,15 +1,17 @@
-/* Between native.c (unwinding), native_maps.c (processes) and native_file.c (files). */
+/* Between native.c (unwinding), native_maps.c (processes), native_file.c (files) and native_ask.c
+ * (what a reader knows of them). */
 #ifndef GS_STACK_NATIVE_INT_H
 #define GS_STACK_NATIVE_INT_H
 
 #include <limits.h>
 
+#include "base/buf.h"
 #include "base/map.h"
+#include "elf/code.h"
 #include "elf/library.h"
+#include "reader/reader.h"
 #include "stack/cfi.h"
 #include "stack/native.h"
-#include "stack/perf_map.h"
-#include "stack/symbolize.h"
 
 #define NATIVE_ROWS      4096u /* of unwind tables that are kept; a power of two */
 #define NATIVE_MAX_FILES 16384u
@@ -24,11 +26,19 @@ struct native_file {
 	char *open_path;           /* owned */
 	uint32_t pid;              /* whose root it is seen from */
 	bool is_vdso, cannot_open; /* tried, and never again */
-	struct gs_elf *elf;        /* owned; NULL: not open */
-	struct gs_cfi *cfi;        /* owned; NULL: not read, or: */
-	bool no_cfi;
-	struct gs_symbols *symbols; /* owned; NULL: not read */
-	uint64_t used;              /* when, in uses of all files */
+	bool is_open, asked_debug; /* in the reader; its debug file was looked for */
+	unsigned generation;       /* of the reader that has it open */
+	bool has_symtab;
+	char *build_id, *debug_link;      /* owned; NULL: none, or not open */
+	struct gs_elf_segments *segments; /* owned; NULL: never open */
+	size_t index_bytes;               /* of its tables, in the reader */
+	uint64_t used;                    /* when, in uses of all files */
+};
+
+struct native_answer { /* what opening says; texts are lent until the next question */
+	struct gs_elf_segments segments;
+	bool has_symtab;
+	const char *build_id, *debug_link;
 };
 
 struct native_map {
@@ -42,10 +52,11 @@ struct native_process {
 	uint32_t pid;            /* 0: free */
 	struct native_map *maps; /* owned, by rising start */
 	size_t n_maps;
-	uint64_t read_ns;         /* when its maps were read last; 0 never */
-	uint64_t tried_ns;        /* likewise, also in vain */
-	uint64_t exec_ns;         /* of its program; 0 unknown */
-	struct gs_perf_map *made; /* owned; names of code made at run time; NULL: not asked for */
+	uint64_t read_ns;              /* when its maps were read last; 0 never */
+	uint64_t tried_ns;             /* likewise, also in vain */
+	uint64_t exec_ns;              /* of its program; 0 unknown */
+	uint64_t made_ns;              /* when its map of generated code was opened last; 0 never */
+	bool made_asked, made_refused; /* the reader knows it; it is none that is believed */
 	uint64_t used;
 };
 
@@ -57,10 +68,13 @@ struct native_row { /* kept by file and address */
 };
 
 struct gs_native {
+	struct gs_reader *reader; /* borrowed */
+	struct gs_buf request, reply;
 	struct native_file *files; /* owned; 1 .. n_files */
 	uint32_t n_files, capacity;
 	struct gs_map file_of_id; /* hash of the identity -> file */
 	uint32_t vdso;            /* 0: not made yet */
+	int vdso_fd;              /* owned; -1 */
 	unsigned n_open;
 	size_t index_bytes; /* of symbols and scanned unwind tables */
 	size_t path_bytes;
@@ -69,8 +83,7 @@ struct gs_native {
 
 	struct native_process procs[NATIVE_MAX_PROCS];
 	struct gs_map proc_of_pid;
-	size_t n_maps;             /* of all of them */
-	struct gs_perf_maps *made; /* owned */
+	size_t n_maps; /* of all of them */
 
 	struct native_row rows[NATIVE_ROWS];
 };
@@ -81,10 +94,15 @@ struct gs_native {
 uint32_t native_file_of(struct gs_native *n, uint32_t pid, const struct gs_mapped_file *mapped);
 uint32_t native_file_vdso(struct gs_native *n);
 
-/* Open it and its tables when they are not; NULL where it cannot be. */
+/* Have it opened when it is not; NULL where it cannot be. */
 struct native_file *native_file_open(struct gs_native *n, uint32_t file);
-struct gs_cfi *native_file_cfi(struct gs_native *n, uint32_t file);
-struct gs_symbols *native_file_symbols(struct gs_native *n, uint32_t file);
+
+/* The row for an address of it. As gs_cfi_find(). */
+int native_file_row(struct gs_native *n, uint32_t file, uint64_t vaddr, struct gs_cfi_row *ret_row);
+
+/* The name of an address of it. */
+bool native_file_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		      size_t bytes);
 void native_files_fini(struct gs_native *n);
 
 /* --- native_maps.c --- */
@@ -93,10 +111,25 @@ void native_files_fini(struct gs_native *n);
  * do not have it. NULL: nothing is mapped there, or the process is gone. */
 const struct native_map *native_map_find(struct gs_native *n, uint32_t pid, uint64_t pc);
 
-/* The names that the process tells of code that it has made; NULL: it is not known, or no memory.
- */
-struct gs_perf_map *native_made_of(struct gs_native *n, uint32_t pid);
+/* The name that a process gives to code that it has made. */
+bool native_made_name(struct gs_native *n, uint32_t pid, uint64_t pc, char *ret_name, size_t bytes);
 
 void native_processes_fini(struct gs_native *n);
+
+/* --- native_ask.c: each returns 0, -ESTALE when the reader does not know the file any more, or
+ * another negative errno. --- */
+
+int native_ask_open(struct gs_native *n, uint32_t file, int fd, struct native_answer *ret_answer);
+int native_ask_row(struct gs_native *n, uint32_t file, uint64_t vaddr, struct gs_cfi_row *ret_row);
+int native_ask_debug(struct gs_native *n, uint32_t file, const char *path, bool by_build_id, int fd,
+		     bool *ret_taken);
+/* -ENOENT: it has none. */
+int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		    size_t bytes);
+void native_ask_drop(struct gs_native *n, uint32_t file);
+void native_ask_close(struct gs_native *n, uint32_t file);
+int native_ask_made(struct gs_native *n, uint32_t pid, uint64_t pc, uint64_t now_ns, int fd,
+		    char *ret_name, size_t bytes);
+void native_ask_forget(struct gs_native *n, uint32_t pid);
 
 #endif

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/foreign.h"
 #include "base/mem.h"
 #include "stack/native_int.h"
+#include "stack/perf_map.h"
 
 /* A library that was unloaded and another that took its place are noticed so late at most; maps
  * that do not have an address are read at once, but a stack that leads nowhere must not have them
@@ -25,7 +27,8 @@ static void process_clear(struct gs_native *n, struct native_process *p)
 	gs_map_del(&n->proc_of_pid, p->pid);
 	n->n_maps -= p->n_maps;
 	free(p->maps);
-	gs_perf_map_free(&p->made);
+	if (p->made_asked)
+		native_ask_forget(n, p->pid);
 	*p = (struct native_process){0};
 }
 
@@ -53,20 +56,32 @@ static struct native_process *process_get(struct gs_native *n, uint32_t pid)
 	return oldest;
 }
 
-struct gs_perf_map *native_made_of(struct gs_native *n, uint32_t pid)
-{
-	struct native_process *p = process_find(n, pid);
+#define MADE_AGAIN_NS 20000000ull
 
-	if (p && !p->made)
-		p->made = gs_perf_map_new(n->made, pid);
-	return p ? p->made : NULL;
+bool native_made_name(struct gs_native *n, uint32_t pid, uint64_t pc, char *ret_name, size_t bytes)
+{
+	GS_FOREIGN_CLOSE struct gs_foreign file = GS_FOREIGN_INIT;
+	struct native_process *p = process_find(n, pid);
+	uint64_t now = gs_clock_mono_ns();
+	int r;
+
+	if (!p)
+		return false;
+	p->made_asked = true;
+	if (native_ask_made(n, pid, pc, now, -1, ret_name, bytes) == 0)
+		return true;
+	if (p->made_refused || (p->made_ns && now - p->made_ns < MADE_AGAIN_NS))
+		return false;
+	p->made_ns = now;
+	r = gs_perf_map_open(pid, &file);
+	p->made_refused = r == -EPERM || r == -EINVAL;
+	return r == 0 && native_ask_made(n, pid, pc, now, file.fd, ret_name, bytes) == 0;
 }
 
 void native_processes_fini(struct gs_native *n)
 {
 	for (size_t i = 0; i < NATIVE_MAX_PROCS; i++) {
 		free(n->procs[i].maps);
-		gs_perf_map_free(&n->procs[i].made);
 	}
 	gs_map_fini(&n->proc_of_pid);
 }

@@ -43,10 +43,7 @@ struct gs_perf_maps {
 
 struct gs_perf_map {
 	struct gs_perf_maps *all; /* borrowed */
-	uint32_t pid;
-	struct content *content; /* NULL: none yet */
-	uint64_t tried_ns;
-	bool refused;
+	struct content *content;  /* NULL: none yet */
 };
 
 /* ---- memory ---------------------------------------------------------------------------- */
@@ -197,14 +194,13 @@ void gs_perf_maps_free(struct gs_perf_maps **all)
 	*all = NULL;
 }
 
-struct gs_perf_map *gs_perf_map_new(struct gs_perf_maps *all, uint32_t pid)
+struct gs_perf_map *gs_perf_map_new(struct gs_perf_maps *all)
 {
 	struct gs_perf_map *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return NULL;
 	m->all = all;
-	m->pid = pid;
 	return m;
 }
 
@@ -313,7 +309,7 @@ static uint32_t own_pid(uint32_t pid)
 }
 
 /* As perf does, a file is believed that belongs to the user of the process, or to root. */
-static int open_map(uint32_t pid, struct gs_foreign *ret_file)
+int gs_perf_map_open(uint32_t pid, struct gs_foreign *ret_file)
 {
 	const struct gs_foreign_want want = {.no_links = true};
 	struct stat process;
@@ -350,27 +346,20 @@ static void read_content(struct gs_perf_maps *all, struct content *c, struct gs_
 
 static void sort_content(struct content *c);
 
-static void read_more(struct gs_perf_map *m, uint64_t now_ns)
+void gs_perf_map_read(struct gs_perf_map *m, struct gs_foreign *file, uint64_t now_ns)
 {
-	GS_FOREIGN_CLOSE struct gs_foreign file = GS_FOREIGN_INIT;
 	GS_FREE char *text = malloc(READ_BYTES);
 	uint64_t from = gs_clock_mono_ns();
-	struct content *c;
-	int r = text ? open_map(m->pid, &file) : -ENOMEM;
+	struct content *c = content_find(m->all, file->dev, file->ino);
 
-	if (r == -EPERM || r == -EINVAL)
-		m->refused = true;
-	if (r < 0)
-		return;
-	c = content_find(m->all, file.dev, file.ino);
-	c = c ? c : content_new(m->all, &file);
-	if (!c)
+	c = c ? c : content_new(m->all, file);
+	if (!c || !text)
 		return;
 	map_take(m, c);
 	m->all->now_ns = now_ns;
 	if (now_ns < c->again_ns)
 		return;
-	read_content(m->all, c, &file, text);
+	read_content(m->all, c, file, text);
 	sort_content(c);
 	c->again_ns = now_ns + AGAIN_NS + REST_TIMES * (gs_clock_mono_ns() - from);
 }
@@ -416,16 +405,10 @@ static const struct entry *find(struct gs_perf_map *m, uint64_t pc)
 	return low && pc < entries[low - 1].end ? &entries[low - 1] : NULL;
 }
 
-bool gs_perf_map_name(struct gs_perf_map *m, uint64_t pc, uint64_t now_ns, char *ret_name,
-		      size_t bytes)
+bool gs_perf_map_name(struct gs_perf_map *m, uint64_t pc, char *ret_name, size_t bytes)
 {
 	const struct entry *e = find(m, pc);
 
-	if (!e && !m->refused && (!m->tried_ns || now_ns - m->tried_ns >= AGAIN_NS)) {
-		m->tried_ns = now_ns;
-		read_more(m, now_ns);
-		e = find(m, pc);
-	}
 	if (e)
 		snprintf(ret_name, bytes, "%s", (const char *)m->content->names.data + e->name_at);
 	return e != NULL;

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/foreign.h"
+
 #define GS_PERF_MAPS_BYTES      (24u << 20)
 #define GS_PERF_MAPS_USER_BYTES (8u << 20) /* root may use all */
 
@@ -27,14 +29,19 @@ void gs_perf_maps_free(struct gs_perf_maps **all);
 /* What all of them take. */
 size_t gs_perf_maps_bytes(const struct gs_perf_maps *all);
 
-struct gs_perf_map *gs_perf_map_new(struct gs_perf_maps *all, uint32_t pid); /* NULL: no memory */
+struct gs_perf_map *gs_perf_map_new(struct gs_perf_maps *all); /* NULL: no memory */
 void gs_perf_map_free(struct gs_perf_map **map);
 
-/* The name of the function there. The file is read again when it has grown, at most 50 times a
- * second, and so seldom that reading takes at most a twentieth of the time. Of a process that has
- * ended what was read before is known. */
-bool gs_perf_map_name(struct gs_perf_map *map, uint64_t pc, uint64_t now_ns, char *ret_name,
-		      size_t bytes);
+/* The name of the function there, of what was read so far. */
+bool gs_perf_map_name(struct gs_perf_map *map, uint64_t pc, char *ret_name, size_t bytes);
+
+/* Read what its file (gs_perf_map_open()) has grown by, unless it was read a moment ago: at most 50
+ * times a second, and so seldom that reading takes at most a twentieth of the time. */
+void gs_perf_map_read(struct gs_perf_map *map, struct gs_foreign *file, uint64_t now_ns);
+
+/* The file of a process, of which it may be that of an earlier one. -EPERM: it is another user's;
+ * or the errors of gs_foreign_open(). */
+int gs_perf_map_open(uint32_t pid, struct gs_foreign *ret_file);
 
 /* Take in text of such a file: whole lines, what is none of its kind is passed over. Returns how
  * many bytes were used: up to the last line's end, or up to where the memory was used up. */

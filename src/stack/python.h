@@ -15,17 +15,23 @@
 
 #include "base/err.h"
 #include "model/python.h"
+#include "reader/reader.h"
 
 /* Finds interpreters and remembers what each file said. One thread. */
 struct gs_pythons;
 
-struct gs_pythons *gs_pythons_new(void); /* NULL: no memory */
+/* Files are read by reader, which is borrowed. NULL: no memory. */
+struct gs_pythons *gs_pythons_new(struct gs_reader *reader);
 void gs_pythons_free(struct gs_pythons **pythons);
 
 /* The interpreter that a process has mapped, with its version as text ("3.12"). 0; -ENOENT: it has
  * none; -ESRCH: no such process; -EAGAIN: it has one that is not in place yet, ask again; -ENOTSUP
  * or another with a text: it has one whose stacks cannot be read. */
 int gs_pythons_find(struct gs_pythons *pythons, pid_t pid, struct gs_py_proc *ret_proc,
+		    struct gs_err *err);
+
+/* GS_READER_PYTHON of a reader. */
+int gs_python_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
 		    struct gs_err *err);
 
 /* --- python_layout.c: offsets by version --- */

@@ -13,25 +13,18 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "base/foreign.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "elf/code.h"
-#include "elf/elf.h"
 #include "elf/library.h"
-#include "elf/object.h"
+#include "stack/python_int.h"
 
 #define FILES_MAX 4096
 
-struct python_file {         /* by identity */
-	uint64_t runtime;    /* address in the file; 0: no interpreter */
-	uint64_t version_at; /* of Py_Version; 0 none */
-	uint16_t version;    /* by its functions; 0: older than 3.8 or unknown */
-	bool is_old;         /* an interpreter from before _PyRuntime */
-	int error;           /* of reading it */
-};
-
 struct gs_pythons {
-	struct gs_map by_id; /* hash of dev and ino -> index */
+	struct gs_reader *reader; /* borrowed */
+	struct gs_map by_id;      /* hash of dev and ino -> index */
 	struct python_file files[FILES_MAX];
 	size_t n_files;
 };
@@ -42,12 +35,14 @@ struct mapping {
 	char path[4096];
 };
 
-struct gs_pythons *gs_pythons_new(void)
+struct gs_pythons *gs_pythons_new(struct gs_reader *reader)
 {
 	struct gs_pythons *p = calloc(1, sizeof(*p));
 
-	if (p)
-		p->by_id = GS_MAP_INIT(FILES_MAX);
+	if (!p)
+		return NULL;
+	p->reader = reader;
+	p->by_id = GS_MAP_INIT(FILES_MAX);
 	return p;
 }
 
@@ -97,45 +92,6 @@ int gs_python_image(pid_t pid, uint64_t *ret_image)
 	return *ret_image ? 0 : -EAGAIN;
 }
 
-static void elf_close_p(struct gs_elf **elf)
-{
-	gs_elf_close(elf);
-}
-
-static struct python_file read_file(const char *path)
-{
-	static const char *const names[] = {"_PyRuntime", "Py_Version"};
-	GS_CLEANUP(elf_close_p) struct gs_elf *elf = NULL;
-	struct python_file f = {0};
-	struct gs_elf_part section;
-	uint64_t vaddr[2] = {0};
-	struct gs_err err = {{0}};
-
-	f.error = gs_elf_open(path, &elf, &err);
-	if (f.error < 0)
-		return f;
-	f.error = gs_elf_objects(elf, names, GS_ARRAY_LEN(names), vaddr);
-	if (f.error == -EFBIG) /* no interpreter is so big */
-		f.error = 0;
-	f.runtime = vaddr[0];
-	f.version_at = vaddr[1];
-	if (!f.runtime && gs_elf_section_bytes(elf, ".PyRuntime", &section) == 0)
-		f.runtime = section.vaddr;
-	f.is_old = !f.runtime && gs_elf_defines(elf, "Py_Initialize");
-	if (f.runtime && !f.version_at)
-		f.version = gs_elf_python_version(elf);
-	return f;
-}
-
-static int bias_of(const char *path, const struct mapping *m, uint64_t *ret_bias)
-{
-	GS_CLEANUP(elf_close_p) struct gs_elf *elf = NULL;
-	struct gs_err err = {{0}};
-	int r = gs_elf_open(path, &elf, &err);
-
-	return r < 0 ? r : gs_elf_bias(elf, m->start, m->off, ret_bias);
-}
-
 /* A path that opens the mapped file from here, whatever root its process has: the mapping itself
  * where this user may follow it, else its name. */
 static int open_path_of(pid_t pid, const struct mapping *m, struct gs_mapped_file *ret_where)
@@ -150,6 +106,18 @@ static int open_path_of(pid_t pid, const struct mapping *m, struct gs_mapped_fil
 		return 0;
 	}
 	return gs_library_resolve(pid, m->path, ret_where);
+}
+
+static void read_file(struct gs_pythons *p, const struct gs_mapped_file *where,
+		      struct python_file *ret)
+{
+	const struct gs_foreign_want want = {.dev = where->id.dev, .ino = where->id.ino};
+	GS_FOREIGN_CLOSE struct gs_foreign file = GS_FOREIGN_INIT;
+	int r = gs_foreign_open(where->open_path, &want, &file);
+
+	*ret = (struct python_file){.error = r};
+	if (r == 0)
+		ret->error = python_file_ask(p->reader, where->open_path, file.fd, ret);
 }
 
 /* What the file of a mapping is; NULL: no memory, or gone. */
@@ -172,7 +140,7 @@ static const struct python_file *file_of(struct gs_pythons *p, pid_t pid, const 
 		p->n_files = 0;
 	}
 	idx = p->n_files;
-	p->files[idx] = read_file(ret_where->open_path);
+	read_file(p, ret_where, &p->files[idx]);
 	if (gs_map_put(&p->by_id, key, idx) < 0)
 		return NULL;
 	p->n_files++;
@@ -271,7 +239,7 @@ int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, str
 				       (int)pid);
 		if (!f || f->error < 0 || !f->runtime)
 			continue;
-		r = bias_of(where.open_path, &m, &bias);
+		r = gs_elf_bias(&f->segments, m.start, m.off, &bias);
 		if (r == 0)
 			r = read_process(pid, f, bias, ret, err);
 		if (r == 0 && image_r < 0)

@@ -29,7 +29,6 @@ struct entry {
 struct gs_symbols {
 	struct gs_elf *elf;   /* borrowed, or: */
 	struct gs_elf *debug; /* owned */
-	char debug_path[PATH_MAX];
 	enum gs_elf_table_kind kind;
 	uint64_t base;
 	struct entry *entries; /* owned */
@@ -57,71 +56,69 @@ static bool checksum_is(struct gs_foreign *file, uint32_t crc)
 
 /* A checksum is taken of the whole file. Whoever may write beside a program could make it any
  * length: so only of what root has put there, and of a size that such a file may have. */
-static bool may_sum(const struct gs_symbols *s, struct gs_elf *debug, const char *path)
+static bool may_sum(struct gs_elf *elf, struct gs_elf *debug, bool is_trusted)
 {
 	const struct gs_foreign *file = gs_elf_file(debug);
-	uint64_t most = gs_elf_file(s->elf)->bytes;
+	uint64_t most = gs_elf_file(elf)->bytes;
 
 	most = most > UINT64_MAX / MAX_DEBUG_TIMES ? most : MAX_DEBUG_TIMES * most;
 	if (most < MIN_DEBUG_BYTES)
 		most = MIN_DEBUG_BYTES;
-	if ((file->uid == 0 || strncmp(path, "/usr/lib/debug/", 15) == 0) && file->bytes <= most)
+	if ((file->uid == 0 || is_trusted) && file->bytes <= most)
 		return true;
-	gs_guard_refuse(GS_REFUSED_DEBUG, 1, path);
+	gs_guard_refuse(GS_REFUSED_DEBUG, 1, gs_elf_path(debug));
 	return false;
 }
 
-/* Open path when it is the debug file: that of the build id, or of the checksum. */
-static bool try_debug(struct gs_symbols *s, const char *path, const char *build_id, uint32_t crc)
+bool gs_debug_fits(struct gs_elf *elf, struct gs_elf *debug, bool by_build_id, bool is_trusted)
 {
-	struct gs_elf *elf = NULL;
-	const char *own;
-	bool good;
+	const char *own = gs_elf_build_id(debug);
+	char name[256];
+	uint32_t crc;
 
-	if (gs_elf_open_debug(path, NULL, &elf, NULL) < 0)
-		return false;
-	own = gs_elf_build_id(elf);
 	/* A debug file whose notes were dropped has no id: its place in the tree is its name. */
-	good = build_id ? !*own || strcmp(own, build_id) == 0
-			: may_sum(s, elf, path) && checksum_is(gs_elf_file(elf), crc);
-	if (!good || !gs_elf_has_symtab(elf)) {
-		gs_elf_close(&elf);
-		return false;
-	}
-	s->debug = elf;
-	snprintf(s->debug_path, sizeof(s->debug_path), "%s", path);
-	return true;
+	if (by_build_id)
+		return (!*own || strcmp(own, gs_elf_build_id(elf)) == 0) &&
+		       gs_elf_has_symtab(debug);
+	return gs_elf_debug_link(elf, name, &crc) && may_sum(elf, debug, is_trusted) &&
+	       checksum_is(gs_elf_file(debug), crc) && gs_elf_has_symtab(debug);
 }
 
-static bool find_by_build_id(struct gs_symbols *s, const char *root)
+static bool is_build_id(const char *id)
 {
-	const char *id = gs_elf_build_id(s->elf);
-	char path[PATH_MAX];
+	size_t n = id ? strspn(id, "0123456789abcdef") : 0;
 
-	if (strlen(id) < 4)
-		return false;
-	snprintf(path, sizeof(path), "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root, id, id + 2);
-	return try_debug(s, path, id, 0);
+	return n >= 4 && n <= 128 && !id[n];
 }
 
-static bool find_by_link(struct gs_symbols *s, const char *root, const char *path)
+static bool is_file_name(const char *name)
+{
+	return name && *name && !strchr(name, '/') && strcmp(name, ".") != 0 &&
+	       strcmp(name, "..") != 0;
+}
+
+void gs_debug_paths(const char *build_id, const char *link, const char *path,
+		    const char *const *roots, size_t n_roots, gs_debug_path_fn fn, void *ctx)
 {
 	static const char *const forms[] = {"%s%.*s/%s", "%s%.*s/.debug/%s",
 					    "%s/usr/lib/debug%.*s/%s"};
 	const char *slash = strrchr(path, '/');
-	char name[256], full[2 * PATH_MAX];
-	uint32_t crc;
+	char full[2 * PATH_MAX];
 
-	if (!slash || path[0] != '/' || !gs_elf_debug_link(s->elf, name, &crc))
-		return false;
-	for (size_t i = 0; i < GS_ARRAY_LEN(forms); i++) {
-		if ((size_t)snprintf(full, sizeof(full), forms[i], root, (int)(slash - path), path,
-				     name) >= PATH_MAX)
-			continue;
-		if (try_debug(s, full, NULL, crc))
-			return true;
+	for (size_t i = 0; is_build_id(build_id) && i < n_roots; i++) {
+		snprintf(full, sizeof(full), "%s/usr/lib/debug/.build-id/%.2s/%s.debug", roots[i],
+			 build_id, build_id + 2);
+		if (fn(ctx, full, true))
+			return;
 	}
-	return false;
+	if (!slash || path[0] != '/' || !is_file_name(link))
+		return;
+	for (size_t i = 0; i < n_roots; i++)
+		for (size_t k = 0; k < GS_ARRAY_LEN(forms); k++)
+			if ((size_t)snprintf(full, sizeof(full), forms[k], roots[i],
+					     (int)(slash - path), path, link) < PATH_MAX &&
+			    fn(ctx, full, false))
+				return;
 }
 
 /* ---- the index ------------------------------------------------------------------------- */
@@ -187,22 +184,17 @@ static void sort(struct gs_symbols *s)
 	}
 }
 
-int gs_symbols_new(struct gs_elf *elf, const char *path, const char *const *roots, size_t n_roots,
-		   struct gs_symbols **ret_symbols)
+int gs_symbols_new(struct gs_elf *elf, struct gs_elf **debug, struct gs_symbols **ret_symbols)
 {
 	GS_CLEANUP(gs_symbols_free) struct gs_symbols *s = calloc(1, sizeof(*s));
-	bool found;
 	int r;
 
 	if (!s)
 		return -ENOMEM;
 	s->elf = elf;
-	found = gs_elf_has_symtab(elf);
-	for (size_t i = 0; !found && i < n_roots; i++)
-		found = find_by_build_id(s, roots[i]);
-	for (size_t i = 0; !found && i < n_roots; i++)
-		found = find_by_link(s, roots[i], path);
-	s->kind = found ? GS_ELF_SYMTAB : GS_ELF_DYNSYM;
+	if (!gs_elf_has_symtab(elf) && debug)
+		s->debug = gs_take(*debug);
+	s->kind = s->debug || gs_elf_has_symtab(elf) ? GS_ELF_SYMTAB : GS_ELF_DYNSYM;
 	r = gs_elf_each_code_symbol(s->debug ? s->debug : elf, s->kind, add, s);
 	if (r == -ENOMEM)
 		return r;
@@ -225,11 +217,6 @@ void gs_symbols_free(struct gs_symbols **symbols)
 size_t gs_symbols_bytes(const struct gs_symbols *s)
 {
 	return sizeof(*s) + s->capacity * sizeof(*s->entries);
-}
-
-const char *gs_symbols_source(const struct gs_symbols *s)
-{
-	return s->debug_path;
 }
 
 /* The symbol that covers the address: the nearest one with a size that reaches so far, or, where

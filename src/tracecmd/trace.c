@@ -43,6 +43,7 @@ struct trace {
 	struct trace_options options;
 	struct gs_func_set *funcs; /* outlives probe and output */
 	struct gs_reader *reader;  /* of files; the control thread's */
+	struct gs_reader *stacks;  /* of files for native stacks; NULL: there are none */
 	struct gs_probe *probe;
 	struct trace_output *output;
 	struct trace_python *python;
@@ -590,6 +591,7 @@ static void raise_file_limit(void)
 static int start(struct trace *t)
 {
 	const struct gs_reader_options reads_files = {.name = "files"};
+	const struct gs_reader_options reads_stacks = {.name = "stacks", .keeps_state = true};
 	struct gs_err err = {{0}};
 	char target[1024];
 	int r = open_signals(t), priced;
@@ -609,8 +611,10 @@ static int start(struct trace *t)
 			return GS_EXIT_FAILED;
 		}
 	}
-	/* As early as can be: it gets ready while the probes are made. */
+	/* As early as can be: they get ready while the probes are made. */
 	r = gs_reader_new(&reads_files, &t->reader, &err);
+	if (r == 0 && t->options.native_stack_at)
+		r = gs_reader_new(&reads_stacks, &t->stacks, &err);
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));
 		return GS_EXIT_FAILED;
@@ -629,14 +633,14 @@ static int start(struct trace *t)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
 		r = trace_output_new(&t->options, gs_probe_engine(t->probe), target, t->funcs,
-				     &t->output, &err);
+				     t->stacks, &t->output, &err);
 	if (r < 0) {
 		gs_say("%s", gs_err_text(&err, r));
 		if (r == -ENOENT && !t->probe)
 			return t->options.cgroup ? GS_EXIT_NOTHING : GS_EXIT_USAGE;
 		return gs_exit_status_of(r);
 	}
-	r = trace_python_new(&t->options, t->probe, t->output, &t->python);
+	r = trace_python_new(&t->options, t->probe, t->reader, t->output, &t->python);
 	trace_budget_set_python(t->budget, gs_probe_python_id(t->probe));
 	trace_output_set_budget(t->output, t->budget);
 	trace_budget_tick(t->budget, NULL);
@@ -751,6 +755,7 @@ static void cleanup(struct trace *t)
 	trace_output_free(&t->output);
 	gs_probe_free(&t->probe);
 	gs_reader_free(&t->reader);
+	gs_reader_free(&t->stacks);
 	trace_budget_free(&t->budget);
 	gs_func_set_free(&t->funcs);
 	gs_guard_free(&t->guard);

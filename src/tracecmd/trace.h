@@ -101,10 +101,12 @@ int trace_list(const struct trace_options *options);
 /* --- trace_output.c: from events to files and totals --- */
 
 struct trace_output;
+struct gs_reader;
 
+/* stacks reads files for native stacks; borrowed, may be NULL. */
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
-		     const struct gs_func_set *funcs, struct trace_output **ret_output,
-		     struct gs_err *err);
+		     const struct gs_func_set *funcs, struct gs_reader *stacks,
+		     struct trace_output **ret_output, struct gs_err *err);
 
 struct trace_budget; /* trace_budget.h */
 
@@ -168,7 +170,8 @@ int trace_python_filter(const struct trace_options *options, struct gs_view *vie
 struct trace_python;
 
 int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
-		     struct trace_output *output, struct trace_python **ret_python);
+		     struct gs_reader *reader, struct trace_output *output,
+		     struct trace_python **ret_python);
 void trace_python_free(struct trace_python **python);
 
 /* A process may have got an interpreter; all may. */

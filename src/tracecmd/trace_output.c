@@ -67,7 +67,7 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 }
 
 static int build(struct trace_output *o, const char *engine, const char *target,
-		 const struct gs_func_set *funcs, struct gs_err *err)
+		 const struct gs_func_set *funcs, struct gs_reader *stacks, struct gs_err *err)
 {
 	const struct trace_options *options = o->options;
 	struct gs_feed_options fo = {
@@ -78,6 +78,7 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 		.users = options->users,
 		.boot_minus_mono_ns = gs_clock_boot_minus_mono_ns(),
 		.funcs = funcs,
+		.reader = stacks,
 	};
 	int r;
 
@@ -107,8 +108,8 @@ static int build(struct trace_output *o, const char *engine, const char *target,
 }
 
 int trace_output_new(const struct trace_options *options, const char *engine, const char *target,
-		     const struct gs_func_set *funcs, struct trace_output **ret_output,
-		     struct gs_err *err)
+		     const struct gs_func_set *funcs, struct gs_reader *stacks,
+		     struct trace_output **ret_output, struct gs_err *err)
 {
 	struct trace_output *o = calloc(1, sizeof(*o));
 	int r;
@@ -117,7 +118,7 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 		return -ENOMEM;
 	o->options = options;
 	pthread_mutex_init(&o->lock, NULL);
-	r = build(o, engine, target, funcs, err);
+	r = build(o, engine, target, funcs, stacks, err);
 	if (r < 0)
 		trace_output_free(&o);
 	else

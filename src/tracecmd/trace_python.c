@@ -122,7 +122,8 @@ int trace_python_filter(const struct trace_options *o, struct gs_view *view)
 /* --- interpreters --- */
 
 int trace_python_new(const struct trace_options *options, struct gs_probe *probe,
-		     struct trace_output *output, struct trace_python **ret)
+		     struct gs_reader *reader, struct trace_output *output,
+		     struct trace_python **ret)
 {
 	struct trace_python *p;
 
@@ -133,7 +134,7 @@ int trace_python_new(const struct trace_options *options, struct gs_probe *probe
 		return -ENOMEM;
 	p->probe = probe;
 	p->output = output;
-	p->pythons = gs_pythons_new();
+	p->pythons = gs_pythons_new(reader);
 	if (!p->pythons) {
 		free(p);
 		return -ENOMEM;

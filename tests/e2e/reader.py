@@ -65,7 +65,7 @@ def start_own(t, *args, name):
 
 def run_own(t, live, name):
     app = start_own(t, *ARGS, name=name)
-    live.wait_err(f'/{name}/libcudart[^ ]*: [0-9]+ probes')
+    live.wait_err(f'/{name}/libcudart[^ ]*: [0-9]+ probes', seconds=60)
     app.let_go()
     app.result()
 
@@ -108,11 +108,13 @@ def command(t):
 def hangs(t):
     live = t.start_trace('-c', NAME)
     run_own(t, live, 'first')
-    stopped = first_reader(live)
-    os.kill(stopped, signal.SIGSTOP)
+    first_reader(live)
+    stopped = readers_of(live.pid)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
     held = start_own(t, 'cudaFree=107', name='held')
     live.wait_err('it took more than 10 s to read', seconds=60)
-    t.true('it is killed', not os.path.exists(f'/proc/{stopped}'))
+    t.true('it is killed', not all(os.path.exists(f'/proc/{pid}') for pid in stopped))
     held.let_go()
     held.result()
     run_own(t, live, 'last')

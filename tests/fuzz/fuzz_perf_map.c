@@ -7,13 +7,10 @@
 #include "replay_main.h"
 #include "stack/perf_map.h"
 
-/* No process has this id, so nothing is read from one. */
-#define PID 0x3ffffff0u
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
 	struct gs_perf_maps *all = gs_perf_maps_new();
-	struct gs_perf_map *m = gs_perf_map_new(all, PID);
+	struct gs_perf_map *m = gs_perf_map_new(all);
 	char *copy = malloc(bytes ? bytes : 1), name[64];
 	uint64_t pc = 0;
 
@@ -24,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	assert(gs_perf_map_parse(m, copy, bytes) <= bytes);
 	for (size_t i = 0; i < bytes; i++) {
 		pc = pc << 8 | data[i];
-		if (gs_perf_map_name(m, pc, i, name, sizeof(name)))
+		if (gs_perf_map_name(m, pc, name, sizeof(name)))
 			assert(strlen(name) < sizeof(name));
 	}
 	free(copy);

@@ -11,6 +11,8 @@
 #include "model/func.h"
 #include "plan/remote.h"
 #include "replay_main.h"
+#include "stack/native_wire.h"
+#include "stack/python_int.h"
 
 #define FILE_BYTES 100000
 
@@ -50,7 +52,39 @@ static void take_plan(uint8_t *data, size_t bytes)
 	gs_func_set_free(&options.funcs);
 }
 
-static void (*const takers[])(uint8_t *data, size_t bytes) = {take_plan};
+static bool read_none(void *ctx, uint64_t addr, uint64_t *ret_value)
+{
+	*ret_value = addr * 7 + 1;
+	return addr & 1;
+}
+
+/* A row that is taken can be stepped by. */
+static void take_row(uint8_t *data, size_t bytes)
+{
+	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
+	struct gs_regs regs = {.known = 0x1f0c8};
+	struct gs_cfi_row row;
+	uint64_t slot;
+
+	if (native_take_row(&in, &row))
+		(void)gs_cfi_step(&row, 0x1000, read_none, NULL, &regs, &slot);
+}
+
+static void take_interpreter(uint8_t *data, size_t bytes)
+{
+	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
+	struct python_file file = {0};
+	uint64_t value;
+
+	if (!python_file_take(&in, &file))
+		return;
+	assert(file.segments.n <= GS_ELF_SEGMENTS_MAX);
+	(void)gs_elf_bias(&file.segments, 0x400000, 0x1000, &value);
+	(void)gs_elf_vaddr_of(&file.segments, 0x1234, &value);
+}
+
+static void (*const takers[])(uint8_t *data, size_t bytes) = {take_plan, take_row,
+							      take_interpreter};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

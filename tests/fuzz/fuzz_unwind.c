@@ -29,17 +29,17 @@ static void look_at(struct gs_cfi *cfi, struct gs_symbols *symbols, uint64_t vad
 	for (unsigned i = 0; i < GS_REG_COUNT; i++)
 		regs.value[i] = 0x1000u + 8u * i;
 	if (cfi && gs_cfi_find(cfi, vaddr, &row) == 0)
-		(void)gs_cfi_step(cfi, &row, 0x10000, read_any, NULL, &regs, &slot);
+		(void)gs_cfi_step(&row, 0x10000, read_any, NULL, &regs, &slot);
 	if (symbols && gs_symbols_name(symbols, vaddr, name, sizeof(name)) && !name[0])
 		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-	static const char *const roots[] = {"/nowhere"};
 	struct gs_symbols *symbols = NULL;
 	struct gs_elf *elf = NULL;
 	struct gs_cfi *cfi = NULL;
+	struct gs_elf_segments segments = {.n = 0};
 	char path[64], link[256];
 	uint64_t vaddr;
 	uint32_t crc;
@@ -51,17 +51,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 	if (gs_elf_open(path, &elf, NULL) == 0) {
 		if (gs_elf_debug_link(elf, link, &crc) && !link[0])
 			abort();
+		(void)gs_elf_code_segments(elf, &segments);
 		(void)gs_cfi_new(elf, &cfi);
-		(void)gs_symbols_new(elf, "/nowhere/lib.so", roots, 1, &symbols);
+		(void)gs_symbols_new(elf, NULL, &symbols);
 		for (uint64_t off = 0; off < bytes; off += bytes / 512 + 1)
-			if (gs_elf_vaddr_of(elf, off, &vaddr))
+			if (gs_elf_vaddr_of(&segments, off, &vaddr))
 				look_at(cfi, symbols, vaddr);
 		gs_symbols_free(&symbols);
 		gs_cfi_free(&cfi);
 		gs_elf_close(&elf);
 	}
 	if (gs_elf_open_debug(path, NULL, &elf, NULL) == 0) {
-		(void)gs_symbols_new(elf, "x", roots, 0, &symbols);
+		(void)gs_symbols_new(elf, NULL, &symbols);
 		gs_symbols_free(&symbols);
 		gs_elf_close(&elf);
 	}

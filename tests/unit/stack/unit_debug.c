@@ -2,6 +2,7 @@
 #include "unit/elf/workshop.h"
 
 #include "base/foreign.h"
+#include "elf/code.h"
 #include "stack/symbolize.h"
 
 static struct gs_guard *guard;
@@ -29,18 +30,35 @@ static int stop(void **state)
 	return shop_close(state);
 }
 
-/* Where the names of the program come from. */
+/* The debug file of the program, when one is found and believed. */
+static bool take_debug(void *ctx, const char *path, bool by_build_id)
+{
+	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
+	GS_CLEANUP(gs_elf_close) struct gs_elf *debug = NULL;
+
+	assert_false(by_build_id);
+	assert_int_equal(gs_elf_open(shop_path("p"), &elf, NULL), 0);
+	if (gs_elf_open_debug(path, NULL, &debug, NULL) < 0 ||
+	    !gs_debug_fits(elf, debug, by_build_id, false))
+		return false;
+	*(bool *)ctx = strcmp(path, shop_path("p.debug")) == 0;
+	return true;
+}
+
 static bool uses_debug_file(uint64_t *ret_bytes)
 {
-	GS_CLEANUP(gs_symbols_free) struct gs_symbols *symbols = NULL;
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
 	const char *roots[] = {""};
 	uint64_t before = gs_guard_bytes_read(guard);
+	bool taken = false;
+	char link[256];
+	uint32_t crc;
 
 	assert_int_equal(gs_elf_open(shop_path("p"), &elf, NULL), 0);
-	assert_int_equal(gs_symbols_new(elf, shop_path("p"), roots, 1, &symbols), 0);
+	assert_true(gs_elf_debug_link(elf, link, &crc));
+	gs_debug_paths(gs_elf_build_id(elf), link, shop_path("p"), roots, 1, take_debug, &taken);
 	*ret_bytes = gs_guard_bytes_read(guard) - before;
-	return strcmp(gs_symbols_source(symbols), shop_path("p.debug")) == 0;
+	return taken;
 }
 
 static void one_of_root_is_believed(void **state)

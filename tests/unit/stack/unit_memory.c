@@ -211,11 +211,10 @@ static unsigned find_some(struct gs_elf *elf)
 static unsigned name_addresses(struct gs_elf *elf)
 {
 	GS_CLEANUP(gs_symbols_free) struct gs_symbols *s = NULL;
-	const char *root = "";
 	char name[256], wanted[32];
 	unsigned n = 0;
 
-	if (gs_symbols_new(elf, path, &root, 1, &s) < 0)
+	if (gs_symbols_new(elf, NULL, &s) < 0)
 		return 0;
 	for (unsigned i = 0; i < N_SYMBOLS; i += 1000) {
 		snprintf(wanted, sizeof(wanted), "kernel_%06u", i);

@@ -1,4 +1,5 @@
 /* Names of code made at run time: lines of /tmp/perf-PID.map. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,16 +14,14 @@
 #include <cmocka.h>
 
 #include "base/foreign.h"
+#include "base/mem.h"
 #include "stack/perf_map.h"
-
-/* No process has this id, so nothing is read from one. */
-#define PID 0x3ffffff0u
 
 static const char *name_of(struct gs_perf_map *m, uint64_t pc)
 {
 	static char name[64];
 
-	return gs_perf_map_name(m, pc, 1, name, sizeof(name)) ? name : NULL;
+	return gs_perf_map_name(m, pc, name, sizeof(name)) ? name : NULL;
 }
 
 static void lines_are_taken(void **state)
@@ -36,7 +35,7 @@ static void lines_are_taken(void **state)
 				   "4000 8\n"
 				   "5000 8 ";
 	struct gs_perf_maps *all = gs_perf_maps_new();
-	struct gs_perf_map *m = gs_perf_map_new(all, PID);
+	struct gs_perf_map *m = gs_perf_map_new(all);
 
 	assert_non_null(m);
 	/* A line that is not whole yet waits. */
@@ -56,28 +55,39 @@ static void lines_are_taken(void **state)
 	assert_null(m);
 }
 
+/* What its file has now. */
+static void read_file(struct gs_perf_map *m, pid_t pid, uint64_t now_ns)
+{
+	GS_FOREIGN_CLOSE struct gs_foreign file = GS_FOREIGN_INIT;
+
+	assert_int_equal(gs_perf_map_open((uint32_t)pid, &file), 0);
+	gs_perf_map_read(m, &file, now_ns);
+}
+
 /* This process's own file, which grows. */
 static void a_file_is_read_as_it_grows(void **state)
 {
 	struct gs_perf_maps *all = gs_perf_maps_new();
-	struct gs_perf_map *m = gs_perf_map_new(all, (uint32_t)getpid());
-	char path[64], name[64];
+	struct gs_perf_map *m = gs_perf_map_new(all);
+	struct gs_foreign none;
+	char path[64];
 	FILE *f;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
-	assert_false(gs_perf_map_name(m, 0x1000, 1, name, sizeof(name)));
+	assert_int_equal(gs_perf_map_open((uint32_t)getpid(), &none), -ENOENT);
 	f = fopen(path, "we");
 	assert_non_null(f);
 	fputs("1000 10 first\n20", f);
 	fflush(f);
-	/* Not before it is worth looking again. */
-	assert_false(gs_perf_map_name(m, 0x1000, 2, name, sizeof(name)));
-	assert_true(gs_perf_map_name(m, 0x1000, 1000000000000, name, sizeof(name)));
-	assert_string_equal(name, "first");
+	read_file(m, getpid(), 1000000000000);
+	assert_string_equal(name_of(m, 0x1000), "first");
 	fputs("00 10 second\n", f);
 	fclose(f);
-	assert_true(gs_perf_map_name(m, 0x2000, 2000000000000, name, sizeof(name)));
-	assert_string_equal(name, "second");
+	/* Not before it is worth looking again. */
+	read_file(m, getpid(), 1000000000001);
+	assert_null(name_of(m, 0x2000));
+	read_file(m, getpid(), 2000000000000);
+	assert_string_equal(name_of(m, 0x2000), "second");
 	unlink(path);
 	gs_perf_map_free(&m);
 	gs_perf_maps_free(&all);
@@ -136,10 +146,10 @@ static void links_of_one_file_are_one(void **state)
 	for (unsigned i = 0; i < N; i++) {
 		if (i)
 			assert_int_equal(link(path[0], path[i]), 0);
-		maps[i] = gs_perf_map_new(all, (uint32_t)pids[i]);
-		assert_true(gs_perf_map_name(maps[i], 0x10, 1, name, sizeof(name)));
-		assert_string_equal(name, "a_function_of_generated_code_0000001");
-		assert_false(gs_perf_map_name(maps[i], 999999 << 4, 1, name, sizeof(name)));
+		maps[i] = gs_perf_map_new(all);
+		read_file(maps[i], pids[i], 1);
+		assert_string_equal(name_of(maps[i], 0x10), "a_function_of_generated_code_0000001");
+		assert_null(name_of(maps[i], 999999 << 4));
 		if (!i)
 			first = gs_perf_maps_bytes(all);
 		assert_int_equal(gs_perf_maps_bytes(all), first);

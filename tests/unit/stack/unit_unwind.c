@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #define NOINLINE     __attribute__((noinline, noclone))
 #define COPIED_BYTES 32256
 
+static struct gs_reader *reader; /* of this file: the test is its own */
 static struct gs_native_stack ours;
 static void *theirs[GS_STACK_MAX];
 static int n_theirs;
@@ -57,7 +59,7 @@ static NOINLINE __attribute__((no_sanitize("address"))) void capture(unsigned co
 	e->n_bytes = copied < (size_t)(top - from) ? copied : (unsigned)(top - from);
 	for (unsigned i = 0; i < e->n_bytes; i++)
 		e->bytes[i] = from[i];
-	assert_int_equal(gs_native_new(&native), 0);
+	assert_int_equal(gs_native_new(reader, &native), 0);
 	assert_int_equal(gs_native_unwind(native, e, &ours), 0);
 	gs_native_free(&native);
 }
@@ -114,7 +116,7 @@ static void refuses_malformed_events(void **state)
 	GS_FREE struct gs_event_stack_bytes *e = event_new();
 	struct gs_native *native = NULL;
 
-	assert_int_equal(gs_native_new(&native), 0);
+	assert_int_equal(gs_native_new(reader, &native), 0);
 	e->n_bytes = COPIED_BYTES + 1;
 	assert_int_equal(gs_native_unwind(native, e, &ours), -EINVAL);
 	e->n_bytes = 0;
@@ -139,7 +141,7 @@ static void puts_returns_right(void **state)
 	struct gs_native *native = NULL;
 	uint64_t words[2] = {0, 0x1234};
 
-	assert_int_equal(gs_native_new(&native), 0);
+	assert_int_equal(gs_native_new(reader, &native), 0);
 	/* At the first instruction of a function the return address is on top. */
 	e->ip = (__u64)(uintptr_t)&getpid;
 	e->sp = 0x7000;
@@ -193,7 +195,7 @@ static void evaluates_expressions(void **state)
 		regs.value[GS_REG_RSP] = 0x8000;
 		regs.value[GS_REG_RIP] = plt.vaddr + 16 + at;
 		assert_int_equal(gs_cfi_find(cfi, plt.vaddr + 16 + at, &row), 0);
-		assert_int_equal(gs_cfi_step(cfi, &row, 0, read_one, &memory, &regs, &slot), 0);
+		assert_int_equal(gs_cfi_step(&row, 0, read_one, &memory, &regs, &slot), 0);
 		assert_int_equal(slot, memory.at);
 		assert_int_equal(regs.value[GS_REG_RIP], 0x4321);
 		assert_int_equal(regs.value[GS_REG_RSP], memory.at + 8);
@@ -203,18 +205,76 @@ static void evaluates_expressions(void **state)
 	gs_elf_close(&elf);
 }
 
-int main(void)
+/* Our readers, of which no other child is. */
+static void kill_readers(void)
 {
+	GS_FCLOSE FILE *f = fopen("/proc/thread-self/children", "re");
+	int pid;
+
+	assert_non_null(f);
+	while (fscanf(f, "%d", &pid) == 1)
+		assert_int_equal(kill(pid, SIGKILL), 0);
+}
+
+/* What a reader knew is asked of the next one; and code that no file has. */
+static void names_go_on_when_a_reader_dies(void **state)
+{
+	struct gs_native_frame made = {.pid = (uint32_t)getpid(), .pc = 0x1008};
+	GS_FREE struct gs_event_stack_bytes *e = event_new();
+	struct gs_native *native = NULL;
+	char name[2][128], path[64];
+	FILE *f;
+
+	assert_int_equal(gs_native_new(reader, &native), 0);
+	e->ip = (__u64)(uintptr_t)&event_new;
+	e->sp = 0x7000;
+	e->n_bytes = 16;
+	assert_int_equal(gs_native_unwind(native, e, &ours), 0);
+	assert_true(gs_native_name(native, &ours.frames[0], name[0], sizeof(name[0])));
+	assert_string_equal(name[0], "event_new");
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+	assert_false(gs_native_name(native, &made, name[0], sizeof(name[0])));
+	f = fopen(path, "we");
+	assert_non_null(f);
+	fputs("1000 10 made up\n", f);
+	fclose(f);
+	for (unsigned i = 0; i < 2; i++) {
+		/* Its file is looked for again after a while. */
+		usleep(50000);
+		assert_true(gs_native_name(native, &made, name[i], sizeof(name[i])));
+		assert_string_equal(name[i], "made up");
+		assert_true(gs_native_name(native, &ours.frames[0], name[i], sizeof(name[i])));
+		assert_string_equal(name[i], "event_new");
+		kill_readers();
+	}
+	assert_int_equal(gs_native_unwind(native, e, &ours), 0);
+	unlink(path);
+	gs_native_free(&native);
+}
+
+int main(int argc, char **argv)
+{
+	static const gs_reader_serve_fn services[GS_READER_N_SERVICES] = {[GS_READER_NATIVE] =
+										  gs_native_serve};
+	const struct gs_reader_options options = {.name = "stacks", .keeps_state = true};
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_every_caller),
 		cmocka_unit_test(tells_what_was_not_copied),
 		cmocka_unit_test(refuses_malformed_events),
 		cmocka_unit_test(puts_returns_right),
 		cmocka_unit_test(evaluates_expressions),
+		cmocka_unit_test(names_go_on_when_a_reader_dies),
 	};
+	int failed;
 
+	if (gs_reader_is_called(argc, argv))
+		return gs_reader_main(argc, argv, services);
+	if (gs_reader_new(&options, &reader, NULL) < 0)
+		return 1;
 	/* The C library's frames and the arguments lie above. */
 	top = (const unsigned char *)__builtin_frame_address(0) + 768;
 	cmocka_set_message_output(CM_OUTPUT_TAP);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	gs_reader_free(&reader);
+	return failed;
 }

@@ -1,0 +1,172 @@
+/* In the holder: questions about files of code, and the checking of what a reader answers. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/foreign.h"
+#include "base/mem.h"
+#include "elf/code.h"
+#include "stack/native_int.h"
+#include "stack/native_wire.h"
+
+static struct gs_wire_out begin_request(struct gs_native *n, enum native_request request,
+					uint32_t which)
+{
+	struct gs_wire_out out = {.buf = &n->request};
+
+	gs_buf_reset(&n->request);
+	gs_wire_put_u8(&out, (uint8_t)request);
+	gs_wire_put_u32(&out, which);
+	return out;
+}
+
+/* fd -1: none goes with it. */
+static int send_request(struct gs_native *n, const struct gs_wire_out *out, int fd,
+			struct gs_wire_in *ret_in)
+{
+	int r = out->r;
+
+	if (r == 0)
+		r = gs_reader_ask(n->reader, GS_READER_NATIVE, &n->request, &fd, fd >= 0, &n->reply,
+				  NULL);
+	if (r == 0)
+		*ret_in = GS_WIRE_IN(n->reply.data, n->reply.bytes);
+	return r;
+}
+
+static int end_answer(struct gs_native *n, bool is_good)
+{
+	return is_good ? 0 : gs_reader_distrust(n->reader, NULL);
+}
+
+int native_ask_open(struct gs_native *n, uint32_t file, int fd, struct native_answer *ret)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_OPEN, file);
+	struct gs_wire_in in;
+	const char *link;
+	bool is_good;
+	int r;
+
+	gs_wire_put_text(&out, n->files[file - 1].path);
+	r = send_request(n, &out, fd, &in);
+	if (r < 0)
+		return r;
+	is_good = native_take_segments(&in, &ret->segments);
+	ret->has_symtab = gs_wire_u8(&in);
+	ret->build_id = gs_wire_text(&in);
+	link = gs_wire_text(&in);
+	ret->debug_link = link;
+	return end_answer(n, is_good && ret->build_id && gs_wire_is_done(&in));
+}
+
+/* What its tables take: a false figure only has them dropped too early, or too late for the limit
+ * of the reader. */
+static void take_bytes(struct gs_native *n, uint32_t file, uint64_t bytes)
+{
+	struct native_file *f = &n->files[file - 1];
+
+	if (bytes > SIZE_MAX / NATIVE_MAX_FILES)
+		bytes = SIZE_MAX / NATIVE_MAX_FILES;
+	n->index_bytes += bytes - f->index_bytes;
+	f->index_bytes = bytes;
+}
+
+int native_ask_row(struct gs_native *n, uint32_t file, uint64_t vaddr, struct gs_cfi_row *ret_row)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_ROW, file);
+	struct gs_wire_in in;
+	int r, found;
+
+	gs_wire_put_u64(&out, vaddr);
+	r = send_request(n, &out, -1, &in);
+	if (r < 0)
+		return r;
+	found = (int)gs_wire_u32(&in);
+	take_bytes(n, file, gs_wire_u64(&in));
+	r = end_answer(n, found <= 0 && found > -4096 && (found || native_take_row(&in, ret_row)) &&
+				  gs_wire_is_done(&in));
+	return r < 0 ? r : found;
+}
+
+int native_ask_debug(struct gs_native *n, uint32_t file, const char *path, bool by_build_id, int fd,
+		     bool *ret_taken)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_DEBUG, file);
+	struct gs_wire_in in;
+	int r;
+
+	gs_wire_put_u8(&out, by_build_id);
+	gs_wire_put_u8(&out, strncmp(path, "/usr/lib/debug/", 15) == 0);
+	gs_wire_put_text(&out, path);
+	r = send_request(n, &out, fd, &in);
+	if (r < 0)
+		return r;
+	*ret_taken = gs_wire_u8(&in);
+	return end_answer(n, gs_wire_is_done(&in));
+}
+
+int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
+		    size_t bytes)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_NAME, file);
+	struct gs_wire_in in;
+	const char *name;
+	int r;
+
+	gs_wire_put_u64(&out, vaddr);
+	r = send_request(n, &out, -1, &in);
+	if (r < 0)
+		return r;
+	take_bytes(n, file, gs_wire_u64(&in));
+	name = gs_wire_line(&in);
+	r = end_answer(n, gs_wire_is_done(&in));
+	if (r == 0 && name)
+		snprintf(ret_name, bytes, "%s", name);
+	return r < 0 ? r : name ? 0 : -ENOENT;
+}
+
+void native_ask_drop(struct gs_native *n, uint32_t file)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_DROP, file);
+	struct gs_wire_in in;
+
+	take_bytes(n, file, 0);
+	(void)send_request(n, &out, -1, &in);
+}
+
+void native_ask_close(struct gs_native *n, uint32_t file)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_CLOSE, file);
+	struct gs_wire_in in;
+
+	take_bytes(n, file, 0);
+	(void)send_request(n, &out, -1, &in);
+}
+
+int native_ask_made(struct gs_native *n, uint32_t pid, uint64_t pc, uint64_t now_ns, int fd,
+		    char *ret_name, size_t bytes)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_MADE, pid);
+	struct gs_wire_in in;
+	const char *name;
+	int r;
+
+	gs_wire_put_u64(&out, pc);
+	gs_wire_put_u64(&out, now_ns);
+	r = send_request(n, &out, fd, &in);
+	if (r < 0)
+		return r;
+	name = gs_wire_line(&in);
+	r = end_answer(n, gs_wire_is_done(&in));
+	if (r == 0 && name)
+		snprintf(ret_name, bytes, "%s", name);
+	return r < 0 ? r : name ? 0 : -ENOENT;
+}
+
+void native_ask_forget(struct gs_native *n, uint32_t pid)
+{
+	struct gs_wire_out out = begin_request(n, NATIVE_FORGET, pid);
+	struct gs_wire_in in;
+
+	(void)send_request(n, &out, -1, &in);
+}

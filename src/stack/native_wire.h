@@ -1,0 +1,39 @@
+/*
+ * What native_ask.c (in the holder) asks of native_serve.c (in a reader) about the files of code:
+ * where their segments are, the rows of their unwind tables, and the names of addresses. The reader
+ * knows a file by the number that the holder gave it, for as long as it lives; -ESTALE: it is
+ * another reader, which does not know it.
+ */
+#ifndef GS_STACK_NATIVE_WIRE_H
+#define GS_STACK_NATIVE_WIRE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "elf/code.h"
+#include "reader/wire.h"
+#include "stack/cfi.h"
+
+enum native_request {                  /* the first byte of a request */
+		      NATIVE_OPEN = 1, /* file, name, and the file itself: segments, whether it has
+					* a .symtab, build id, debug link */
+		      NATIVE_ROW,      /* file, address: result of gs_cfi_find(), memory, the row */
+		      NATIVE_DEBUG,    /* file, by build id, trusted, name, and the file: taken */
+		      NATIVE_NAME,     /* file, address: memory, the name */
+		      NATIVE_DROP,     /* file: the memory of its tables is wanted back */
+		      NATIVE_CLOSE,    /* file */
+		      NATIVE_MADE,     /* process, address, time, and its map or none: the name */
+		      NATIVE_FORGET,   /* process */
+};
+
+#define NATIVE_MAX_NAME 4096
+
+void native_put_segments(struct gs_wire_out *out, const struct gs_elf_segments *segments);
+bool native_take_segments(struct gs_wire_in *in, struct gs_elf_segments *ret_segments);
+
+void native_put_row(struct gs_wire_out *out, const struct gs_cfi_row *row);
+
+/* False: no row can be so. */
+bool native_take_row(struct gs_wire_in *in, struct gs_cfi_row *ret_row);
+
+#endif
