@@ -18,6 +18,7 @@
 #include "model/class.h"
 #include "model/func.h"
 #include "probe/probe.h"
+#include "reader/reader.h"
 
 #define RESCAN_NS 1000000000ull
 
@@ -28,10 +29,11 @@ struct sum { /* of one process */
 };
 
 struct gs_launches {
-	struct gs_probe *probe; /* NULL: not needed so far, or not possible */
-	struct gs_map job_of;   /* pid -> job */
-	struct gs_map sum_of;   /* pid -> index of sums */
-	struct sum *sums;       /* owned */
+	struct gs_probe *probe;   /* NULL: not needed so far, or not possible */
+	struct gs_reader *reader; /* of files, for the probe */
+	struct gs_map job_of;     /* pid -> job */
+	struct gs_map sum_of;     /* pid -> index of sums */
+	struct sum *sums;         /* owned */
 	size_t n_sums;
 	uint64_t rescan_ns, n_lost, n_late;
 	bool failed;
@@ -58,6 +60,7 @@ void gs_launches_close(struct gs_launches **ref)
 	if (!c)
 		return;
 	gs_probe_free(&c->probe);
+	gs_reader_free(&c->reader);
 	gs_map_fini(&c->job_of);
 	gs_map_fini(&c->sum_of);
 	free(c->sums);
@@ -110,8 +113,13 @@ static bool start(struct gs_launches *c, uint32_t pid)
 		.on_late = on_late,
 		.ctx = c,
 	};
+	const struct gs_reader_options reads_files = {.name = "files"};
 	struct gs_err err = {{0}};
-	int r = gs_probe_new(&o, &c->probe, &err);
+	int r = gs_reader_new(&reads_files, &c->reader, &err);
+
+	o.reader = c->reader;
+	if (r == 0)
+		r = gs_probe_new(&o, &c->probe, &err);
 
 	if (r < 0) {
 		c->failed = true;

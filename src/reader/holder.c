@@ -1,8 +1,9 @@
 /*
- * The holder's side: two readers, one for files of root and one for those of the user whose file
- * was read last, deadlines, and what becomes of a reader that is late, dead or lies.
+ * The holder's side: a reader for files of root, some for those of users whose files were read
+ * last, one each, deadlines, and what becomes of a reader that is late, dead or lies.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -24,17 +25,19 @@
 #define SLICE_MS 100 /* between two questions whether to stop */
 #define CHUNK    (64u << 10)
 
-enum { OF_ROOT, OF_OTHERS, N_WORKERS };
+enum { OF_ROOT, OF_OTHERS, N_WORKERS = OF_OTHERS + 3 };
 
 struct worker {
 	struct reader_process process;
-	uid_t owner; /* whose files it reads; of OF_OTHERS */
+	uid_t owner;   /* whose files it reads; from OF_OTHERS on */
+	uint64_t used; /* when, in requests */
 };
 
 struct gs_reader {
 	struct gs_reader_options options;
 	struct worker workers[N_WORKERS];
-	struct worker *last; /* who answered */
+	struct worker *last;                /* who answered */
+	void *states[GS_READER_N_SERVICES]; /* of options.here */
 	unsigned generation, held;
 	bool has_said_held;
 	struct gs_reader_stats stats;
@@ -60,7 +63,7 @@ int gs_reader_new(const struct gs_reader_options *options, struct gs_reader **re
 		reader->options.late_ms = LATE_MS;
 	for (unsigned i = 0; i < N_WORKERS; i++)
 		reader->workers[i].process.fd = -1;
-	r = start_worker(reader, &reader->workers[OF_ROOT], err);
+	r = options->here ? 0 : start_worker(reader, &reader->workers[OF_ROOT], err);
 	if (r < 0)
 		return r;
 	*ret_reader = gs_take(reader);
@@ -312,18 +315,33 @@ static int owner_of(const int *fds, unsigned n_fds, uid_t *ret_owner)
 	return 0;
 }
 
+/* The one that reads files of this user, or else the one that was used longest ago, ended. */
+static struct worker *worker_of(struct gs_reader *reader, uid_t owner)
+{
+	struct worker *oldest = &reader->workers[OF_OTHERS];
+
+	for (unsigned i = OF_OTHERS; i < N_WORKERS; i++) {
+		struct worker *w = &reader->workers[i];
+
+		if (w->process.pid && w->owner == owner)
+			return w;
+		if (!w->process.pid || (oldest->process.pid && w->used < oldest->used))
+			oldest = w;
+	}
+	reader->stats.n_replaced += oldest->process.pid != 0;
+	(void)reader_process_end(&oldest->process);
+	return oldest;
+}
+
 /* Who is to read files of this owner, started if need be. */
 static int choose_worker(struct gs_reader *reader, uid_t owner, struct worker **ret,
 			 struct gs_err *err)
 {
-	bool is_others = owner != 0 && !reader->options.keeps_state;
-	struct worker *w = &reader->workers[is_others ? OF_OTHERS : OF_ROOT];
+	struct worker *w = &reader->workers[OF_ROOT];
 
+	if (owner != 0 && !reader->options.keeps_state)
+		w = worker_of(reader, owner);
 	*ret = w;
-	if (is_others && w->process.pid && w->owner != owner) {
-		(void)reader_process_end(&w->process);
-		reader->stats.n_replaced++;
-	}
 	if (!w->process.pid) {
 		int r = start_worker(reader, w, err);
 
@@ -331,6 +349,7 @@ static int choose_worker(struct gs_reader *reader, uid_t owner, struct worker **
 			return r;
 	}
 	w->owner = owner;
+	w->used = reader->stats.n_requests;
 	return 0;
 }
 
@@ -351,6 +370,24 @@ int gs_reader_distrust(struct gs_reader *reader, struct gs_err *err)
 	return gs_err_set(err, -EBADMSG, "refused: what was read from it makes no sense");
 }
 
+static int serve_here(struct gs_reader *reader, enum gs_reader_service service,
+		      const struct gs_buf *request, const int *fds, unsigned n_fds,
+		      struct gs_buf *reply, struct gs_err *err)
+{
+	struct gs_reader_request asked = {.in = GS_WIRE_IN(request->data, request->bytes),
+					  .fds = {-1, -1}};
+	struct gs_wire_out out = {.buf = reply};
+	int r;
+
+	gs_buf_reset(reply);
+	for (unsigned i = 0; i < n_fds; i++)
+		asked.fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 0);
+	r = reader->options.here[service](&reader->states[service], &asked, &out, err);
+	for (unsigned i = 0; i < GS_READER_MAX_FDS; i++)
+		gs_close_p(&asked.fds[i]);
+	return r < 0 ? r : out.r;
+}
+
 int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 		  const struct gs_buf *request, const int *fds, unsigned n_fds,
 		  struct gs_buf *reply, struct gs_err *err)
@@ -365,6 +402,8 @@ int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 
 	if (n_fds > GS_READER_MAX_FDS || request->bytes > GS_READER_MAX_BYTES)
 		return -E2BIG;
+	if (reader->options.here)
+		return serve_here(reader, service, request, fds, n_fds, reply, err);
 	r = owner_of(fds, n_fds, &owner);
 	if (r == 0)
 		r = gs_guard_charge(owner, 0);
