@@ -464,6 +464,11 @@ int gs_cmd_report(int argc, char **argv)
 		return GS_EXIT_FAILED;
 	}
 	r = run(&o, reader, export);
+	if (export) {
+		gs_export_end(export);
+		if (gs_export_is_empty(export))
+			gs_say("%s shows nothing: %s", o.output, gs_export_is_empty(export));
+	}
 	if (export)
 		close_r = gs_export_close(&export, &err);
 	if (r == 0 && close_r < 0)

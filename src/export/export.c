@@ -18,6 +18,8 @@ static const struct gs_writer *writer_of(const char *path)
 	const char *name = strrchr(path, '/');
 	const char *dot;
 
+	if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0)
+		return &gs_writer_csv;
 	name = name ? name + 1 : path;
 	dot = strrchr(name, '.');
 	if (!dot || dot == name) /* ".csv" is a name without a suffix */
@@ -31,6 +33,12 @@ static const struct gs_writer *writer_of(const char *path)
 bool gs_export_knows(const char *path)
 {
 	return writer_of(path) != NULL;
+}
+
+bool gs_export_is_stdout(const char *path)
+{
+	return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0 ||
+	       (strncmp(path, "-.", 2) == 0 && !strchr(path, '/') && writer_of(path));
 }
 
 bool gs_export_is_flame(const char *path)
@@ -211,7 +219,7 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 		if (!e->timeline)
 			return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	}
-	r = gs_out_open(&e->out, path);
+	r = gs_out_open(&e->out, gs_export_is_stdout(path) ? NULL : path);
 	if (r < 0) {
 		e->out.fd = -1;
 		return gs_err_set(err, r, "cannot create %s: %s", path, strerror(-r));
@@ -224,6 +232,20 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 const struct gs_sink *gs_export_sink(struct gs_export *export)
 {
 	return &export->sink;
+}
+
+const char *gs_export_is_empty(const struct gs_export *export)
+{
+	static const char *const reasons[GS_FLAME_BY_COUNT] = {
+		[GS_FLAME_AUTO] = "there was no sample and no call",
+		[GS_FLAME_SAMPLES] = "there was no sample",
+		[GS_FLAME_TIME] = "there was no call",
+		[GS_FLAME_LAUNCHES] = "no launch succeeded",
+		[GS_FLAME_BYTES] = "no copy, memset or collective succeeded",
+		[GS_FLAME_MEMORY] = "no allocation succeeded",
+	};
+
+	return export->shows_nothing ? reasons[export->flame_by] : NULL;
 }
 
 uint64_t gs_export_left_out(const struct gs_export *export)

@@ -26,6 +26,9 @@ bool gs_export_knows(const char *path);
 
 bool gs_export_is_flame(const char *path); /* a flame graph */
 
+/* Standard output: "-" or "/dev/stdout" as CSV, or "-" and a suffix of another format. */
+bool gs_export_is_stdout(const char *path);
+
 /* The suffixes, for messages: ".pftrace, .json, ...". */
 #define GS_EXPORT_SUFFIXES ".pftrace, .json, .csv, .folded, .svg"
 
@@ -41,6 +44,9 @@ void gs_export_end(struct gs_export *export);
 
 /* Calls left out for max_bytes, so far; of a flame graph, lines or frames, after its end. */
 uint64_t gs_export_left_out(const struct gs_export *export);
+
+/* After its end: why a flame graph shows nothing; NULL: it shows something. */
+const char *gs_export_is_empty(const struct gs_export *export);
 
 /* Writes what is pending and what the format needs at its end, and closes; the object is gone
  * whatever is returned. */

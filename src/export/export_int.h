@@ -31,14 +31,16 @@
  */
 struct gs_out {
 	int fd;
-	int error;    /* negative errno of the first failed write; nothing is written after it */
-	uint8_t *buf; /* owned, GS_OUT_BYTES */
+	bool is_stdout; /* whose file may have had something before: never cut */
+	int error;      /* negative errno of the first failed write; nothing is written after it */
+	uint8_t *buf;   /* owned, GS_OUT_BYTES */
 	size_t used_bytes;
 	uint64_t file_bytes; /* in the file */
 	uint32_t n_marks;
 	uint32_t marks[GS_OUT_BYTES / GS_OUT_MARK_BYTES];
 };
 
+/* path NULL: standard output. */
 int gs_out_open(struct gs_out *out, const char *path);
 
 /* Put what is buffered into the file. 0, or the negative errno of this or an earlier failure. */
@@ -78,6 +80,7 @@ struct gs_export {
 	char *path;
 	uint64_t max_bytes;
 	enum gs_flame_by flame_by;
+	bool shows_nothing;           /* of a flame graph, after its end */
 	uint64_t left_out;            /* calls; of what is made at the end: its lines */
 	uint64_t now_ns;              /* the latest time seen in the stream */
 	struct gs_timeline *timeline; /* owned; NULL unless the writer draws one */

@@ -32,6 +32,7 @@ void gs_flame_file_fini(void *state)
 const struct gs_flame *gs_flame_file_end(struct gs_export *e)
 {
 	struct gs_flame_file *x = e->state;
+	uint32_t n;
 	int r;
 
 	if (!x->flame)
@@ -41,6 +42,7 @@ const struct gs_flame *gs_flame_file_end(struct gs_export *e)
 		e->out.error = r;
 		return NULL;
 	}
+	e->shows_nothing = !gs_flame_nodes(x->flame, &n)->total;
 	return x->flame;
 }
 

@@ -19,10 +19,13 @@ int gs_out_open(struct gs_out *out, const char *path)
 
 	if (!buf)
 		return -ENOMEM;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+	if (!path)
+		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	else
+		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
 	if (fd < 0)
 		return -errno;
-	*out = (struct gs_out){.fd = gs_take_fd(&fd), .buf = gs_take(buf)};
+	*out = (struct gs_out){.fd = gs_take_fd(&fd), .is_stdout = !path, .buf = gs_take(buf)};
 	return 0;
 }
 
@@ -67,7 +70,7 @@ static void cut_at_record(struct gs_out *out, size_t written_bytes)
 			keep = out->marks[i];
 	out->file_bytes += keep;
 	/* A pipe or a device cannot be cut; nothing is lost by trying. */
-	if (ftruncate(out->fd, (off_t)out->file_bytes) < 0)
+	if (!out->is_stdout && ftruncate(out->fd, (off_t)out->file_bytes) < 0)
 		return;
 }
 
@@ -94,7 +97,7 @@ int gs_out_flush(struct gs_out *out)
 
 void gs_out_last_words(struct gs_out *out, const char *text)
 {
-	if (lseek(out->fd, (off_t)out->file_bytes, SEEK_SET) < 0)
+	if (out->is_stdout || lseek(out->fd, (off_t)out->file_bytes, SEEK_SET) < 0)
 		return;
 	if (write_quietly(out->fd, text, strlen(text)) < 0)
 		return; /* the error that counts is the one before */

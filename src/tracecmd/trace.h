@@ -63,6 +63,7 @@ struct trace_options {
 	bool plan_waits;          /* from the first call on */
 	const char *summary_path; /* NULL: stdout, or stderr with a command */
 	bool summary_to_stdout;   /* also with a command */
+	bool output_to_stdout;    /* a trace is written there: the summary goes to stderr */
 	enum gs_summary_format format;
 	struct gs_summary_style style;
 	bool color_auto; /* colours when the summary goes to a terminal */

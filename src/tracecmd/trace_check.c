@@ -71,15 +71,19 @@ static int check_events(const struct trace_options *o)
 static int check_files(const struct trace_options *o)
 {
 	bool flame = false;
+	unsigned n_stdout = o->summary_to_stdout;
 
 	for (size_t i = 0; i < o->n_outputs; i++) {
 		flame |= gs_export_is_flame(o->outputs[i]);
+		n_stdout += gs_export_is_stdout(o->outputs[i]);
 		for (size_t j = 0; j < i; j++)
 			if (strcmp(o->outputs[i], o->outputs[j]) == 0)
 				return wrong("-o names one file twice");
 		if (o->summary_path && strcmp(o->outputs[i], o->summary_path) == 0)
 			return wrong("--summary and -o name the same file");
 	}
+	if (n_stdout > 1)
+		return wrong("only one of -o - and --summary - can have standard output");
 	if (o->flame_by_given && !flame)
 		return wrong("--flame is for flame graphs: add -o FILE.svg or -o FILE.folded");
 	return 0;

@@ -109,7 +109,8 @@ static const struct argp_option option_table[] = {
 	{NULL, 0, NULL, 0, "What comes out:", 3},
 	{"output", 'o', "FILE", 0,
 	 "record whole calls: .pftrace (Perfetto), .json (Trace Event), .csv, .svg or .folded "
-	 "(flame graph), .gst (gpuscope report reads it); may be given more than once",
+	 "(flame graph), .gst (gpuscope report reads it), - (CSV to standard output, or "
+	 "-.json and so on); may be given more than once",
 	 3},
 	{"flame", OPT_FLAME, "WHAT", 0,
 	 "what a flame graph shows: time, launches, bytes (moved), memory (allocated), samples "
@@ -269,6 +270,9 @@ static bool take_output(struct trace_options *o, const char *path)
 	const char *dot = strrchr(path, '.');
 
 	o->outputs[o->n_outputs++] = path;
+	o->output_to_stdout |= gs_export_is_stdout(path);
+	if (strcmp(path, "-.gst") == 0)
+		return false;
 	return gs_export_knows(path) || (dot && strcmp(dot, ".gst") == 0);
 }
 
@@ -411,7 +415,8 @@ static const char *expected(int key)
 		return "time, launches, bytes, memory, samples or auto";
 	case 'o':
 		return "a file ending in one of " GS_EXPORT_SUFFIXES
-		       " or .gst; the summary goes to a file by --summary FILE";
+		       " or .gst, or - (and one of these but .gst); the summary goes to a file by "
+		       "--summary FILE";
 	default:
 		return "something else";
 	}

@@ -319,6 +319,8 @@ static int close_file(struct file_output *f)
 	if (f->export) {
 		gs_export_end(f->export);
 		left_out = gs_export_left_out(f->export);
+		if (gs_export_is_empty(f->export))
+			gs_say("%s shows nothing: %s", f->path, gs_export_is_empty(f->export));
 		r = gs_export_close(&f->export, &err);
 	} else if (f->journal) {
 		left_out = gs_journal_left_out(f->journal);
@@ -362,7 +364,9 @@ int trace_output_deliver(struct trace_output *o)
 int trace_output_summary(struct trace_output *o)
 {
 	const struct trace_options *options = o->options;
-	FILE *fallback = options->command && !options->summary_to_stdout ? stderr : stdout;
+	bool to_stderr =
+		options->output_to_stdout || (options->command && !options->summary_to_stdout);
+	FILE *fallback = to_stderr ? stderr : stdout;
 	struct gs_summary_style style = options->style;
 	struct gs_summary *summary = NULL;
 	int r = gs_view_summary(o->view, &summary);

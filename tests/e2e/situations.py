@@ -98,6 +98,30 @@ def summary_to_stdout(t):
     t.equal('calls', json.loads(run.out[run.out.index('\n') + 1 :])['functions'][0]['calls'], 3)
 
 
+@case('-o - is standard output, in any format but .gst, and the summary goes to standard error')
+def output_to_stdout(t):
+    app = t.app('cudaMalloc=3', 'cudaFree=2')
+    for name in '-', '/dev/stdout', '-.csv':
+        run = t.tool('trace', '-o', name, '--func', 'cudaMalloc', '--', *app, status=0)
+        t.equal(f'rows of {name}', run.out.count(',cudaMalloc,'), 3)
+        t.match('summary', r'cudaMalloc +3', run.err)
+    run = t.tool('trace', '-o', '-.json', '--func', 'cudaMalloc', '--', 'sh', '-c', ' '.join(app) + ' >&2', status=0)
+    t.equal('events', [e['name'] for e in json.loads(run.out)['traceEvents'] if e['ph'] == 'X'].count('cudaMalloc'), 3)
+    t.tool('trace', '-o', 'calls.gst', '--func', 'cudaMalloc', '--', *app, status=0)
+    t.equal('of a report', t.tool('report', 'calls.gst', '-o', '-', status=0).out.count(',cudaMalloc,'), 3)
+    t.equal('no file of such a name', [x for x in os.listdir() if x.startswith('-')], [])
+    for words in ['-o', '-.gst'], ['-o', '-', '--summary', '-'], ['-o', '-', '-o', '/dev/stdout']:
+        one_line(t, t.tool('trace', *words, '--', 'true', status=2))
+
+
+@case('a flame graph that shows nothing says so')
+def empty_flame(t):
+    run = t.tool('trace', '-o', 'x.folded', '--flame', 'launches', '--', *t.app('cudaLaunchKernel:bad=3'), status=0)
+    t.match('why', 'x.folded shows nothing: no launch succeeded', run.err)
+    run = t.tool('trace', '-o', 'x.folded', '--flame', 'launches', '--', *t.app('cudaLaunchKernel=3'), status=0)
+    t.true('nothing of one that does', 'shows nothing' not in run.err)
+
+
 @case('help and version', needs=None)
 def help_text(t):
     for args in (['--help'], ['trace', '--help'], ['report', '--help'], ['--version']):
