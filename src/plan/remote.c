@@ -17,23 +17,16 @@
 #include "plan/plan_int.h"
 #include "plan/remote.h"
 
-#define MAX_TEXTS 4096
+#define MAX_TEXTS  4096
+#define N_FAMILIES 9
 
 #define FLAG_RETURN  1
 #define FLAG_STEPPED 2
 
 /* ---- what is wanted ---- */
 
-enum option_flag {
-	OPTION_PYTHON_CALLS = 1,
-	OPTION_PYTHON_GC = 2,
-	OPTION_PYTHON_GIL = 4,
-	OPTION_DESCRIBED = 8,
-	OPTION_MAY_THROW = 16,
-	OPTION_FUNCS = 32,
-	OPTION_FIRST_BYTE = 64,
-	OPTION_MANY_LINKS = 128,
-};
+/* Whoever adds a family has its places checked in check_place(). */
+_Static_assert(GS_N_FAMILIES == N_FAMILIES, "check the places of the new family");
 
 static void put_texts(struct gs_wire_out *out, const char *const *texts, size_t n)
 {
@@ -42,21 +35,17 @@ static void put_texts(struct gs_wire_out *out, const char *const *texts, size_t 
 		gs_wire_put_text(out, texts[i]);
 }
 
+/* As they are, so that a new option is carried too; but for what points into our memory. */
 static void put_options(struct gs_wire_out *out, const struct gs_plan_options *o)
 {
-	uint8_t flags =
-		(uint8_t)((o->python_calls ? OPTION_PYTHON_CALLS : 0) |
-			  (o->python_gc ? OPTION_PYTHON_GC : 0) |
-			  (o->python_gil ? OPTION_PYTHON_GIL : 0) |
-			  (o->described ? OPTION_DESCRIBED : 0) |
-			  (o->may_throw ? OPTION_MAY_THROW : 0) | (o->funcs ? OPTION_FUNCS : 0) |
-			  (o->first_byte ? OPTION_FIRST_BYTE : 0) |
-			  (o->many_links ? OPTION_MANY_LINKS : 0));
+	struct gs_plan_options plain = *o;
 
-	gs_wire_put_u32(out, o->layers);
-	gs_wire_put_u8(out, flags);
-	gs_wire_put_u8(out, (uint8_t)o->op_set);
-	gs_wire_put(out, &o->sites, sizeof(o->sites));
+	plain.globs = plain.ops = NULL;
+	plain.funcs = NULL;
+	plain.on_attach = NULL;
+	plain.ctx = NULL;
+	gs_wire_put(out, &plain, sizeof(plain));
+	gs_wire_put_u8(out, o->funcs != NULL);
 	put_texts(out, o->globs, o->n_globs);
 	put_texts(out, o->ops, o->n_ops);
 }
@@ -116,17 +105,13 @@ static void tell_holder(void *ctx, const struct gs_attach *attach)
 static int take_request(struct gs_wire_in *in, struct asked *a)
 {
 	struct gs_plan_options *o = &a->options;
-	const struct gs_site_rules *sites;
-	unsigned flags;
+	const void *plain = gs_wire_bytes(in, sizeof(*o));
+	bool with_funcs = gs_wire_u8(in);
 	int r;
 
-	o->layers = gs_wire_u32(in);
-	flags = gs_wire_u8(in);
-	o->op_set = (enum gs_op_set)gs_wire_u8(in);
-	sites = gs_wire_bytes(in, sizeof(*sites));
-	if (!sites)
+	if (!plain)
 		return -EBADMSG;
-	memcpy(&o->sites, sites, sizeof(*sites));
+	memcpy(o, plain, sizeof(*o));
 	r = take_texts(in, &a->globs, &o->n_globs);
 	if (r == 0)
 		r = take_texts(in, &a->ops, &o->n_ops);
@@ -136,18 +121,11 @@ static int take_request(struct gs_wire_in *in, struct asked *a)
 		return r < 0 ? r : -EBADMSG;
 	o->globs = a->globs;
 	o->ops = a->ops;
-	o->python_calls = flags & OPTION_PYTHON_CALLS;
-	o->python_gc = flags & OPTION_PYTHON_GC;
-	o->python_gil = flags & OPTION_PYTHON_GIL;
-	o->described = flags & OPTION_DESCRIBED;
-	o->may_throw = flags & OPTION_MAY_THROW;
-	o->first_byte = flags & OPTION_FIRST_BYTE;
-	o->many_links = flags & OPTION_MANY_LINKS;
-	a->funcs = flags & OPTION_FUNCS ? gs_func_set_new() : NULL;
+	a->funcs = with_funcs ? gs_func_set_new() : NULL;
 	o->funcs = a->funcs;
 	o->on_attach = tell_holder;
 	o->ctx = a;
-	return flags & OPTION_FUNCS && !a->funcs ? -ENOMEM : 0;
+	return with_funcs && !a->funcs ? -ENOMEM : 0;
 }
 
 /* ---- places ---- */
