@@ -35,10 +35,16 @@ void gswarm_on_closed(void *ctx, struct gs_rpc_call *call, enum gs_rpc_status st
 /* A message that came, checked to be one; NULL: it is none. Freed by ..._free_unpacked(). */
 GswarmProfiler__MetricsUpdate *gswarm_update(const void *data, size_t bytes);
 
-/* A moment of it. now_wall_ns: the time of those that tell none. wish: what the client was asked
- * for: of what it was not, a 0 is no measurement. NULL: no memory. */
+/* Which bandwidths a client has ever sent as more than 0. It sends 0 for what it does not measure:
+ * it looks for what it is asked for every 30 s only, and never sets some of the fields. */
+struct gswarm_seen {
+	bool pcie, nvlink_rx, nvlink_tx;
+};
+
+/* A moment of it. now_wall_ns: the time of those that have none. seen: of this client, updated.
+ * NULL: no memory. */
 struct gs_node_snapshot *gswarm_moment(const GswarmProfiler__MetricsUpdate *update,
-				       int64_t now_wall_ns, const struct gs_head_switches *wish);
+				       int64_t now_wall_ns, struct gswarm_seen *seen);
 
 /* --- status.c: answers --- */
 

@@ -74,8 +74,15 @@ static void set_extras(struct gs_gpu_sample *s, const Google__Protobuf__Struct *
 	}
 }
 
+static void note_seen(struct gswarm_seen *seen, const GswarmProfiler__GPUMetric *m)
+{
+	seen->pcie |= m->dram_bw_gbps_rx > 0 || m->dram_bw_gbps_tx > 0;
+	seen->nvlink_rx |= m->nvlink_bw_gbps_rx > 0;
+	seen->nvlink_tx |= m->nvlink_bw_gbps_tx > 0;
+}
+
 static void fill(struct gs_gpu_info *info, struct gs_gpu_sample *s,
-		 const GswarmProfiler__GPUMetric *m, const struct gs_head_switches *wish)
+		 const GswarmProfiler__GPUMetric *m, const struct gswarm_seen *seen)
 {
 	*info = gs_gpu_info_unknown;
 	info->index = m->physical_idx < 0 ? 0 : (uint32_t)m->physical_idx;
@@ -84,14 +91,16 @@ static void fill(struct gs_gpu_info *info, struct gs_gpu_sample *s,
 	memset(s->why, GS_GPU_WHY_NOT_READ, sizeof(s->why));
 	set(s, GS_GPU_UTIL, m->gpu_util, 1);
 	set(s, GS_GPU_MEM_USED_RATIO, m->mem_util, 1);
-	if (wish->bandwidth || m->dram_bw_gbps_rx > 0 || m->dram_bw_gbps_tx > 0) {
-		set(s, GS_GPU_PCIE_RX_BPS, m->dram_bw_gbps_rx * 1024, 1e15);
-		set(s, GS_GPU_PCIE_TX_BPS, m->dram_bw_gbps_tx * 1024, 1e15);
+	/* nvitop's memory_pcie_throughput is (tx, rx); gswarm's clients, in all versions up to
+	 * 0.4.3, send its first element as rx and the second as tx. */
+	if (seen->pcie) {
+		set(s, GS_GPU_PCIE_RX_BPS, m->dram_bw_gbps_tx * 1024, 1e15);
+		set(s, GS_GPU_PCIE_TX_BPS, m->dram_bw_gbps_rx * 1024, 1e15);
 	}
-	if (wish->nvlink || m->nvlink_bw_gbps_rx > 0 || m->nvlink_bw_gbps_tx > 0) {
+	if (seen->nvlink_rx)
 		set(s, GS_GPU_NVLINK_RX_BPS, m->nvlink_bw_gbps_rx * 1024, 1e15);
+	if (seen->nvlink_tx)
 		set(s, GS_GPU_NVLINK_TX_BPS, m->nvlink_bw_gbps_tx * 1024, 1e15);
-	}
 	set_extras(s, m->extra_metrics);
 }
 
@@ -101,7 +110,7 @@ static double share(double percent)
 }
 
 struct gs_node_snapshot *gswarm_moment(const GswarmProfiler__MetricsUpdate *update,
-				       int64_t now_wall_ns, const struct gs_head_switches *wish)
+				       int64_t now_wall_ns, struct gswarm_seen *seen)
 {
 	struct gs_node_snapshot *n = calloc(1, sizeof(*n));
 	struct gs_host_sample *h;
@@ -135,8 +144,10 @@ struct gs_node_snapshot *gswarm_moment(const GswarmProfiler__MetricsUpdate *upda
 		h->root_used_ratio = share(update->system_metrics->disk_util);
 	}
 	g->n_gpus = (uint32_t)update->n_gpus_metrics;
+	for (uint32_t i = 0; i < g->n_gpus; i++)
+		note_seen(seen, update->gpus_metrics[i]);
 	for (uint32_t i = 0; i < g->n_gpus; i++) {
-		fill(&g->info[i], &g->sample[i], update->gpus_metrics[i], wish);
+		fill(&g->info[i], &g->sample[i], update->gpus_metrics[i], seen);
 		g->sample[i].time_ns = n->time_ns;
 	}
 	return n;

@@ -23,6 +23,7 @@ struct gswarm_client {
 	char hostname[64], host[48]; /* host: its address without the port */
 	unsigned number;             /* 0: another one has taken it over */
 	uint64_t heard_ns;
+	struct gswarm_seen seen;
 };
 
 bool gswarm_hostname_valid(const char *name)
@@ -122,14 +123,10 @@ static struct gswarm_client *begin(struct gs_gswarm *g, struct gs_rpc_call *call
 	return c;
 }
 
-static int take_update(struct gs_gswarm *g, struct gswarm_client *c,
-		       const GswarmProfiler__MetricsUpdate *m)
+static int take_update(struct gswarm_client *c, const GswarmProfiler__MetricsUpdate *m)
 {
-	struct gs_node_snapshot *moment;
-	struct gs_head_switches wish;
+	struct gs_node_snapshot *moment = gswarm_moment(m, (int64_t)gs_clock_wall_ns(), &c->seen);
 
-	gs_head_wish(g->head, c->hostname, &wish);
-	moment = gswarm_moment(m, (int64_t)gs_clock_wall_ns(), &wish);
 	return moment ? gs_head_stream_moment(c->stream, &moment) : -ENOMEM;
 }
 
@@ -148,7 +145,7 @@ void gswarm_on_update(void *ctx, struct gs_rpc_call *call, const void *data, siz
 			c = begin(g, call, m->hostname);
 		if (c)
 			c->heard_ns = gs_clock_mono_ns();
-		if (!c || take_update(g, c, m) < 0)
+		if (!c || take_update(c, m) < 0)
 			gs_rpc_call_finish(call, GS_RPC_RESOURCE_EXHAUSTED,
 					   "too many clients of this host, or no memory");
 	}

@@ -135,7 +135,8 @@ void head_coarse_stop(struct gs_head *h);
 
 /* --- sessions: head_session.c --- */
 
-/* As gs_head_wish(), with the lock held. */
+/* What a node of that host name shall measure: the head's switches and what sessions ask for. With
+ * the lock held. */
 void head_wish_locked(const struct gs_head *h, const char *hostname, struct gs_head_switches *wish);
 
 /* A text of somebody else in a message: cut, and without what steers a terminal. */

@@ -77,13 +77,6 @@ void head_wish_locked(const struct gs_head *h, const char *hostname, struct gs_h
 	}
 }
 
-void gs_head_wish(struct gs_head *head, const char *hostname, struct gs_head_switches *ret_wish)
-{
-	pthread_mutex_lock(&head->lock);
-	head_wish_locked(head, hostname, ret_wish);
-	pthread_mutex_unlock(&head->lock);
-}
-
 void gs_head_switches(struct gs_head *head, struct gs_head_switches *ret_switches)
 {
 	pthread_mutex_lock(&head->lock);

@@ -75,9 +75,6 @@ void gs_head_switches(struct gs_head *head, struct gs_head_switches *ret_switche
 /* Nodes are told at once. Holds until the head ends. -EINVAL: an interval that cannot be. */
 int gs_head_set(struct gs_head *head, const struct gs_head_switches *switches, struct gs_err *err);
 
-/* What a node of that host name shall measure: the head's switches and what sessions ask for. */
-void gs_head_wish(struct gs_head *head, const char *hostname, struct gs_head_switches *ret_wish);
-
 /* Copies of the sessions that are active, oldest first; the caller frees. NULL with *ret_n 0: there
  * are none. -ENOMEM. */
 int gs_head_active(struct gs_head *head, struct gs_store_session **ret_sessions, size_t *ret_n);

@@ -558,9 +558,13 @@ def gswarm_clients(t):
             self.stub, self.hostname, self.out = Stubs(channel, gs, 'ProfilerService'), hostname, queue.Queue()
             t.true('Connect', self.stub.Connect(gs.InitialInfo(hostname=hostname, gpus=[gs.GPUInfo(physical_idx=0, name='G')]), timeout=60).success)
             self.call = self.stub.StreamMetrics.future(iter(self.out.get, None))
+            self.measures = False
 
         def send(self, util, at=0.0, extra=None):
-            g = gs.GPUMetric(physical_idx=0, name='G', gpu_util=util, mem_util=0.25, dram_bw_gbps_rx=1024, dram_bw_gbps_tx=2048)
+            # Its clients send what the GPU sent as rx, and 0 where they measure nothing, until their settings are read.
+            rx, tx = (2048, 1024) if self.measures else (0, 0)
+            g = gs.GPUMetric(physical_idx=0, name='G', gpu_util=util, mem_util=0.25, dram_bw_gbps_rx=rx, dram_bw_gbps_tx=tx)
+            self.measures = True
             if extra:
                 g.extra_metrics.update(extra)
             self.out.put(gs.MetricsUpdate(hostname=self.hostname, gpus_metrics=[g], timestamp=at,
@@ -634,7 +638,8 @@ def gswarm_clients(t):
     for f in frames:
         t.equal('never mixed up', sorted(f['gpu_util']), [10, 90])
         t.equal('memory', f['gpu_memory'], [25, 25])
-        t.equal('GB/s', (f['dram_bandwidth_rx'][0], f['dram_bandwidth_tx'][0]), (0.001049, 0.002097))
+        unknown = f is frames[0]  # a 0 of a client that has never sent more is no measurement
+        t.equal('GB/s', (f['dram_bandwidth_rx'][0], f['dram_bandwidth_tx'][0]), (None, None) if unknown else (0.001049, 0.002097))
         t.equal('of the machine', (f['dram_util'][0], f['disk_util'][0]), (50, 12.5))
     extra = [e for f in frames for e in f['extra_metrics'] if 'temperature_celsius' in e]
     t.true('extra metrics', extra and (extra[0]['power_watts'], extra[0]['sm_clock_hertz']) == (250, 1e9), extra[:1])

@@ -52,9 +52,8 @@ static void of_gswarm(const uint8_t *data, size_t bytes)
 	GswarmProfiler__MetricsUpdate *m = gswarm_update(data, bytes);
 
 	for (int on = 0; m && on < 2; on++) {
-		const struct gs_head_switches wish = {
-			.interval_ns = 1, .bandwidth = on, .nvlink = on};
-		struct gs_node_snapshot *n = gswarm_moment(m, 1700000000000000000, &wish);
+		struct gswarm_seen seen = {on, on, on};
+		struct gs_node_snapshot *n = gswarm_moment(m, 1700000000000000000, &seen);
 
 		if (!n)
 			abort();
