@@ -448,3 +448,19 @@ size_t gs_cluster_history(struct gs_cluster *cluster, int64_t id, uint32_t gpu,
 			steps[i] == GS_CLUSTER_UNKNOWN ? NAN : steps[i] / gs_cluster_steps(value);
 	return n;
 }
+
+double gs_cluster_mean(struct gs_cluster *cluster, int64_t id, uint32_t gpu,
+		       enum gs_cluster_value value, uint64_t span_ns, size_t *ret_n)
+{
+	int64_t wall_ns[GS_CLUSTER_POINTS];
+	double values[GS_CLUSTER_POINTS], sum = 0;
+	size_t n = gs_cluster_history(cluster, id, gpu, value, wall_ns, values), known = 0;
+
+	for (size_t i = n; i > 0 && wall_ns[n - 1] - wall_ns[i - 1] <= (int64_t)span_ns; i--)
+		if (!isnan(values[i - 1])) {
+			sum += values[i - 1];
+			known++;
+		}
+	*ret_n = known;
+	return known ? sum / (double)known : NAN;
+}

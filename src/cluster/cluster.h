@@ -105,6 +105,11 @@ uint64_t gs_cluster_view_version(const struct gs_cluster_view *view);
 size_t gs_cluster_history(struct gs_cluster *cluster, int64_t id, uint32_t gpu,
 			  enum gs_cluster_value value, int64_t *ret_wall_ns, double *ret_values);
 
+/* The mean of a GPU's value over the last span_ns of its points (by the node's clock), and in how
+ * many points it was known. NAN: in none. */
+double gs_cluster_mean(struct gs_cluster *cluster, int64_t id, uint32_t gpu,
+		       enum gs_cluster_value value, uint64_t span_ns, size_t *ret_n);
+
 /* The same of several GPUs of a node as it is kept: the last n_points at most, of each GPU
  * GS_CLUSTER_POINTS places in ret_steps, whole steps of gs_cluster_steps() or GS_CLUSTER_UNKNOWN.
  * How many points; 0 also when the node has not these GPUs any more. */

@@ -87,18 +87,19 @@ static void alerts_of_server(struct alerts *to, const struct gs_live *a,
 			      list[i].gpu, list[i].text);
 }
 
-static void stragglers(struct alerts *to, const struct gs_live_look *l)
+static void stragglers(struct alerts *to, const struct gs_live *live, const struct gs_live_look *l)
 {
 	size_t n;
-	GS_FREE struct live_job *jobs = live_jobs_now(l, &n);
+	GS_FREE struct live_job *jobs = live_jobs_now(live, l, &n);
 	char text[160];
 
 	for (size_t i = 0; jobs && i < n; i++) {
 		if (!jobs[i].has_straggler)
 			continue;
 		snprintf(text, sizeof(text),
-			 "slowest GPU of job %s: %.0f %% where the others do %.0f %%", jobs[i].job,
-			 jobs[i].least * 100, jobs[i].median * 100);
+			 "holds up job %s: %.0f %% busy over the last minute, its other GPUs "
+			 "%.0f %%",
+			 jobs[i].job, jobs[i].straggler_mean * 100, jobs[i].median_mean * 100);
 		alert(to, "warning", jobs[i].node, (int)jobs[i].gpu, text);
 	}
 }
@@ -115,7 +116,7 @@ LIVE_LOOK(live_alerts)
 	for (unsigned turn = 0; turn < 2; turn++)
 		for (size_t i = 0; i < l->n_nodes; i++)
 			alerts_of(&to, l, i, turn);
-	stragglers(&to, l);
+	stragglers(&to, ctx, l);
 	j_close(to.b, ']');
 	j_u64(to.b, "total", to.n);
 	j_close(to.b, '}');

@@ -18,8 +18,16 @@ struct member { /* a GPU of a job */
 	const char *job, *user;
 	const struct gs_cluster_node *node;
 	uint32_t gpu;
-	double util;
+	double util; /* now */
+	double mean; /* over the last minute */
+	size_t n_points;
 };
+
+/* What a GPU did in one moment says nothing: each of them dips now and then. */
+#define STRAGGLER_SPAN_NS 60000000000ull
+#define STRAGGLER_POINTS  30 /* known in the span, about one a second */
+#define STRAGGLER_GPUS    3
+#define STRAGGLER_WORKING 0.2 /* the median of a job that works */
 
 static int by_job(const void *a, const void *b)
 {
@@ -34,6 +42,13 @@ static int by_job(const void *a, const void *b)
 static int by_util(const void *a, const void *b)
 {
 	double x = ((const struct member *)a)->util, y = ((const struct member *)b)->util;
+
+	return (x > y) - (x < y);
+}
+
+static int by_mean(const void *a, const void *b)
+{
+	double x = ((const struct member *)a)->mean, y = ((const struct member *)b)->mean;
 
 	return (x > y) - (x < y);
 }
@@ -65,8 +80,12 @@ static struct member *members(const struct gs_live_look *l, size_t *ret_n)
 				list = more;
 			}
 			list[n++] = (struct member){
-				job, process->user, at, process->gpu,
-				gs_live_value(&at->latest->gpu->sample[process->gpu], GS_GPU_UTIL)};
+				.job = job,
+				.user = process->user,
+				.node = at,
+				.gpu = process->gpu,
+				.util = gs_live_value(&at->latest->gpu->sample[process->gpu],
+						      GS_GPU_UTIL)};
 		}
 	}
 	if (n)
@@ -78,27 +97,40 @@ static struct member *members(const struct gs_live_look *l, size_t *ret_n)
 	return list ? list : calloc(1, sizeof(*list));
 }
 
-/* A GPU that does less than half of what the others of its job do holds them all up. */
-static bool is_straggler(const struct member *slowest, size_t n, double median)
+/* A GPU that has done less than half of what the others of its job did holds them all up. */
+static void find_straggler(struct gs_cluster *cluster, struct live_job *j, struct member *m,
+			   size_t n)
 {
-	return n >= 3 && median > 0.2 && slowest->util < median / 2;
+	if (n < STRAGGLER_GPUS)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		m[i].mean = gs_cluster_mean(cluster, m[i].node->id, m[i].gpu, GS_CLUSTER_UTIL,
+					    STRAGGLER_SPAN_NS, &m[i].n_points);
+		/* Of one that is not known for long enough, nothing is said, nor of the job. */
+		if (m[i].n_points < STRAGGLER_POINTS)
+			return;
+	}
+	qsort(m, n, sizeof(*m), by_mean);
+	j->straggler_mean = m[0].mean;
+	j->median_mean = m[n / 2].mean;
+	j->has_straggler =
+		j->median_mean > STRAGGLER_WORKING && j->straggler_mean < j->median_mean / 2;
+	j->node = m[0].node;
+	j->gpu = m[0].gpu;
 }
 
-static void fill_job(struct live_job *j, struct member *m, size_t n)
+static void fill_job(struct gs_cluster *cluster, struct live_job *j, struct member *m, size_t n)
 {
 	qsort(m, n, sizeof(*m), by_util);
-	*j = (struct live_job){.n_gpus = n,
-			       .least = m[0].util,
-			       .median = m[n / 2].util,
-			       .most = m[n - 1].util,
-			       .has_straggler = is_straggler(m, n, m[n / 2].util),
-			       .node = m->node,
-			       .gpu = m->gpu};
+	*j = (struct live_job){
+		.n_gpus = n, .least = m[0].util, .median = m[n / 2].util, .most = m[n - 1].util};
 	snprintf(j->job, sizeof(j->job), "%s", m->job);
 	snprintf(j->user, sizeof(j->user), "%s", m->user);
+	find_straggler(cluster, j, m, n);
 }
 
-struct live_job *live_jobs_now(const struct gs_live_look *l, size_t *ret_n)
+struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_look *l,
+			       size_t *ret_n)
 {
 	size_t n, n_jobs = 0;
 	struct member *list = members(l, &n);
@@ -107,7 +139,7 @@ struct live_job *live_jobs_now(const struct gs_live_look *l, size_t *ret_n)
 	for (size_t i = 0, end; jobs && i < n; i = end) {
 		for (end = i + 1; end < n && strcmp(list[i].job, list[end].job) == 0;)
 			end++;
-		fill_job(&jobs[n_jobs++], list + i, end - i);
+		fill_job(live->o.cluster, &jobs[n_jobs++], list + i, end - i);
 	}
 	free(list);
 	*ret_n = n_jobs;
@@ -151,7 +183,7 @@ void gs_live_jobs(struct gs_live *a, size_t limit, gs_live_report_fn report, voi
 {
 	struct gs_live_look *look = gs_live_look(a);
 	size_t n = 0;
-	GS_FREE struct live_job *jobs = look ? live_jobs_now(look, &n) : NULL;
+	GS_FREE struct live_job *jobs = look ? live_jobs_now(a, look, &n) : NULL;
 	struct gs_buf *b;
 	int r = 0;
 

@@ -60,14 +60,17 @@ void live_answers_free(struct gs_live *a);
 struct live_job {
 	char job[64], user[64];
 	size_t n_gpus;
-	double least, median, most;         /* of their utilization */
-	bool has_straggler;                 /* the GPU that does least holds up the others: */
+	double least, median, most; /* of their utilization now */
+	/* Over the last minute one GPU did much less than the others, which wait for it: */
+	bool has_straggler;
 	const struct gs_cluster_node *node; /* of that one; the look's */
 	uint32_t gpu;
+	double straggler_mean, median_mean; /* utilization of it and of all, over the minute */
 };
 
 /* By name, to be freed. NULL: no memory. */
-struct live_job *live_jobs_now(const struct gs_live_look *look, size_t *ret_n);
+struct live_job *live_jobs_now(const struct gs_live *live, const struct gs_live_look *look,
+			       size_t *ret_n);
 
 /* The job of a process; "" none. The look's. */
 const char *live_job_of(const struct gs_cluster_node *n, const struct gs_gpu_process *p);
