@@ -428,6 +428,13 @@ int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *fi
 	return 0;
 }
 
+unsigned files_n_probes(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file)
+{
+	const struct file *f = find(probe->files, file->id, probe->by_process ? pid : 0);
+
+	return f ? f->n_probes : 0;
+}
+
 bool files_known(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file)
 {
 	struct file *f = find(probe->files, file->id, probe->by_process ? pid : 0);

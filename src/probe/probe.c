@@ -22,8 +22,8 @@
 #include "base/mem.h"
 #include "probe/probe_int.h"
 
-#define FIRST_TURNS 16u /* files of each user that get their probes before tracing begins */
-#define WATCH_TURNS 4u  /* and between two looks at signals and the clock */
+#define FIRST_TURNS 8u /* of each user, before tracing begins */
+#define WATCH_TURNS 1u /* and between two looks at signals and the clock */
 
 /* From now on calls of the id have it. */
 static void take_name(struct gs_probe *probe, const struct gs_event_name *e)

@@ -168,7 +168,7 @@ void turns_free(struct turns **turns);
 void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file,
 	       uint64_t late_since_ns);
 
-/* n turns at most: each takes one file of each user. True: more are waiting. */
+/* n turns at most, of each user. True: more are waiting. */
 bool turns_serve(struct gs_probe *probe, unsigned n);
 size_t turns_n_waiting(const struct turns *turns);
 
@@ -220,6 +220,9 @@ int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *fi
 
 /* The file has been looked at; its users are noted. */
 bool files_known(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file);
+
+/* How many probes it has. */
+unsigned files_n_probes(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file);
 
 /* By its name it is a library of CUDA, NCCL or PyTorch. */
 bool files_look_traced(const char *path);

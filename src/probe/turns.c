@@ -1,12 +1,14 @@
 /*
- * Files wait for their turn by owner: each turn takes one file of each user. So a user who maps
- * thousands of libraries waits for himself, and those of others get their probes at once. What
- * waits is a path and an identity; a list that is too long for one user refuses more, counted.
+ * Files wait for their turn by owner: each turn takes of each user what costs about as much as one
+ * library. So a user who maps thousands of libraries waits for himself, and those of others get
+ * their probes at once. What waits is a path and an identity; a list that is too long for one user
+ * refuses more, counted.
  */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/clock.h"
 #include "base/foreign.h"
@@ -14,6 +16,10 @@
 #include "probe/probe_int.h"
 
 #define AT_ONCE         8u
+#define TURN_COST       1024u /* of what a user gets in one turn; in about 4 us */
+#define ROOT_TIMES      8u    /* the system's own files are many */
+#define FILE_COST       16u   /* to look at a file, */
+#define LINKS_COST      256u  /* to make its links, and as much more as it has probes */
 #define USERS_MAX       65536u
 #define USER_BYTES      (1u << 20) /* of what waits, of one user */
 #define ROOT_USER_BYTES (16u << 20)
@@ -98,12 +104,29 @@ static struct waiting_user *user_of(struct turns *t, uint32_t uid)
 	return user;
 }
 
-static void serve_one(struct gs_probe *probe, struct waiting_user *user)
+/* The process has ended before its turn. False: its file cannot be reached any more. */
+static bool reach_gone(struct gs_probe *probe, const struct waiting *w, struct gs_mapped_file *file)
+{
+	struct stat st;
+
+	if (strlen(w->path) < sizeof(file->open_path) && stat(w->path, &st) == 0 &&
+	    st.st_dev == w->id.dev && st.st_ino == w->id.ino) {
+		strcpy(file->open_path, w->path);
+		return true;
+	}
+	if (files_look_traced(w->path) && !probe->options.comm && probe->options.on_late)
+		probe->options.on_late(probe->options.ctx, w->path, 0, 0);
+	return false;
+}
+
+/* What it cost. */
+static unsigned serve_one(struct gs_probe *probe, struct waiting_user *user)
 {
 	GS_FREE struct waiting *w = user->first;
 	struct gs_mapped_file file = {
 		.id = w->id, .uid = w->uid, .path = w->path, .is_exe = w->is_exe};
-	bool is_new;
+	bool is_new, is_gone = w->pid > 0 && kill(w->pid, 0) < 0 && errno == ESRCH;
+	unsigned n_probes = 0;
 
 	user->first = w->next;
 	if (!user->first)
@@ -111,13 +134,27 @@ static void serve_one(struct gs_probe *probe, struct waiting_user *user)
 	user->bytes -= w->bytes;
 	probe->turns->n_waiting--;
 	strcpy(file.open_path, w->texts); /* it came from such a field */
-	files_use(probe, w->pid, &file, &is_new);
+	if (is_gone && !reach_gone(probe, w, &file))
+		return FILE_COST;
+	n_probes = files_use(probe, w->pid, &file, &is_new) < 0
+			   ? 0
+			   : files_n_probes(probe, w->pid, &file);
 	/* The notice of its end may have come before its turn. */
-	if (w->pid > 0 && kill(w->pid, 0) < 0 && errno == ESRCH)
+	if (is_gone)
 		files_process_gone(probe, w->pid);
 	if (is_new && w->is_late && probe->options.on_late && target_is_named(probe, w->pid))
 		probe->options.on_late(probe->options.ctx, w->path, w->pid,
 				       gs_clock_mono_ns() - w->since_ns);
+	return FILE_COST + (is_new ? LINKS_COST + n_probes : 0);
+}
+
+/* One turn. */
+static void serve_user(struct gs_probe *probe, struct waiting_user *user)
+{
+	unsigned most = user->uid ? TURN_COST : ROOT_TIMES * TURN_COST, cost = 0;
+
+	while (user->first && cost < most && !gs_guard_stopped())
+		cost += serve_one(probe, user);
 }
 
 void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file,
@@ -171,8 +208,7 @@ bool turns_serve(struct gs_probe *probe, unsigned n)
 		for (size_t i = 0; i < t->n_users; i++) {
 			if (gs_guard_stopped())
 				return t->n_waiting > 0;
-			if (t->users[i]->first)
-				serve_one(probe, t->users[i]);
+			serve_user(probe, t->users[i]);
 		}
 	return t->n_waiting > 0;
 }

@@ -719,6 +719,10 @@ static int finish(struct trace *t)
 	gs_guard_enter(t->consumer_guard);
 	trace_output_stop(t->output, t->probe);
 	tell_refused(t, t->consumer_guard);
+	gs_log(1, "files of traced programs: %llu KiB read",
+	       (unsigned long long)(gs_guard_bytes_read(t->guard) +
+				    gs_guard_bytes_read(t->consumer_guard)) >>
+		       10);
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
 	if (t->options.plan)
