@@ -12,7 +12,10 @@
 #include "base/mem.h"
 #include "model/func.h"
 #include "code/exit.h"
+#include "elf/code.h"
 #include "plan/plan_int.h"
+
+#define MAX_DYNSTR_BYTES (4u << 20)
 
 static const char *const markers[] = {"cudaLaunchKernel", "cudaMalloc",    "cuLaunchKernel",
 				      "cuMemAlloc_v2",    "ncclAllReduce", "ncclCommInitRank"};
@@ -319,6 +322,41 @@ static int plan_fixed(struct gs_plan *plan, const struct gs_plan_context *c, boo
 	return r;
 }
 
+/* Does the dynamic string table have this text? Names of needed libraries are in it. */
+static bool dynstr_has(struct gs_elf *elf, const char *text)
+{
+	GS_FREE char *names = NULL;
+	struct gs_elf_part part;
+	long n;
+
+	if (gs_elf_section_bytes(elf, ".dynstr", &part) < 0 || part.bytes > MAX_DYNSTR_BYTES)
+		return false;
+	names = malloc(part.bytes + 1);
+	n = names ? gs_elf_read(elf, part.off, names, part.bytes) : -1;
+	return n > 0 && memmem(names, (size_t)n, text, strlen(text));
+}
+
+/* A program with code for GPUs (nvcc and the linker name its sections so) and no CUDA runtime as a
+ * library has one inside, whose functions only the full symbol table names. */
+static void plan_tell_hidden_runtime(const struct gs_plan_context *c)
+{
+	struct gs_elf_part part;
+	bool wanted = false;
+
+	for (unsigned id = 1; id <= gs_func_count() && !wanted; id++)
+		wanted = c->selection->wanted[id] &&
+			 gs_func_by_id(id)->desc.layer == GS_LAYER_CUDA_RUNTIME;
+	if (!wanted || gs_elf_has_symtab(c->elf) || gs_elf_defines(c->elf, "cudaLaunchKernel") ||
+	    (gs_elf_section_bytes(c->elf, ".nv_fatbin", &part) < 0 &&
+	     gs_elf_section_bytes(c->elf, "__nv_relfatbin", &part) < 0) ||
+	    dynstr_has(c->elf, "libcudart.so"))
+		return;
+	plan_tell(c, NULL,
+		  "it has CUDA code (.nv_fatbin) and no symbols: calls of the CUDA runtime inside "
+		  "of it cannot be seen, only those of the driver",
+		  -ENOENT, GS_LAYER_CUDA_RUNTIME);
+}
+
 static int plan_catcher(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
 {
 	const char *name = CATCHER;
@@ -341,6 +379,8 @@ int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection
 				    .callees = &callees};
 	int r = plan_fixed(plan, &c, file->is_exe, err);
 
+	if (r == 0 && file->is_exe)
+		plan_tell_hidden_runtime(&c);
 	if (r == 0 && selection->unwind)
 		r = plan_catcher(plan, &c, err);
 	if (r == 0 && selection->operators)

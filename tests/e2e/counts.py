@@ -319,6 +319,26 @@ def stripped_runtime(t):
     t.equal('NCCL', run.calls('ncclAllReduce'), 19)
 
 
+@case('a program with CUDA code and no symbols: that its runtime cannot be seen is said')
+def hidden_runtime(t):
+    objcopy = shutil.which('objcopy')
+    if not objcopy:
+        raise Skip('objcopy is not installed')
+    open('code', 'w').write('no code')
+    env = {'LD_LIBRARY_PATH': harness.fake}
+    for section in '.nv_fatbin', '__nv_relfatbin':
+        subprocess.run([objcopy, '--add-section', f'{section}=code', t.app(name='fake_app_static_stripped')[0], 'hidden'], check=True)
+        run = t.trace(command=['./hidden', 'cudaMalloc=7'], env=env)
+        said = [a['path'] for a in run.summary['attach_failures'] if 'it has CUDA code' in a['reason']]
+        t.equal(f'said of {section}', said, ['./hidden'])
+    for name in 'fake_app_static_stripped', 'fake_app':  # without such code; with the runtime as a library
+        if name == 'fake_app':
+            subprocess.run([objcopy, '--strip-all', '--add-section', '.nv_fatbin=code', t.app(name=name)[0], 'hidden'], check=True)
+        run = t.trace(command=['./hidden' if name == 'fake_app' else t.app(name=name)[0], 'cudaMalloc=7'],
+                      env=env)  # fmt: skip
+        t.equal(f'not of {name}', [a for a in run.summary['attach_failures'] if 'it has CUDA code' in a['reason']], [])
+
+
 @case('a program without symbols and without other libraries: nothing to trace is told')
 def nothing(t):
     run = t.trace(command=['sh', '-c', 'exit 7'], status=7)
