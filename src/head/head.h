@@ -64,6 +64,11 @@ struct gs_head_options {
 	const char *tls_cert, *tls_key, *tls_client_ca;
 	gs_rpc_authorize_fn authorize; /* NULL: everybody */
 	void *authorize_ctx;
+	/* Whether who makes the call may deliver as the node of this host name; otherwise why not.
+	 * Any thread. NULL: as any. */
+	bool (*may_be)(void *ctx, const struct gs_rpc_call *call, const char *hostname, char *why,
+		       size_t bytes);
+	void *may_be_ctx;
 	const char *denied;   /* what a call that is not permitted is told; NULL: of its token */
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;

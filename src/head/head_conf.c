@@ -110,12 +110,19 @@ static const struct gs_conf_key nodes_keys[] = {
 	 .preset = "",
 	 .comment = "Only those with a certificate of this authority (PEM) may connect.",
 	 .bytes = SIZE(nodes, tls_client_ca)},
+	{.name = "certificate_names",
+	 .kind = GS_CONF_BOOL,
+	 .offset = AT(nodes, certificate_names),
+	 .preset = "true",
+	 .comment = "A node that shows a certificate has its host name in it; false: one "
+		    "certificate for all nodes."},
 	{.name = "token_file",
 	 .kind = GS_CONF_TEXT,
 	 .offset = AT(nodes, token_file),
 	 .preset = "",
 	 .comment = "Lines of ROLE TOKEN; a role is node, read or control. Not readable by "
-		    "everyone.\nRead again on reload. HTTP asks for them as well.",
+		    "everyone.\nnode TOKEN NAME,...: only of these nodes (gpu7, gpu[0-9]*). Read "
+		    "again on reload. HTTP asks for\ntokens as well.",
 	 .bytes = SIZE(nodes, token_file)},
 	{.name = "allow_exit",
 	 .kind = GS_CONF_BOOL,
@@ -420,6 +427,12 @@ void gs_head_conf_fixed(const struct gs_head_conf *old, struct gs_head_conf *now
 
 		now->http.anonymous = old->http.anonymous;
 		snprintf(ret_names + n, bytes - n, "%shttp.anonymous", n ? ", " : "");
+	}
+	if (now->nodes.certificate_names != old->nodes.certificate_names) {
+		size_t n = strlen(ret_names);
+
+		now->nodes.certificate_names = old->nodes.certificate_names;
+		snprintf(ret_names + n, bytes - n, "%snodes.certificate_names", n ? ", " : "");
 	}
 	if (now->nodes.anonymous_control != old->nodes.anonymous_control) {
 		size_t n = strlen(ret_names);

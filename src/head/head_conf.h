@@ -14,7 +14,7 @@ struct gs_head_conf {
 		char listen[1024]; /* with commas */
 		char tls_cert[256], tls_key[256], tls_client_ca[256];
 		char token_file[256];
-		bool allow_exit, anonymous_control;
+		bool allow_exit, anonymous_control, certificate_names;
 		char control_socket[128]; /* "": the usual one; "none" */
 		char control_group[64];
 	} nodes;

@@ -31,6 +31,7 @@ struct gs_head_stream {
 	struct gs_store_node node;
 	struct gs_store_stream stream; /* id 0: the store has not been asked yet. Of its thread */
 	char address[64], version[32];
+	char denied[256];        /* of the store's thread: why it may not be this node */
 	uint64_t acked;          /* of the store's thread */
 	uint64_t run, attempt;   /* of its Hello */
 	bool superseded, told;   /* likewise: somebody else delivers it since; has been told so */
@@ -173,6 +174,7 @@ void head_node_welcome(struct gs_head_stream *s, int r);
 void head_node_ack(struct gs_head_stream *s, uint64_t seq);
 void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason);
 /* Its call ends, because of a newer one with the same stream. */
+void head_node_denied(struct gs_head_stream *s);
 void head_node_superseded(struct gs_head_stream *s);
 
 /* Whether a batch is such as a node makes: unpacked into raw, each record whole. ret_newest (the

@@ -94,6 +94,14 @@ void head_node_reject(struct gs_head_stream *s, uint64_t seq, const char *reason
 	send(s, &m);
 }
 
+void head_node_denied(struct gs_head_stream *s)
+{
+	if (!s->call)
+		return;
+	head_say(s->head, "%s, from %s, is refused: %s", s->node.hostname, s->address, s->denied);
+	gs_rpc_call_finish(s->call, GS_RPC_PERMISSION_DENIED, s->denied);
+}
+
 void head_node_superseded(struct gs_head_stream *s)
 {
 	if (s->call)

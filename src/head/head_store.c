@@ -57,11 +57,35 @@ static void tell_superseded(struct gs_head *h)
 	pthread_mutex_unlock(&h->lock);
 }
 
+/* A node is who its token or certificate says: by its name, and by the name that its machine id has
+ * here, so that it takes the place of no other. */
+static int check_node(struct gs_head *h, struct gs_head_stream *s)
+{
+	struct gs_store_node known;
+	char why[sizeof(s->denied)];
+	int r;
+
+	if (!h->o.may_be)
+		return 0;
+	if (!h->o.may_be(h->o.may_be_ctx, s->call, s->node.hostname, s->denied, sizeof(s->denied)))
+		return -EPERM;
+	r = gs_store_node_find(h->store, s->node.machine_id, s->node.instance, &known);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (h->o.may_be(h->o.may_be_ctx, s->call, known.hostname, why, sizeof(why)))
+		return 0;
+	snprintf(s->denied, sizeof(s->denied), "machine id %.40s is that of node %s here: %.100s",
+		 known.machine_id, known.hostname, why);
+	return -EPERM;
+}
+
 static int open_stream(struct gs_head *h, struct gs_head_stream *s)
 {
 	struct gs_cluster_node node = {.id = 0};
-	int r = gs_store_node(h->store, &s->node, &node.id);
+	int r = check_node(h, s);
 
+	if (r == 0)
+		r = gs_store_node(h->store, &s->node, &node.id);
 	if (r < 0)
 		return r;
 	s->stream.node = node.id;
@@ -108,7 +132,7 @@ static int store_one(struct gs_head *h, struct head_item *i)
 /* What one node must not do to others: a wrong item is told apart from a store that fails. */
 static bool is_its_own(int r)
 {
-	return r == -EEXIST || r == -EINVAL || r == -ESTALE;
+	return r == -EEXIST || r == -EINVAL || r == -ESTALE || r == -EPERM;
 }
 
 /* Everything of the list, or nothing. results: of each item. */
@@ -158,7 +182,9 @@ static void tell(struct gs_head *h, struct head_item *list, const int *results)
 
 		if (results[n] == -ESTALE)
 			continue;
-		if (results[n] == -EINVAL && i->kind == HEAD_BATCH) {
+		if (results[n] == -EPERM && i->kind == HEAD_HELLO) {
+			head_node_denied(s);
+		} else if (results[n] == -EINVAL && i->kind == HEAD_BATCH) {
 			head_node_reject(s, b->seq, "not a batch that a node makes");
 		} else if (results[n] == -EINVAL) {
 			head_node_welcome(s, -EINVAL);

@@ -239,6 +239,7 @@ static int set_options(struct head_command *c, struct gs_err *err)
 static void warn(const struct head_command *c)
 {
 	int64_t left_s;
+	size_t unbound;
 
 	if (c->head.tls_cert && gs_rpc_certificate_left(c->head.tls_cert, &left_s) &&
 	    left_s < CERT_WARN_S)
@@ -248,6 +249,7 @@ static void warn(const struct head_command *c)
 				    "is read at SIGHUP",
 		       c->head.tls_cert, (long long)((left_s + 86399) / 86400),
 		       left_s <= 86400 ? "" : "s");
+	unbound = c->tokens ? head_tokens_unbound(c->tokens) : 0;
 	for (size_t i = 0; i < c->head.n_listen; i++) {
 		const char *l = c->listen[i];
 		bool own = strncmp(l, "127.", 4) == 0 || strncmp(l, "[::1]:", 6) == 0 ||
@@ -255,6 +257,11 @@ static void warn(const struct head_command *c)
 
 		if (own)
 			continue;
+		if (unbound)
+			gs_say("warning: %zu token%s of nodes say%s not of which: who has one can "
+			       "deliver as any node; write `node TOKEN NAME`, or `node TOKEN *`",
+			       unbound, unbound == 1 ? "" : "s", unbound == 1 ? "s" : "");
+		unbound = 0;
 		if (!c->tokens && !c->head.tls_client_ca)
 			gs_say(c->conf.nodes.anonymous_control
 				       ? "warning: anyone who reaches %s can deliver, read and "
@@ -415,6 +422,22 @@ static enum gs_rpc_status authorize(void *ctx, const struct gs_rpc_call *call,
 	return GS_RPC_OK;
 }
 
+static bool may_be(void *ctx, const struct gs_rpc_call *call, const char *hostname, char *why,
+		   size_t bytes)
+{
+	const struct head_command *c = ctx;
+	const char *names = gs_rpc_call_names(call);
+
+	if (gs_rpc_call_trusted(call))
+		return true;
+	if (names && c->conf.nodes.certificate_names && !head_names_fit(names, hostname)) {
+		snprintf(why, bytes, "this certificate is of %.120s, and not of %s", names,
+			 hostname);
+		return false;
+	}
+	return !c->tokens || head_tokens_may_be(c->tokens, call, hostname, why, bytes);
+}
+
 static int start(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
 {
 	int r = c->head.data ? 0 : usual_folder(c->data, sizeof(c->data), err);
@@ -426,6 +449,8 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 	}
 	c->head.authorize = authorize;
 	c->head.authorize_ctx = c;
+	c->head.may_be = may_be;
+	c->head.may_be_ctx = c;
 	if (!c->conf.nodes.token_file[0])
 		c->head.denied =
 			"without tokens, changes are made on the head's machine, by root or by the "

@@ -1,19 +1,23 @@
 #include "headcmd/head_token.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <pthread.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/secret.h"
 #include "head/head.h"
 
 #define TOKEN_BYTES    256
-#define TOKENS_MAX     1024
+#define TOKENS_MAX     4096
+#define NAMES_BYTES    256
 #define FILE_MAX_BYTES (1U << 20)
 
 struct token {
-	char text[TOKEN_BYTES]; /* zero behind its end */
-	unsigned role;          /* enum gs_head_role */
+	char text[TOKEN_BYTES];  /* zero behind its end */
+	unsigned role;           /* enum gs_head_role */
+	char names[NAMES_BYTES]; /* of nodes, with commas; "": any */
 };
 
 struct head_tokens {
@@ -34,18 +38,23 @@ static unsigned role_of(const char *word)
 static int add_line(const char *path, unsigned number, char *line, struct token **list, size_t *n,
 		    struct gs_err *err)
 {
-	char *save = NULL, *role = strtok_r(line, " \t\r\n", &save), *text, *more;
+	char *save = NULL, *role = strtok_r(line, " \t\r\n", &save), *text, *names, *more;
 	struct token *grown;
 
 	if (!role || role[0] == '#')
 		return 0;
 	text = strtok_r(NULL, " \t\r\n", &save);
+	names = strtok_r(NULL, " \t\r\n", &save);
 	more = strtok_r(NULL, " \t\r\n", &save);
 	if (!text || more || !role_of(role))
 		return gs_err_set(
 			err, -EINVAL,
 			"%s:%u: a line is ROLE TOKEN, and a role is node, read or control", path,
 			number);
+	if (names && (role_of(role) != GS_HEAD_ROLE_NODE || strlen(names) >= NAMES_BYTES))
+		return gs_err_set(err, -EINVAL,
+				  "%s:%u: only tokens of nodes name nodes, in at most %d letters",
+				  path, number, NAMES_BYTES - 1);
 	if (strlen(text) >= TOKEN_BYTES || strlen(text) < 8 || *n == TOKENS_MAX)
 		return gs_err_set(err, -EINVAL,
 				  "%s:%u: a token has 8 to %d letters; at most %d lines", path,
@@ -56,6 +65,7 @@ static int add_line(const char *path, unsigned number, char *line, struct token 
 	*list = grown;
 	memset(&grown[*n], 0, sizeof(*grown));
 	memcpy(grown[*n].text, text, strlen(text));
+	snprintf(grown[*n].names, NAMES_BYTES, "%s", names ? names : "");
 	grown[(*n)++].role = role_of(role);
 	return 0;
 }
@@ -170,4 +180,103 @@ enum gs_rpc_status head_tokens_authorize(void *ctx, const struct gs_rpc_call *ca
 	pthread_mutex_unlock(&t->lock);
 	explicit_bzero(shown, sizeof(shown));
 	return allowed ? GS_RPC_OK : known ? GS_RPC_PERMISSION_DENIED : GS_RPC_UNAUTHENTICATED;
+}
+
+/* --- which node --- */
+
+static bool is_any(const char *names)
+{
+	return !names[0] || strcmp(names, "*") == 0;
+}
+
+/* Hosts say their short name or the whole one, and so do who writes tokens and certificates. */
+static bool name_fits(const char *name, const char *hostname)
+{
+	size_t n = strcspn(name, "."), h = strcspn(hostname, ".");
+
+	if (fnmatch(name, hostname, FNM_CASEFOLD) == 0)
+		return true;
+	if ((name[n] != 0) == (hostname[h] != 0) || strpbrk(name, "*?["))
+		return false;
+	return n == h && strncasecmp(name, hostname, n) == 0;
+}
+
+bool head_names_fit(const char *names, const char *hostname)
+{
+	char name[NAMES_BYTES];
+
+	while (*names) {
+		size_t n = strcspn(names, ",");
+
+		if (n && n < sizeof(name)) {
+			memcpy(name, names, n);
+			name[n] = '\0';
+			if (name_fits(name, hostname))
+				return true;
+		}
+		names += n + (names[n] == ',');
+	}
+	return false;
+}
+
+/* What stands behind "Bearer ", into a token's room; false: it is none that a line could hold. */
+static bool token_of(const struct gs_rpc_call *call, char ret[TOKEN_BYTES])
+{
+	const char *text = gs_rpc_call_metadata(call, "authorization");
+
+	memset(ret, 0, TOKEN_BYTES);
+	if (!text || strncasecmp(text, "bearer ", 7) != 0)
+		return false;
+	text += 7 + strspn(text + 7, " ");
+	if (strlen(text) >= TOKEN_BYTES)
+		return false;
+	memcpy(ret, text, strlen(text));
+	return true;
+}
+
+bool head_tokens_may_be(struct head_tokens *t, const struct gs_rpc_call *call, const char *hostname,
+			char *why, size_t bytes)
+{
+	bool is_named = false, is_others = false, is_open = false;
+	char shown[TOKEN_BYTES], names[NAMES_BYTES] = "";
+
+	if (!token_of(call, shown)) {
+		snprintf(why, bytes, "a node shows one token");
+		return false;
+	}
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < t->n; i++) {
+		const struct token *line = &t->token[i];
+		bool is_its = same(shown, line->text), any = is_any(line->names);
+		bool fits = line->role == GS_HEAD_ROLE_NODE && !any &&
+			    head_names_fit(line->names, hostname);
+
+		is_named |= is_its && fits;
+		is_others |= !is_its && fits;
+		is_open |= is_its && any && line->role == GS_HEAD_ROLE_NODE;
+		if (is_its && !any)
+			memcpy(names, line->names, sizeof(names));
+	}
+	pthread_mutex_unlock(&t->lock);
+	explicit_bzero(shown, sizeof(shown));
+	if (is_named || (is_open && !is_others))
+		return true;
+	if (is_open)
+		snprintf(why, bytes, "%s has a token of its own in the head's token file",
+			 hostname);
+	else
+		snprintf(why, bytes, "this token is of node %.120s, and not of %s", names,
+			 hostname);
+	return false;
+}
+
+size_t head_tokens_unbound(struct head_tokens *t)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < t->n; i++)
+		n += t->token[i].role == GS_HEAD_ROLE_NODE && !t->token[i].names[0];
+	pthread_mutex_unlock(&t->lock);
+	return n;
 }

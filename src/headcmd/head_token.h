@@ -7,8 +7,8 @@
 
 struct head_tokens;
 
-/* Lines of "ROLE TOKEN": read, control or node. Blank lines and those with # are passed over. The
- * file must not be readable by everyone. */
+/* Lines of "ROLE TOKEN [NAME,...]": read, control or node, and of node which nodes. Blank lines and
+ * those with # are passed over. The file must not be readable by everyone. */
 int head_tokens_read(const char *path, struct head_tokens **ret_tokens, struct gs_err *err);
 void head_tokens_free(struct head_tokens **tokens);
 
@@ -18,5 +18,17 @@ int head_tokens_reload(struct head_tokens *tokens, struct gs_err *err);
 /* The hook of rpc.h; ctx is a struct head_tokens. */
 enum gs_rpc_status head_tokens_authorize(void *ctx, const struct gs_rpc_call *call,
 					 const struct gs_rpc_method *method, const char *token);
+
+/* Whether the token of the call may deliver as this node. One that names no nodes may be any but
+ * those that another line names. Otherwise why not. Any thread. */
+bool head_tokens_may_be(struct head_tokens *tokens, const struct gs_rpc_call *call,
+			const char *hostname, char *why, size_t bytes);
+
+/* Tokens of nodes on whose line no name stands, not even "*". */
+size_t head_tokens_unbound(struct head_tokens *tokens);
+
+/* One of the names, with commas, is that of the host: "gpu7", "gpu7.example", "gpu[0-9]*". A short
+ * name is that of any domain. */
+bool head_names_fit(const char *names, const char *hostname);
 
 #endif

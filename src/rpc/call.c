@@ -213,6 +213,11 @@ const char *gs_rpc_call_peer(const struct gs_rpc_call *call)
 	return call->peer->address;
 }
 
+const char *gs_rpc_call_names(const struct gs_rpc_call *call)
+{
+	return call->peer->names[0] ? call->peer->names : NULL;
+}
+
 bool gs_rpc_call_trusted(const struct gs_rpc_call *call)
 {
 	return call->peer->is_trusted;

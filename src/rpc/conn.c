@@ -207,6 +207,7 @@ static void conn_read(struct conn *c)
 static void conn_up(struct conn *c, struct gs_rpc_peer *peer)
 {
 	gs_rpc_wire_identity(&c->wire, peer->identity, sizeof(peer->identity));
+	gs_rpc_wire_names(&c->wire, peer->identity, peer->names, sizeof(peer->names));
 	if (gs_rpc_session_new(c->server->core, peer, c, &c->session) < 0) {
 		refuse(c, GS_RPC_REFUSED_MEMORY);
 		return;

@@ -273,6 +273,9 @@ bool gs_rpc_call_over(const struct gs_rpc_call *call);
 
 const struct gs_rpc_method *gs_rpc_call_method(const struct gs_rpc_call *call);
 const char *gs_rpc_call_peer(const struct gs_rpc_call *call); /* "10.0.0.7:51234", "user 1000" */
+/* The names of the client's certificate, DNS names and then the subject's, with commas; NULL: it
+ * showed none, or none that names anything. */
+const char *gs_rpc_call_names(const struct gs_rpc_call *call);
 /* It came over the Unix socket, from a user who may do everything. */
 bool gs_rpc_call_trusted(const struct gs_rpc_call *call);
 /* Common name of the certificate that the client showed; NULL: none. */

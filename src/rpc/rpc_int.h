@@ -133,6 +133,9 @@ ssize_t gs_rpc_wire_read(struct gs_rpc_wire *wire, void *data, size_t bytes);
 ssize_t gs_rpc_wire_write(struct gs_rpc_wire *wire, const void *data, size_t bytes);
 /* Common name in the peer's certificate; "": none. */
 void gs_rpc_wire_identity(const struct gs_rpc_wire *wire, char *out, size_t bytes);
+/* All names of the certificate, with commas; identity: what the function above wrote. */
+void gs_rpc_wire_names(const struct gs_rpc_wire *wire, const char *identity, char *out,
+		       size_t bytes);
 void gs_rpc_wire_shut(struct gs_rpc_wire *wire); /* we write no more */
 void gs_rpc_wire_fini(struct gs_rpc_wire *wire);
 

@@ -64,7 +64,7 @@ struct gs_rpc_peer {
 	atomic_uint refs;
 	uint64_t connection;
 	char address[80];
-	char identity[256];
+	char identity[256], names[512];
 	bool is_trusted;
 };
 

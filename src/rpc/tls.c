@@ -316,6 +316,39 @@ void gs_rpc_wire_identity(const struct gs_rpc_wire *w, char *out, size_t bytes)
 		out[0] = '\0';
 }
 
+/* A name that can stand in a list, and is not cut off. */
+static void add_name(char *out, size_t bytes, const char *name, size_t n)
+{
+	size_t at = strlen(out);
+
+	if (!n || at + n + 2 > bytes)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)name[i] <= 0x20 || name[i] == 0x7f || name[i] == ',')
+			return;
+	snprintf(out + at, bytes - at, "%s%.*s", at ? "," : "", (int)n, name);
+}
+
+void gs_rpc_wire_names(const struct gs_rpc_wire *w, const char *identity, char *out, size_t bytes)
+{
+	X509 *cert = w->ssl ? SSL_get0_peer_certificate(w->ssl) : NULL;
+	GENERAL_NAMES *all;
+
+	out[0] = '\0';
+	if (!cert || SSL_get_verify_result(w->ssl) != X509_V_OK)
+		return;
+	all = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+	for (int i = 0; i < sk_GENERAL_NAME_num(all); i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(all, i);
+
+		if (name->type == GEN_DNS)
+			add_name(out, bytes, (const char *)ASN1_STRING_get0_data(name->d.dNSName),
+				 (size_t)ASN1_STRING_length(name->d.dNSName));
+	}
+	GENERAL_NAMES_free(all);
+	add_name(out, bytes, identity, strlen(identity));
+}
+
 void gs_rpc_wire_shut(struct gs_rpc_wire *w)
 {
 	if (w->ssl) {

@@ -304,6 +304,31 @@ int gs_store_node(struct gs_store *store, const struct gs_store_node *node, int6
 	return r;
 }
 
+int gs_store_node_find(struct gs_store *store, const char *machine_id, const char *instance,
+		       struct gs_store_node *ret)
+{
+	STORE_STMT *stmt = NULL;
+	int r = store_prepare(store,
+			      "SELECT id, hostname FROM node WHERE machine_id = ? AND instance = ?",
+			      &stmt);
+
+	if (r < 0)
+		return r;
+	sqlite3_bind_text(stmt, 1, machine_id, -1, SQLITE_STATIC);
+	sqlite3_bind_text(stmt, 2, instance, -1, SQLITE_STATIC);
+	r = sqlite3_step(stmt);
+	if (r == SQLITE_DONE)
+		return -ENOENT;
+	if (r != SQLITE_ROW)
+		return store_error(store, r);
+	*ret = (struct gs_store_node){.id = sqlite3_column_int64(stmt, 0)};
+	snprintf(ret->machine_id, sizeof(ret->machine_id), "%s", machine_id);
+	snprintf(ret->instance, sizeof(ret->instance), "%s", instance);
+	snprintf(ret->hostname, sizeof(ret->hostname), "%s",
+		 (const char *)sqlite3_column_text(stmt, 1));
+	return 0;
+}
+
 int gs_store_nodes(struct gs_store *store, int (*fn)(void *ctx, const struct gs_store_node *node),
 		   void *ctx)
 {

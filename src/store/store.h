@@ -53,6 +53,10 @@ struct gs_store_node {
  * ret_id: its number. */
 int gs_store_node(struct gs_store *store, const struct gs_store_node *node, int64_t *ret_id);
 
+/* The node as it is known; -ENOENT: it is new. */
+int gs_store_node_find(struct gs_store *store, const char *machine_id, const char *instance,
+		       struct gs_store_node *ret_node);
+
 /* Calls fn for each node, by number, until it returns other than 0, which is returned; not for
  * those that have sent nothing but reports of jobs. */
 int gs_store_nodes(struct gs_store *store, int (*fn)(void *ctx, const struct gs_store_node *node),

@@ -4,13 +4,16 @@ import grp
 import json
 import os
 import pwd
+import signal
+import sqlite3
 import subprocess
 import urllib.error
 import urllib.request
 
 import harness
-from cluster_help import Head
-from harness import Live, Skip, case, main
+from certs import certificates
+from cluster_help import Head, nvml
+from harness import Live, Skip, case, main, wait_until
 
 
 def run_as(user, *words, env=None):
@@ -53,9 +56,8 @@ def control(t):
     t.equal('HTTP', post('127.0.0.1:18093', '/api/v1/sessions', {'name': 'evil'}), 403)
     t.equal("gswarm's HTTP", post('127.0.0.1:18093', '/profiling/start', {'name': 'evil'}), 403)
     # Over TCP root too is only an address: a token that the head does not ask for keeps us from its socket.
-    with open(t.path('token'), 'w', encoding='utf-8', opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
-        f.write('any-token\n')
-    t.match('over TCP', 'without tokens', h.session('start', 'evil', '--token-file', t.path('token'), status=3).err)
+    token = secret(t, 'token', 'any-token\n')
+    t.match('over TCP', 'without tokens', h.session('start', 'evil', '--token-file', token, status=3).err)
     h.session('stop', 'one')
     t.equal('sessions', [s['name'] for s in json.loads(h.session('list', '--format', 'json').out)['sessions']], ['one'])
     h.stop()
@@ -92,6 +94,74 @@ def owners(t):
     h.start()  # the socket that was left is no hindrance
     t.equal('again', run_as('daemon', 'session', 'stop', 'ours', '--head', f'unix:{socket}')[0], 0)
     h.stop()
+
+
+class Host:
+    """gpuscope connect on a host of this name, with this machine id; what came of it."""
+
+    def __init__(self, t, h, hostname, machine, *options):
+        if os.geteuid() != 0:
+            raise Skip('needs root: hosts are UTS namespaces')
+        self.t, self.spool = t, t.path(f'spool{t.n_files}')
+        t.n_files += 1
+        words = ['unshare', '--uts', 'sh', '-c', f'hostname {hostname}; exec "$@"', 'sh', harness.gpuscope, 'connect', h.address, '--nvml', nvml(),
+                 '--resilient', '--interval', '100', '--spool', self.spool, '--machine-id', machine, *options]  # fmt: skip
+        self.live = Live(t, lambda _: words, env=t.envs())
+
+    def end(self, pattern):
+        self.live.wait_err(pattern, 30)
+        self.live.interrupt(signal.SIGTERM)
+        self.live.finish()
+
+
+def secret(t, name, text):
+    with open(t.path(name), 'w', encoding='utf-8', opener=lambda path, flags: os.open(path, flags, 0o600)) as f:
+        f.write(text)
+    return t.path(name)
+
+
+def nodes(data):
+    with sqlite3.connect(f'file:{data}/head.db?mode=ro', uri=True) as db:
+        return sorted(db.execute('SELECT machine_id, hostname FROM node'))
+
+
+@case('a token of one node delivers as no other, under no name and no machine id', timeout=90, needs=None)
+def stolen(t):
+    secret(t, 'tokens', 'node token-of-node7 node7\nnode token-of-racks rack[0-9]*,gpu1.example\nnode token-of-all\ncontrol token-of-root\n')
+    h = Head(t, '--freq', '100', '--token-file', t.path('tokens'))
+    own, racks, shared = (('--token-file', secret(t, name, f'token-of-{name}\n')) for name in ('node7', 'racks', 'all'))
+    good = 'connected to the head'
+    Host(t, h, 'node7', 'm7', *own).end(good)
+    Host(t, h, 'node8', 'm8', *shared).end(good)
+    Host(t, h, 'rack12', 'm12', *racks).end(good)
+    Host(t, h, 'gpu1', 'm1', *racks).end(good)
+    wait_until(lambda: len(nodes(h.data)) == 4, 20, 'four nodes')
+    before = nodes(h.data)
+    Host(t, h, 'node8', 'm9', *own).end('this token is of node node7, and not of node8')
+    Host(t, h, 'node7', 'm8', *own).end('machine id m8 is that of node node8 here')
+    Host(t, h, 'rack', 'm13', *racks).end(r'of node rack\[0-9\]\*,gpu1\.example, and not of rack')
+    # A token of all nodes is of none that has one of its own.
+    Host(t, h, 'node7', 'm14', *shared).end('node7 has a token of its own')
+    Host(t, h, 'node9', 'm7', *shared).end('machine id m7 is that of node node7 here')
+    t.equal('nodes', nodes(h.data), before)
+    t.match('the head says so', 'node8, from .*, is refused: this token is of node node7', h.live.err_text())
+    for text, why in (('read token-read-it x\n', 'only tokens of nodes name nodes'), ('node token-of-x a b\n', 'a line is ROLE TOKEN')):
+        t.match(text, why, t.tool('head', '--listen', '127.0.0.1:0', '--data', t.path('x'), '--token-file', secret(t, 'bad', text)).err)
+
+
+@case('a certificate of one node delivers as no other', timeout=60, needs=None)
+def stolen_certificate(t):
+    certificates(t)
+    tls = ('--tls-cert', t.path('server.pem'), '--tls-key', t.path('server.key'), '--tls-client-ca', t.path('ca.pem'))
+    mine = ('--ca', t.path('ca.pem'), '--cert', t.path('client.pem'), '--key', t.path('client.key'))
+    h = Head(t, '--freq', '100', *tls)
+    Host(t, h, 'client', 'm1', *mine).end('connected to the head')
+    Host(t, h, 'node8', 'm2', *mine).end('this certificate is of .*client, and not of node8')
+    h.stop()
+    with open(t.path('head.yaml'), 'w', encoding='utf-8') as f:
+        f.write('nodes:\n  certificate_names: false\n')
+    h = Head(t, '--freq', '100', '--config', t.path('head.yaml'), *tls)
+    Host(t, h, 'node8', 'm2', *mine).end('connected to the head')
 
 
 if __name__ == '__main__':
