@@ -148,7 +148,7 @@ void gs_place_command_line(const char *arguments, size_t bytes, char *out, size_
 	char kept[GS_PLACE_CMDLINE_BYTES];
 
 	out[0] = '\0';
-	switch (kept_commands) {
+	switch ((enum gs_place_commands)kept_commands) { /* clang 14 takes no _Atomic there */
 	case GS_PLACE_COMMANDS_NAME:
 		return;
 	case GS_PLACE_COMMANDS_FULL:
