@@ -8,6 +8,7 @@
 #   make tests      build the tests and benchmarks too
 #   make unit       run the tests that need no root
 #   make release    build-release/src/gpuscope: one file that runs on any newer glibc machine
+#   make sbom       its bill of materials: build-release/gpuscope.spdx.json (SPDX); part of release
 #   make help       these lines
 BUILD ?= build
 
@@ -48,7 +49,12 @@ asan: build-asan/build.ninja
 
 release: build-release/build.ninja
 	@ninja -C build-release
+	@$(MAKE) --no-print-directory sbom
 	@ls -l build-release/src/gpuscope
+
+sbom: build-release/build.ninja
+	@tools/sbom.py build-release >build-release/gpuscope.spdx.json.new
+	@mv build-release/gpuscope.spdx.json.new build-release/gpuscope.spdx.json
 
 fuzz:
 	@tools/fuzz.sh
@@ -73,6 +79,6 @@ help:
 	@sed -n '2,/^BUILD/{s/^# \{0,1\}//;/^BUILD/d;p}' Makefile
 
 clean:
-	rm -rf build build-asan build-release build-fuzz
+	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage
 
-.PHONY: all tests help uninstall deps deps-check demo check unit asan release fuzz bench bench-cluster format install clean
+.PHONY: all tests help uninstall deps deps-check demo check unit asan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster format install clean

@@ -1,0 +1,40 @@
+"""The bill of materials names every library that meson has found for the program, and how it is linked.
+
+usage: sbom.py SBOM_PY BUILD_FOLDER
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+tool, build = sys.argv[1:]
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+sbom = json.loads(run(sys.executable, tool, build))
+assert sbom == json.loads(run(sys.executable, tool, build)), 'it is another one each time'
+assert sbom['spdxVersion'] == 'SPDX-2.3' and sbom['dataLicense'] == 'CC0-1.0' and sbom['documentNamespace'].startswith('https://')
+assert re.fullmatch(r'\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ', sbom['creationInfo']['created'])
+packages = {p['name']: p for p in sbom['packages']}
+ids = [p['SPDXID'] for p in sbom['packages']]
+assert len(ids) == len(set(ids)) and all(re.fullmatch(r'SPDXRef-[A-Za-z0-9.-]+', i) for i in ids), ids
+linked = {}
+for r in sbom['relationships']:
+    assert r['relatedSpdxElement'] in ids and r['spdxElementId'] in [*ids, 'SPDXRef-DOCUMENT'], r
+    linked[r['relatedSpdxElement']] = r['relationshipType']
+assert linked[packages['gpuscope']['SPDXID']] == 'DESCRIBES'
+for d in json.loads(run('meson', 'introspect', build, '--dependencies')):
+    if d['name'] in ('cmocka', 'threads'):  # of tests; part of glibc
+        assert d['name'] not in packages
+        continue
+    p = packages[d['name']]
+    assert p['versionInfo'] == d['version'] and re.fullmatch(r'[0-9a-f]{64}', p['checksums'][0]['checksumValue']), p
+    assert p['licenseDeclared'] != 'NOASSERTION', f'tools/sbom.py lacks the license of {d["name"]}'
+    static = any(a.endswith('.a') for a in d['link_args'])
+    assert linked[p['SPDXID']] == ('STATIC_LINK' if static else 'DYNAMIC_LINK'), p
+assert linked[packages['libiberty']['SPDXID']] == 'STATIC_LINK' and linked[packages['glibc']['SPDXID']] == 'DYNAMIC_LINK'
+print(f'{len(packages) - 1} libraries')
