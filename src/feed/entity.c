@@ -366,6 +366,8 @@ static void task_fork(struct gs_feed *f, const struct gs_event_task *ev)
 		return;
 	if (p)
 		process_forget(f, p);
+	/* The child may be gone when it is looked at: then it was as its parent is. */
+	gs_place_process(f->place, ev->parent_pid);
 	gs_place_fork(f->place, ev->pid, ev->parent_pid);
 }
 

@@ -32,8 +32,9 @@ struct entry {
 	uint32_t parent_pid;   /* as told by fork; 0 not told */
 	uint32_t newer, older; /* in its list; 0 none */
 	uint8_t list;
-	uint8_t stale; /* runs another program than what was read */
-	char comm[16]; /* as told by exit */
+	uint8_t stale;     /* is not what was read: to be read again */
+	uint8_t inherited; /* what is known is the parent's */
+	char comm[16];     /* as told by exit */
 };
 
 struct gs_place {
@@ -124,7 +125,7 @@ static void entry_renew(struct gs_place *p, uint32_t i)
 	list_add(p, i, LIST_ALIVE);
 }
 
-static struct entry *entry_get(struct gs_place *p, uint32_t pid)
+static struct entry *entry_get(const struct gs_place *p, uint32_t pid)
 {
 	uint64_t idx;
 
@@ -309,7 +310,7 @@ const struct gs_place_process *gs_place_process(struct gs_place *p, uint32_t pid
 		if (!e->known)
 			return NULL;
 		*e->known = now;
-		e->stale = 0;
+		e->stale = e->inherited = 0;
 		return e->known;
 	}
 	/* Ended before it could be read again: what was read last is still the best to be had. */
@@ -341,6 +342,24 @@ void gs_place_thread_comm(struct gs_place *p, uint32_t pid, uint32_t tid, const 
 	gs_place_copy_clean(ret_comm, 16, (char *)p->text.data, bytes);
 }
 
+/* Until it is read, or runs another program, a child is as its parent is now. */
+static void entry_inherit(const struct gs_place *p, struct entry *e)
+{
+	const struct entry *parent = entry_get(p, e->parent_pid);
+
+	if (!parent || parent == e || !parent->known || parent->known->gone ||
+	    (parent->stale && !parent->inherited))
+		return;
+	e->known = malloc(sizeof(*e->known));
+	if (!e->known)
+		return;
+	*e->known = *parent->known;
+	e->known->pid = e->known->ns_pid = e->pid;
+	e->known->parent_pid = e->parent_pid;
+	e->known->start_ns = 0;
+	e->stale = e->inherited = 1;
+}
+
 void gs_place_fork(struct gs_place *p, uint32_t pid, uint32_t parent_pid)
 {
 	struct entry *e = entry_make(p, pid);
@@ -349,14 +368,27 @@ void gs_place_fork(struct gs_place *p, uint32_t pid, uint32_t parent_pid)
 		return;
 	entry_renew(p, index_of(p, e));
 	e->parent_pid = parent_pid;
+	entry_inherit(p, e);
+}
+
+void gs_place_refresh(struct gs_place *p, uint32_t pid)
+{
+	struct entry *e = entry_get(p, pid);
+
+	if (e)
+		e->stale = 1;
 }
 
 void gs_place_exec(struct gs_place *p, uint32_t pid)
 {
 	struct entry *e = entry_get(p, pid);
 
-	if (e)
-		e->stale = 1;
+	if (!e)
+		return;
+	e->stale = 1;
+	if (e->inherited)
+		gs_free_p(&e->known);
+	e->inherited = 0;
 }
 
 void gs_place_exit(struct gs_place *p, uint32_t pid, const char *comm_hint)
@@ -366,7 +398,7 @@ void gs_place_exit(struct gs_place *p, uint32_t pid, const char *comm_hint)
 	if (!e)
 		return;
 	gs_place_copy_clean(e->comm, sizeof(e->comm), comm_hint, strnlen(comm_hint, 16));
-	if (e->known && e->known->gone && e->comm[0])
+	if (e->known && (e->known->gone || e->inherited) && e->comm[0])
 		memcpy(e->known->comm, e->comm, sizeof(e->comm));
 	list_remove(p, index_of(p, e));
 	list_add(p, index_of(p, e), LIST_ENDED);

@@ -62,12 +62,16 @@ void gs_place_thread_comm(struct gs_place *place, uint32_t pid, uint32_t tid, co
 			  char ret_comm[16]);
 
 /* pid is a new process: what was known of an earlier one with this pid is forgotten. It is read at
- * its first lookup; when it is gone by then, parent_pid at least is known. */
+ * its first lookup; when it is gone by then, it had its parent's names, and if these are not known,
+ * parent_pid at least is. */
 void gs_place_fork(struct gs_place *place, uint32_t pid, uint32_t parent_pid);
 
 /* The process runs another program: the next lookup reads it again. When it is gone by then, what
  * was read last is what there is. */
 void gs_place_exec(struct gs_place *place, uint32_t pid);
+
+/* The next lookup reads it again, whatever may have changed. */
+void gs_place_refresh(struct gs_place *place, uint32_t pid);
 
 /* The process ended: what is known stays until its pid is seen again. comm_hint (16 bytes at most,
  * may be "") fills what could not be read in time. */

@@ -144,7 +144,7 @@ void trace_output_loss(struct trace_output *o, unsigned layer, enum gs_loss caus
 void trace_output_process(struct trace_output *o, pid_t pid)
 {
 	pthread_mutex_lock(&o->lock);
-	gs_place_exec(o->place, (uint32_t)pid);
+	gs_place_refresh(o->place, (uint32_t)pid);
 	gs_place_process(o->place, (uint32_t)pid);
 	pthread_mutex_unlock(&o->lock);
 }

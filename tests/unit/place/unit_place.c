@@ -127,6 +127,52 @@ static void gone_before_it_was_read(void **state)
 	assert_string_equal(p->comm, "new");
 }
 
+/* It had its parent's program: until it runs another one. */
+static void gone_child(void **state)
+{
+	struct fake *f = *state;
+	const struct gs_place_process *p;
+
+	fake_put_stat(f, 40, "train", 1, 50);
+	fake_put(f, 40, "cmdline", "train\0--fast\0", 13);
+	fake_put_exe(f, 40, "/opt/train");
+	assert_string_equal(gs_place_process(f->place, 40)->exe, "/opt/train");
+	gs_place_fork(f->place, 41, 40);
+	for (int i = 0; i < 2; i++) {
+		p = gs_place_process(f->place, 41);
+		assert_int_equal(p->gone, 0);
+		assert_int_equal(p->pid, 41);
+		assert_int_equal(p->ns_pid, 41);
+		assert_int_equal(p->parent_pid, 40);
+		assert_int_equal(p->start_ns, 0);
+		assert_string_equal(p->comm, "train");
+		assert_string_equal(p->exe, "/opt/train");
+		assert_string_equal(p->cmdline, "train --fast");
+		gs_place_refresh(f->place, 41);
+	}
+	/* And a child of it; the name that it gave itself. */
+	gs_place_fork(f->place, 42, 41);
+	assert_string_equal(gs_place_process(f->place, 42)->exe, "/opt/train");
+	gs_place_fork(f->place, 43, 40);
+	gs_place_exit(f->place, 43, "worker");
+	assert_string_equal(gs_place_process(f->place, 43)->comm, "worker");
+	assert_string_equal(gs_place_process(f->place, 43)->exe, "/opt/train");
+	/* Another program, of which nothing was read. */
+	gs_place_fork(f->place, 44, 40);
+	gs_place_exec(f->place, 44);
+	gs_place_exit(f->place, 44, "true");
+	p = gs_place_process(f->place, 44);
+	assert_int_equal(p->gone, 1);
+	assert_string_equal(p->comm, "true");
+	assert_string_equal(p->exe, "");
+	/* One that lives is read. */
+	gs_place_fork(f->place, 45, 40);
+	fake_put_stat(f, 45, "alive", 40, 60);
+	p = gs_place_process(f->place, 45);
+	assert_string_equal(p->comm, "alive");
+	assert_int_equal(p->start_ns, 60 * TICK_NS);
+}
+
 static void exec_is_read_again(void **state)
 {
 	struct fake *f = *state;
@@ -331,12 +377,19 @@ int main(void)
 {
 #define FAKE(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)
 	const struct CMUnitTest tests[] = {
-		FAKE(reads_everything),         FAKE(missing_files_leave_blanks),
-		FAKE(thousands_of_groups),      FAKE(a_file_without_end_is_cut),
-		FAKE(gone_before_it_was_read),  FAKE(exec_is_read_again),
-		FAKE(a_pid_is_used_again),      FAKE(names_of_threads),
-		FAKE(the_table_is_bounded),     cmocka_unit_test(no_proc_at_all),
-		cmocka_unit_test(real_process), cmocka_unit_test(real_thread_and_real_child),
+		FAKE(reads_everything),
+		FAKE(missing_files_leave_blanks),
+		FAKE(thousands_of_groups),
+		FAKE(a_file_without_end_is_cut),
+		FAKE(gone_before_it_was_read),
+		FAKE(gone_child),
+		FAKE(exec_is_read_again),
+		FAKE(a_pid_is_used_again),
+		FAKE(names_of_threads),
+		FAKE(the_table_is_bounded),
+		cmocka_unit_test(no_proc_at_all),
+		cmocka_unit_test(real_process),
+		cmocka_unit_test(real_thread_and_real_child),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
