@@ -20,7 +20,7 @@
 #include "probe/link_create.h"
 #include "probe/probe_int.h"
 
-#define CLOSERS            128u
+#define CLOSERS            256u
 #define CLOSER_STACK_BYTES (128u << 10)
 #define MAX_FAILED         64u /* links of one file that are tried in vain, each some 50 ms */
 #define REF_CTR_SHIFT      32  /* PERF_UPROBE_REF_CTR_OFFSET_SHIFT, kernel/events/core.c */

@@ -22,7 +22,7 @@
 #include "base/mem.h"
 #include "probe/probe_int.h"
 
-#define FIRST_TURNS 8u /* of each user, before tracing begins */
+#define FIRST_TURNS 4u /* of each user, before tracing begins */
 #define WATCH_TURNS 1u /* and between two looks at signals and the clock */
 
 /* From now on calls of the id have it. */

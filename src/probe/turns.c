@@ -36,9 +36,14 @@ struct waiting {
 	char texts[];     /* open_path and path */
 };
 
+struct waiting_list {
+	struct waiting *first, **last; /* owned */
+};
+
 struct waiting_user {
 	uint32_t uid;
-	struct waiting *first, **last; /* owned */
+	struct waiting_list named,
+		others; /* by their names libraries of interest, which go first */
 	size_t bytes;
 	unsigned n_at_once; /* served as they came, since the last turn */
 };
@@ -58,6 +63,14 @@ struct turns *turns_new(void)
 	return t;
 }
 
+static void list_fini(struct waiting_list *list)
+{
+	for (struct waiting *w = list->first, *next; w; w = next) {
+		next = w->next;
+		free(w);
+	}
+}
+
 void turns_free(struct turns **turns)
 {
 	struct turns *t = *turns;
@@ -65,10 +78,8 @@ void turns_free(struct turns **turns)
 	if (!t)
 		return;
 	for (size_t i = 0; i < t->n_users; i++) {
-		for (struct waiting *w = t->users[i]->first, *next; w; w = next) {
-			next = w->next;
-			free(w);
-		}
+		list_fini(&t->users[i]->named);
+		list_fini(&t->users[i]->others);
 		free(t->users[i]);
 	}
 	free(t->users);
@@ -99,7 +110,8 @@ static struct waiting_user *user_of(struct turns *t, uint32_t uid)
 		return NULL;
 	}
 	user->uid = uid;
-	user->last = &user->first;
+	user->named.last = &user->named.first;
+	user->others.last = &user->others.first;
 	t->users[t->n_users++] = user;
 	return user;
 }
@@ -122,15 +134,16 @@ static bool reach_gone(struct gs_probe *probe, const struct waiting *w, struct g
 /* What it cost. */
 static unsigned serve_one(struct gs_probe *probe, struct waiting_user *user)
 {
-	GS_FREE struct waiting *w = user->first;
+	struct waiting_list *list = user->named.first ? &user->named : &user->others;
+	GS_FREE struct waiting *w = list->first;
 	struct gs_mapped_file file = {
 		.id = w->id, .uid = w->uid, .path = w->path, .is_exe = w->is_exe};
 	bool is_new, is_gone = w->pid > 0 && kill(w->pid, 0) < 0 && errno == ESRCH;
 	unsigned n_probes = 0;
 
-	user->first = w->next;
-	if (!user->first)
-		user->last = &user->first;
+	list->first = w->next;
+	if (!list->first)
+		list->last = &list->first;
 	user->bytes -= w->bytes;
 	probe->turns->n_waiting--;
 	strcpy(file.open_path, w->texts); /* it came from such a field */
@@ -153,7 +166,7 @@ static void serve_user(struct gs_probe *probe, struct waiting_user *user)
 {
 	unsigned most = user->uid ? TURN_COST : ROOT_TIMES * TURN_COST, cost = 0;
 
-	while (user->first && cost < most && !gs_guard_stopped())
+	while ((user->named.first || user->others.first) && cost < most && !gs_guard_stopped())
 		cost += serve_one(probe, user);
 }
 
@@ -161,8 +174,10 @@ void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *f
 	       uint64_t late_since_ns)
 {
 	size_t open_bytes = strlen(file->open_path) + 1, path_bytes = strlen(file->path) + 1;
+	struct waiting_list *list;
 	struct waiting_user *user;
 	struct waiting *w;
+	bool alone;
 
 	if (files_known(probe, pid, file))
 		return;
@@ -184,12 +199,14 @@ void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *f
 	memcpy(w->texts, file->open_path, open_bytes);
 	memcpy(w->texts + open_bytes, file->path, path_bytes);
 	w->path = w->texts + open_bytes;
-	*user->last = w;
-	user->last = &w->next;
+	list = files_look_traced(file->path) ? &user->named : &user->others;
+	alone = !user->named.first && !user->others.first;
+	*list->last = w;
+	list->last = &w->next;
 	user->bytes += w->bytes;
 	probe->turns->n_waiting++;
 	/* A process that has just mapped it is about to call: few of one user do not wait. */
-	if (late_since_ns && user->first == w && user->n_at_once++ < AT_ONCE)
+	if (late_since_ns && alone && user->n_at_once++ < AT_ONCE)
 		serve_one(probe, user);
 }
 
