@@ -88,6 +88,7 @@ if has style; then
 		result skip "format of C" "clang-format 14 (Debian 12's) is not installed"
 	fi
 	step "law of includes" python3 tools/include_law.py
+	step "reading of files of others" python3 tools/foreign_reads.py
 	if command -v shellcheck >/dev/null; then
 		step "shell scripts" shell_scripts
 	else

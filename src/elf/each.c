@@ -252,25 +252,74 @@ static bool is_constant(const Elf64_Shdr *sh)
 	       !(sh->sh_flags & (SHF_WRITE | SHF_EXECINSTR));
 }
 
-int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, void *ctx,
-		     struct gs_err *err)
+struct part {
+	uint64_t off, bytes;
+};
+
+struct parts {
+	struct part *items; /* owned */
+	size_t n, n_room;
+};
+
+static void parts_fini(struct parts *p)
 {
-	uint64_t sum = 0;
+	free(p->items);
+}
+
+static int by_off(const void *a, const void *b)
+{
+	const struct part *x = a, *y = b;
+
+	return x->off < y->off ? -1 : x->off > y->off;
+}
+
+static int add_part(struct parts *p, const Elf64_Shdr *sh)
+{
+	if (p->n == p->n_room) {
+		size_t n = p->n_room ? p->n_room * 2 : 64;
+		struct part *items = realloc(p->items, n * sizeof(*items));
+
+		if (!items)
+			return -ENOMEM;
+		p->items = items;
+		p->n_room = n;
+	}
+	p->items[p->n++] = (struct part){sh->sh_offset, sh->sh_size};
+	return 0;
+}
+
+/* The sections of constant data. Linkers write none over another one: where two share bytes, a
+ * small file would be read as a huge one. */
+static int find_parts(const struct gs_elf *elf, struct parts *parts)
+{
 	int r = 0;
 
 	for (uint64_t i = 0; r == 0 && i < elf->n_sections; i++) {
 		Elf64_Shdr sh;
 
 		r = gs_elf_pread(elf, elf->section_off + i * sizeof(sh), &sh, sizeof(sh));
-		if (r < 0)
-			return fail(elf, r, err);
-		if (!is_constant(&sh) || !gs_elf_inside(elf, sh.sh_offset, sh.sh_size))
-			continue;
-		/* Sections do not share bytes: more of them than the file has are made up. */
-		if (sh.sh_size > elf->file_bytes - sum)
-			return fail(elf, -ENOEXEC, err);
-		sum += sh.sh_size;
-		r = texts_of(elf, sh.sh_offset, sh.sh_size, needle, fn, ctx);
+		if (r == 0 && is_constant(&sh) && sh.sh_size &&
+		    gs_elf_inside(elf, sh.sh_offset, sh.sh_size))
+			r = add_part(parts, &sh);
+	}
+	if (r == 0 && parts->n)
+		qsort(parts->items, parts->n, sizeof(*parts->items), by_off);
+	for (size_t i = 1; r == 0 && i < parts->n; i++)
+		if (parts->items[i].off - parts->items[i - 1].off < parts->items[i - 1].bytes)
+			r = -ENOEXEC;
+	return r;
+}
+
+int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, void *ctx,
+		     struct gs_err *err)
+{
+	GS_CLEANUP(parts_fini) struct parts parts = {0};
+	int r = find_parts(elf, &parts);
+
+	if (r < 0)
+		return fail(elf, r, err);
+	for (size_t i = 0; r == 0 && i < parts.n; i++) {
+		r = texts_of(elf, parts.items[i].off, parts.items[i].bytes, needle, fn, ctx);
 		if (is_of_reading(r))
 			return fail(elf, r, err);
 	}

@@ -21,7 +21,8 @@
 
 #include "base/mem.h"
 
-#define MAX_SEGMENTS    512u  /* the kernel starts no program with more than 73 */
+#define MAX_SEGMENTS    512u /* the kernel starts no program with more than 73 */
+#define MAX_SECTIONS    262144u
 #define MAX_DYNAMIC     4096u /* entries */
 #define MAX_NEEDED      512u
 #define MAX_TEXT_BYTES  (64 << 10) /* of one string of the dynamic segment */
@@ -128,6 +129,8 @@ static int place_sections(struct gs_elf *elf, const Elf64_Ehdr *eh, struct gs_er
 			return refuse(elf, err, "it is cut short: no section headers");
 		n = first.sh_size;
 	}
+	if (n > MAX_SECTIONS)
+		return refuse(elf, err, "it has more sections than any program");
 	if (n > elf->file_bytes / sizeof(first) ||
 	    !gs_elf_inside(elf, eh->e_shoff, n * sizeof(first)))
 		return refuse(elf, err, "it is cut short: no section headers");

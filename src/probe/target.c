@@ -15,6 +15,7 @@
 
 #include <bpf/bpf.h>
 
+#include "base/foreign.h"
 #include "base/mem.h"
 #include "base/pidns.h"
 #include "probe/probe_int.h"
@@ -135,7 +136,7 @@ static void follow_members(struct gs_probe *probe, const char *folder, int depth
 	if (snprintf(path, sizeof(path), "%s/cgroup.procs", folder) >= (int)sizeof(path))
 		return;
 	f = fopen(path, "re");
-	while (f && fscanf(f, "%d", &pid) == 1) {
+	while (!gs_guard_stopped() && f && fscanf(f, "%d", &pid) == 1) {
 		uint32_t key = (uint32_t)pid, value;
 
 		if (pid > 0 && bpf_map_lookup_elem(probe->kernel.procs_fd, &key, &value) != 0) {
@@ -144,7 +145,7 @@ static void follow_members(struct gs_probe *probe, const char *folder, int depth
 		}
 	}
 	dir = depth < CGROUP_MAX_DEPTH ? opendir(folder) : NULL;
-	while (dir && (e = readdir(dir)) != NULL) {
+	while (!gs_guard_stopped() && dir && (e = readdir(dir)) != NULL) {
 		if (e->d_type != DT_DIR || e->d_name[0] == '.')
 			continue;
 		if (snprintf(path, sizeof(path), "%s/%s", folder, e->d_name) < (int)sizeof(path))

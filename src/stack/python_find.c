@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 
 #include "base/foreign.h"
+#include "base/foreign.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "elf/code.h"
@@ -224,7 +225,7 @@ int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, str
 	maps = fopen(name, "re");
 	if (!maps)
 		return errno == ENOENT ? -ESRCH : -errno;
-	while (fgets(line, sizeof(line), maps)) {
+	while (!gs_guard_stopped() && fgets(line, sizeof(line), maps)) {
 		const struct python_file *f;
 		struct gs_mapped_file where;
 		uint64_t bias;

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/fmt.h"
+#include "base/foreign.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/cli.h"
@@ -233,7 +234,7 @@ void trace_python_look_all(struct trace_python *p)
 	DIR *proc = p ? opendir("/proc") : NULL;
 	struct dirent *e;
 
-	while (proc && (e = readdir(proc)) != NULL)
+	while (!gs_guard_stopped() && proc && (e = readdir(proc)) != NULL)
 		if (isdigit((unsigned char)e->d_name[0]))
 			trace_python_look(p, (pid_t)atoi(e->d_name));
 	if (proc)

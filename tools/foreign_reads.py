@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Who reads what belongs to others does so by base/foreign.h, where it is bounded and can be ended.
+
+In the rooms that read files of traced programs (SCOPE):
+- no call opens, reads or maps a file but those of base/foreign.h; what the kernel itself writes
+  (/proc, /sys) and memory shared with it are exceptions, each with its reason;
+- a loop over lines or entries that others make longer (maps, folders of /proc, cgroups) asks
+  gs_guard_stopped() in the same function.
+"""
+import pathlib
+import re
+import sys
+
+SRC = pathlib.Path(__file__).resolve().parent.parent / "src"
+SCOPE = ("elf", "stack", "plan", "watch", "probe", "code", "feed")
+CALLS = re.compile(r"(?<![\w.>])(open|openat|openat2|fopen|fdopen|creat|read|pread|preadv|readv|mmap|fread)\s*\(")
+LINES = re.compile(r"(?<![\w.>])(fgets|getline|getdelim|fscanf|readdir)\s*\(")
+# (file, function): why it may.
+KERNEL = {
+    ("elf/library.c", "scan_lines"): "/proc/PID/maps",
+    ("stack/native_file.c", "vdso_copy"): "/proc/self/maps",
+    ("stack/perf_map.c", "own_pid"): "/proc/PID/status",
+    ("stack/python_find.c", "gs_python_image"): "/proc/PID/stat",
+    ("stack/python_find.c", "gs_pythons_find"): "/proc/PID/maps",
+    ("watch/watch.c", "add_ring"): "a ring of the kernel's",
+    ("watch/watch.c", "read_online"): "/sys",
+    ("probe/features.c", "*"): "/proc/self/status",
+    ("probe/harvest.c", "*"): "/proc/PID/task",
+    ("probe/kernel.c", "*"): "a map of the kernel's",
+    ("probe/link.c", "uprobe_event_type"): "/sys",
+    ("probe/price.c", "*"): "/proc/self/maps",
+    ("probe/target.c", "target_fill_maps"): "a folder of a cgroup hierarchy, that was chosen",
+    ("probe/target.c", "target_is_named"): "/proc/PID/comm",
+    ("probe/target.c", "follow_members"): "cgroup.procs",
+}
+# Loops that have an end of their own.
+SHORT = {
+    ("stack/native_file.c", "vdso_copy"): "our own mappings",
+    ("stack/perf_map.c", "own_pid"): "the kernel's own lines",
+    ("watch/watch.c", "read_online"): "one line",
+    ("probe/features.c", "*"): "the kernel's own lines",
+    ("probe/harvest.c", "*"): "the kernel's own lines",
+    ("probe/link.c", "uprobe_event_type"): "one number",
+    ("probe/price.c", "*"): "our own mappings",
+    ("probe/target.c", "target_is_named"): "one line",
+    ("elf/candidates.c", "walk_toolkits"): "/usr/local, of root",
+    ("elf/candidates.c", "walk_shim"): "a folder of whoever starts the command",
+    ("elf/python.c", "each_entry"): "a folder of whoever starts the command",
+    ("elf/walk.c", "gs_walk_folder"): "a folder of whoever starts the command",
+}
+
+
+def without_comments(text):
+    """Comments and strings become blanks; lines stay where they are."""
+    blank = lambda m: re.sub(r"[^\n]", " ", m.group(0))
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', blank, text, flags=re.S)
+
+
+def functions(text):
+    """(name, first line, body) of each: a body begins with { in the first column."""
+    for m in re.finditer(r"^([^\s#}/][^;{}]*?)\n\{\n(.*?)^\}", text, re.M | re.S):
+        name = re.search(r"(\w+)\s*\([^()]*(?:\([^()]*\)[^()]*)*\)\s*(?:\w+\([^)]*\)\s*)*$", m.group(1))
+        if "(" not in m.group(1):
+            continue
+        yield (name.group(1) if name else "?", text.count("\n", 0, m.start(2)) + 1, m.group(2))
+
+
+def main():
+    bad, n, used = [], 0, set()
+
+    def allowed(table, file, function):
+        for key in ((file, function), (file, "*")):
+            if key in table:
+                used.add((id(table), key))
+                return True
+        return False
+
+    for room in SCOPE:
+        for path in sorted((SRC / room).glob("*.c")):
+            file, n = f"{room}/{path.name}", n + 1
+            text = without_comments(path.read_text())
+            if len(list(functions(text))) != len(re.findall(r"^}$", text, re.M)):
+                bad.append(f"src/{file}: not all of its functions are understood by tools/foreign_reads.py")
+            for function, first, body in functions(text):
+                for number, line in enumerate(body.splitlines(), first):
+                    for m in CALLS.finditer(line):
+                        if not allowed(KERNEL, file, function):
+                            bad.append(f"src/{file}:{number}: {m.group(1)}() in {function}(): read by base/foreign.h")
+                    if LINES.search(line) and "gs_guard_stopped" not in body and not allowed(SHORT, file, function):
+                        bad.append(f"src/{file}:{number}: a loop in {function}() that others make longer does not ask gs_guard_stopped()")
+    for table, name in ((KERNEL, "KERNEL"), (SHORT, "SHORT")):
+        bad += [f"tools/foreign_reads.py: {name} has {key} for nothing" for key in table if (id(table), key) not in used]
+    print("\n".join(sorted(set(bad))) or f"reading of others' files: {n} files of {len(SCOPE)} rooms keep to base/foreign.h")
+    return bool(bad)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
