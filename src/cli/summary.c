@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/output.h"
 #include "cli/cli.h"
 
 void gs_cli_summary_style(FILE *stream, bool color_auto, struct gs_summary_style *style)
@@ -22,23 +23,23 @@ void gs_cli_summary_style(FILE *stream, bool color_auto, struct gs_summary_style
 		style->color = !(no_color && *no_color) && term && strcmp(term, "dumb") != 0;
 }
 
-int gs_cli_summary_write(const char *path, FILE *fallback, const struct gs_summary *summary,
-			 enum gs_summary_format format, const struct gs_summary_style *style)
+int gs_cli_summary_write(const char *path, unsigned flags, FILE *fallback,
+			 const struct gs_summary *summary, enum gs_summary_format format,
+			 const struct gs_summary_style *style)
 {
-	GS_FCLOSE FILE *file = path ? fopen(path, "we") : NULL;
-	FILE *out = path ? file : fallback;
-	int r;
+	struct gs_output file = GS_OUTPUT_INIT;
+	struct gs_err err = {{0}};
+	FILE *out = fallback;
+	int r = path ? gs_output_open(path, flags, &file, &err) : 0;
 
-	if (!out) {
-		r = -errno;
-		gs_say("cannot write the summary to %s: %s", path, strerror(errno));
-		return r;
-	}
-	r = gs_summary_write(out, summary, format, style);
+	if (r == 0 && path)
+		out = gs_output_stream(&file);
+	if (r == 0)
+		r = out ? gs_summary_write(out, summary, format, style) : -ENOMEM;
 	if (r == 0 && fflush(out) != 0)
 		r = -errno;
+	r = gs_output_close(&file, r, &err);
 	if (r < 0)
-		gs_say("cannot write the summary%s%s: %s", path ? " to " : "", path ? path : "",
-		       strerror(-r));
+		gs_say("the summary: %s", err.text[0] ? err.text : strerror(-r));
 	return r;
 }

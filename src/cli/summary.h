@@ -7,9 +7,11 @@
 
 #include "render/summary.h"
 
-/* Render a summary to path, or to fallback when path is NULL; said when it fails. */
-int gs_cli_summary_write(const char *path, FILE *fallback, const struct gs_summary *summary,
-			 enum gs_summary_format format, const struct gs_summary_style *style);
+/* Render a summary to path (flags: enum gs_output_flag), or to fallback when path is NULL; said
+ * when it fails. */
+int gs_cli_summary_write(const char *path, unsigned flags, FILE *fallback,
+			 const struct gs_summary *summary, enum gs_summary_format format,
+			 const struct gs_summary_style *style);
 
 /* The style of a summary on this stream when it is a terminal: its width and, when they are left to
  * it, colours. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "elf/elf.h"
 #include "elf/library.h"
@@ -35,7 +36,8 @@ struct probes {
 	bool only_usdt, json;
 
 	struct gs_site_rules rules;
-	FILE *out; /* of --generate; owned */
+	FILE *out; /* of --generate: file, or stdout */
+	struct gs_output file;
 	const char *path;
 	struct gs_elf *elf;
 	struct gs_map seen; /* places of functions of this file already told */
@@ -360,12 +362,12 @@ static int finish(struct probes *p)
 	if (p->json && p->out != stdout)
 		puts("\n]");
 	if (p->out && p->out != stdout) {
-		bool bad = ferror(p->out) != 0;
+		struct gs_err err = {{0}};
+		int r = gs_output_close(&p->file, 0, &err);
 
-		bad |= fclose(p->out) != 0;
 		p->out = NULL;
-		if (bad) {
-			gs_say("cannot write %s: %s", p->generate, strerror(errno));
+		if (r < 0) {
+			gs_say("%s", gs_err_text(&err, r));
 			return GS_EXIT_FAILED;
 		}
 		gs_say("%s: %" PRIu64 " probes; gpuscope trace --probes %s -- COMMAND", p->generate,
@@ -403,16 +405,21 @@ int gs_cmd_probes(int argc, char **argv)
 		       "Exit status: 0 done, 1 failed or nothing found, 2 wrong usage, 3 not "
 		       "permitted.",
 	};
-	struct probes p = {0};
+	struct probes p = {.file = GS_OUTPUT_INIT};
 
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
 		return GS_EXIT_USAGE;
 	gs_site_rules_here(&p.rules);
 	if (p.generate) {
-		p.out = strcmp(p.generate, "-") == 0 ? stdout : fopen(p.generate, "we");
+		bool to_stdout = strcmp(p.generate, "-") == 0;
+		struct gs_err err = {{0}};
+		int r = to_stdout ? 0 : gs_output_open(p.generate, 0, &p.file, &err);
+
+		if (r == 0)
+			p.out = to_stdout ? stdout : gs_output_stream(&p.file);
 		if (!p.out) {
-			gs_say("cannot write %s: %s", p.generate, strerror(errno));
+			gs_say("%s", gs_err_text(&err, r < 0 ? r : -ENOMEM));
 			return GS_EXIT_FAILED;
 		}
 		fputs("# A probe file: `man gpuscope-probes` describes what each probe may also "

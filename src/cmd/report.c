@@ -2,6 +2,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/fmt.h"
 #include "base/map.h"
@@ -383,7 +384,7 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	if (r == 0 && (!export || o->format_name) &&
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
 		gs_cli_summary_style(stdout, true, &style);
-		r = gs_cli_summary_write(NULL, stdout, summary, o->format, &style);
+		r = gs_cli_summary_write(NULL, 0, stdout, summary, o->format, &style);
 	}
 	gs_map_fini(&samples.gpus);
 	gs_summary_free(&summary);
@@ -445,6 +446,7 @@ int gs_cmd_report(int argc, char **argv)
 	struct gs_journal_reader *reader = NULL;
 	struct gs_export *export = NULL;
 	struct gs_err err = {{0}};
+	struct stat st;
 	int r, close_r = 0;
 
 	argp_err_exit_status = GS_EXIT_USAGE;
@@ -456,6 +458,8 @@ int gs_cmd_report(int argc, char **argv)
 		return gs_cmd_plot(o.reports, o.n_reports, o.plot, o.panels);
 	r = gs_journal_open(o.path, &reader, &err);
 	eo.flame_by = o.flame_by;
+	/* What was for one user's eyes stays so in another format. */
+	eo.is_private = o.path && stat(o.path, &st) == 0 && !(st.st_mode & 077);
 	if (r == 0 && o.output)
 		r = gs_export_open(o.output, &eo, &export, &err);
 	if (r < 0) {

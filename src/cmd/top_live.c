@@ -128,7 +128,9 @@ static int record(struct top_live *l, const struct gs_node_snapshot *node, struc
 
 static int open_record(struct top_live *l, struct gs_err *err)
 {
-	struct gs_journal_options jo = {.size = sizeof(jo), .sync_every_ms = SYNC_EVERY_MS};
+	struct gs_journal_options jo = {.size = sizeof(jo),
+					.sync_every_ms = SYNC_EVERY_MS,
+					.is_private = geteuid() == 0}; /* it sees all users */
 	int r = gs_journal_create(l->options->record, &jo, &l->journal, err);
 
 	if (r == 0)

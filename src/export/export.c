@@ -60,8 +60,10 @@ static void export_free(struct gs_export **export)
 	gs_dict_free(&e->dict);
 	gs_timeline_free(&e->timeline);
 	gs_buf_fini(&e->values_buf);
-	if (e->out.fd >= 0)
-		gs_out_close(&e->out);
+	if (e->out.file.fd >= 0) {
+		e->out.error = -ECANCELED; /* nothing was finished */
+		(void)gs_out_close(&e->out, NULL);
+	}
 	free(e->path);
 	free(e);
 	*export = NULL;
@@ -189,6 +191,8 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 {
 	GS_CLEANUP(export_free) struct gs_export *e = NULL;
 	const struct gs_writer *writer = writer_of(path);
+	/* A trace that was cut off can be read, half a picture cannot. */
+	unsigned flags = gs_export_is_flame(path) ? 0 : GS_OUTPUT_GROWS;
 	int r;
 
 	if (!writer)
@@ -200,7 +204,7 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 	if (!e)
 		return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	e->writer = writer;
-	e->out.fd = -1;
+	e->out.file = (struct gs_output)GS_OUTPUT_INIT;
 	e->state = calloc(1, writer->state_bytes);
 	e->dict = gs_dict_new();
 	e->path = strdup(path);
@@ -219,11 +223,14 @@ int gs_export_open(const char *path, const struct gs_export_options *options,
 		if (!e->timeline)
 			return gs_err_set(err, -ENOMEM, "no memory to write %s", path);
 	}
-	r = gs_out_open(&e->out, gs_export_is_stdout(path) ? NULL : path);
-	if (r < 0) {
-		e->out.fd = -1;
-		return gs_err_set(err, r, "cannot create %s: %s", path, strerror(-r));
-	}
+	if (options &&
+	    options->size >=
+		    offsetof(struct gs_export_options, is_private) + sizeof(options->is_private) &&
+	    options->is_private)
+		flags |= GS_OUTPUT_PRIVATE;
+	r = gs_out_open(&e->out, gs_export_is_stdout(path) ? NULL : path, flags, err);
+	if (r < 0)
+		return r;
 	e->sink = (struct gs_sink){.push = push, .flush = flush, .ctx = e};
 	*ret_export = gs_take(e);
 	return 0;
@@ -275,10 +282,7 @@ int gs_export_close(struct gs_export **export, struct gs_err *err)
 	r = gs_out_flush(&e->out);
 	if (r < 0 && e->writer->last_words && e->out.file_bytes)
 		gs_out_last_words(&e->out, e->writer->last_words);
-	r = gs_out_close(&e->out);
-	if (r < 0)
-		return gs_err_set(err, r, "cannot write %s: %s", e->path, strerror(-r));
-	return 0;
+	return gs_out_close(&e->out, err);
 }
 
 void gs_call_view(const struct gs_dict *dict, const struct gs_rec_call *call,

@@ -18,6 +18,7 @@ struct gs_export_options {
 	uint64_t max_bytes; /* of the file; 0 no limit. When reached, later calls are left out and
 			     * counted, and the file is still closed in order */
 	enum gs_flame_by flame_by; /* what .folded and .svg show */
+	bool is_private;           /* the file is for its owner alone */
 };
 
 /* True when the path ends in the suffix of a trace writer: ".pftrace", ".json", ".csv", ".folded",

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/output.h"
 #include "export/export.h"
 #include "model/dict.h"
 #include "model/func.h"
@@ -30,7 +31,7 @@
  * records end in it, so that after a failed write the file is cut where a record ends.
  */
 struct gs_out {
-	int fd;
+	struct gs_output file;
 	bool is_stdout; /* whose file may have had something before: never cut */
 	int error;      /* negative errno of the first failed write; nothing is written after it */
 	uint8_t *buf;   /* owned, GS_OUT_BYTES */
@@ -40,8 +41,8 @@ struct gs_out {
 	uint32_t marks[GS_OUT_BYTES / GS_OUT_MARK_BYTES];
 };
 
-/* path NULL: standard output. */
-int gs_out_open(struct gs_out *out, const char *path);
+/* path NULL: standard output. flags: enum gs_output_flag. */
+int gs_out_open(struct gs_out *out, const char *path, unsigned flags, struct gs_err *err);
 
 /* Put what is buffered into the file. 0, or the negative errno of this or an earlier failure. */
 int gs_out_flush(struct gs_out *out);
@@ -49,8 +50,8 @@ int gs_out_flush(struct gs_out *out);
 /* After a failure: put text behind what was kept, as far as that works. */
 void gs_out_last_words(struct gs_out *out, const char *text);
 
-/* Flush, and close. The same errors. */
-int gs_out_close(struct gs_out *out);
+/* Flush, and close. The same errors, or that it could not take its place, with err. */
+int gs_out_close(struct gs_out *out, struct gs_err *err);
 
 /* Where the next record's bytes go; GS_OUT_RECORD_BYTES of room. */
 static inline uint8_t *gs_out_begin(struct gs_out *out)

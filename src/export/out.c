@@ -6,27 +6,24 @@
 #include "export/export_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 
 #include "base/mem.h"
 
-int gs_out_open(struct gs_out *out, const char *path)
+int gs_out_open(struct gs_out *out, const char *path, unsigned flags, struct gs_err *err)
 {
 	GS_FREE uint8_t *buf = malloc(GS_OUT_BYTES);
-	GS_CLOSE int fd = -1;
+	struct gs_output file;
+	int r;
 
 	if (!buf)
-		return -ENOMEM;
-	if (!path)
-		fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	else
-		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-	if (fd < 0)
-		return -errno;
-	*out = (struct gs_out){.fd = gs_take_fd(&fd), .is_stdout = !path, .buf = gs_take(buf)};
-	return 0;
+		return gs_err_set(err, -ENOMEM, "no memory to write %s",
+				  path ? path : "standard output");
+	r = gs_output_open(path, flags, &file, err);
+	if (r == 0)
+		*out = (struct gs_out){.file = file, .is_stdout = !path, .buf = gs_take(buf)};
+	return r;
 }
 
 /* write() whose failure is an error and not a signal: SIGXFSZ and SIGPIPE end a process that has
@@ -70,7 +67,7 @@ static void cut_at_record(struct gs_out *out, size_t written_bytes)
 			keep = out->marks[i];
 	out->file_bytes += keep;
 	/* A pipe or a device cannot be cut; nothing is lost by trying. */
-	if (!out->is_stdout && ftruncate(out->fd, (off_t)out->file_bytes) < 0)
+	if (!out->is_stdout && ftruncate(out->file.fd, (off_t)out->file_bytes) < 0)
 		return;
 }
 
@@ -79,7 +76,7 @@ int gs_out_flush(struct gs_out *out)
 	size_t done = 0;
 
 	while (!out->error && done < out->used_bytes) {
-		ssize_t n = write_quietly(out->fd, out->buf + done, out->used_bytes - done);
+		ssize_t n = write_quietly(out->file.fd, out->buf + done, out->used_bytes - done);
 
 		if (n >= 0)
 			done += (size_t)n;
@@ -97,20 +94,19 @@ int gs_out_flush(struct gs_out *out)
 
 void gs_out_last_words(struct gs_out *out, const char *text)
 {
-	if (out->is_stdout || lseek(out->fd, (off_t)out->file_bytes, SEEK_SET) < 0)
+	if (out->is_stdout || lseek(out->file.fd, (off_t)out->file_bytes, SEEK_SET) < 0)
 		return;
-	if (write_quietly(out->fd, text, strlen(text)) < 0)
+	if (write_quietly(out->file.fd, text, strlen(text)) < 0)
 		return; /* the error that counts is the one before */
 }
 
-int gs_out_close(struct gs_out *out)
+int gs_out_close(struct gs_out *out, struct gs_err *err)
 {
-	int r = gs_out_flush(out);
+	int flushed = gs_out_flush(out), r = gs_output_close(&out->file, flushed, err);
 
-	if (close(gs_take_fd(&out->fd)) < 0 && r == 0)
-		r = -errno;
 	gs_free_p(&out->buf);
-	return r;
+	return flushed < 0 ? gs_err_set(err, r, "cannot write %s: %s", out->file.path, strerror(-r))
+			   : r;
 }
 
 void gs_out_commit(struct gs_out *out, const void *end)

@@ -1,19 +1,12 @@
 /* A session's files, from a head or from its data: whole under their names, or not at all. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "archive/archive.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "headcmd/session.h"
-
-struct file {   /* being written */
-	int fd; /* -1: none */
-	char path[4096], part[4104];
-	bool is_other; /* than a regular file */
-};
 
 /* A name that a head gives is a name: it leads nowhere. */
 static bool name_is_safe(const char *name)
@@ -26,31 +19,13 @@ static bool name_is_safe(const char *name)
 	return true;
 }
 
-static int file_open(struct file *f, const char *path, struct gs_err *err)
-{
-	struct stat st;
-
-	snprintf(f->path, sizeof(f->path), "%s", path);
-	/* A device or a pipe is written to, not replaced. */
-	f->is_other = stat(path, &st) == 0 && !S_ISREG(st.st_mode);
-	snprintf(f->part, sizeof(f->part), f->is_other ? "%s" : "%s.part", f->path);
-	f->fd = open(f->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-	return f->fd < 0 ? gs_err_set(err, -errno, "cannot write %s: %s", f->part, strerror(errno))
-			 : 0;
-}
-
 /* r: how it went so far. */
-static int file_close(struct file *f, int r, struct gs_err *err)
+static int close_file(struct gs_output *f, int r, struct gs_err *err)
 {
-	if (f->fd < 0)
-		return r;
-	if (close(gs_take_fd(&f->fd)) < 0 && r == 0)
-		r = gs_err_set(err, -errno, "cannot write %s: %s", f->part, strerror(errno));
-	if (r == 0 && !f->is_other && rename(f->part, f->path) < 0)
-		r = gs_err_set(err, -errno, "cannot write %s: %s", f->path, strerror(errno));
-	if (r < 0 && !f->is_other)
-		(void)unlink(f->part);
-	else if (r == 0)
+	bool is_open = f->fd >= 0;
+
+	r = gs_output_close(f, r, err);
+	if (r == 0 && is_open)
 		gs_say("wrote %s", f->path);
 	return r;
 }
@@ -72,7 +47,7 @@ static int write_all(int fd, const uint8_t *data, size_t bytes)
 
 static int take_bytes(void *ctx, const void *data, size_t bytes)
 {
-	return write_all(((const struct file *)ctx)->fd, data, bytes);
+	return write_all(((const struct gs_output *)ctx)->fd, data, bytes);
 }
 
 int session_write_file(const char *name,
@@ -80,14 +55,14 @@ int session_write_file(const char *name,
 				   struct gs_err *err),
 		       void *fill_ctx, struct gs_err *err)
 {
-	struct file f = {.fd = -1};
+	struct gs_output f = GS_OUTPUT_INIT;
 	int r = name_is_safe(name)
-			? file_open(&f, name, err)
+			? gs_output_open(name, 0, &f, err)
 			: gs_err_set(err, -EBADMSG, "the head gave a file a name that cannot be");
 
 	if (r == 0)
 		r = fill(fill_ctx, take_bytes, &f, err);
-	return file_close(&f, r, err);
+	return close_file(&f, r, err);
 }
 
 /* Where a further file of the export goes: beside the first. */
@@ -101,7 +76,7 @@ static void beside(const char *first, const char *name, char *out, size_t bytes)
 /* --- from a head --- */
 
 struct download {
-	struct file file;
+	struct gs_output file;
 	const char *out; /* NULL: as the head calls it */
 	bool to_stdout;
 	unsigned n_files;
@@ -112,7 +87,7 @@ struct download {
 static int begin_file(struct download *d, const char *name)
 {
 	char path[4096];
-	int r = file_close(&d->file, 0, d->err);
+	int r = close_file(&d->file, 0, d->err);
 
 	if (r < 0)
 		return r;
@@ -128,7 +103,7 @@ static int begin_file(struct download *d, const char *name)
 		snprintf(path, sizeof(path), "%s", d->out ? d->out : name);
 	if (d->n_files == 1)
 		snprintf(d->first, sizeof(d->first), "%s", path);
-	return file_open(&d->file, path, d->err);
+	return gs_output_open(path, 0, &d->file, d->err);
 }
 
 static int on_part(void *ctx, const void *message)
@@ -144,7 +119,7 @@ static int on_part(void *ctx, const void *message)
 		return gs_err_set(d->err, -EBADMSG, "the head sent bytes of no file");
 	r = write_all(fd, m->data.data, m->data.len);
 	return r < 0 ? gs_err_set(d->err, r, "cannot write %s: %s",
-				  d->to_stdout ? "to standard output" : d->file.part, strerror(-r))
+				  d->to_stdout ? "to standard output" : d->file.path, strerror(-r))
 		     : 0;
 }
 
@@ -152,7 +127,7 @@ int session_export(struct remote *remote, const char *name, unsigned format, con
 		   struct gs_err *err)
 {
 	Gpuscope__V1__ExportRequest m = GPUSCOPE__V1__EXPORT_REQUEST__INIT;
-	struct download d = {.file = {.fd = -1}, .err = err};
+	struct download d = {.file = GS_OUTPUT_INIT, .err = err};
 	int r;
 
 	d.to_stdout = out && strcmp(out, "-") == 0;
@@ -161,7 +136,7 @@ int session_export(struct remote *remote, const char *name, unsigned format, con
 	m.format = (Gpuscope__V1__ExportFormat)format;
 	r = remote_each(remote, "/gpuscope.v1.Control/ExportSession", &m.base,
 			&gpuscope__v1__export_part__descriptor, on_part, &d, err);
-	return file_close(&d.file, r, err);
+	return close_file(&d.file, r, err);
 }
 
 /* --- from a store --- */
@@ -175,21 +150,21 @@ struct traces {
 static int write_trace(void *ctx, int64_t stream, const char *name)
 {
 	const struct traces *t = ctx;
-	struct file f = {.fd = -1};
+	struct gs_output f = GS_OUTPUT_INIT;
 	char path[4096];
 	int r;
 
 	beside(t->first, name, path, sizeof(path));
-	r = file_open(&f, path, t->err);
+	r = gs_output_open(path, 0, &f, t->err);
 	if (r == 0)
 		r = gs_archive_trace(t->o, stream, f.fd, t->err);
-	return file_close(&f, r, t->err);
+	return close_file(&f, r, t->err);
 }
 
 static int export_here(const struct gs_archive_options *o, const char *out, struct gs_err *err)
 {
 	char path[4096];
-	struct file f = {.fd = -1};
+	struct gs_output f = GS_OUTPUT_INIT;
 	struct traces t = {.o = o, .first = path, .err = err};
 	int r;
 
@@ -200,10 +175,10 @@ static int export_here(const struct gs_archive_options *o, const char *out, stru
 	else
 		snprintf(path, sizeof(path), "%s%s", o->session->name,
 			 gs_archive_suffix(o->format));
-	r = file_open(&f, path, err);
+	r = gs_output_open(path, 0, &f, err);
 	if (r == 0)
 		r = gs_archive_write(o, f.fd, NULL, err);
-	r = file_close(&f, r, err);
+	r = close_file(&f, r, err);
 	if (r == 0 && o->format == GS_ARCHIVE_GST)
 		r = gs_archive_traces(o, write_trace, &t);
 	return r;

@@ -12,6 +12,7 @@
 #include "base/foreign.h"
 #include "base/fmt.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "jobcmd/job.h"
 #include "jobcmd/job_alert.h"
@@ -365,18 +366,22 @@ static int write_one(const struct job_options *o, const struct gs_job_session *s
 		     const char *path, enum gs_job_format format)
 {
 	struct gs_job_style style = style_of(o, !path);
-	FILE *out = path ? fopen(path, "we") : stdout;
-	int r;
+	struct gs_output file = GS_OUTPUT_INIT;
+	struct gs_err err = {{0}};
+	FILE *out = stdout;
+	/* Root measures jobs of others. */
+	int r = path ? gs_output_open(path, geteuid() == 0 ? GS_OUTPUT_PRIVATE : 0, &file, &err)
+		     : 0;
 
-	if (!out) {
-		gs_say("cannot write %s: %s", path, strerror(errno));
-		return GS_EXIT_FAILED;
-	}
+	if (r == 0 && path)
+		out = gs_output_stream(&file);
 	style.format = format;
-	r = gs_job_report_write(out, session, &style);
-	if (path && fclose(out) != 0 && r == 0)
-		r = -errno;
-	if (r < 0)
+	if (r == 0)
+		r = out ? gs_job_report_write(out, session, &style) : -ENOMEM;
+	r = gs_output_close(&file, r, &err);
+	if (r < 0 && err.text[0])
+		gs_say("%s", err.text);
+	else if (r < 0)
 		gs_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/output.h"
 #include "cli/cli.h"
 #include "jobcmd/job_compare.h"
 #include "cli/summary.h"
@@ -68,7 +69,8 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 	struct gs_summary_style terminal = {.size = sizeof(terminal)};
 	struct gs_job_comparison c = {0};
 	struct gs_job_style style = {.precision = 2};
-	GS_FCLOSE FILE *file = NULL;
+	struct gs_output file = GS_OUTPUT_INIT;
+	FILE *out = stdout;
 	struct gs_err err = {{0}};
 	int r = 0;
 
@@ -96,17 +98,19 @@ int gs_cmd_compare(char **paths, size_t n, const struct compare_from *from, cons
 		return from->remote.head ? gs_exit_status_of(r) : GS_EXIT_FAILED;
 	}
 	if (output) {
-		file = fopen(output, "we");
-		if (!file)
-			r = -errno;
+		r = gs_output_open(output, 0, &file, &err);
+		out = r == 0 ? gs_output_stream(&file) : NULL;
 	} else {
 		gs_cli_summary_style(stdout, true, &terminal);
 		style.width = terminal.width;
 		style.color = terminal.color;
 	}
 	if (r == 0)
-		r = gs_job_compare_write(file ? file : stdout, &c, &style);
-	if (r < 0)
+		r = out ? gs_job_compare_write(out, &c, &style) : -ENOMEM;
+	r = gs_output_close(&file, r, &err);
+	if (r < 0 && err.text[0])
+		gs_say("%s", err.text);
+	else if (r < 0)
 		gs_say("cannot write %s: %s", output ? output : "the comparison", strerror(-r));
 	gs_job_comparison_fini(&c);
 	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;

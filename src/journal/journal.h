@@ -6,6 +6,7 @@
 #ifndef GS_JOURNAL_JOURNAL_H
 #define GS_JOURNAL_JOURNAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -21,6 +22,7 @@ struct gs_journal_options {
 	uint32_t sync_every_ms; /* what is pending is written and synced at least so often, as long
 				 * as something is pushed or flushed; 0: never but at close */
 	int compression_level;  /* of zstd; 0: 1 */
+	bool is_private;        /* the file is for its owner alone */
 };
 
 /* Creates (or replaces) the file; a pipe or device is written to as it is. options may be NULL.

@@ -26,6 +26,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "journal/journal_int.h"
 
 #define FRAME_BYTES_DEFAULT   (256u << 10)
@@ -37,9 +38,9 @@
 #define LIMIT_STEP_BYTES (16u << 10)
 
 struct gs_journal {
-	int fd;          /* owned */
-	bool is_regular; /* can be cut back and synced */
-	char *path;      /* owned */
+	struct gs_output file; /* owned */
+	bool is_regular;       /* can be cut back and synced */
+	char *path;            /* owned */
 	struct gs_sink sink;
 	struct gs_journal_options options; /* defaults filled in */
 	struct gs_crc32 crc;
@@ -85,14 +86,14 @@ static int fail(struct gs_journal *j, int error)
 	j->error = error;
 	/* What was written of the last frame goes. When even that fails it stays as a torn tail,
 	 * which readers leave alone. */
-	if (j->is_regular && ftruncate(j->fd, (off_t)j->file_bytes) < 0)
+	if (j->is_regular && ftruncate(j->file.fd, (off_t)j->file_bytes) < 0)
 		gs_log(1, "journal: cannot cut %s back: %s", j->path, strerror(errno));
 	return error;
 }
 
 static int put_out(struct gs_journal *j, size_t bytes)
 {
-	int r = write_all(j->fd, j->out, bytes);
+	int r = write_all(j->file.fd, j->out, bytes);
 
 	if (r < 0)
 		return fail(j, r);
@@ -277,7 +278,7 @@ static int add_record(struct gs_journal *j, const struct gs_record *r)
 
 static int sync_file(struct gs_journal *j)
 {
-	if (j->is_regular && fdatasync(j->fd) < 0)
+	if (j->is_regular && fdatasync(j->file.fd) < 0)
 		return fail(j, -errno);
 	return 0;
 }
@@ -332,7 +333,7 @@ static void journal_free(struct gs_journal **journal)
 
 	if (!j)
 		return;
-	gs_close_p(&j->fd);
+	(void)gs_output_close(&j->file, -ECANCELED, NULL);
 	ZSTD_freeCCtx(j->cctx);
 	gs_defs_fini(&j->defs);
 	free(j->raw);
@@ -408,7 +409,7 @@ int gs_journal_create(const char *path, const struct gs_journal_options *options
 
 	if (!j)
 		return gs_err_set(err, -ENOMEM, "cannot write %s: no memory", path);
-	j->fd = -1;
+	j->file = (struct gs_output)GS_OUTPUT_INIT;
 	gs_defs_init(&j->defs);
 	gs_crc32_init(&j->crc);
 	r = take_options(options, &j->options, err);
@@ -417,8 +418,11 @@ int gs_journal_create(const char *path, const struct gs_journal_options *options
 	r = allocate(j, path);
 	if (r < 0)
 		return gs_err_set(err, r, "cannot write %s: no memory", path);
-	j->fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-	if (j->fd < 0 || fstat(j->fd, &st) < 0)
+	r = gs_output_open(path, GS_OUTPUT_GROWS | (j->options.is_private ? GS_OUTPUT_PRIVATE : 0),
+			   &j->file, err);
+	if (r < 0)
+		return r;
+	if (fstat(j->file.fd, &st) < 0)
 		return gs_err_set(err, -errno, "cannot write %s: %s", path, strerror(errno));
 	j->is_regular = S_ISREG(st.st_mode);
 	if (getrandom(&j->file_id, sizeof(j->file_id), 0) != sizeof(j->file_id))
@@ -458,10 +462,7 @@ int gs_journal_close(struct gs_journal **journal, struct gs_err *err)
 		r = write_pending(j);
 	if (r == 0)
 		r = sync_file(j);
-	/* NFS and quotas tell only now that there was no room. */
-	if (close(gs_take_fd(&j->fd)) < 0 && errno != EINTR && r == 0)
-		r = -errno;
-	if (r < 0)
-		return gs_err_set(err, r, "cannot write %s: %s", j->path, strerror(-r));
-	return 0;
+	if (r == 0)
+		return gs_output_close(&j->file, 0, err);
+	return gs_err_set(err, r, "cannot write %s: %s", j->path, strerror(-r));
 }

@@ -2,13 +2,13 @@
 #include "plot/plot_int.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/output.h"
 
 #define WIDTH          1000.0
 #define MARGIN         24.0
@@ -163,14 +163,6 @@ static int draw_to(const struct gs_plot *plot, const struct plot_cairo *c, void 
 	return status;
 }
 
-/* Cairo says of a path only that it failed; the system says why. */
-static int try_path(const char *path, struct gs_err *err)
-{
-	GS_CLOSE int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-
-	return fd < 0 ? gs_err_set(err, -errno, "cannot write %s: %s", path, strerror(errno)) : 0;
-}
-
 static bool is_suffix(const char *suffix, const char *name)
 {
 	return strcmp(suffix + (suffix[0] == '.'), name) == 0;
@@ -197,6 +189,8 @@ int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err)
 	const struct plot_cairo *c;
 	const char *suffix = suffix_of(path);
 	double height, scale = 1;
+	struct gs_output file;
+	char place[40];
 	void *surface;
 	int status, r;
 
@@ -205,35 +199,33 @@ int gs_plot_write(struct gs_plot *plot, const char *path, struct gs_err *err)
 				  "a plot is a file ending in one of " GS_PLOT_SUFFIXES);
 	r = begin(plot, &c, &height, err);
 	if (r == 0)
-		r = try_path(path, err);
+		r = gs_output_open(path, 0, &file, err);
 	if (r < 0)
 		return r;
+	/* Cairo opens a name. This one is the file that we have, whatever becomes of its name. */
+	snprintf(place, sizeof(place), "/proc/self/fd/%d", file.fd);
 	if (is_suffix(suffix, "png")) {
 		scale = fmin(PNG_SCALE, PNG_MAX / height);
 		surface = c->image_surface_create(1, (int)(WIDTH * scale),
 						  (int)(height * scale)); /* RGB24 */
 	} else if (is_suffix(suffix, "pdf")) {
-		surface = c->pdf_surface_create(path, WIDTH, height);
+		surface = c->pdf_surface_create(place, WIDTH, height);
 	} else {
-		surface = c->svg_surface_create(path, WIDTH, height);
+		surface = c->svg_surface_create(place, WIDTH, height);
 	}
 	status = c->surface_status(surface);
 	if (status == 0)
 		status = draw_to(plot, c, surface, scale);
 	if (status == 0 && is_suffix(suffix, "png"))
-		status = c->surface_write_to_png(surface, path);
+		status = c->surface_write_to_png(surface, place);
 	c->surface_finish(surface);
 	if (status == 0)
 		status = c->surface_status(surface);
 	c->surface_destroy(surface);
 	if (status == 0)
-		return 0;
-	/* What is there is half a figure. Devices and pipes are not ours to remove. */
-	if (remove(path) < 0)
-		return gs_err_set(err, -EIO, "cannot write %s: %s", path,
-				  c->status_to_string(status));
-	return gs_err_set(err, -EIO, "cannot write %s: %s; it was removed", path,
-			  c->status_to_string(status));
+		return gs_output_close(&file, 0, err);
+	(void)gs_output_close(&file, -EIO, NULL);
+	return gs_err_set(err, -EIO, "cannot write %s: %s", path, c->status_to_string(status));
 }
 
 static int take(void *ctx, const unsigned char *data, unsigned bytes)

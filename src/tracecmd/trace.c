@@ -21,6 +21,7 @@
 #include "base/fmt.h"
 #include "base/foreign.h"
 #include "base/log.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "reader/reader.h"
 #include "tracecmd/trace.h"
@@ -565,12 +566,12 @@ static void attach_first(struct trace *t)
 /* The summary is written when all is over: better to know now that it cannot be. */
 static int try_summary_path(const char *path)
 {
-	GS_FCLOSE FILE *file = path ? fopen(path, "ae") : NULL;
+	struct gs_err err = {{0}};
+	int r = path ? gs_output_try(path, &err) : 0;
 
-	if (!path || file)
-		return 0;
-	gs_say("cannot write the summary to %s: %s", path, strerror(errno));
-	return -EIO;
+	if (r < 0)
+		gs_say("the summary: %s", gs_err_text(&err, r));
+	return r;
 }
 
 /* Where each function takes links of its own, they are more files than shells mostly allow (1,024):
@@ -656,20 +657,6 @@ static int start(struct trace *t)
 	return t->options.command ? child_start(&t->child, t->options.command) : 0;
 }
 
-static int write_plan(const struct trace *t)
-{
-	const char *path = t->options.summary_path;
-	GS_FCLOSE FILE *file = path ? fopen(path, "we") : NULL;
-	bool to_stderr = t->options.command && !t->options.summary_to_stdout;
-	FILE *out = path ? file : to_stderr ? stderr : stdout;
-	int r = out ? trace_budget_plan(t->budget, out, t->options.format) : -errno;
-
-	if (r < 0)
-		gs_say("cannot write the plan%s%s: %s", path ? " to " : "", path ? path : "",
-		       strerror(-r));
-	return r;
-}
-
 /* Was there nothing that could have been traced? Then the reason is reported. */
 static bool trace_saw_nothing(const struct trace *t)
 {
@@ -726,7 +713,7 @@ static int finish(struct trace *t)
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
 	if (t->options.plan)
-		s = write_plan(t);
+		s = trace_output_write_plan(t->output);
 	else
 		s = trace_output_summary(t->output);
 	trace_budget_tell(t->budget);

@@ -112,6 +112,9 @@ int trace_output_new(const struct trace_options *options, const char *engine, co
 struct trace_budget; /* trace_budget.h */
 
 /* Tell it what comes from now on; borrowed. */
+/* enum gs_output_flag of files of this trace: root traces others, unless it runs the command. */
+unsigned trace_output_flags(const struct trace_options *options);
+
 void trace_output_set_budget(struct trace_output *output, struct trace_budget *budget);
 
 /* Everything from the probe goes here; any thread, serialised inside. */
@@ -134,6 +137,9 @@ void trace_output_stop(struct trace_output *output, struct gs_probe *probe);
 /* Calls so far and those missing from the trace, for the live line. */
 void trace_output_progress(struct trace_output *output, uint64_t ret_calls[GS_LAYER_COUNT],
 			   uint64_t *ret_lost);
+
+/* What --plan found, where the summary would go. 0, or the error (said already). */
+int trace_output_write_plan(const struct trace_output *output);
 
 /* Ends the stream and closes the files. 0, or the first error (said already). */
 int trace_output_end(struct trace_output *output, int exit_status, const char *reason);

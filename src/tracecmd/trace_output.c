@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/output.h"
 #include "cli/cli.h"
 #include "cli/summary.h"
 #include "tracecmd/trace.h"
@@ -36,9 +37,15 @@ struct trace_output {
 	uint64_t calls[GS_LAYER_COUNT], lost;            /* as of the last poll */
 };
 
+unsigned trace_output_flags(const struct trace_options *options)
+{
+	return geteuid() == 0 && !options->command ? GS_OUTPUT_PRIVATE : 0;
+}
+
 static int open_file(struct trace_output *o, const char *path, struct gs_err *err)
 {
 	struct file_output *f = &o->files[o->n_files];
+	bool is_private = trace_output_flags(o->options) & GS_OUTPUT_PRIVATE;
 	const struct gs_sink *sink;
 	int r;
 
@@ -46,7 +53,8 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	if (gs_export_knows(path)) {
 		struct gs_export_options eo = {.size = sizeof(eo),
 					       .max_bytes = o->options->max_bytes,
-					       .flame_by = o->options->flame_by};
+					       .flame_by = o->options->flame_by,
+					       .is_private = is_private};
 
 		r = gs_export_open(path, &eo, &f->export, err);
 		if (r < 0)
@@ -55,7 +63,8 @@ static int open_file(struct trace_output *o, const char *path, struct gs_err *er
 	} else {
 		struct gs_journal_options jo = {.size = sizeof(jo),
 						.max_bytes = o->options->max_bytes,
-						.sync_every_ms = 5000};
+						.sync_every_ms = 5000,
+						.is_private = is_private};
 
 		r = gs_journal_create(path, &jo, &f->journal, err);
 		if (r < 0)
@@ -377,8 +386,28 @@ int trace_output_summary(struct trace_output *o)
 	}
 	if (!options->summary_path)
 		gs_cli_summary_style(fallback, options->color_auto, &style);
-	r = gs_cli_summary_write(options->summary_path, fallback, summary, options->format, &style);
+	r = gs_cli_summary_write(options->summary_path, trace_output_flags(options), fallback,
+				 summary, options->format, &style);
 	gs_summary_free(&summary);
+	return r;
+}
+
+int trace_output_write_plan(const struct trace_output *o)
+{
+	const struct trace_options *options = o->options;
+	const char *path = options->summary_path;
+	FILE *out = options->command && !options->summary_to_stdout ? stderr : stdout;
+	struct gs_output file = GS_OUTPUT_INIT;
+	struct gs_err err = {{0}};
+	int r = path ? gs_output_open(path, trace_output_flags(options), &file, &err) : 0;
+
+	if (r == 0 && path)
+		out = gs_output_stream(&file);
+	if (r == 0)
+		r = out ? trace_budget_plan(o->budget, out, options->format) : -ENOMEM;
+	r = gs_output_close(&file, r, &err);
+	if (r < 0)
+		gs_say("the plan: %s", gs_err_text(&err, r));
 	return r;
 }
 

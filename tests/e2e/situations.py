@@ -19,6 +19,10 @@ def one_line(t, run, pattern=None):
         t.match('it says', pattern, run.err)
 
 
+UMASK = os.umask(0)
+os.umask(UMASK)
+
+
 @case('not root: exit status 3 and one line that names what lacks')
 def not_root(t):
     try:
@@ -263,6 +267,59 @@ for suffix in ('json', 'csv', 'pftrace', 'gst'):
         if suffix == 'json':
             text = harness.read_text(path)
             t.true('ends at a whole line', text.endswith('\n'), repr(text[-80:]))
+
+
+@case('a full disk leaves no torn report, and what was there before')
+def disk_full_report(t):
+    folder = mount_small(t, 64)
+    path = os.path.join(folder, 'x.json')
+    with open(path, 'w') as f:
+        f.write('before')
+    with open(os.path.join(folder, 'filler'), 'wb') as f:
+        f.write(b'x' * 56 * 1024)
+    app = subprocess.Popen(t.app('--pause-ms=20000', 'cudaMalloc=31'), env=t.env, stdout=subprocess.DEVNULL)
+    run = t.tool('job', '-p', str(app.pid), '-d', '0.3', '-o', path, status=1)
+    t.match('said', rf'cannot write {path}: No space left', run.err)
+    t.equal('what is there', sorted(os.listdir(folder)), ['filler', 'x.json'])
+    t.equal('what it holds', harness.read_text(path), 'before')
+    app.kill()
+
+
+@case('outputs: no link of others is followed, and what root sees of others is for root alone')
+def links_of_others(t):
+    folder, precious = t.path('theirs'), t.path('precious')
+    os.mkdir(folder)
+    with open(precious, 'w') as f:
+        f.write('precious')
+    app = subprocess.Popen(t.app('--pause-ms=60000', 'cudaMalloc=31'), env=t.env, stdout=subprocess.DEVNULL)
+    traced = ('trace', '-p', str(app.pid), '--duration', '0.3')
+    recorded = t.path('r.gst')
+    t.tool(*traced, '-o', recorded)
+    t.equal('a recording of a process', os.stat(recorded).st_mode & 0o777, 0o600)
+    t.tool('report', recorded, '-o', t.path('r.csv'), status=0)
+    t.equal('what is made of it', os.stat(t.path('r.csv')).st_mode & 0o777, 0o600)
+    t.tool('trace', '-o', t.path('own.csv'), '--', 'true')
+    t.equal('of an own command', os.stat(t.path('own.csv')).st_mode & 0o777, 0o666 & ~UMASK)
+    for name, words in (('x.gst', (*traced, '-o')), ('x.json', (*traced, '-o')),
+                        ('x.txt', (*traced, '--summary')), ('j.json', ('job', '-p', str(app.pid), '-d', '0.2', '-o')),
+                        ('t.gst', ('top', '--once', '--record')), ('r.csv', ('report', recorded, '-o'))):  # fmt: skip
+        link = os.path.join(folder, name)
+        os.symlink(precious, link)
+        os.lchown(link, 65534, 65534)
+        run = t.tool(*words, link)
+        t.true(f'{name}: refused', run.status != 0, run.err)
+        t.match(name, rf'cannot write {link}: it is a symbolic link of user 65534; remove it or choose another name', run.err)
+        t.equal(f'{name}: what it leads to', harness.read_text(precious), 'precious')
+        # Their file is replaced: who holds it open sees nothing.
+        os.unlink(link)
+        with open(link, 'w') as f:
+            f.write('theirs')
+        os.chown(link, 65534, 65534)
+        with open(link) as held:
+            run = t.tool(*words, link)
+            t.equal(f'{name}: written ({run.err[-200:]})', (os.stat(link).st_uid, os.stat(link).st_mode & 0o777, held.read()), (0, 0o600, 'theirs'))
+    t.equal('nothing is left beside', sorted(os.listdir(folder)), ['j.json', 'r.csv', 't.gst', 'x.gst', 'x.json', 'x.txt'])
+    app.kill()
 
 
 @case('size limit of the process (ulimit -f) is an error, not a death')

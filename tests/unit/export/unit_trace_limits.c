@@ -119,7 +119,7 @@ static void names(void **state)
 	}
 	assert_int_equal(gs_export_open("/no/such/folder/x.csv", NULL, &e, &err), -ENOENT);
 	assert_string_equal(err.text,
-			    "cannot create /no/such/folder/x.csv: No such file or directory");
+			    "cannot write /no/such/folder/x.csv: No such file or directory");
 	assert_null(e);
 }
 
