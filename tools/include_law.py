@@ -12,6 +12,7 @@ KERNEL = {"bpf", "bpfwork"}
 ALLOWED = {
     "base": {"base"},
     "sandbox": {"base", "sandbox"},
+    "scrub": {"base", "scrub"},
     "reader": {"base", "sandbox", "reader"},
     "spool": {"base", "spool"},
     "fetch": {"base", "fetch"},
@@ -30,14 +31,14 @@ ALLOWED = {
     "tls": {"base", "tls"},
     "http": BELOW | {"tls", "http"},
     "rpc": BELOW | {"tls", "rpc"},
-    "archive": BELOW | {"text", "journal", "store", "archive"},
+    "archive": BELOW | {"scrub", "text", "journal", "store", "archive"},
     "head": BELOW | {"rpc", "store", "cluster", "archive", "prom", "push", "job", "head"},
     # Another protocol of a head.
     "gswarm": BELOW | {"rpc", "store", "cluster", "head", "gswarm"},
     # The head as HTTP; a front end above it.
     "describe": {"base", "text", "describe"},
-    "live": BELOW | {"text", "http", "cluster", "live"},
-    "api": BELOW | {"live", "text", "describe", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
+    "live": BELOW | {"scrub", "text", "http", "cluster", "live"},
+    "api": BELOW | {"live", "scrub", "text", "describe", "http", "prom", "plot", "store", "cluster", "archive", "rpc", "job", "head", "api"},
     "plot": BELOW | {"plot"},
     "moment": BELOW | {"host", "place", "moment"},
     "push": BELOW | {"text", "spool", "fetch", "prom", "push"},
@@ -64,6 +65,7 @@ ALLOWED["plan"] |= {"code", "elf", "reader"}
 ALLOWED["probe"] |= {"code", "elf", "plan", "watch", "reader"}
 ALLOWED["stack"] |= {"elf", "reader"}
 ALLOWED["gpu"] |= {"amd", "place"}
+ALLOWED["place"] |= {"scrub"}
 # Who reads, keeps, shows or sends what a machine is in a moment.
 for room in ("account", "agent", "alert", "amd", "api", "archive", "cluster", "cmd", "gpu", "head", "headcmd", "host", "job", "jobcmd",
              "gswarm", "launch", "link", "live", "moment", "place", "plot", "prom", "render", "store", "tui"):

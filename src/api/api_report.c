@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/scrub.h"
+#include "scrub/scrub.h"
 #include "job/compare.h"
 #include "job/delivery.h"
 #include "job/report.h"

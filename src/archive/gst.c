@@ -9,7 +9,7 @@
 #include <sys/utsname.h>
 
 #include "archive/archive_int.h"
-#include "base/scrub.h"
+#include "scrub/scrub.h"
 #include "journal/journal.h"
 #include "node/record.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/scrub.h"
+#include "scrub/scrub.h"
 #include "live/live_int.h"
 
 void gs_live_put_owner(struct gs_buf *b, enum gs_http_see see, const char *user,

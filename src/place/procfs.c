@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/pidns.h"
-#include "base/scrub.h"
+#include "scrub/scrub.h"
 #include "place/place.h"
 
 void gs_place_copy_clean(char *out, size_t out_bytes, const char *text, size_t bytes)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/scrub.h"
+#include "scrub/scrub.h"
 #include "replay_main.h"
 
 /* The input, and then an option whose value must go, whatever came before. */

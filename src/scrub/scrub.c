@@ -3,7 +3,7 @@
  * name says "secret" is the secret, whatever is in it. Where there are only blanks to go by (a
  * script behind -c, a title that a program gave itself), quotes bound a value.
  */
-#include "base/scrub.h"
+#include "scrub/scrub.h"
 
 #include <ctype.h>
 #include <pthread.h>

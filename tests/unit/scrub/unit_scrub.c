@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "base/scrub.h"
+#include "scrub/scrub.h"
 
 /* Arguments are parted by '|' here. */
 static const struct {
