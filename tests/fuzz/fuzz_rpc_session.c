@@ -19,8 +19,12 @@ static void on_start(void *ctx, struct gs_rpc_call *call)
 
 	(void)ctx;
 	n_open++;
-	for (size_t i = 0; gs_rpc_call_metadata_at(call, i, &m); i++)
+	for (size_t i = 0; gs_rpc_call_metadata_at(call, i, &m); i++) {
 		assert(m.name[0] && strlen(m.value) < 16384);
+		/* What came goes back, where it may: with the first message, and with the end. */
+		(void)gs_rpc_call_header(call, m.name, m.value, strlen(m.value));
+		(void)gs_rpc_call_trailer(call, m.name, m.value, strlen(m.value));
+	}
 	assert(gs_rpc_call_method(call) && gs_rpc_call_peer(call)[0]);
 }
 
@@ -31,7 +35,14 @@ static void on_message(void *ctx, struct gs_rpc_call *call, const void *data, si
 	if (bytes == 3)
 		gs_rpc_call_pause(call);
 	if (bytes == 4)
-		(void)gs_rpc_call_finish(call, GS_RPC_ABORTED, "four");
+		(void)gs_rpc_call_finishf(call, GS_RPC_ABORTED, "%s", "four");
+	if (bytes == 5) {
+		struct gs_rpc_flow flow;
+
+		gs_rpc_call_flow(call, &flow);
+		assert(flow.window_bytes < 1U << 31);
+		(void)gs_rpc_call_reply(call, data, bytes);
+	}
 	/* Which also reads all of it. */
 	(void)gs_rpc_call_send(call, data, bytes);
 }
