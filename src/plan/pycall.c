@@ -72,7 +72,8 @@ int pycall_plan(struct gs_plan *plan, const struct gs_plan_context *c, struct gs
 	if (version >= GS_PYCALL_FIRST + GS_PYCALL_LEFT && left.n) {
 		plan_tell(c, "python:function__entry",
 			  "Python 3.11 tells only when a function is left: its calls are counted, "
-			  "without a time (--python-hz 99 shows where its time goes)",
+			  "without a time, and each call of any function pays for that: "
+			  "--max-overhead bounds it, --python-hz 99 shows where the time goes",
 			  -EOPNOTSUPP, GS_LAYER_PYTHON);
 		return add_left(plan, c, GS_PYCALL_LEFT, &left);
 	}

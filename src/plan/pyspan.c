@@ -76,8 +76,9 @@ int pyspan_plan(struct gs_plan *plan, const struct gs_plan_context *c, struct gs
 				  "PyEval_RestoreThread to take the lock back, not where running "
 				  "Python code has to give way",
 				  -ENOENT, GS_LAYER_PYTHON);
-			r = add_all(plan, c, GS_PYTHON_RETAKES_LOCK, GS_CLASS_GIL, "gil wait", &n,
-				    err);
+			/* The row says by its name that it is a part. */
+			r = add_all(plan, c, GS_PYTHON_RETAKES_LOCK, GS_CLASS_GIL,
+				    "gil wait after C code", &n, err);
 		}
 	}
 	return r;
