@@ -16,7 +16,7 @@ int gs_folder_state(char *out, size_t bytes, const char *what, const char *optio
  * is no i-th. Nothing is made. */
 bool gs_folder_sockets(size_t i, char *out, size_t bytes);
 
-/* The folder of all users: what is in it is whoever's root let make it. */
+/* That of the system: only root, or a service that root has set up, can make a file in it. */
 #define GS_FOLDER_SOCKETS_SYSTEM "/run/gpuscope-head"
 
 #endif

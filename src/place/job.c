@@ -189,6 +189,19 @@ static struct job_entry *entry_of_run(struct gs_jobs *j, const struct facts *f, 
 	return e;
 }
 
+/* Where nothing else has named it: the user of its processes. slurmstepd keeps one of root's in
+ * every job's group (the sleep of step extern), which does not make it root's job. */
+static void learn_user(struct job_entry *e, const struct facts *f)
+{
+	bool may_be_daemons = e->job.uid == 0 && f->group.uid < 0 &&
+			      !(e->job.source & (GS_JOB_FROM_CONTROLLER | GS_JOB_FROM_DROP));
+
+	if (e->job.uid >= 0 && !(may_be_daemons && f->uid != 0))
+		return;
+	e->job.uid = f->uid;
+	e->job.user[0] = '\0';
+}
+
 static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct job_entry *known)
 {
 	struct gs_job_cgroup *g = &f->group;
@@ -237,8 +250,8 @@ static struct job_entry *slurm_entry(struct gs_jobs *j, struct facts *f, struct 
 	/* Components of a het job run with the first one's environment: the cluster is the same. */
 	if (!e->job.cluster[0])
 		memcpy(e->job.cluster, f->environ.job.cluster, sizeof(e->job.cluster));
-	if (e->job.uid < 0 && !g->is_daemon)
-		e->job.uid = f->uid;
+	if (!g->is_daemon)
+		learn_user(e, f);
 	if (!e->job.user[0])
 		gs_jobs_name_user(e->job.uid, e->job.user, sizeof(e->job.user));
 	if (e->ask == ASK_NOT)

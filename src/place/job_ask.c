@@ -98,7 +98,7 @@ static bool may_ask(const struct gs_jobs *j, const struct job_entry *e, uint64_t
 				      now >= e->retry_ns && e->n_processes);
 }
 
-/* Whom to ask about next: what is proven comes before what is claimed. NULL: nobody. */
+/* Whom to ask about next: what is proven comes before what is claimed. NULL: none. */
 static struct job_entry *next_to_ask(const struct gs_jobs *j, uint64_t now)
 {
 	struct job_entry *claim = NULL;

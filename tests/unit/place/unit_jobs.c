@@ -680,6 +680,24 @@ static void a_process_that_cannot_be_dumped(void **state)
 	assert_int_equal(gs_jobs_lookup(t->jobs, 100, &task)->uid, 4242);
 }
 
+/* slurmstepd's own children are root's, and often the first to be read. */
+static void the_user_of_a_job_with_processes_of_root(void **state)
+{
+	static const char root[] = "Uid:\t0\t0\t0\t0\n", user[] = "Uid:\t4242\t0\t0\t0\n";
+	struct table *t = *state;
+	struct gs_job_task task;
+
+	process(t, 100, 5, V2 "job_7/step_extern/user/task_special\n", ENV("SLURM_JOB_UID=9"));
+	fake_put(t->fake, 100, "status", root, sizeof(root) - 1);
+	assert_int_equal(gs_jobs_lookup(t->jobs, 100, &task)->uid, 0);
+	process(t, 101, 5, V2 "job_7/step_0/user/task_0\n", ENV("SLURM_JOB_UID=9"));
+	fake_put(t->fake, 101, "status", user, sizeof(user) - 1);
+	assert_int_equal(gs_jobs_lookup(t->jobs, 101, &task)->uid, 4242);
+	assert_string_equal(gs_jobs_lookup(t->jobs, 101, &task)->user, "4242");
+	later_ns += 31 * SECOND_NS;
+	assert_int_equal(gs_jobs_lookup(t->jobs, 100, &task)->uid, 4242);
+}
+
 static void an_array_of_others(void **state)
 {
 	struct table *t = *state;
@@ -728,6 +746,7 @@ int main(void)
 		CASE(a_users_own_group_is_a_claim),
 		CASE(claims_have_little_room),
 		CASE(a_process_that_cannot_be_dumped),
+		CASE(the_user_of_a_job_with_processes_of_root),
 		CASE(an_array_of_others),
 	};
 
