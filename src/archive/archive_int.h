@@ -22,6 +22,7 @@ struct archive {
 	struct archive_node *node;        /* n_nodes: of the session */
 	size_t n_nodes;
 	struct gs_map by_id; /* of a node to its index */
+	struct gs_map names; /* of all nodes of the store: gs_node_label_hash() to how many */
 	struct gs_archive_stats stats;
 };
 

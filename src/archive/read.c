@@ -36,7 +36,11 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 {
 	struct archive *a = ctx;
 	struct archive_node *more;
+	uint64_t key = gs_node_label_hash(n->hostname, n->instance), count = 0;
 
+	(void)gs_map_get(&a->names, key, &count);
+	if (gs_map_put(&a->names, key, count + 1) < 0)
+		return -ENOMEM;
 	if ((a->o->node && n->id != a->o->node) ||
 	    !gs_store_session_has(a->o->session, n->hostname))
 		return 0;
@@ -52,28 +56,21 @@ static int add_node(void *ctx, const struct gs_store_node *n)
 	return gs_map_put(&a->by_id, (uint64_t)n->id, a->n_nodes++);
 }
 
-/* Several clients of one host are told apart by what makes them differ. */
 static int name_nodes(struct archive *a)
 {
-	struct gs_map seen = GS_MAP_INIT(1u << 24);
-	int r = 0;
+	for (size_t i = 0; i < a->n_nodes; i++) {
+		struct archive_node *n = &a->node[i];
+		char label[GS_NODE_LABEL_BYTES];
+		uint64_t count = 0;
 
-	for (int pass = 0; pass < 2 && r == 0; pass++)
-		for (size_t i = 0; i < a->n_nodes && r == 0; i++) {
-			struct archive_node *n = &a->node[i];
-			uint64_t key = gs_hash_bytes(n->hostname, strlen(n->hostname)), count = 0;
-
-			(void)gs_map_get(&seen, key, &count);
-			if (pass == 0)
-				r = gs_map_put(&seen, key, count + 1);
-			else if (count == 1)
-				r = (n->client = strdup(n->hostname)) ? 0 : -ENOMEM;
-			else if (asprintf(&n->client, "%s/%.12s%s%s", n->hostname, n->machine_id,
-					  n->instance[0] ? "/" : "", n->instance) < 0)
-				r = -ENOMEM;
-		}
-	gs_map_fini(&seen);
-	return r;
+		(void)gs_map_get(&a->names, gs_node_label_hash(n->hostname, n->instance), &count);
+		gs_node_label(n->hostname, n->instance, n->machine_id, count > 1, label,
+			      sizeof(label));
+		n->client = strdup(label);
+		if (!n->client)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 int archive_open(struct archive *a, const struct gs_archive_options *options)
@@ -86,7 +83,8 @@ int archive_open(struct archive *a, const struct gs_archive_options *options)
 			      .to_wall_ns = s->end_wall_ns         ? s->end_wall_ns
 					    : options->now_wall_ns ? options->now_wall_ns
 								   : (int64_t)gs_clock_wall_ns(),
-			      .by_id = GS_MAP_INIT(1u << 24)};
+			      .by_id = GS_MAP_INIT(1u << 24),
+			      .names = GS_MAP_INIT(1u << 24)};
 	r = gs_store_nodes(options->store, add_node, a);
 	return r == 0 ? name_nodes(a) : r;
 }
@@ -97,6 +95,7 @@ void archive_close(struct archive *a)
 		free(a->node[i].client);
 	free(a->node);
 	gs_map_fini(&a->by_id);
+	gs_map_fini(&a->names);
 }
 
 /* --- streams and groups --- */

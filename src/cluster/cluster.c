@@ -25,6 +25,7 @@ struct shared { /* a snapshot that a node or views show */
 };
 
 struct node {
+	uint64_t label_hash; /* gs_node_label_hash(); 0 not known yet */
 	struct gs_cluster_node now;
 	struct shared *latest;              /* referenced; NULL: none; now.latest is its snapshot */
 	struct gs_cluster_history *history; /* owned; NULL: none */
@@ -130,6 +131,27 @@ static int add(struct gs_cluster *c, int64_t id, struct node **ret_node)
 	return 0;
 }
 
+/* A node is new, or has another name: which nodes are called like another one? With the lock. */
+static void find_shared_names(struct gs_cluster *c, struct node *changed_node)
+{
+	uint64_t hash = gs_node_label_hash(changed_node->now.hostname, changed_node->now.instance);
+	uint64_t before = changed_node->label_hash;
+	size_t n_before = 0, n_now = 0;
+
+	if (hash == before)
+		return;
+	changed_node->label_hash = hash;
+	for (size_t i = 0; i < c->n; i++) {
+		n_before += c->node[i]->label_hash == before;
+		n_now += c->node[i]->label_hash == hash;
+	}
+	for (size_t i = 0; i < c->n; i++)
+		if (c->node[i]->label_hash == hash)
+			c->node[i]->now.name_is_shared = n_now > 1;
+		else if (c->node[i]->label_hash == before)
+			c->node[i]->now.name_is_shared = n_before > 1;
+}
+
 int gs_cluster_put(struct gs_cluster *cluster, const struct gs_cluster_node *node)
 {
 	struct node *n;
@@ -143,6 +165,7 @@ int gs_cluster_put(struct gs_cluster *cluster, const struct gs_cluster_node *nod
 		memcpy(n->now.machine_id, node->machine_id, sizeof(n->now.machine_id));
 		memcpy(n->now.instance, node->instance, sizeof(n->now.instance));
 		memcpy(n->now.hostname, node->hostname, sizeof(n->now.hostname));
+		find_shared_names(cluster, n);
 		if (node->last_wall_ns > n->now.last_wall_ns)
 			n->now.last_wall_ns = node->last_wall_ns;
 		cluster->version++;

@@ -41,6 +41,7 @@ struct gs_cluster_node {
 	char machine_id[64], instance[64], hostname[65];
 	char address[64];       /* it comes from; "" never connected to this head */
 	char version[32];       /* of its program; "gswarm" for those of gswarm-profiler */
+	bool name_is_shared;    /* by a node of another machine: gs_node_label() */
 	unsigned n_connections; /* now: a node may come back before its old stream has ended */
 	bool healthy;           /* connected, and not silent */
 	uint64_t heard_ns;      /* monotonic, of this machine: its last sample; 0 never */

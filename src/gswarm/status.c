@@ -26,6 +26,24 @@ static char *sessions_json(const struct gs_store_session *s, size_t n)
 	return text;
 }
 
+/* Owned by the caller; NULL: no memory. */
+static char *label_of(const struct gs_cluster_node *c)
+{
+	char label[GS_NODE_LABEL_BYTES];
+
+	gs_node_label(c->hostname, c->instance, c->machine_id, c->name_is_shared, label,
+		      sizeof(label));
+	return strdup(label);
+}
+
+static bool is_node(const struct gs_cluster_node *c, const char *name)
+{
+	GS_FREE char *label = label_of(c);
+
+	return strcmp(c->hostname, name) == 0 || strcmp(c->machine_id, name) == 0 ||
+	       (label && strcmp(label, name) == 0);
+}
+
 static size_t connected(struct gs_head *h, char ***ret_names)
 {
 	struct gs_cluster_view *view = gs_cluster_view(gs_head_cluster(h));
@@ -36,7 +54,7 @@ static size_t connected(struct gs_head *h, char ***ret_names)
 	for (size_t i = 0; names && i < all; i++) {
 		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
 
-		if (c->n_connections && (names[n] = strdup(c->hostname)))
+		if (c->n_connections && (names[n] = label_of(c)))
 			n++;
 	}
 	gs_cluster_view_unref(&view);
@@ -133,7 +151,7 @@ static GswarmProfiler__NodeStatus *node_new(const struct gs_cluster_node *c)
 		free(m);
 		return NULL;
 	}
-	m->node_id = strdup(c->hostname);
+	m->node_id = label_of(c);
 	m->gpus[0] = gpu; /* also of a node without GPUs: it is freed by this */
 	for (size_t i = 0; i < n; i++) {
 		if (g->info[i].is_mig)
@@ -186,7 +204,7 @@ void gswarm_node(struct gs_head *h, struct gs_rpc_call *call, const char *node_i
 	for (size_t i = 0; !m.node_status && i < gs_cluster_view_count(view); i++) {
 		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
 
-		if (strcmp(c->hostname, node_id) == 0 || strcmp(c->machine_id, node_id) == 0)
+		if (is_node(c, node_id))
 			m.node_status = node_new(c);
 	}
 	gs_cluster_view_unref(&view);

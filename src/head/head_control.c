@@ -432,12 +432,15 @@ static int copy_nodes(struct gs_cluster *cluster, Gpuscope__V1__NodeInfo ***ret_
 	for (size_t i = 0; node && info && i < n; i++) {
 		const struct gs_cluster_node *c = gs_cluster_view_at(view, i);
 		Gpuscope__V1__NodeInfo *m = node[i] = &info[i];
-		char id[160];
+		char id[160], name[GS_NODE_LABEL_BYTES];
 
 		gpuscope__v1__node_info__init(m);
 		snprintf(id, sizeof(id), "%s%s%s", c->machine_id, c->instance[0] ? "/" : "",
 			 c->instance);
 		m->id = strdup(id);
+		gs_node_label(c->hostname, c->instance, c->machine_id, c->name_is_shared, name,
+			      sizeof(name));
+		m->name = strdup(name);
 		m->hostname = strdup(c->hostname);
 		m->address = strdup(c->address);
 		m->version = strdup(c->version);
@@ -464,6 +467,7 @@ static void free_nodes(Gpuscope__V1__NodeInfo **node, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		free(node[i]->id);
+		free(node[i]->name);
 		free(node[i]->hostname);
 		free(node[i]->address);
 		free(node[i]->version);

@@ -131,7 +131,7 @@ static void nodes_table(struct gs_pen *pen, const Gpuscope__V1__HeadStatus *h)
 	int name = 4, address = 7;
 
 	for (size_t i = 0; i < h->n_nodes; i++) {
-		name = wider(name, h->nodes[i]->hostname);
+		name = wider(name, h->nodes[i]->name);
 		address = wider(address, h->nodes[i]->address);
 	}
 	if (!h->n_nodes)
@@ -143,7 +143,7 @@ static void nodes_table(struct gs_pen *pen, const Gpuscope__V1__HeadStatus *h)
 		const Gpuscope__V1__NodeInfo *n = h->nodes[i];
 		char samples[GS_FMT_BYTES];
 
-		cell(pen, n->hostname, name);
+		cell(pen, n->name, name);
 		gs_pen_puts(pen, "  ");
 		cell(pen, n->address, address);
 		gs_pen_printf(pen, "  %-9s  %4u  %10s  %6llu  %+.3f s\n",
@@ -164,6 +164,7 @@ static void doc_nodes(struct gs_doc *d, const Gpuscope__V1__HeadStatus *h)
 
 		gs_doc_begin_flat(d, NULL);
 		gs_doc_put_text(d, "id", n->id);
+		gs_doc_put_text(d, "name", n->name);
 		gs_doc_put_text(d, "hostname", n->hostname);
 		gs_doc_put_text(d, "address", n->address);
 		gs_doc_put_bool(d, "connected", n->connected);

@@ -114,9 +114,14 @@ static double root_used(void)
 {
 	struct statvfs v;
 
-	return statvfs("/", &v) == 0 && v.f_blocks
-		       ? (double)(v.f_blocks - v.f_bfree) / (double)v.f_blocks
-		       : -1;
+	double used, usable;
+
+	if (statvfs("/", &v) < 0 || !v.f_blocks)
+		return -1;
+	/* As df: of what programs may use, which leaves out what is kept for root. */
+	used = (double)(v.f_blocks - v.f_bfree);
+	usable = used + (double)v.f_bavail;
+	return usable > 0 ? used / usable : -1;
 }
 
 static void read_machine(struct gs_host *h, struct gs_host_sample *s)

@@ -268,15 +268,5 @@ void live_look_forget(struct gs_live *a)
 
 void gs_live_client_id(const struct gs_cluster_node *n, char *out, size_t bytes)
 {
-	bool is_named = n->instance[0] && strcmp(n->instance, "default") != 0;
-	size_t host = strlen(n->hostname), instance = is_named ? strlen(n->instance) + 1 : 0;
-
-	if (host + instance >= bytes)
-		host = bytes - 1, instance = 0;
-	memcpy(out, n->hostname, host);
-	if (instance) {
-		out[host] = '/';
-		memcpy(out + host + 1, n->instance, instance - 1);
-	}
-	out[host + instance] = '\0';
+	gs_node_label(n->hostname, n->instance, n->machine_id, n->name_is_shared, out, bytes);
 }

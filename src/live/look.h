@@ -62,7 +62,7 @@ void gs_live_look_sums(const struct gs_live_look *l, size_t node, struct gs_live
 /* A value; NAN: it is not known. */
 double gs_live_value(const struct gs_gpu_sample *s, enum gs_gpu_field f);
 
-/* Which node: the host's name, with the instance when it has one of its own. */
+/* Which node: gs_node_label(). */
 void gs_live_client_id(const struct gs_cluster_node *n, char *out, size_t bytes);
 
 #endif

@@ -1,6 +1,10 @@
 #include "node/host.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
 
 const struct gs_host_sample gs_host_sample_unknown = {
 	.n_cpus = -1,
@@ -45,6 +49,29 @@ void gs_node_snapshot_free(struct gs_node_snapshot **ref)
 	gs_job_accounts_free(&s->jobs);
 	free(s);
 	*ref = NULL;
+}
+
+/* An instance that nobody chose is not worth a word. */
+static const char *label_instance(const char *instance)
+{
+	return strcmp(instance, "default") == 0 ? "" : instance;
+}
+
+void gs_node_label(const char *hostname, const char *instance, const char *machine_id,
+		   bool name_is_shared, char *out, size_t bytes)
+{
+	const char *own = label_instance(instance);
+
+	snprintf(out, bytes, "%s%s%s%s%.12s", hostname, own[0] ? "/" : "", own,
+		 name_is_shared ? "/" : "", name_is_shared ? machine_id : "");
+}
+
+uint64_t gs_node_label_hash(const char *hostname, const char *instance)
+{
+	char label[GS_NODE_LABEL_BYTES];
+
+	gs_node_label(hostname, instance, "", false, label, sizeof(label));
+	return gs_hash_bytes(label, strlen(label));
 }
 
 const struct gs_host_process *gs_host_process_of(const struct gs_host_snapshot *host, uint32_t pid)

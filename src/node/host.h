@@ -77,6 +77,16 @@ struct gs_node_snapshot {
 void gs_host_snapshot_free(struct gs_host_snapshot **snapshot);
 void gs_node_snapshot_free(struct gs_node_snapshot **snapshot);
 
+/* How a node is called wherever people see it: its host's name, with the instance when it has one
+ * of its own; where another machine has that name too, with the begin of the machine's id. Cut to
+ * bytes. */
+#define GS_NODE_LABEL_BYTES 160
+void gs_node_label(const char *hostname, const char *instance, const char *machine_id,
+		   bool name_is_shared, char *out, size_t bytes);
+
+/* Equal for nodes whose labels differ by the machine alone. */
+uint64_t gs_node_label_hash(const char *hostname, const char *instance);
+
 /* The process of a pid; NULL: there is none. */
 const struct gs_host_process *gs_host_process_of(const struct gs_host_snapshot *host, uint32_t pid);
 
