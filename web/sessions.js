@@ -42,7 +42,7 @@ export function sessions(may) {
 		}), r => { name.value = ''; return `Started ${r.session.name}.` })
 	}
 	const change = (s, verb, done) => h('button', { type: 'button', 'aria-label': `${verb} ${s.name}`, onclick: () => act(() => send('POST', `/api/v1/sessions/${s.id}/${verb}`), () => `${done} ${s.name}.`) }, verb[0].toUpperCase() + verb.slice(1))
-	const forget = s => h('button', { type: 'button', 'aria-label': `Forget ${s.name}`, onclick: () => confirm(`Forget the session ${s.name}? What was measured stays until it is too old.`) && act(() => send('DELETE', `/api/v1/sessions/${s.id}`), () => `Forgot ${s.name}.`) }, 'Forget')
+	const forget = s => h('button', { type: 'button', 'aria-label': `Delete ${s.name}`, onclick: () => confirm(`Delete the session ${s.name}? Its samples stay until retention removes them.`) && act(() => send('DELETE', `/api/v1/sessions/${s.id}`), () => `Deleted ${s.name}.`) }, 'Delete')
 	const exports = s => {
 		const format = h('select', { 'aria-label': `Export ${s.name} as`, onchange: async () => {
 			const f = format.value

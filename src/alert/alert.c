@@ -216,6 +216,9 @@ static void end(struct gs_alerts *a, struct entry *e, const struct gs_alert_subj
 		message_of(a, e, s, &m);
 	m.event = GS_ALERT_END;
 	m.end_wall_ns = wall_ns;
+	/* The rule's own message says that it holds. */
+	if (s)
+		gs_alert_rule_values(a->rule[e->rule], s, "no longer ", m.text, sizeof(m.text));
 	snprintf(m.cause, sizeof(m.cause), "%s", cause);
 	free(e->last);
 	e->last = NULL;

@@ -53,5 +53,8 @@ void gs_alert_entry_drop(struct gs_alerts *a, struct entry *e);
 /* The text for people, with {names} filled in. */
 void gs_alert_rule_text(const struct gs_alert_rule *rule, const struct gs_alert_subject *subject,
 			char *out, size_t bytes);
+/* The condition after lead, with the values that it has now: "no longer lost == 1: lost = 0". */
+void gs_alert_rule_values(const struct gs_alert_rule *rule, const struct gs_alert_subject *subject,
+			  const char *lead, char *out, size_t bytes);
 
 #endif

@@ -192,10 +192,9 @@ static int put_value(char *out, size_t bytes, double v)
 void gs_alert_rule_text(const struct gs_alert_rule *rule, const struct gs_alert_subject *s,
 			char *out, size_t bytes)
 {
-	unsigned names[GS_ALERT_EVIDENCE_MAX];
 	const char *at = rule->message;
 	char word[64];
-	size_t n = 0, k;
+	size_t n = 0;
 
 	out[0] = '\0';
 	while (*at && n < bytes - 1) {
@@ -208,10 +207,17 @@ void gs_alert_rule_text(const struct gs_alert_rule *rule, const struct gs_alert_
 			n += (size_t)snprintf(out + n, bytes - n, "%c", *at);
 		at += taken ? taken : 1;
 	}
-	if (rule->message[0])
-		return;
-	n = (size_t)snprintf(out, bytes, "%s", rule->condition);
-	k = gs_expr_names(rule->when, names, GS_ARRAY_LEN(names));
+	if (!rule->message[0])
+		gs_alert_rule_values(rule, s, "", out, bytes);
+}
+
+void gs_alert_rule_values(const struct gs_alert_rule *rule, const struct gs_alert_subject *s,
+			  const char *lead, char *out, size_t bytes)
+{
+	unsigned names[GS_ALERT_EVIDENCE_MAX];
+	size_t n = (size_t)snprintf(out, bytes, "%s%s", lead, rule->condition);
+	size_t k = gs_expr_names(rule->when, names, GS_ARRAY_LEN(names));
+
 	for (size_t i = 0; i < k && n < bytes; i++) {
 		char key[96];
 

@@ -313,7 +313,8 @@ static void start_job(void *arg, struct gs_store *store)
 
 API_HANDLER(api_profiling_start)
 {
-	json_t *body = api_body(q, reply);
+	static const char *const keys[] = {"name", "report_metrics", "metrics", NULL};
+	json_t *body = api_body(q, keys, reply);
 	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
 	struct gs_head_switches own;
 
@@ -364,7 +365,8 @@ static void stop_job(void *arg, struct gs_store *store)
 
 API_HANDLER(api_profiling_stop)
 {
-	json_t *body = api_body(q, reply);
+	static const char *const keys[] = {"name", NULL};
+	json_t *body = api_body(q, keys, reply);
 	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
 
 	if (!c) {
@@ -452,7 +454,7 @@ static void record_job(void *arg, struct gs_store *store)
 
 API_HANDLER(api_profiling_record)
 {
-	json_t *body = api_body(q, reply);
+	json_t *body = api_body(q, NULL, reply);
 	struct change *c = body ? calloc(1, sizeof(*c)) : NULL;
 	const char *why;
 
@@ -490,6 +492,9 @@ static int put_session(void *arg, const struct gs_store_session *s)
 	j_open(l->b, NULL, '{');
 	j_text(l->b, "name", s->name);
 	j_bool(l->b, "is_active", s->state == GS_STORE_SESSION_ACTIVE);
+	/* What gswarm-profiler 0.4.3 reads in their place. */
+	j_bool(l->b, "active", s->state == GS_STORE_SESSION_ACTIVE);
+	j_u64(l->b, "frames", frames_of(s, l->interval_ns));
 	j_time(l->b, "start_time", s->start_wall_ns);
 	j_u64(l->b, "frame_count", frames_of(s, l->interval_ns));
 	j_text(l->b, "output_file", file);

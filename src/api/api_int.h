@@ -36,8 +36,10 @@ struct gs_api {
 extern const struct gs_live_endpoint api_endpoints[];
 extern const size_t api_n_endpoints;
 
-/* The body, an object or nothing. NULL: the reply says what is wrong. */
-json_t *api_body(const struct gs_http_request *q, struct gs_http_reply *reply);
+/* The body, an object or nothing. keys: those that it may have, the last one NULL; NULL: any. NULL:
+ * the reply says what is wrong. */
+json_t *api_body(const struct gs_http_request *q, const char *const *keys,
+		 struct gs_http_reply *reply);
 
 /* Members of it; "" when it is not there. False: the reply says what is wrong. A list becomes one
  * text with commas. */

@@ -11,21 +11,51 @@
 
 #include "archive/archive.h"
 #include "base/clock.h"
+#include "base/conf.h"
 #include "text/text.h"
 
 /* --- what requests say --- */
 
-json_t *api_body(const struct gs_http_request *q, struct gs_http_reply *reply)
+/* A slip in a key would otherwise be a session under another name, without a word. */
+static bool api_keys_known(json_t *body, const char *const *keys, struct gs_http_reply *reply)
+{
+	const char *key, *near = NULL;
+	json_t *value;
+	char why[160];
+
+	json_object_foreach(body, key, value)
+	{
+		unsigned best = 4, d;
+		size_t i = 0;
+
+		for (i = 0; keys[i] && strcmp(keys[i], key) != 0; i++)
+			if ((d = gs_conf_distance(key, keys[i])) < best) {
+				best = d;
+				near = keys[i];
+			}
+		if (keys[i])
+			continue;
+		snprintf(why, sizeof(why), "unknown key \"%.60s\"%s%s%s", key,
+			 near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+		gs_http_say(reply, 400, why);
+		return false;
+	}
+	return true;
+}
+
+json_t *api_body(const struct gs_http_request *q, const char *const *keys,
+		 struct gs_http_reply *reply)
 {
 	json_error_t e;
 	json_t *j = q->content_bytes ? json_loadb((const char *)q->body, q->content_bytes,
 						  JSON_REJECT_DUPLICATES, &e)
 				     : json_object();
 
-	if (json_is_object(j))
+	if (!json_is_object(j))
+		gs_http_say(reply, 400, "the body is not a JSON object");
+	else if (!keys || api_keys_known(j, keys, reply))
 		return j;
 	json_decref(j);
-	gs_http_say(reply, 400, "the body is not a JSON object");
 	return NULL;
 }
 
@@ -375,7 +405,10 @@ static bool interval_of(json_t *body, uint64_t *ret_ns, struct gs_http_reply *re
 
 API_HANDLER(api_session_start)
 {
-	json_t *body = api_body(q, reply);
+	static const char *const keys[] = {
+		"name",   "metrics",          "nodes", "report_metrics", "bandwidth",
+		"nvlink", "interval_seconds", NULL};
+	json_t *body = api_body(q, keys, reply);
 	struct job *j = body ? job_new(ctx, "", reply, start) : NULL;
 	struct gs_head_switches own;
 	struct gs_store_session *s;
@@ -486,7 +519,8 @@ static bool values_of(struct job *j, json_t *body, struct gs_http_reply *reply)
 
 API_HANDLER(api_mark)
 {
-	json_t *body = api_body(q, reply);
+	static const char *const keys[] = {"name", "kind", "values", NULL};
+	json_t *body = api_body(q, keys, reply);
 	struct job *j = body ? job_new(ctx, q->param[0], reply, mark) : NULL;
 
 	if (j) {
@@ -526,7 +560,8 @@ API_HANDLER(api_switches)
 API_HANDLER(api_switches_set)
 {
 	struct gs_api *a = ctx;
-	json_t *body = api_body(q, reply);
+	static const char *const keys[] = {"bandwidth", "nvlink", "interval_seconds", NULL};
+	json_t *body = api_body(q, keys, reply);
 	struct gs_head_switches s;
 	struct gs_err err = {{0}};
 	int r;

@@ -589,7 +589,7 @@ def gswarm_clients(t):
             b.send(0.9, now + i * 0.2)
         wait_stored(h.data, 20, 'old')
         status = a.stub.GetStatus(gs.Empty())
-        t.equal('status: clients', list(status.connected_clients), ['old', 'old'])
+        t.equal('status: clients', sorted(status.connected_clients), ['old/gswarm 127.0.0.1 1', 'old/gswarm 127.0.0.1 2'])
         t.equal('status: profiling', (status.is_profiling, status.output_filename), (True, 'second.json'))
         t.equal('status: sessions', {s['name'] for s in json.loads(status.active_sessions_json)}, {'theirs', 'second'})
         cluster = a.stub.ReadClusterStatus(gs.ReadClusterStatusRequest())
