@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "text/text.h"
+
 static const char digit_pairs[] = "0001020304050607080910111213141516171819"
 				  "2021222324252627282930313233343536373839"
 				  "4041424344454647484950515253545556575859"
@@ -143,10 +145,26 @@ static size_t utf8_bytes(const uint8_t *s, size_t left)
 	return c < least[n] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) ? 0 : n;
 }
 
-/* Copy the character at *s, or its replacement, and step over it. */
+static uint32_t utf8_value(const uint8_t *s, size_t n)
+{
+	uint32_t c = s[0] & (0x7fu >> n);
+
+	for (size_t i = 1; i < n; i++)
+		c = c << 6 | (s[i] & 0x3f);
+	return c;
+}
+
+/* Copy the character at *s, which is none of ASCII, or its replacement, and step over it. */
 static char *put_utf8(char *p, const uint8_t **s, size_t *left)
 {
 	size_t n = utf8_bytes(*s, *left);
+
+	if (n && gs_text_is_steering(utf8_value(*s, n))) {
+		memcpy(p, "\xef\xbf\xbd", 3);
+		*s += n;
+		*left -= n;
+		return p + 3;
+	}
 
 	if (n == 0) {
 		memcpy(p, "\xef\xbf\xbd", 3);
@@ -219,10 +237,18 @@ char *gs_put_json(char *p, const char *text, size_t max_bytes)
 	return p;
 }
 
+/* A control character that a field of CSV has no use for. */
+static bool is_csv_control(uint8_t c)
+{
+	return (c < 0x20 && c != '\t' && c != '\r' && c != '\n') || c == 0x7f;
+}
+
 /* RFC 4180: quotes around what holds a comma, a quote or a line end; quotes doubled. */
 static char *put_csv_quoted(char *p, const uint8_t *s, size_t left)
 {
 	*p++ = '"';
+	if (gs_text_is_formula((const char *)s, left))
+		*p++ = '\'';
 	while (left) {
 		if (*s >= 0x80) {
 			p = put_utf8(p, &s, &left);
@@ -230,7 +256,11 @@ static char *put_csv_quoted(char *p, const uint8_t *s, size_t left)
 		}
 		if (*s == '"')
 			*p++ = '"';
-		*p++ = (char)*s++;
+		if (is_csv_control(*s))
+			p = gs_put(p, "\xef\xbf\xbd");
+		else
+			*p++ = (char)*s;
+		s++;
 		left--;
 	}
 	*p++ = '"';
@@ -243,6 +273,8 @@ char *gs_put_csv(char *p, const char *text, size_t max_bytes)
 	const uint8_t *s = (const uint8_t *)text;
 	char *begin = p;
 
+	if (gs_text_is_formula(text, all))
+		*p++ = '\'';
 	while (left) {
 		uint8_t c = *s;
 
@@ -252,7 +284,10 @@ char *gs_put_csv(char *p, const char *text, size_t max_bytes)
 		}
 		if (c == ',' || c == '"' || c == '\n' || c == '\r')
 			return put_csv_quoted(begin, (const uint8_t *)text, all);
-		*p++ = (char)c;
+		if (is_csv_control(c))
+			p = gs_put(p, "\xef\xbf\xbd");
+		else
+			*p++ = (char)c;
 		s++;
 		left--;
 	}

@@ -1,6 +1,7 @@
 /*
  * Numbers and texts into memory that the caller has made sure is large enough: a trace file is made
- * of millions of them. What is no UTF-8 becomes U+FFFD.
+ * of millions of them. What is no UTF-8 becomes U+FFFD,
+ * and so does what steers the text around it (gs_text_is_steering()).
  */
 #ifndef GS_TEXT_PUT_H
 #define GS_TEXT_PUT_H
@@ -23,7 +24,7 @@ char *gs_put_us(char *p, uint64_t ns);                          /* "12.345": mic
 char *gs_put_dim3(char *p, uint32_t x, uint32_t y, uint32_t z); /* "128,2,1" */
 char *gs_put_utf8(char *p, const char *text, size_t max_bytes); /* U+FFFD for what is not */
 char *gs_put_json(char *p, const char *text, size_t max_bytes); /* the same, quoted and escaped */
-char *gs_put_csv(char *p, const char *text, size_t max_bytes);  /* the same, quoted if needed */
+char *gs_put_csv(char *p, const char *text, size_t max_bytes);  /* the same, as gs_text_csv() */
 char *gs_put_xml(char *p, const char *text, size_t max_bytes);  /* the same, as content or value */
 
 /* A text of this program's own, as it is. */

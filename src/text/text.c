@@ -54,6 +54,26 @@ static bool is_odd(uint32_t c)
 	return c == 0x2028 || c == 0x2029 || c == 0xfeff || (c & 0xfffe) == 0xfffe;
 }
 
+bool gs_text_is_steering(uint32_t c)
+{
+	return (c >= 0x80 && c <= 0x9f) || is_bidi(c) || is_odd(c);
+}
+
+bool gs_text_is_formula(const char *text, size_t bytes)
+{
+	size_t n = strnlen(text, bytes);
+	char number[32], *end;
+
+	if (n == 0 || !strchr("=+-@\t\r", text[0]) || (n == 1 && (*text == '-' || *text == '+')))
+		return false;
+	if (n >= sizeof(number) || !strchr("+-", text[0]) || !strchr("0123456789.", text[1]))
+		return true;
+	memcpy(number, text, n);
+	number[n] = '\0';
+	(void)strtod(number, &end);
+	return *end;
+}
+
 /* The character that gs_text_decode() found in n bytes at p, or its replacement. */
 static int put_char(struct gs_buf *buf, uint32_t c, const char *p, size_t n)
 {
@@ -164,12 +184,16 @@ int gs_text_csv(struct gs_buf *buf, const char *text)
 	bool quoted = text && strpbrk(text, ",\"\r\n") != NULL;
 	int r = quoted ? gs_buf_puts(buf, "\"") : 0;
 
+	if (r == 0 && text && gs_text_is_formula(text, SIZE_MAX))
+		r = gs_buf_puts(buf, "'");
+
 	for (size_t n; text && *text && r == 0; text += n) {
 		uint32_t c = gs_text_decode(text, &n);
 
 		if (c == '"')
 			r = gs_buf_puts(buf, "\"\"");
-		else if (is_control(c) && c != '\t' && c != '\r' && c != '\n')
+		else if ((is_control(c) && c != '\t' && c != '\r' && c != '\n') ||
+			 gs_text_is_steering(c))
 			r = put_char(buf, REPLACEMENT, text, n);
 		else
 			r = put_char(buf, c, text, n);

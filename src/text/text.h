@@ -8,6 +8,7 @@
 #ifndef GS_TEXT_TEXT_H
 #define GS_TEXT_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,7 +31,16 @@ int gs_text_json(struct gs_buf *buf, const char *text);
  * else in double quotes. */
 int gs_text_yaml(struct gs_buf *buf, const char *text);
 
-/* A CSV field, quoted when it must be; control characters beside tab, CR and LF become U+FFFD. */
+/* Whether a spreadsheet would take the text (of at most bytes) for a formula: it begins with one of
+ * = + - @ tab CR, and is neither a number nor a lone sign. */
+bool gs_text_is_formula(const char *text, size_t bytes);
+
+/* Whether the character is none that can be seen but steers what is around it: C1 controls, marks
+ * that turn the direction of writing, separators of lines. */
+bool gs_text_is_steering(uint32_t c);
+
+/* A CSV field, quoted when it must be; control characters beside tab, CR and LF and those that
+ * steer become U+FFFD, and what a spreadsheet would compute begins with a '. */
 int gs_text_csv(struct gs_buf *buf, const char *text);
 
 /* One line for a terminal: newline and tab as \n and \t, other control characters as \x1b, and

@@ -139,8 +139,8 @@ static void folded(void **state)
 			    ";aten::linear 40000\n" MAIN_THREAD FORWARD
 			    ";aten::linear;aten::addmm 40000\n" MAIN_THREAD FORWARD
 			    ";aten::linear;aten::addmm;cudaLaunchKernel 20000\n" MAIN_THREAD
-			    "a<b>&\"c\" ]]></script><script>alert(1)</script>,x y " BAD
-			    "\xef\xbf\xbe 25000\n"
+			    "a<b>&\"c\" ]]></script><script>alert(1)</script>,x y " BAD BAD
+			    " 25000\n"
 			    "trainer (4242);thread line1 line2,\"q\" (4250);AddmmBackward0 35000\n"
 			    "trainer (4242);thread line1 line2,\"q\" (4250);AddmmBackward0;"
 			    "cudaLaunchKernel 5000\n"

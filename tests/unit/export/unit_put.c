@@ -94,7 +94,7 @@ static const struct {
 	{"say \"x\"", "say \"x\"", "\"say \\\"x\\\"\"", "\"say \"\"x\"\"\""},
 	{"two\nlines\r", "two\nlines\r", "\"two\\nlines\\r\"", "\"two\nlines\r\""},
 	{"\t\b\f\\\x01\x1f\x7f", "\t\b\f\\\x01\x1f\x7f", "\"\\t\\b\\f\\\\\\u0001\\u001f\\u007f\"",
-	 "\t\b\f\\\x01\x1f\x7f"},
+	 "'\t" BAD BAD "\\" BAD BAD BAD},
 	{"\xe2\x82\xac\xc3\xa9\xf0\x9f\x98\x80", "\xe2\x82\xac\xc3\xa9\xf0\x9f\x98\x80",
 	 "\"\xe2\x82\xac\xc3\xa9\xf0\x9f\x98\x80\"", "\xe2\x82\xac\xc3\xa9\xf0\x9f\x98\x80"},
 	/* a stray continuation, a byte that never occurs, cut short at the end and in between */
@@ -126,6 +126,18 @@ static void cut(void **state)
 	expect(gs_put_utf8(out, raw, 2), "ab");
 	expect(gs_put_json(out, raw, 2), "\"ab\"");
 	expect(gs_put_csv(out, raw, 2), "ab");
+	expect(gs_put_csv(out, "=1+2", GS_PUT_MAX), "'=1+2");
+	expect(gs_put_csv(out, "@a,b", GS_PUT_MAX), "\"'@a,b\"");
+	expect(gs_put_csv(out, "-5.5", GS_PUT_MAX), "-5.5");
+	expect(gs_put_csv(out, "a\x01\x7f", GS_PUT_MAX), "a" BAD BAD);
+	expect(gs_put_json(out, "\xe2\x80\xae\xc2\x9b\xe2\x80\xa8", GS_PUT_MAX),
+	       "\"" BAD BAD BAD "\"");
+	expect(gs_put_xml(out,
+			  "a\xe2\x80\xae"
+			  "b",
+			  GS_PUT_MAX),
+	       "a" BAD "b");
+	expect(gs_put_utf8(out, "\xc3\xa9\xd8\x9c", GS_PUT_MAX), "\xc3\xa9" BAD);
 	expect(gs_put_csv(out, raw, 3), "\"ab,\"");
 	expect(gs_put_utf8(out, "a\xc3\xa9", 2), "a" BAD);
 }

@@ -104,9 +104,20 @@ static void test_csv(void **state GS_UNUSED)
 	check(gs_text_csv, NULL, "");
 	check(gs_text_csv, "plain text", "plain text");
 	check(gs_text_csv, "a,b", "\"a,b\"");
+	check(gs_text_csv, "=1+cmd|'/C x'!A", "'=1+cmd|'/C x'!A");
+	check(gs_text_csv, "+a", "'+a");
+	check(gs_text_csv, "@x,y", "\"'@x,y\"");
+	check(gs_text_csv, "-1.5e-3", "-1.5e-3");
+	check(gs_text_csv, "-1+1", "'-1+1");
+	check(gs_text_csv, "-", "-");
+	check(gs_text_csv,
+	      "a\xe2\x80\xae"
+	      "b\xc2\x9b",
+	      "a\xef\xbf\xbd"
+	      "b\xef\xbf\xbd");
 	check(gs_text_csv, "say \"x\"", "\"say \"\"x\"\"\"");
 	check(gs_text_csv, "two\nlines\r", "\"two\nlines\r\"");
-	check(gs_text_csv, "\tt\033\177\xff", "\tt\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	check(gs_text_csv, "\tt\033\177\xff", "'\tt\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 static void test_line(void **state GS_UNUSED)
