@@ -29,7 +29,7 @@ ALLOWED = {
     # What all commands share.
     "cli": BELOW | {"render", "cli"},
     "tls": {"base", "tls"},
-    "http": BELOW | {"tls", "http"},
+    "http": BELOW | {"tls", "sandbox", "reader/wire.h", "http"},
     "rpc": BELOW | {"tls", "rpc"},
     "archive": BELOW | {"scrub", "text", "journal", "store", "archive"},
     "head": BELOW | {"rpc", "store", "cluster", "archive", "prom", "push", "job", "head"},
@@ -57,7 +57,7 @@ ALLOWED = {
     # And those that are large.
     "tracecmd": BELOW | FIRST | {"reader", "cli", "feed", "text", "export", "render", "headcmd", "tracecmd"},
     "jobcmd": BELOW | FIRST | {"cli", "launch", "text", "render", "verdict", "job", "alert", "notify", "headcmd", "jobcmd"},
-    "cmd": BELOW | FIRST | {"reader", "cli", "text", "export", "render", "tui", "account", "moment", "plot", "headcmd", "jobcmd", "cmd"},
+    "cmd": BELOW | FIRST | {"reader", "http", "cli", "text", "export", "render", "tui", "account", "moment", "plot", "headcmd", "jobcmd", "cmd"},
 }
 for room in FIRST:
     ALLOWED[room] = BELOW | {room}

@@ -131,6 +131,11 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 	return 0;
 }
 
+static void tell_of_server(void *ctx, const char *text)
+{
+	gs_say("agent: %s", text);
+}
+
 static struct gs_http_options http_options(struct agent_conf *c, struct agent_state *state)
 {
 	return (struct gs_http_options){
@@ -148,6 +153,8 @@ static struct gs_http_options http_options(struct agent_conf *c, struct agent_st
 		.routes = agent_routes,
 		.n_routes = agent_n_routes,
 		.ctx = state,
+		.apart = true,
+		.tell = tell_of_server,
 	};
 }
 

@@ -147,8 +147,8 @@ enum agent_group agent_group_of(enum gs_gpu_field field);
 
 /* --- agent_state.c: what was read last --- */
 
-/* Memory of this process that is in RAM, in bytes; negative: not known. */
-double agent_resident_bytes(void);
+/* Memory of a process that is in RAM, in bytes; negative: not known. */
+double agent_resident_bytes(int pid);
 
 #define AGENT_XIDS_MAX 1024 /* pairs of GPU and code */
 

@@ -58,7 +58,7 @@ static size_t facts(void *ctx, struct gs_live_fact *ret)
 {
 	struct agent_page *p = ctx;
 	struct agent_state *s = p->state;
-	double resident = agent_resident_bytes();
+	double resident = agent_resident_bytes(getpid());
 	uint64_t now = gs_clock_mono_ns();
 	struct rusage u;
 	size_t n = 0;

@@ -17,13 +17,16 @@ static uint64_t patience_ns(const struct agent_state *s)
 	return 3 * slowest + 2 * s->conf.gpu.hang_ns;
 }
 
-double agent_resident_bytes(void)
+double agent_resident_bytes(int pid)
 {
-	GS_CLOSE int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-	char text[128];
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	char path[40], text[128];
+	GS_CLOSE int fd = -1;
+	ssize_t n;
 	unsigned long long size, resident;
 
+	snprintf(path, sizeof(path), "/proc/%d/statm", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (n <= 0)
 		return -1;
 	text[n] = '\0';
@@ -42,7 +45,7 @@ static void by(struct gs_prom *p, const char *label, const char *label_value, do
 static void own_process(struct gs_prom *p, const struct agent_state *s)
 {
 	struct gs_prom_label version = {"version", GS_VERSION};
-	double resident = agent_resident_bytes();
+	double resident = agent_resident_bytes(getpid());
 	struct rusage u;
 
 	gs_prom_family(p, "gpuscope_agent_build", GS_PROM_INFO, "", "Version; always 1.");
@@ -164,9 +167,11 @@ static void own_http(struct gs_prom *p, const struct agent_state *s)
 {
 	static const char *const classes[GS_HTTP_CLASSES] = {"1xx", "2xx", "3xx", "4xx", "5xx"};
 	struct gs_http_stats h = {0};
+	double resident;
 
 	if (s->http)
 		gs_http_stats(s->http, &h);
+	resident = h.pid ? agent_resident_bytes(h.pid) : -1;
 	gs_prom_one(p, "gpuscope_agent_scrapes", GS_PROM_COUNTER, (double)s->scrapes,
 		    "Scrapes before this one.");
 	if (s->scrapes)
@@ -188,6 +193,14 @@ static void own_http(struct gs_prom *p, const struct agent_state *s)
 	by(p, "reason", "evicted", (double)h.evicted);
 	by(p, "reason", "too_slow", (double)h.timed_out);
 	by(p, "reason", "tls_handshake", (double)h.tls_failures);
+	gs_prom_family(p, "gpuscope_agent_http_server_restarts", GS_PROM_COUNTER, "",
+		       "Processes that served HTTP and were replaced by another one, by cause.");
+	by(p, "reason", "ended", (double)h.restarts);
+	by(p, "reason", "hung", (double)h.hung);
+	by(p, "reason", "lied", (double)h.lied);
+	if (resident >= 0)
+		gs_prom_one(p, "gpuscope_agent_http_server_resident_memory_bytes", GS_PROM_GAUGE,
+			    resident, "Memory of the process that serves HTTP that is in RAM.");
 }
 
 /* The caller holds the lock; the link has one of its own below it. */
@@ -328,7 +341,11 @@ static void serve_ready(void *ctx, const struct gs_http_request *request,
 
 const struct gs_http_route agent_routes[] = {
 	{.path = "/metrics", .methods = GS_HTTP_GET, .harmless = true, .serve = serve_metrics},
-	{.path = "/healthz", .methods = GS_HTTP_GET, .open = true, .serve = serve_health},
+	{.path = "/healthz",
+	 .methods = GS_HTTP_GET,
+	 .open = true,
+	 .vital = true,
+	 .serve = serve_health},
 	{.path = "/readyz", .methods = GS_HTTP_GET, .open = true, .serve = serve_ready},
 };
 const size_t agent_n_routes = GS_ARRAY_LEN(agent_routes);

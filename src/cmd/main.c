@@ -6,6 +6,7 @@
 #include "base/conf.h"
 #include "cli/cli.h"
 #include "headcmd/gsprof.h"
+#include "http/http.h"
 #include "plan/remote.h"
 #include "reader/reader.h"
 #include "stack/native.h"
@@ -105,6 +106,8 @@ int main(int argc, char **argv)
 {
 	if (gs_reader_is_called(argc, argv))
 		return gs_reader_main(argc, argv, reader_services);
+	if (gs_http_apart_is_called(argc, argv))
+		return gs_http_apart_main();
 	static char help_option[] = "--help";
 
 	if (gsprof_is_called(argv[0]))

@@ -119,6 +119,9 @@ struct gs_http_route {
 	/* Also for other machines where the server asks for no secret: says nothing of who does
 	 * what. Routes that are open are such as well. */
 	bool harmless;
+	/* Whether we are well: goes before others, and is answered within 2 s, with 503 if nobody
+	 * knows. */
+	bool vital;
 	/* Changes something: needs the role of control, a body of JSON if there is one, and not a
 	 * page of another origin that makes a browser send it. */
 	bool control;
@@ -161,6 +164,13 @@ struct gs_http_options {
 	const struct gs_http_route *routes; /* lent until the server stops */
 	size_t n_routes;
 	void *ctx; /* of the handlers */
+	/* Connections, TLS, tokens and HTTP are the business of a process without rights
+	 * (doc/internals/privileges.md). Handlers run in this one, on a thread of its own, on
+	 * requests that were checked twice: they see no headers but Accept, and no body, and answer
+	 * at once or with topics. Not with token_role. */
+	bool apart;
+	/* What became of that process, in words; on the server's thread. NULL: nobody hears it. */
+	void (*tell)(void *ctx, const char *text);
 };
 
 struct gs_http;
@@ -209,8 +219,17 @@ struct gs_http_stats { /* since the start */
 	uint64_t slow;         /* streams that were closed because they did not read */
 	uint64_t unpublished;  /* pieces that found no room in the server */
 	uint64_t cut;          /* bodies that ended before they were whole */
+	uint64_t restarts;     /* of the server's process, because it ended by itself ... */
+	uint64_t hung;         /* ... did not answer ... */
+	uint64_t lied;         /* ... or sent what it may not send */
+	int pid;               /* of the server's process; 0: there is none */
 };
 
 void gs_http_stats(const struct gs_http *http, struct gs_http_stats *ret_stats);
+
+/* Whether this program was started to be the process of a server (options->apart); and then that
+ * process, until its end. What its main() returns. */
+bool gs_http_apart_is_called(int argc, char **argv);
+int gs_http_apart_main(void);
 
 #endif

@@ -77,6 +77,9 @@ struct gs_http_site { /* lent */
 	bool guarded;       /* control needs one */
 };
 
+/* Whether the path is of this pattern; then with its parameters. */
+bool gs_http_matches(const char *pattern, struct gs_http_request *q);
+
 /* Fill the reply: by the route's handler, or with why there is none. more: room for headers. */
 void gs_http_serve(const struct gs_http_site *site, struct gs_http_request *request,
 		   struct gs_http_reply *reply, char *more, size_t more_bytes);
@@ -116,8 +119,17 @@ void gs_http_reply_fini(struct gs_http_reply *reply);
 struct gs_tls;      /* certificate and key */
 struct gs_tls_conn; /* one connection */
 
-int gs_tls_open(const char *cert, const char *key, const char *client_ca, struct gs_tls **ret_tls,
-		struct gs_err *err);
+/* What the files of a server hold: certificate, key, who signs those of clients (may be empty). */
+struct gs_http_pem {
+	struct gs_buf cert, key, client_ca;
+	char name[3][256]; /* for messages */
+};
+
+int gs_http_pem_read(struct gs_http_pem *pem, const char *cert, const char *key,
+		     const char *client_ca, struct gs_err *err);
+void gs_http_pem_forget(struct gs_http_pem *pem);
+
+int gs_tls_open(const struct gs_http_pem *pem, struct gs_tls **ret_tls, struct gs_err *err);
 void gs_tls_close(struct gs_tls **tls);
 
 /* Whether the certificate is of this name. */

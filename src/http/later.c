@@ -174,13 +174,9 @@ void http_mail_deliver(struct gs_http *h)
 
 /* --- events --- */
 
-struct piece { /* the text behind it */
-	uint32_t topics, bytes;
-};
-
 int gs_http_publish(struct gs_http *h, unsigned topics, const char *text, size_t bytes)
 {
-	struct piece p = {topics, (uint32_t)bytes};
+	struct http_piece p = {topics, (uint32_t)bytes};
 	uint64_t one = 1;
 	int r;
 
@@ -202,7 +198,7 @@ int gs_http_publish(struct gs_http *h, unsigned topics, const char *text, size_t
 static void feed(struct gs_http *h, struct conn *c, const struct gs_buf *news)
 {
 	bool was_idle = c->sent_bytes >= c->out.bytes;
-	struct piece p;
+	struct http_piece p;
 
 	if (was_idle) {
 		gs_buf_reset(&c->out);
@@ -224,7 +220,7 @@ static void feed(struct gs_http *h, struct conn *c, const struct gs_buf *news)
 	}
 }
 
-void http_news_deliver(struct gs_http *h)
+struct gs_buf http_news_take(struct gs_http *h)
 {
 	struct gs_buf news;
 
@@ -232,6 +228,13 @@ void http_news_deliver(struct gs_http *h)
 	news = h->news;
 	h->news = GS_BUF_INIT(NEWS_MAX_BYTES);
 	pthread_mutex_unlock(&h->lock);
+	return news;
+}
+
+void http_news_deliver(struct gs_http *h)
+{
+	struct gs_buf news = http_news_take(h);
+
 	for (size_t i = 0; news.bytes && i < h->n_conns; i++)
 		if (h->conns[i]->state == EVENTS)
 			feed(h, h->conns[i], &news);

@@ -5,7 +5,7 @@
 #include "http/http_int.h"
 
 /* "/a/{}": what stands for {} goes to params. */
-static bool matches(const char *pattern, struct gs_http_request *q)
+bool gs_http_matches(const char *pattern, struct gs_http_request *q)
 {
 	char *at = q->params;
 	const char *path = q->path;
@@ -41,7 +41,7 @@ static const struct gs_http_route *find_route(const struct gs_http_site *site,
 	*ret_methods = 0;
 	*ret_open = false;
 	for (size_t i = 0; i < site->n_routes; i++) {
-		if (!matches(site->routes[i].path, q))
+		if (!gs_http_matches(site->routes[i].path, q))
 			continue;
 		*ret_methods |= site->routes[i].methods;
 		*ret_open |= site->routes[i].open;

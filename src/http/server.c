@@ -16,9 +16,10 @@
 
 #include "base/clock.h"
 #include "base/net.h"
+#include "base/secret.h"
 #include "http/server_int.h"
 
-static void settings_free(struct settings **ref)
+void http_settings_free(struct settings **ref)
 {
 	struct settings *s = *ref;
 
@@ -27,6 +28,7 @@ static void settings_free(struct settings **ref)
 	if (s->listen_fd >= 0)
 		close(s->listen_fd);
 	gs_tls_close(&s->tls);
+	gs_http_pem_forget(&s->pem);
 	explicit_bzero(&s->auth, sizeof(s->auth));
 	free(s);
 	*ref = NULL;
@@ -173,8 +175,7 @@ static void set_shares(struct gs_http *h)
 	h->stream_places.max_per_owner = (s->max_streams + 1) / 2;
 }
 
-/* Take over what the caller's thread handed in. */
-static void take_settings(struct gs_http *h)
+void http_settings_take(struct gs_http *h)
 {
 	struct settings *s;
 
@@ -192,7 +193,7 @@ static void take_settings(struct gs_http *h)
 		s->listen_fd = gs_take_fd(&h->settings->listen_fd);
 	free(h->scratch);
 	h->scratch = malloc(s->max_head_bytes + 1);
-	settings_free(&h->settings);
+	http_settings_free(&h->settings);
 	h->settings = s;
 	set_shares(h);
 	if (!h->scratch)
@@ -240,7 +241,7 @@ static void turn(struct gs_http *h, struct pollfd *fds)
 	if (fds[0].revents && read(h->wake_fd, &woken, sizeof(woken)) == sizeof(woken)) {
 		uint64_t asked = h->asked; /* before: what is asked for behind it is not done */
 
-		take_settings(h);
+		http_settings_take(h);
 		h->answered = asked;
 		http_mail_deliver(h);
 		http_news_deliver(h);
@@ -285,7 +286,7 @@ static void *server_thread(void *arg)
 static int settings_new(const struct gs_http_options *o, const char *listening,
 			struct settings **ret_settings, struct gs_err *err)
 {
-	GS_CLEANUP(settings_free) struct settings *s = calloc(1, sizeof(*s));
+	GS_CLEANUP(http_settings_free) struct settings *s = calloc(1, sizeof(*s));
 	bool tls = o->tls_cert && o->tls_cert[0];
 	int r;
 
@@ -311,8 +312,16 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 		s->auth.token_ctx = o->token_ctx;
 	}
 	if (r == 0 && tls)
-		r = gs_tls_open(o->tls_cert, o->tls_key ? o->tls_key : "", o->tls_client_ca,
-				&s->tls, err);
+		r = gs_http_pem_read(&s->pem, o->tls_cert, o->tls_key ? o->tls_key : "",
+				     o->tls_client_ca, err);
+	if (r == 0 && tls)
+		r = gs_tls_open(&s->pem, &s->tls, err);
+	if (r == 0 && tls)
+		r = gs_secret_check(s->pem.name[1], "the key", err);
+	if (o->apart) /* it was only tried */
+		gs_tls_close(&s->tls);
+	else
+		gs_http_pem_forget(&s->pem);
 	if (r == 0 && (!listening || strcmp(listening, o->listen) != 0)) {
 		int fd = listening ? -ENOENT
 				   : gs_http_listen_inherited(s->address, sizeof(s->address), err);
@@ -330,56 +339,63 @@ static int settings_new(const struct gs_http_options *o, const char *listening,
 
 int gs_http_check(const struct gs_http_options *o, struct gs_err *err)
 {
-	GS_CLEANUP(settings_free) struct settings *s = NULL;
+	GS_CLEANUP(http_settings_free) struct settings *s = NULL;
 
 	return settings_new(o, o->listen, &s, err); /* "listening there already" */
 }
 
 /* The thread with every signal blocked: they are the program's business, and SIGPIPE (OpenSSL's
  * write(2) to a client that went) nobody's. */
-static int start_thread(struct gs_http *h)
+static int start_thread(struct gs_http *h, void *(*run)(void *))
 {
 	sigset_t all, before;
 	int r;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = pthread_create(&h->thread, NULL, server_thread, h);
+	r = pthread_create(&h->thread, NULL, run, h);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return -r;
 }
 
-int gs_http_start(const struct gs_http_options *o, struct gs_http **ret_http, struct gs_err *err)
+/* Takes the settings over, also on failure. */
+static int start_server(struct settings **settings, const struct gs_http_options *o,
+			struct gs_http **ret_http)
 {
 	struct gs_http *h = calloc(1, sizeof(*h));
-	int r;
+	int r = 0;
 
-	if (!h)
+	if (!h) {
+		http_settings_free(settings);
 		return -ENOMEM;
+	}
 	pthread_mutex_init(&h->lock, NULL);
 	h->routes = o->routes;
 	h->n_routes = o->n_routes;
 	h->ctx = o->ctx;
 	h->listen_again_fd = -1;
-	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	r = h->wake_fd < 0 ? -errno : settings_new(o, NULL, &h->settings, err);
-	if (r == 0 && !(h->scratch = malloc(h->settings->max_head_bytes + 1)))
-		r = -ENOMEM;
+	h->settings = gs_take(*settings);
+	h->inherited = h->settings->inherited;
+	memcpy(h->listen, h->settings->listen, sizeof(h->listen));
+	memcpy(h->address, h->settings->address, sizeof(h->address));
 	h->news = GS_BUF_INIT(NEWS_MAX_BYTES);
 	h->places = h->stream_places = GS_SHARES_INIT(0, 0);
-	if (r == 0)
-		set_shares(h);
+	set_shares(h);
+	h->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (h->wake_fd < 0)
+		r = -errno;
+	if (r == 0 && !(h->scratch = malloc(h->settings->max_head_bytes + 1)))
+		r = -ENOMEM;
 	if (r == 0 && !(h->mail = http_mail_new(h->wake_fd)))
 		r = -ENOMEM;
-	if (r == 0) {
-		memcpy(h->listen, h->settings->listen, sizeof(h->listen));
-		memcpy(h->address, h->settings->address, sizeof(h->address));
-		h->inherited = h->settings->inherited;
-		r = start_thread(h);
-	}
+	if (r == 0 && o->apart)
+		r = http_apart_new(h, o);
+	if (r == 0)
+		r = start_thread(h, o->apart ? http_apart_thread : server_thread);
 	if (r < 0) {
-		settings_free(&h->settings);
+		http_settings_free(&h->settings);
 		http_mail_close(&h->mail);
+		http_apart_free(&h->apart);
 		gs_close_p(&h->wake_fd);
 		free(h->scratch);
 		free(h);
@@ -387,6 +403,22 @@ int gs_http_start(const struct gs_http_options *o, struct gs_http **ret_http, st
 	}
 	*ret_http = h;
 	return 0;
+}
+
+int gs_http_start(const struct gs_http_options *o, struct gs_http **ret_http, struct gs_err *err)
+{
+	struct settings *s = NULL;
+	int r = settings_new(o, NULL, &s, err);
+
+	return r < 0 ? r : start_server(&s, o, ret_http);
+}
+
+int http_server_start(struct settings **settings, const struct gs_http_route *routes,
+		      size_t n_routes, struct gs_http **ret_http)
+{
+	const struct gs_http_options o = {.routes = routes, .n_routes = n_routes};
+
+	return start_server(settings, &o, ret_http);
 }
 
 static void wake(struct gs_http *h)
@@ -437,6 +469,20 @@ static bool same_port(const char *listen, const char *address)
 	return a && b && strcmp(a, b) == 0;
 }
 
+void http_settings_hand_in(struct gs_http *h, struct settings **settings)
+{
+	struct settings *s = gs_take(*settings);
+
+	pthread_mutex_lock(&h->lock);
+	/* One that the thread has not even taken: its socket may be the one to keep. */
+	if (h->pending && s->listen_fd < 0)
+		s->listen_fd = gs_take_fd(&h->pending->listen_fd);
+	http_settings_free(&h->pending);
+	h->pending = s;
+	pthread_mutex_unlock(&h->lock);
+	wake(h);
+}
+
 int gs_http_reload(struct gs_http *h, const struct gs_http_options *o, struct gs_err *err)
 {
 	struct settings *s = NULL;
@@ -451,14 +497,7 @@ int gs_http_reload(struct gs_http *h, const struct gs_http_options *o, struct gs
 		memcpy(h->listen, s->listen, sizeof(h->listen));
 		memcpy(h->address, s->address, sizeof(h->address));
 	}
-	pthread_mutex_lock(&h->lock);
-	/* One that the thread has not even taken: its socket may be the one to keep. */
-	if (h->pending && s->listen_fd < 0)
-		s->listen_fd = gs_take_fd(&h->pending->listen_fd);
-	settings_free(&h->pending);
-	h->pending = s;
-	pthread_mutex_unlock(&h->lock);
-	wake(h);
+	http_settings_hand_in(h, &s);
 	return 0;
 }
 
@@ -479,8 +518,8 @@ void gs_http_stop(struct gs_http **ref)
 	gs_shares_fini(&h->places);
 	gs_shares_fini(&h->stream_places);
 	free(h->conns);
-	settings_free(&h->settings);
-	settings_free(&h->pending);
+	http_settings_free(&h->settings);
+	http_settings_free(&h->pending);
 	gs_close_p(&h->listen_again_fd);
 	close(h->wake_fd);
 	gs_buf_fini(&h->news);
@@ -518,4 +557,5 @@ void gs_http_stats(const struct gs_http *h, struct gs_http_stats *s)
 	s->slow = h->slow;
 	s->unpublished = h->unpublished;
 	s->cut = h->cut;
+	http_apart_stats(h->apart, s);
 }

@@ -17,8 +17,9 @@
 struct settings {
 	int listen_fd; /* -1: take over that of the settings before */
 	char listen[280], address[80];
-	bool inherited;     /* listen_fd is systemd's */
-	struct gs_tls *tls; /* NULL: none */
+	bool inherited;         /* listen_fd is systemd's */
+	struct gs_tls *tls;     /* NULL: none */
+	struct gs_http_pem pem; /* of tls; kept for a server process */
 	struct gs_http_auth auth;
 	struct gs_http_hosts hosts;
 	bool client_ca, anonymous, guarded;
@@ -71,7 +72,7 @@ struct gs_http { /* the server */
 		open;
 	_Atomic uint64_t streams, slow, unpublished, cut, evicted;
 	struct gs_http_mail *mail; /* answers from elsewhere; referenced */
-	struct gs_buf news;        /* under lock: pieces for streams, each behind a struct piece */
+	struct gs_buf news; /* under lock: pieces for streams, each behind a struct http_piece */
 	/* Of the server's thread alone. */
 	struct settings *settings;
 	struct conn **conns;
@@ -80,7 +81,20 @@ struct gs_http { /* the server */
 	unsigned n_turned_away;
 	uint64_t accept_after_ns; /* no file descriptors: not before */
 	char *scratch;            /* the head that is being read, with terminators */
+	struct http_apart *apart; /* a process serves; NULL: this thread does */
 };
+
+/* --- server.c --- */
+
+void http_settings_free(struct settings **settings);
+
+/* Take over what the caller's thread handed in. */
+void http_settings_take(struct gs_http *h);
+void http_settings_hand_in(struct gs_http *h, struct settings **settings);
+
+/* With settings that are made already, which are taken over. */
+int http_server_start(struct settings **settings, const struct gs_http_route *routes,
+		      size_t n_routes, struct gs_http **ret_http);
 
 /* --- conn.c --- */
 
@@ -114,5 +128,21 @@ void http_later_forget(struct conn *c);
 /* Give answers that came to their connections, and news to streams. */
 void http_mail_deliver(struct gs_http *h);
 void http_news_deliver(struct gs_http *h);
+
+struct http_piece { /* of news; the text behind it */
+	uint32_t topics, bytes;
+};
+
+/* What was published and not delivered yet; the caller's. */
+struct gs_buf http_news_take(struct gs_http *h);
+
+/* --- apart.c: a process of its own serves, this one answers --- */
+
+struct http_apart;
+
+int http_apart_new(struct gs_http *h, const struct gs_http_options *o);
+void http_apart_free(struct http_apart **apart);
+void *http_apart_thread(void *http);
+void http_apart_stats(struct http_apart *apart, struct gs_http_stats *stats);
 
 #endif

@@ -20,8 +20,29 @@ struct gs_tls_conn {
 	SSL *ssl;
 };
 
-int gs_tls_open(const char *cert, const char *key, const char *client_ca, struct gs_tls **ret_tls,
-		struct gs_err *err)
+int gs_http_pem_read(struct gs_http_pem *pem, const char *cert, const char *key,
+		     const char *client_ca, struct gs_err *err)
+{
+	int r = gs_tls_file_read(cert, "certificate", &pem->cert, err);
+
+	if (r == 0)
+		r = gs_tls_file_read(key, "key", &pem->key, err);
+	if (r == 0 && client_ca && client_ca[0])
+		r = gs_tls_file_read(client_ca, "certificate of clients", &pem->client_ca, err);
+	snprintf(pem->name[0], sizeof(pem->name[0]), "%s", cert);
+	snprintf(pem->name[1], sizeof(pem->name[1]), "%s", key);
+	snprintf(pem->name[2], sizeof(pem->name[2]), "%s", client_ca ? client_ca : "");
+	return r;
+}
+
+void gs_http_pem_forget(struct gs_http_pem *pem)
+{
+	gs_tls_file_forget(&pem->cert);
+	gs_tls_file_forget(&pem->key);
+	gs_tls_file_forget(&pem->client_ca);
+}
+
+int gs_tls_open(const struct gs_http_pem *pem, struct gs_tls **ret_tls, struct gs_err *err)
 {
 	struct gs_tls *tls = calloc(1, sizeof(*tls));
 	int r = -ENOMEM;
@@ -30,9 +51,10 @@ int gs_tls_open(const char *cert, const char *key, const char *client_ca, struct
 	if (tls)
 		tls->ctx = gs_tls_context_new(true);
 	if (tls && tls->ctx)
-		r = gs_tls_context_own(tls->ctx, cert, key, err);
-	if (r == 0 && client_ca && client_ca[0])
-		r = gs_tls_context_trust(tls->ctx, client_ca, true, "certificate of clients", err);
+		r = gs_tls_context_own_bytes(tls->ctx, &pem->cert, &pem->key, pem->name[0],
+					     pem->name[1], err);
+	if (r == 0 && pem->client_ca.bytes)
+		r = gs_tls_context_trust_bytes(tls->ctx, &pem->client_ca, pem->name[2], true, err);
 	ERR_clear_error();
 	if (r < 0) {
 		gs_tls_close(&tls);

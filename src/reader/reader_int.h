@@ -5,9 +5,10 @@
 #include <sys/types.h>
 
 #include "reader/reader.h"
+#include "sandbox/sandbox.h"
 
 #define READER_ARGUMENT "--read-for-parent" /* argv[1]; the level of messages follows */
-#define READER_SOCKET   3
+#define READER_SOCKET   GS_SANDBOX_FIRST_FILE
 #define READER_TOO_LATE "refused: it took more than %u s to read"
 
 struct reader_request_head {

@@ -14,11 +14,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum gs_sandbox_profile { /* which system calls remain (sandbox/syscalls.c) */
 			  /* Computes, reads and maps descriptors that it has or is sent, and
 			   * answers on its socket. Opens nothing, starts nothing. */
 			  GS_SANDBOX_READER,
+			  /* Accepts connections on a socket that it has, reads and writes them, and
+			   * has threads. Opens nothing, connects to nothing, starts nothing. */
+			  GS_SANDBOX_SERVER,
 			  GS_SANDBOX_N_PROFILES
 };
 
@@ -63,6 +67,15 @@ const char *gs_sandbox_names(unsigned bits, char *text, size_t bytes);
 /* Drop all capabilities but those of keep (bits 1 << CAP_*) from the calling thread, and from what
  * a program that it starts could get. 0 or a negative errno. */
 int gs_sandbox_keep_capabilities(uint64_t keep);
+
+/* --- spawn.c --- */
+
+#define GS_SANDBOX_FIRST_FILE 3 /* the number of fds[0] in the new process */
+
+/* Start this program a second time, to enter a sandbox as the first thing it does. It has these
+ * descriptors as 3, 4, ..., no other, no terminal, and of the environment what the loader needs.
+ * From any thread. 0 or a negative errno. */
+int gs_sandbox_spawn(char *const argv[], const int *fds, unsigned n_fds, pid_t *ret_pid);
 
 /* --- syscalls.c --- */
 

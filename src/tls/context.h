@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
@@ -20,9 +21,24 @@ struct ssl_ctx_st *gs_tls_context_new(bool server);
 int gs_tls_context_own(struct ssl_ctx_st *ctx, const char *cert, const char *key,
 		       struct gs_err *err);
 
+/* The same of what these files hold: a process that opens no files can be sent that. The names are
+ * for messages. */
+int gs_tls_context_own_bytes(struct ssl_ctx_st *ctx, const struct gs_buf *cert_file,
+			     const struct gs_buf *key_file, const char *cert, const char *key,
+			     struct gs_err *err);
+
 /* Who may sign the peer's certificate. A server asks for one then; what: for messages, as
  * "certificate of clients". */
 int gs_tls_context_trust(struct ssl_ctx_st *ctx, const char *ca, bool server, const char *what,
 			 struct gs_err *err);
+
+/* The same of what that file holds. */
+int gs_tls_context_trust_bytes(struct ssl_ctx_st *ctx, const struct gs_buf *ca_file, const char *ca,
+			       bool server, struct gs_err *err);
+
+/* A file in PEM, as it is; what: for messages. */
+int gs_tls_file_read(const char *path, const char *what, struct gs_buf *ret_file,
+		     struct gs_err *err);
+void gs_tls_file_forget(struct gs_buf *file); /* a key may be in it */
 
 #endif

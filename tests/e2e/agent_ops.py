@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -234,6 +235,52 @@ def other_machines(t):
         finally:
             a.terminate()
             a.wait(20)
+
+
+@case('HTTP is served by a process without rights; when it is killed another one serves, and readings go on', needs=None)
+def server(t):
+    path = t.path('agent.sock')
+    a = Agent(t, config_text(more='sampling:\n  interval: 100ms\n', control=path))
+
+    def only_child():
+        found = systemd_help.children(a.pid)
+        return found[0] if len(found) == 1 else None
+
+    def readings():
+        return int(re.search(r'readings: (\d+)', ctl(t, path, 'status').stdout).group(1))
+
+    def go_on():
+        before = readings()
+        wait_until(lambda: readings() > before + 3, 60, 'readings')
+
+    t.equal('served', a.get('/healthz')[0], 200)
+    pid = only_child()
+    status = read_text(f'/proc/{pid}/status')
+    for name, wanted in (('CapEff', '0+'), ('CapPrm', '0+'), ('NoNewPrivs', '1'), ('Seccomp', '2')):
+        t.match(name, rf'(?m)^{name}:\s+{wanted}$', status)
+    if os.geteuid() == 0:
+        t.true('not root', not re.search(r'^[UG]id:.*\s0(\s|$)', status, re.M), status)
+    files = [os.readlink(f'/proc/{pid}/fd/{x}') for x in os.listdir(f'/proc/{pid}/fd')]
+    t.equal('no file is open', [x for x in files if not x.startswith(('socket:', 'anon_inode:')) and x != '/dev/null'], [])
+    t.equal('its environment', [x for x in read_text(f'/proc/{pid}/environ').split('\0') if x and not x.startswith(('LD_LIBRARY_PATH=', 'ASAN', 'UBSAN', 'TSAN'))], [])
+    # A server that does not move is nothing to who reads.
+    os.kill(pid, signal.SIGSTOP)
+    go_on()
+    os.kill(pid, signal.SIGCONT)
+    answers = a.metrics()['gpuscope_agent_http_requests_total{status="2xx"}']
+    for _ in range(3):
+        os.kill(pid, signal.SIGKILL)
+        t.equal('the next request waits for the next server', a.get('/healthz')[0], 200)
+        t.true('another process', only_child() not in (None, pid))
+        pid = only_child()
+    go_on()
+    m = a.metrics()
+    t.equal('counted', m['gpuscope_agent_http_server_restarts_total{reason="ended"}'], 3)
+    t.true('counts do not fall', m['gpuscope_agent_http_requests_total{status="2xx"}'] >= answers, answers)
+    t.true('its memory', m['gpuscope_agent_http_server_resident_memory_bytes'] > 1e6)
+    t.equal('told', len(re.findall('serves HTTP was ended by signal 9', a.err_text())), 3)
+    a.stop()
+    t.true('it ends with the agent', not os.path.exists(f'/proc/{pid}') or read_text(f'/proc/{pid}/stat').split()[2] == 'Z')
 
 
 @case('systemd may listen for it', needs=None)
