@@ -13,7 +13,8 @@
 #include "base/mem.h"
 
 #define BLOCK_BYTES   (256u << 10)
-#define MAX_TEXT      4096u      /* with its NUL */
+#define MAX_TEXT      4096u /* with its NUL */
+#define MAX_TEXTS     (1u << 18)
 #define MAX_FUNCTIONS (2u << 20) /* 32 MiB */
 
 struct function {
@@ -159,7 +160,7 @@ static int name_all(const struct gs_elf *elf, const struct gs_elf_table *table,
 static int fail(const struct gs_elf *elf, int r, struct gs_err *err)
 {
 	if (r == -EFBIG)
-		return gs_err_set(err, r, "%s: its symbol table is too big", elf->path);
+		return gs_err_set(err, r, "%s: its tables are too big", elf->path);
 	if (r == -ENOEXEC)
 		return gs_err_set(err, r, "%s: its tables are malformed or cut short", elf->path);
 	return gs_err_set(err, r, "cannot read %s: %s", elf->path, gs_foreign_reason(r));
@@ -168,7 +169,7 @@ static int fail(const struct gs_elf *elf, int r, struct gs_err *err)
 /* An error of the file, not an answer of the caller's function. */
 static bool is_of_reading(int r)
 {
-	return r == -ENOEXEC || r == -EIO || r == -EDQUOT || r == -ECANCELED;
+	return r == -ENOEXEC || r == -EIO || r == -EFBIG || r == -EDQUOT || r == -ECANCELED;
 }
 
 int gs_elf_each_symbol(struct gs_elf *elf, const char *prefix, gs_elf_symbol_fn fn, void *ctx,
@@ -191,7 +192,7 @@ int gs_elf_each_symbol(struct gs_elf *elf, const char *prefix, gs_elf_symbol_fn 
 /* The texts of one section. Each place where the needle stands belongs to one text: its beginning
  * is looked for backwards, its end forwards. */
 static int texts_of(const struct gs_elf *elf, uint64_t off, uint64_t bytes, const char *needle,
-		    gs_elf_text_fn fn, void *ctx)
+		    gs_elf_text_fn fn, void *ctx, uint64_t *n_left)
 {
 	const size_t max = BLOCK_BYTES + 2 * MAX_TEXT;
 	GS_FREE char *data = malloc(max);
@@ -226,6 +227,8 @@ static int texts_of(const struct gs_elf *elf, uint64_t off, uint64_t bytes, cons
 			if (!to) /* whole in the next round, or too long */
 				break;
 			if ((size_t)(to - from) < MAX_TEXT) {
+				if (!(*n_left)--)
+					return -EFBIG;
 				r = fn(ctx, from);
 				if (r != 0)
 					return r;
@@ -314,12 +317,14 @@ int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, 
 		     struct gs_err *err)
 {
 	GS_CLEANUP(parts_fini) struct parts parts = {0};
+	uint64_t n_left = MAX_TEXTS;
 	int r = find_parts(elf, &parts);
 
 	if (r < 0)
 		return fail(elf, r, err);
 	for (size_t i = 0; r == 0 && i < parts.n; i++) {
-		r = texts_of(elf, parts.items[i].off, parts.items[i].bytes, needle, fn, ctx);
+		r = texts_of(elf, parts.items[i].off, parts.items[i].bytes, needle, fn, ctx,
+			     &n_left);
 		if (is_of_reading(r))
 			return fail(elf, r, err);
 	}

@@ -87,7 +87,7 @@ int gs_elf_each_symbol(struct gs_elf *elf, const char *prefix, gs_elf_symbol_fn 
 		       struct gs_err *err);
 
 /* Visit the texts of the file's constant data (ended by a NUL, of at most 4,095 bytes) that contain
- * needle; each once, through a window. Return values as above. */
+ * needle; each once, through a window, at most 262,144 (-EFBIG). Return values as above. */
 typedef int (*gs_elf_text_fn)(void *ctx, const char *text);
 int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, void *ctx,
 		     struct gs_err *err);

@@ -35,6 +35,8 @@
 #define MAX_OFFSETS     65536u
 #define MAX_TABLE_BYTES (1ull << 30)
 #define N_BUCKETS       1024u
+#define STRINGS_FREE    (1u << 20)
+#define STRINGS_TIMES   4u
 
 /* ---- one symbol ------------------------------------------------------------------------ */
 
@@ -314,16 +316,20 @@ static const char *skip_zeros(const char *p, const char *end)
 	return p;
 }
 
-/* Ends of strings in data[from, bytes). Behind the first of a run of zeros no name ends. */
+/* Ends of strings in data[from, bytes). Behind the first of a run of zeros no name ends. *n_left:
+ * how many there may be. */
 static int note_ends(struct wanted *w, const char *data, size_t from, size_t bytes,
-		     uint64_t data_off)
+		     uint64_t data_off, uint64_t *n_left)
 {
 	const char *end = data + bytes;
 	int r = 0;
 
 	for (const char *p = data + from; r == 0 && (p = memchr(p, 0, end - p));
-	     p = skip_zeros(p, end))
+	     p = skip_zeros(p, end)) {
+		if (!(*n_left)--)
+			return -ENOEXEC;
 		r = note_end(w, data, p - data, data_off);
+	}
 	for (const char *p = data + from; r == 0 && (p = memchr(p, '@', end - p)); p++) {
 		if (p > data && p[-1] == '@')
 			r = note_end(w, data, p - 1 - data, data_off);
@@ -337,7 +343,9 @@ static int stream_strings(const struct gs_elf *elf, const struct gs_elf_table *t
 	/* What a name that ends in the next block may begin with, with room for its "@@". */
 	size_t keep_max = w->max_bytes + 2, kept = 0;
 	GS_FREE char *data = malloc(keep_max + BLOCK_BYTES);
-	uint64_t off = 0;
+	/* Each symbol has one name: a table with many times as many strings is made up, to be
+	 * slow. */
+	uint64_t off = 0, n_left = STRINGS_FREE + STRINGS_TIMES * table->n_symbols;
 
 	if (!data)
 		return -ENOMEM;
@@ -355,7 +363,7 @@ static int stream_strings(const struct gs_elf *elf, const struct gs_elf_table *t
 		bytes = kept + n;
 		r = gs_elf_pread(elf, table->str_off + off, data + kept, n);
 		if (r == 0)
-			r = note_ends(w, data, kept, bytes, off - kept);
+			r = note_ends(w, data, kept, bytes, off - kept, &n_left);
 		if (r < 0)
 			return r;
 		off += hole ? hole : n;

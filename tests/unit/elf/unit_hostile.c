@@ -167,6 +167,32 @@ static void a_share_ends_what_is_long(void **state)
 	assert_int_equal(gs_guard_refused(guard, GS_REFUSED_FILE_BYTES, what, sizeof(what)), 1);
 }
 
+/* 32 MiB of strings of one byte, and two symbols. */
+static void strings_are_not_more_than_symbols(void **state)
+{
+	static char block[1 << 20];
+	const uint64_t n = 32u << 20;
+	const char *path = make_sparse("strings", n);
+	const Elf64_Shdr sh = {.sh_type = SHT_SYMTAB,
+			       .sh_offset = BASE,
+			       .sh_size = 48,
+			       .sh_link = 2,
+			       .sh_entsize = 24};
+	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
+	static const char *const names[] = {"cudaFree"};
+	uint64_t before = gs_guard_bytes_read(guard);
+	struct gs_elf_symbol found;
+
+	for (size_t i = 0; i < sizeof(block); i++)
+		block[i] = i % 2 ? 'x' : 0;
+	for (uint64_t off = 0; off < n; off += sizeof(block))
+		put(path, block, sizeof(block), BASE + n + off);
+	put(path, &sh, sizeof(sh), 4096 + sizeof(sh));
+	assert_int_equal(gs_elf_open(path, &elf, NULL), 0);
+	assert_int_equal(gs_elf_find(elf, names, 1, true, &found, NULL), -ENOEXEC);
+	assert_true(gs_guard_bytes_read(guard) - before < 4u << 20);
+}
+
 static bool stop_at_once(void *ctx)
 {
 	return true;
@@ -213,6 +239,7 @@ int main(void)
 		cmocka_unit_test(what_is_between_holes_is_found),
 		cmocka_unit_test(sections_do_not_share_bytes),
 		cmocka_unit_test(a_share_ends_what_is_long),
+		cmocka_unit_test(strings_are_not_more_than_symbols),
 		cmocka_unit_test(the_end_comes_between_blocks),
 	};
 
