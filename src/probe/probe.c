@@ -23,6 +23,7 @@
 #include "probe/probe_int.h"
 
 #define FIRST_TURNS 4u /* of each user, before tracing begins */
+#define DROPPED_NS  2000000000ull
 #define WATCH_TURNS 1u /* and between two looks at signals and the clock */
 
 /* From now on calls of the id have it. */
@@ -360,12 +361,12 @@ static void probe_note_target(struct gs_probe *probe, pid_t pid)
 		probe->saw_target = target_may_match(probe, pid) && target_is_named(probe, pid);
 }
 
-int gs_probe_attach_running(struct gs_probe *probe)
+/* Let the files of all chosen processes wait for their turn. */
+static int find_running(struct gs_probe *probe)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *e;
 
-	users_attach_paths(probe);
 	if (!proc)
 		return -errno;
 	while (!gs_guard_stopped() && (e = readdir(proc)) != NULL) {
@@ -377,8 +378,17 @@ int gs_probe_attach_running(struct gs_probe *probe)
 		find_files(probe, pid);
 	}
 	closedir(proc);
-	turns_serve(probe, FIRST_TURNS);
 	return 0;
+}
+
+int gs_probe_attach_running(struct gs_probe *probe)
+{
+	int r;
+
+	users_attach_paths(probe);
+	r = find_running(probe);
+	turns_serve(probe, FIRST_TURNS);
+	return r;
 }
 
 bool gs_probe_saw_target(const struct gs_probe *probe)
@@ -524,10 +534,24 @@ void gs_probe_tell_missing(struct gs_probe *probe)
 	files_tell_missing_ops(probe);
 }
 
+/* Notices that were dropped told of libraries, which are looked for then. Who maps more than can be
+ * read is not to keep us at it. */
+static void find_dropped(struct gs_probe *probe)
+{
+	uint64_t lost = probe->watch ? gs_watch_lost(probe->watch) : 0, now = gs_clock_mono_ns();
+
+	if (lost == probe->n_dropped || now - probe->dropped_ns < DROPPED_NS)
+		return;
+	probe->n_dropped = lost;
+	find_running(probe);
+	probe->dropped_ns = gs_clock_mono_ns();
+}
+
 void gs_probe_rescan(struct gs_probe *probe)
 {
 	target_follow_cgroup_v1(probe);
 	files_sweep(probe);
+	find_dropped(probe);
 }
 
 void gs_probe_regroup(struct gs_probe *probe)

@@ -190,8 +190,9 @@ size_t gs_probe_n_waiting(const struct gs_probe *probe);
 /* Tell (on_attach) of each described probe that no file has had so far. To be called at the end. */
 void gs_probe_tell_missing(struct gs_probe *probe);
 
-/* To be called some times a second: follows members that joined a cgroup of an old (v1) hierarchy,
- * and takes probes off files that no process has used for half a minute. */
+/* To be called some times a second: looks for libraries whose notices were dropped, follows members
+ * that joined a cgroup of an old (v1) hierarchy, and takes probes off files that no process has
+ * used for half a minute. */
 void gs_probe_rescan(struct gs_probe *probe);
 
 /* A step on the way of functions in GS_MODE_OFF to having no probes; some ms each. To be called

@@ -198,6 +198,8 @@ struct gs_probe {
 	uint64_t *cpu_before_ns;                /* owned: by slot, likewise */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
 	int n_polled;
+	uint64_t n_dropped;         /* notices, when processes were looked through for that last */
+	uint64_t dropped_ns;        /* when that was */
 	_Atomic bool regroup;       /* a function is to go, or on its way */
 	bool off_told[GS_FUNC_MAX]; /* it is gone */
 	uint64_t ops_found;         /* bit n: a file had what options.ops[n] names */
