@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 #define BLOCK_BYTES   (256u << 10)
 #define MAX_TEXT      4096u /* with its NUL */
 #define MAX_TEXTS     (1u << 18)
+#define MAX_PARTS     262144u
 #define MAX_FUNCTIONS (2u << 20) /* 32 MiB */
 
 struct function {
@@ -259,16 +261,6 @@ struct part {
 	uint64_t off, bytes;
 };
 
-struct parts {
-	struct part *items; /* owned */
-	size_t n, n_room;
-};
-
-static void parts_fini(struct parts *p)
-{
-	free(p->items);
-}
-
 static int by_off(const void *a, const void *b)
 {
 	const struct part *x = a, *y = b;
@@ -276,25 +268,11 @@ static int by_off(const void *a, const void *b)
 	return x->off < y->off ? -1 : x->off > y->off;
 }
 
-static int add_part(struct parts *p, const Elf64_Shdr *sh)
-{
-	if (p->n == p->n_room) {
-		size_t n = p->n_room ? p->n_room * 2 : 64;
-		struct part *items = realloc(p->items, n * sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		p->items = items;
-		p->n_room = n;
-	}
-	p->items[p->n++] = (struct part){sh->sh_offset, sh->sh_size};
-	return 0;
-}
-
 /* The sections of constant data. Linkers write none over another one: where two share bytes, a
  * small file would be read as a huge one. */
-static int find_parts(const struct gs_elf *elf, struct parts *parts)
+static int find_parts(const struct gs_elf *elf, struct gs_buf *parts)
 {
+	const struct part *p;
 	int r = 0;
 
 	for (uint64_t i = 0; r == 0 && i < elf->n_sections; i++) {
@@ -303,12 +281,13 @@ static int find_parts(const struct gs_elf *elf, struct parts *parts)
 		r = gs_elf_pread(elf, elf->section_off + i * sizeof(sh), &sh, sizeof(sh));
 		if (r == 0 && is_constant(&sh) && sh.sh_size &&
 		    gs_elf_inside(elf, sh.sh_offset, sh.sh_size))
-			r = add_part(parts, &sh);
+			r = gs_buf_put(parts, &(struct part){sh.sh_offset, sh.sh_size}, sizeof(*p));
 	}
-	if (r == 0 && parts->n)
-		qsort(parts->items, parts->n, sizeof(*parts->items), by_off);
-	for (size_t i = 1; r == 0 && i < parts->n; i++)
-		if (parts->items[i].off - parts->items[i - 1].off < parts->items[i - 1].bytes)
+	if (parts->bytes)
+		qsort(parts->data, parts->bytes / sizeof(*p), sizeof(*p), by_off);
+	p = (const void *)parts->data;
+	for (size_t i = 1; r == 0 && i < parts->bytes / sizeof(*p); i++)
+		if (p[i].off - p[i - 1].off < p[i - 1].bytes)
 			r = -ENOEXEC;
 	return r;
 }
@@ -316,15 +295,16 @@ static int find_parts(const struct gs_elf *elf, struct parts *parts)
 int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, void *ctx,
 		     struct gs_err *err)
 {
-	GS_CLEANUP(parts_fini) struct parts parts = {0};
+	GS_CLEANUP(gs_buf_fini) struct gs_buf parts = GS_BUF_INIT(MAX_PARTS * sizeof(struct part));
+	const struct part *p;
 	uint64_t n_left = MAX_TEXTS;
 	int r = find_parts(elf, &parts);
 
 	if (r < 0)
 		return fail(elf, r, err);
-	for (size_t i = 0; r == 0 && i < parts.n; i++) {
-		r = texts_of(elf, parts.items[i].off, parts.items[i].bytes, needle, fn, ctx,
-			     &n_left);
+	p = (const void *)parts.data;
+	for (size_t i = 0; r == 0 && i < parts.bytes / sizeof(*p); i++) {
+		r = texts_of(elf, p[i].off, p[i].bytes, needle, fn, ctx, &n_left);
 		if (is_of_reading(r))
 			return fail(elf, r, err);
 	}
