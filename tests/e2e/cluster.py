@@ -520,6 +520,7 @@ def tls(t):
     certificates(t)
     files = {name: t.path(name) for name in ('ca.pem', 'server.pem', 'server.key', 'client.pem', 'client.key')}
     h = Head(t, *FAST, '--tls-cert', files['server.pem'], '--tls-key', files['server.key'], '--tls-client-ca', files['ca.pem'])
+    h.by_network_alone()
     t.match('it ends soon', r'warning: the certificate \S+ expires within 2 days', h.live.err_text())
     ours = ('--ca', files['ca.pem'], '--cert', files['client.pem'], '--key', files['client.key'])
     n = Node(t, h.address, 'a', '--interval', '0.1', *ours)
@@ -532,6 +533,7 @@ def tls(t):
                    check=True, capture_output=True, cwd=t.tmp)  # fmt: skip
     old = Head(t, '--tls-cert', t.path('old.pem'), '--tls-key', files['server.key'])
     t.match('it has ended', 'has expired: nobody will connect', old.live.err_text())
+    old.by_network_alone()
     t.match('a client says why', 'certificate has expired', old.session('list', '--ca', files['ca.pem'], status=1).err)
     old.stop()
     for what, words in (('plaintext', ()), ('no certificate', ('--ca', files['ca.pem'])), ('another authority', ('--tls',))):
@@ -541,6 +543,7 @@ def tls(t):
     t.match('drained', r'\b0 samples wait', n.stop().err)
     h.stop()
     plain = Head(t, *FAST)
+    plain.by_network_alone()
     t.match('what is too much', r'the head does not speak TLS: leave out --tls\n$', plain.session('list', '--tls', status=1).err)
     plain.stop()
 

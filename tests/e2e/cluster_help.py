@@ -85,6 +85,10 @@ class Head:
         self.live.interrupt(signal.SIGTERM)
         return self.live.finish()
 
+    def by_network_alone(self):
+        """Commands on this machine find the head's Unix socket by themselves: now there is none."""
+        os.unlink(f'/run/gpuscope-head/head-{self.port}.sock')
+
     def session(self, *args, status=0, **more):
         return self.t.tool('session', *args, '--head', self.address, status=status, **more)
 
