@@ -141,7 +141,7 @@ static __always_inline __u64 hash_text(const struct user_frame *f, __u32 slot)
 	return h;
 }
 
-/* The string that value i points to. */
+/* The string that value i points to, or, in place, so many bytes of memory or fewer. */
 static __always_inline bool read_text(struct user_frame *f, const struct gs_user_value *v, __u32 i,
 				      bool hash)
 {
@@ -153,8 +153,15 @@ static __always_inline bool read_text(struct user_frame *f, const struct gs_user
 		return false;
 	text = f->e.text[slot];
 	f->e.value[i] = 0;
-	if (bpf_probe_read_user_str(text, GS_USER_TEXT_BYTES, (void *)from) < 0)
+	if (v->text_bytes) {
+		__u32 n = v->text_bytes & (GS_USER_TEXT_BYTES - 1);
+
+		if (bpf_probe_read_user(text, n, (void *)(from + v->text_add)))
+			return false;
+		text[n] = 0;
+	} else if (bpf_probe_read_user_str(text, GS_USER_TEXT_BYTES, (void *)from) < 0) {
 		return false;
+	}
 	if (hash)
 		f->e.value[i] = hash_text(f, slot);
 	return true;

@@ -45,9 +45,11 @@ struct gs_user_value {
 	__u8 bytes; /* 1, 2, 4 or 8 */
 	__u8 is_signed;
 	__u8 n_chain;
-	__u8 when; /* enum gs_user_when */
-	__u8 text; /* a string: which of the texts; else GS_USER_NONE */
-	__u8 pad[5];
+	__u8 when;       /* enum gs_user_when */
+	__u8 text;       /* a string: which of the texts; else GS_USER_NONE */
+	__u8 text_bytes; /* of a text in place, that begins text_add behind: at most; 0: a pointer's
+			  */
+	__s32 text_add;
 	__s64 add;
 	__s32 chain[GS_USER_CHAIN_MAX]; /* added to the pointer before it is followed */
 };

@@ -45,8 +45,32 @@ static const struct type {
 	{"f64", GS_VALUE_F64, 8, 0, 0},
 };
 
+/* A text in a struct or an array. */
+static const struct type type_text = {"char[]", GS_VALUE_STR, 8, 0, 0};
+
+/* The 16 of "char[16]"; 0: it is no such type. */
+static unsigned text_in_place(const char *name, size_t n)
+{
+	static const char begin[] = "char[";
+	size_t at = sizeof(begin) - 1;
+	unsigned bytes = 0;
+
+	if (n < at + 2 || memcmp(name, begin, at) != 0 || name[n - 1] != ']')
+		return 0;
+	for (; at < n - 1; at++) {
+		if (!isdigit((unsigned char)name[at]))
+			return 0;
+		bytes = bytes * 10 + (unsigned)(name[at] - '0');
+		if (bytes >= GS_USER_TEXT_BYTES)
+			return 0;
+	}
+	return bytes;
+}
+
 static const struct type *type_find(const char *name, size_t n)
 {
+	if (text_in_place(name, n))
+		return &type_text;
 	for (size_t i = 0; i < GS_ARRAY_LEN(types); i++)
 		if (strlen(types[i].name) == n && memcmp(types[i].name, name, n) == 0)
 			return &types[i];
@@ -176,7 +200,7 @@ static int parse_type(const char *text, const char *place, struct gs_user_spec *
 	if (!*ret_type)
 		return fault_set(fault, skip,
 				 "\"%.*s\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes "
-				 "ptr str f32 f64",
+				 "ptr str f32 f64 char[N] (N up to 127)",
 				 (int)n, word);
 	label += strspn(label, " ");
 	n = strcspn(label, " ");
@@ -223,6 +247,9 @@ static int check(const struct place *p, const struct type *t, struct gs_user_spe
 		return fault_set(fault, 0, "at the return only memory can be read: *arg%u@return?",
 				 p->arg);
 	*ret_which = 1;
+	if (t == &type_text && !p->derefs)
+		return fault_set(fault, 0, "char[N] is text in memory: *arg%u, arg%u+8 or str?",
+				 p->arg ? p->arg : 1, p->arg ? p->arg : 1);
 	if (t->value_type == GS_VALUE_F64 && !p->derefs)
 		return fault_set(fault, 0,
 				 "floating-point arguments are in registers that a probe cannot "
@@ -282,6 +309,13 @@ int value_parse(const char *place, const char *type, struct gs_user_spec *spec, 
 				    .n_chain = (uint8_t)p.derefs,
 				    .text = GS_USER_NONE};
 	memcpy(v->chain, p.chain, sizeof(v->chain));
+	/* Its place is where the last pointer would be read. */
+	if (t == &type_text) {
+		v->text_bytes = (uint8_t)text_in_place(type + strspn(type, " "),
+						       strcspn(type + strspn(type, " "), " "));
+		v->text_add = v->chain[--v->n_chain];
+		v->chain[v->n_chain] = 0;
+	}
 	fill_start(v, &p);
 	if (t->value_type == GS_VALUE_STR)
 		v->text = row->n_texts++;

@@ -43,6 +43,20 @@ WORK = {
 }  # fmt: skip
 
 
+@case('text that lies in a struct: up to its size, or to the first zero byte; filtered by')
+def text_in_place(t):
+    probe = {'lib': 'exe', 'function': 'work', 'filter': "label == 'exactly8'",
+             'args': ['arg4+48: char[8] label', 'arg4+40->48: char[8] inner', '*arg3: char[3] start', 'arg4+48: char[4] part']}  # fmt: skip
+    run = t.trace('--layer', 'user', '--probes', probe_file(t, [probe]), '-o', t.path('x.json'), command=t.app('10', name='probed'))
+    t.equal('calls', run.calls('work'), 10)
+    t.equal('values', [e['args'] for e in events(t.path('x.json'), 'work')],
+            [{'label': 'exactly8', 'inner': 'inner', 'start': text_of(i)[:3], 'part': 'exac'} for i in range(10)])  # fmt: skip
+    for place, says in (('arg4: char[8] x', r'char\[N\] is text in memory'), ('*arg4: char[0] x', 'is no type'),
+                        ('*arg4: char[128] x', 'is no type'), ('*arg4: char[8 x', 'is no type')):  # fmt: skip
+        bad = t.tool('trace', '--layer', 'user', '--probes', probe_file(t, [{**probe, 'args': [place]}]), '--', 'true', status=2)
+        t.match(place, says, bad.err)
+
+
 @case('one thread is one, whether its calls came whole or as sums')
 def one_thread(t):
     file = probe_file(t, [{'lib': 'exe', 'function': 'work', 'name': 'whole', 'args': ['arg2: i32 kind']},

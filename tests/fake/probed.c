@@ -22,6 +22,7 @@ struct item {
 	float ratio;
 	const char *name;
 	struct item *next;
+	char label[8];
 };
 
 /* Nothing of a call may be left out because its result is known. */
@@ -66,8 +67,9 @@ static PROBED int twin(int n)
 static void *rounds(void *arg)
 {
 	int n = *(int *)arg;
-	struct item inner = {.kind = 7, .size = 99, .name = "inner"};
-	struct item item = {.kind = -3,
+	struct item inner = {.kind = 7, .size = 99, .name = "inner", .label = "inner"};
+	struct item item = {.label = {'e', 'x', 'a', 'c', 't', 'l', 'y', '8'},
+			    .kind = -3,
 			    .tag = 65535,
 			    .size = 5,
 			    .weight = 2.5,
