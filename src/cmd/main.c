@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "headcmd/gsprof.h"
 #include "http/http.h"
+#include "plan/described.h"
 #include "plan/remote.h"
 #include "reader/reader.h"
 #include "stack/native.h"
@@ -98,6 +99,7 @@ static int main_run(int argc, char **argv)
 /* What a reader can be asked. */
 static const gs_reader_serve_fn reader_services[GS_READER_N_SERVICES] = {
 	[GS_READER_PLAN] = gs_plan_serve,
+	[GS_READER_DESCRIBED] = gs_plan_serve_described,
 	[GS_READER_PYTHON] = gs_python_serve,
 	[GS_READER_NATIVE] = gs_native_serve,
 };

@@ -16,6 +16,7 @@
 #include "model/func.h"
 #include "plan/plan_int.h"
 #include "plan/remote.h"
+#include "plan/remote_int.h"
 
 #define MAX_TEXTS  4096
 #define N_FAMILIES 9
@@ -36,7 +37,7 @@ static void put_texts(struct gs_wire_out *out, const char *const *texts, size_t 
 }
 
 /* As they are, so that a new option is carried too; but for what points into our memory. */
-static void put_options(struct gs_wire_out *out, const struct gs_plan_options *o)
+void remote_put_options(struct gs_wire_out *out, const struct gs_plan_options *o)
 {
 	struct gs_plan_options plain = *o;
 
@@ -53,7 +54,7 @@ static void put_options(struct gs_wire_out *out, const struct gs_plan_options *o
 void gs_plan_put_request(struct gs_wire_out *out, const struct gs_plan_options *options,
 			 const struct gs_mapped_file *file)
 {
-	put_options(out, options);
+	remote_put_options(out, options);
 	gs_wire_put_text(out, file->path);
 	gs_wire_put_u8(out, file->is_exe);
 }
@@ -73,38 +74,16 @@ static int take_texts(struct gs_wire_in *in, const char ***ret_texts, size_t *re
 	return in->bad ? -EBADMSG : 0;
 }
 
-struct asked { /* in the reader */
-	struct gs_plan_options options;
-	const char **globs, **ops; /* owned; their texts are the request's */
-	struct gs_func_set *funcs; /* owned */
-	struct gs_mapped_file file;
-	struct gs_buf told; /* what on_attach was called with */
-	struct gs_wire_out telling;
-	uint32_t n_told;
-};
-
-static void asked_fini(struct asked *a)
+void remote_options_fini(struct remote_options *o)
 {
-	free(a->globs);
-	free(a->ops);
-	gs_func_set_free(&a->funcs);
-	gs_buf_fini(&a->told);
+	free(o->globs);
+	free(o->ops);
+	gs_func_set_free(&o->funcs);
 }
 
-static void tell_holder(void *ctx, const struct gs_attach *attach)
+int remote_take_options(struct gs_wire_in *in, struct remote_options *ro)
 {
-	struct asked *a = ctx;
-
-	a->n_told++;
-	gs_wire_put_text(&a->telling, attach->function);
-	gs_wire_put_text(&a->telling, attach->reason);
-	gs_wire_put_u32(&a->telling, (uint32_t)attach->status);
-	gs_wire_put_u32(&a->telling, attach->layer);
-}
-
-static int take_request(struct gs_wire_in *in, struct asked *a)
-{
-	struct gs_plan_options *o = &a->options;
+	struct gs_plan_options *o = &ro->options;
 	const void *plain = gs_wire_bytes(in, sizeof(*o));
 	bool with_funcs = gs_wire_u8(in);
 	int r;
@@ -112,20 +91,45 @@ static int take_request(struct gs_wire_in *in, struct asked *a)
 	if (!plain)
 		return -EBADMSG;
 	memcpy(o, plain, sizeof(*o));
-	r = take_texts(in, &a->globs, &o->n_globs);
+	r = take_texts(in, &ro->globs, &o->n_globs);
 	if (r == 0)
-		r = take_texts(in, &a->ops, &o->n_ops);
-	a->file.path = gs_wire_text(in);
-	a->file.is_exe = gs_wire_u8(in);
-	if (r < 0 || !a->file.path || !gs_wire_is_done(in))
-		return r < 0 ? r : -EBADMSG;
-	o->globs = a->globs;
-	o->ops = a->ops;
-	a->funcs = with_funcs ? gs_func_set_new() : NULL;
-	o->funcs = a->funcs;
-	o->on_attach = tell_holder;
-	o->ctx = a;
-	return with_funcs && !a->funcs ? -ENOMEM : 0;
+		r = take_texts(in, &ro->ops, &o->n_ops);
+	if (r < 0)
+		return r;
+	o->globs = ro->globs;
+	o->ops = ro->ops;
+	o->on_attach = ro->on_attach;
+	o->ctx = ro->ctx;
+	ro->funcs = with_funcs ? gs_func_set_new() : NULL;
+	o->funcs = ro->funcs;
+	return with_funcs && !ro->funcs ? -ENOMEM : 0;
+}
+
+void remote_put_told(struct gs_wire_out *out, const struct gs_attach *attach)
+{
+	gs_wire_put_text(out, attach->function);
+	gs_wire_put_text(out, attach->reason);
+	gs_wire_put_u32(out, (uint32_t)attach->status);
+	gs_wire_put_u32(out, attach->layer);
+}
+
+struct telling { /* in the reader: what on_attach was called with */
+	struct gs_buf buf;
+	struct gs_wire_out out;
+	uint32_t n;
+};
+
+static void telling_fini(struct telling *t)
+{
+	gs_buf_fini(&t->buf);
+}
+
+static void tell_holder(void *ctx, const struct gs_attach *attach)
+{
+	struct telling *t = ctx;
+
+	t->n++;
+	remote_put_told(&t->out, attach);
 }
 
 /* ---- places ---- */
@@ -155,7 +159,7 @@ static void put_functions(struct gs_wire_out *out, const struct gs_plan *plan,
 	}
 }
 
-static void put_plan(struct gs_wire_out *out, const struct gs_plan *plan)
+void remote_put_plan(struct gs_wire_out *out, const struct gs_plan *plan)
 {
 	gs_wire_put_u32(out, plan->n_moved);
 	gs_wire_put_u32(out, plan->n_stepped);
@@ -181,26 +185,34 @@ static void put_plan(struct gs_wire_out *out, const struct gs_plan *plan)
 int gs_plan_serve(void **state, struct gs_reader_request *request, struct gs_wire_out *reply,
 		  struct gs_err *err)
 {
-	GS_CLEANUP(asked_fini) struct asked a = {.told = GS_BUF_INIT(GS_READER_MAX_BYTES / 2)};
+	GS_CLEANUP(telling_fini)
+	struct telling told = {.buf = GS_BUF_INIT(GS_READER_MAX_BYTES / 2)};
+	GS_CLEANUP(remote_options_fini)
+	struct remote_options options = {.on_attach = tell_holder, .ctx = &told};
 	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
 	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
 	struct gs_plan_selection selection;
-	int r = take_request(&request->in, &a);
+	struct gs_mapped_file file = {.path = NULL};
+	int r = remote_take_options(&request->in, &options);
 
-	a.telling.buf = &a.told;
+	told.out.buf = &told.buf;
+	file.path = gs_wire_text(&request->in);
+	file.is_exe = gs_wire_u8(&request->in);
+	if (r == 0 && (!file.path || !gs_wire_is_done(&request->in)))
+		r = -EBADMSG;
 	if (r == 0)
-		r = gs_plan_select(&selection, &a.options, err);
+		r = gs_plan_select(&selection, &options.options, err);
 	if (r == 0)
-		r = gs_elf_open_fd(&request->fds[0], a.file.path, false, &elf, err);
+		r = gs_elf_open_fd(&request->fds[0], file.path, false, &elf, err);
 	if (r == 0)
-		r = gs_plan_file(&plan, &selection, &a.options, &a.file, elf, err);
+		r = gs_plan_file(&plan, &selection, &options.options, &file, elf, err);
 	if (r < 0)
 		return r;
-	put_functions(reply, &plan, a.funcs);
-	gs_wire_put_u32(reply, a.n_told);
-	gs_wire_put(reply, a.told.data, a.told.bytes);
-	put_plan(reply, &plan);
-	return a.telling.r;
+	put_functions(reply, &plan, options.funcs);
+	gs_wire_put_u32(reply, told.n);
+	gs_wire_put(reply, told.buf.data, told.buf.bytes);
+	remote_put_plan(reply, &plan);
+	return told.out.r;
 }
 
 /* ---- the answer, in the holder ---- */
@@ -243,22 +255,28 @@ static int take_functions(struct gs_wire_in *in, struct answer *a)
 	return in->bad ? -EBADMSG : 0;
 }
 
+int remote_take_told(struct gs_wire_in *in, const struct gs_plan_options *options, const char *path)
+{
+	struct gs_attach attach = {.path = path};
+
+	attach.function = gs_wire_line(in);
+	attach.reason = gs_wire_line(in);
+	attach.status = (int)gs_wire_u32(in);
+	attach.layer = gs_wire_u32(in);
+	if (in->bad || attach.status >= 0 || attach.layer >= GS_LAYER_COUNT)
+		return -EBADMSG;
+	options->on_attach(options->ctx, &attach);
+	return 0;
+}
+
 static int take_told(struct gs_wire_in *in, const struct answer *a)
 {
 	uint32_t n = gs_wire_count(in, TOLD_BYTES);
+	int r = 0;
 
-	for (uint32_t i = 0; i < n; i++) {
-		struct gs_attach attach = {.path = a->path,
-					   .function = gs_wire_line(in),
-					   .reason = gs_wire_line(in),
-					   .status = (int)gs_wire_u32(in),
-					   .layer = gs_wire_u32(in)};
-
-		if (in->bad || attach.status >= 0 || attach.layer >= GS_LAYER_COUNT)
-			return -EBADMSG;
-		a->options->on_attach(a->options->ctx, &attach);
-	}
-	return in->bad ? -EBADMSG : 0;
+	for (uint32_t i = 0; r == 0 && i < n; i++)
+		r = remote_take_told(in, a->options, a->path);
+	return in->bad ? -EBADMSG : r;
 }
 
 static enum gs_family fixed_family(uint16_t func)
@@ -308,7 +326,7 @@ static bool check_place(const struct answer *a, struct gs_plan_place *p)
 	return found_family(a, p);
 }
 
-static int take_plan(struct gs_wire_in *in, const struct answer *a, struct gs_plan *plan)
+int remote_take_plan(struct gs_wire_in *in, struct gs_plan *plan)
 {
 	uint32_t n;
 
@@ -316,8 +334,11 @@ static int take_plan(struct gs_wire_in *in, const struct answer *a, struct gs_pl
 	plan->n_stepped = gs_wire_u32(in);
 	plan->layer = gs_wire_u32(in);
 	n = gs_wire_count(in, PLACE_BYTES);
-	if (in->bad || plan->layer >= GS_LAYER_COUNT || plan->n_moved > n || plan->n_stepped > n)
+	if (in->bad || plan->layer >= GS_LAYER_COUNT)
 		return -EBADMSG;
+	/* For people; they also count functions that were given up in the end. */
+	plan->n_moved = plan->n_moved < n ? plan->n_moved : n;
+	plan->n_stepped = plan->n_stepped < n ? plan->n_stepped : n;
 	plan->places = calloc(n + 1, sizeof(*plan->places));
 	if (!plan->places)
 		return -ENOMEM;
@@ -334,9 +355,19 @@ static int take_plan(struct gs_wire_in *in, const struct answer *a, struct gs_pl
 		flags = gs_wire_u8(in);
 		p->has_return = flags & FLAG_RETURN;
 		p->is_stepped = flags & FLAG_STEPPED;
-		if (in->bad || !check_place(a, p))
-			return -EBADMSG;
 	}
+	return in->bad ? -EBADMSG : 0;
+}
+
+static int take_plan(struct gs_wire_in *in, const struct answer *a, struct gs_plan *plan)
+{
+	int r = remote_take_plan(in, plan);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < plan->n; i++)
+		if (!check_place(a, &plan->places[i]))
+			return -EBADMSG;
 	return gs_wire_is_done(in) ? 0 : -EBADMSG;
 }
 

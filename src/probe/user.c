@@ -12,11 +12,13 @@
 
 #include <bpf/bpf.h>
 
+#include "base/foreign.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "elf/usdt_row.h"
 #include "model/func.h"
+#include "plan/described.h"
 #include "probe/probe_int.h"
 
 #include "user.skel.h"
@@ -89,15 +91,15 @@ struct match {
 struct search {
 	struct gs_probe *probe;
 	struct users *users;
-	struct gs_elf *elf;
 	const struct gs_mapped_file *file;
-	bool wanted[GS_USER_SPEC_MAX]; /* functions that may be in this file */
+	struct gs_described_want wants[GS_USER_SPEC_MAX]; /* what may be in this file */
+	uint16_t spec_of[GS_USER_SPEC_MAX];               /* by want */
+	unsigned n_wants;
+	bool wanted[GS_USER_SPEC_MAX]; /* functions among them, by description */
 	unsigned n_found[GS_USER_SPEC_MAX];
 	struct match *matches; /* owned */
 	size_t n, room;
 	unsigned n_moved, n_stepped;
-	struct gs_map callees; /* of struct gs_plan_context */
-	int r;                 /* first error */
 };
 
 static void tell(struct search *s, const char *function, const char *reason, int status)
@@ -251,16 +253,9 @@ bool users_may_throw(const struct gs_user_set *set)
 }
 
 /* A function that may throw, by probes on what it is left by: as operators are. */
-static int place_scope(struct search *s, size_t spec_idx, const struct gs_elf_function *f)
+static int place_scope(struct search *s, size_t spec_idx, const struct gs_described_function *f)
 {
 	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
-	const struct gs_plan_context c = {.options = &s->probe->plan,
-					  .path = s->file->path,
-					  .elf = s->elf,
-					  .callees = &s->callees};
-	const struct gs_elf_symbol symbol = {
-		.found = true, .file_off = f->file_off, .size_bytes = f->size_bytes};
-	GS_CLEANUP(gs_plan_fini) struct gs_plan plan = {0};
 	uint16_t func;
 	int r;
 
@@ -277,25 +272,24 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_elf_fu
 			return 0;
 	r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class,
 			    spec->name ? spec->name : f->name, &func);
-	if (r == 0)
-		r = gs_plan_add_scope(&plan, &c, &symbol, f->name, GS_FAMILY_USCOPE, spec->layer,
-				      func);
 	if (r < 0) {
 		tell(s, f->name, strerror(-r), r);
 		return r == -ENOMEM ? r : 0;
 	}
 	s->n_found[spec_idx]++;
-	s->n_moved += plan.n_moved;
-	s->n_stepped += plan.n_stepped;
-	for (size_t i = 0; i < plan.n; i++) {
+	s->n_moved += f->plan->n_moved;
+	s->n_stepped += f->plan->n_stepped;
+	for (size_t i = 0; i < f->plan->n; i++) {
 		struct match *m = match_new(s);
 
 		if (!m)
 			return -ENOMEM;
-		*m = (struct match){.place = plan.places[i],
+		*m = (struct match){.place = f->plan->places[i],
 				    .spec = spec_idx,
 				    .from = f->file_off,
 				    .name = strdup(f->name)};
+		m->place.func = func;
+		m->place.cookie |= func;
 		if (!m->name)
 			return -ENOMEM;
 		s->n++;
@@ -303,11 +297,10 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_elf_fu
 	return 0;
 }
 
-static int place_function(struct search *s, size_t spec, const struct gs_elf_function *f)
+static int place_function(struct search *s, size_t spec, const struct gs_described_function *f)
 {
 	const struct gs_user_spec *described = gs_user_set_spec(s->users->set, spec);
 	uint64_t off = f->file_off;
-	struct gs_site site;
 	bool is_stepped;
 
 	if (f->indirect) {
@@ -317,7 +310,7 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 		return 0;
 	}
 	if (described->row.flags & GS_USER_RETURN && is_cpp(f->name)) {
-		if (is_plain(described))
+		if (f->has_scope)
 			return place_scope(s, spec, f);
 		tell(s, f->name,
 		     "a C++ function: with values, a filter or a sum its return can only be seen "
@@ -326,91 +319,66 @@ static int place_function(struct search *s, size_t spec, const struct gs_elf_fun
 		     -EOPNOTSUPP);
 		return 0;
 	}
-	site = gs_plan_site(s->elf, f->file_off, f->size_bytes, &s->probe->plan.sites);
-	if (site.kind == GS_SITE_REFUSED) {
-		tell(s, f->name, site.reason, -EOPNOTSUPP);
+	if (f->site.kind == GS_SITE_REFUSED) {
+		tell(s, f->name, f->site.reason, -EOPNOTSUPP);
 		return 0;
 	}
-	if (site.kind == GS_SITE_MOVED && !s->probe->plan.first_byte)
-		off += site.offset_bytes;
+	if (f->site.kind == GS_SITE_MOVED && !s->probe->plan.first_byte)
+		off += f->site.offset_bytes;
 	if (has_match(s, spec, f->file_off, off))
 		return 0;
 	s->n_moved += off != f->file_off;
-	is_stepped = off == f->file_off && site.kind != GS_SITE_EMULATED;
+	is_stepped = off == f->file_off && f->site.kind != GS_SITE_EMULATED;
 	s->n_stepped += is_stepped;
 	s->n_found[spec]++;
 	return add_match(s, spec, f->name, off, NULL, is_stepped);
 }
 
-static int on_function(void *ctx, const struct gs_elf_function *f)
+static int on_function(void *ctx, const struct gs_described_function *f)
 {
 	struct search *s = ctx;
-	size_t n = gs_user_set_n(s->users->set);
 
-	for (size_t i = 0; i < n; i++) {
-		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
-		int r;
-
-		if (!s->wanted[i])
-			continue;
-		if (strcmp(spec->function, f->name) != 0 &&
-		    (!spec->library || fnmatch(spec->function, f->name, 0) != 0))
-			continue;
-		r = place_function(s, i, f);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return place_function(s, s->spec_of[f->want], f);
 }
 
-static int on_site(void *ctx, const struct gs_usdt_site *site)
+static int on_site(void *ctx, const struct gs_described_site *d)
 {
+	const struct gs_usdt_site *site = d->site;
 	struct search *s = ctx;
-	uint8_t code[16];
+	size_t spec = s->spec_of[d->want];
 	char name[300];
 
 	snprintf(name, sizeof(name), "%s:%s", site->provider, site->name);
-	for (size_t i = 0; i < gs_user_set_n(s->users->set); i++) {
-		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
-		long n;
-		int r;
-
-		if (!spec->probe || !library_matches(spec->library, s->file) ||
-		    fnmatch(spec->provider, site->provider, 0) != 0 ||
-		    fnmatch(spec->probe, site->name, 0) != 0)
-			continue;
-		s->n_found[i]++;
-		n = gs_elf_read(s->elf, site->file_off, code, sizeof(code));
-		if (s->probe->features.sites.nop5_is_call && n > 0 &&
-		    gs_site_is_nop5(code, (size_t)n)) {
-			tell(s, name,
-			     "a five-byte nop: this kernel turns it into a call that crashes "
-			     "forked children",
-			     -EOPNOTSUPP);
-			continue;
-		}
-		r = add_match(s, i, name, site->file_off, site, false);
-		if (r < 0)
-			return r;
+	s->n_found[spec]++;
+	if (s->probe->features.sites.nop5_is_call && d->is_nop5) {
+		tell(s, name,
+		     "a five-byte nop: this kernel turns it into a call that crashes forked "
+		     "children",
+		     -EOPNOTSUPP);
+		return 0;
 	}
-	return 0;
+	return add_match(s, spec, name, site->file_off, site, false);
 }
 
-/* Which descriptions to look for in the file's functions. */
-static bool choose(struct search *s)
+/* Which descriptions to look for in the file. */
+static void choose_wants(struct search *s)
 {
-	bool any = false;
-
 	for (size_t i = 0; i < gs_user_set_n(s->users->set); i++) {
 		const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, i);
 
-		if (!spec->function || !library_matches(spec->library, s->file))
+		if (!library_matches(spec->library, s->file))
 			continue;
-		if (!spec->library && !s->file->is_exe && !gs_elf_defines(s->elf, spec->function))
-			continue;
-		s->wanted[i] = any = true;
+		s->spec_of[s->n_wants] = (uint16_t)i;
+		s->wants[s->n_wants++] = (struct gs_described_want){
+			.function = spec->function,
+			.is_glob = spec->library != NULL,
+			.if_defined = !spec->library && !s->file->is_exe,
+			.scope = spec->row.flags & GS_USER_RETURN && is_plain(spec),
+			.provider = spec->provider,
+			.probe = spec->probe,
+		};
+		s->wanted[i] = spec->function;
 	}
-	return any;
 }
 
 /* Descriptions that name this file and have nothing in it; several functions of one name. */
@@ -485,12 +453,32 @@ static unsigned attach_found(struct search *s, struct links *links, pid_t only_p
 	return a.n_probes;
 }
 
+static int search_file(struct search *s, struct gs_err *err)
+{
+	const struct gs_described_query query = {.options = &s->probe->plan,
+						 .path = s->file->path,
+						 .wants = s->wants,
+						 .n_wants = s->n_wants};
+	const struct gs_described_handler handler = {on_function, on_site, s};
+	GS_FOREIGN_CLOSE struct gs_foreign file = GS_FOREIGN_INIT;
+	GS_CLEANUP(gs_elf_close) struct gs_elf *elf = NULL;
+	int r = gs_foreign_open(s->file->open_path, NULL, &file);
+
+	if (r < 0)
+		return gs_err_set(err, r, "%s", gs_foreign_reason(r));
+	if (s->probe->options.reader)
+		return gs_plan_ask_described(&query, s->probe->options.reader, file.fd, &handler,
+					     err);
+	r = gs_elf_open_fd(&file.fd, s->file->path, false, &elf, err);
+	return r < 0 ? r : gs_plan_described(&query, elf, &handler, err);
+}
+
 unsigned users_attach(struct gs_probe *probe, struct links *links,
 		      const struct gs_mapped_file *file, pid_t only_pid)
 {
+	struct gs_err err = {{0}};
 	struct search *s;
-	unsigned done = 0;
-	struct gs_err err;
+	unsigned done;
 	int r;
 
 	if (!probe->users)
@@ -501,19 +489,11 @@ unsigned users_attach(struct gs_probe *probe, struct links *links,
 	s->probe = probe;
 	s->users = probe->users;
 	s->file = file;
-	s->callees = GS_MAP_INIT(GS_PLAN_CALLEES_MAX);
-	r = gs_elf_open(file->open_path, &s->elf, &err);
-	if (r == 0) {
-		if (choose(s))
-			r = gs_elf_functions(s->elf, on_function, s, &err);
-		if (r == 0)
-			r = gs_elf_usdt(s->elf, on_site, s, &err);
-		if (r < 0)
-			tell(s, NULL, gs_err_text(&err, r), r);
-		done = attach_found(s, links, only_pid);
-	}
-	gs_elf_close(&s->elf);
-	gs_map_fini(&s->callees);
+	choose_wants(s);
+	r = s->n_wants ? search_file(s, &err) : 0;
+	if (r < 0)
+		tell(s, NULL, gs_err_text(&err, r), r);
+	done = attach_found(s, links, only_pid);
 	for (size_t i = 0; i < s->n; i++)
 		free(s->matches[i].name);
 	free(s->matches);

@@ -41,6 +41,7 @@ typedef int (*gs_reader_serve_fn)(void **state, struct gs_reader_request *reques
 
 enum gs_reader_service { /* who does the work; one row each in the reader's table */
 			 GS_READER_PLAN,
+			 GS_READER_DESCRIBED,
 			 GS_READER_PYTHON,
 			 GS_READER_NATIVE,
 			 GS_READER_N_SERVICES

@@ -63,11 +63,27 @@ def start_own(t, *args, name):
     return t.start_app(*args, env=library_in(t, name), program=program)
 
 
-def run_own(t, live, name):
+def run_own(t, live, name, seconds=60):
     app = start_own(t, *ARGS, name=name)
-    live.wait_err(f'/{name}/libcudart[^ ]*: [0-9]+ probes', seconds=60)
+    try:
+        live.wait_err(f'/{name}/libcudart[^ ]*: [0-9]+ probes', seconds=seconds)
+    except AssertionError:
+        app.kill()
+        app.wait()
+        raise
     app.let_go()
     app.result()
+
+
+def run_any(t, live, name):
+    """On a machine where many programs start, notices of one may be lost while a reader is waited for."""
+    for i in range(4):
+        try:
+            run_own(t, live, f'{name}{i}', seconds=15)
+            return
+        except AssertionError:
+            pass
+    run_own(t, live, f'{name}4')
 
 
 @case('a reader has no rights', timeout=60)
@@ -108,16 +124,15 @@ def command(t):
 def hangs(t):
     live = t.start_trace('-c', NAME)
     run_own(t, live, 'first')
-    first_reader(live)
-    stopped = readers_of(live.pid)
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+    # That of root's files was the first.
+    stopped = first_reader(live)
+    os.kill(stopped, signal.SIGSTOP)
     held = start_own(t, 'cudaFree=107', name='held')
     live.wait_err('it took more than 10 s to read', seconds=60)
-    t.true('it is killed', not all(os.path.exists(f'/proc/{pid}') for pid in stopped))
+    t.true('it is killed', not os.path.exists(f'/proc/{stopped}'))
     held.let_go()
     held.result()
-    run_own(t, live, 'last')
+    run_any(t, live, 'last')
     live.interrupt()
     run = live.finish()
     for name, count in CALLS.items():

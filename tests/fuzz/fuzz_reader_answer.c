@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "model/func.h"
+#include "plan/described.h"
 #include "plan/remote.h"
 #include "replay_main.h"
 #include "stack/native_wire.h"
@@ -83,8 +84,37 @@ static void take_interpreter(uint8_t *data, size_t bytes)
 	(void)gs_elf_vaddr_of(&file.segments, 0x1234, &value);
 }
 
-static void (*const takers[])(uint8_t *data, size_t bytes) = {take_plan, take_row,
-							      take_interpreter};
+static int on_function(void *ctx, const struct gs_described_function *f)
+{
+	assert(f->want < 2 && f->file_off + f->site.offset_bytes < FILE_BYTES);
+	for (size_t i = 0; i < f->plan->n; i++)
+		assert(f->plan->places[i].file_off < FILE_BYTES);
+	return 0;
+}
+
+static int on_site(void *ctx, const struct gs_described_site *d)
+{
+	assert(d->want == 2 && d->site->file_off < FILE_BYTES);
+	assert(d->site->n_args <= GS_USDT_ARG_MAX);
+	return 0;
+}
+
+static void take_described(uint8_t *data, size_t bytes)
+{
+	static const struct gs_described_want wants[] = {{.function = "f*", .is_glob = true},
+							 {.function = "f", .scope = true},
+							 {.provider = "p*", .probe = "*"}};
+	const struct gs_plan_options options = {.on_attach = on_attach};
+	const struct gs_described_query query = {
+		.options = &options, .path = "/lib", .wants = wants, .n_wants = 3};
+	const struct gs_described_handler handler = {on_function, on_site, NULL};
+	struct gs_wire_in in = GS_WIRE_IN(data, bytes);
+
+	(void)gs_plan_take_described(&query, FILE_BYTES, &in, &handler);
+}
+
+static void (*const takers[])(uint8_t *data, size_t bytes) = {take_plan, take_row, take_interpreter,
+							      take_described};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -1,0 +1,70 @@
+/*
+ * Functions and static probes of a file that the user described: found by a reader, or by this
+ * process where there is none. What is done with them is for room probe.
+ */
+#ifndef GS_PLAN_DESCRIBED_H
+#define GS_PLAN_DESCRIBED_H
+
+#include "elf/usdt.h"
+#include "plan/plan.h"
+#include "reader/reader.h"
+
+/* So many functions and sites of a file are told: more than a run can have. */
+#define GS_DESCRIBED_MAX 16384u
+
+struct gs_described_want {            /* all borrowed */
+	const char *function;         /* NULL: a static probe */
+	bool is_glob;                 /* function may be a pattern; else it is the whole name */
+	bool if_defined;              /* only when .dynsym has it */
+	bool scope;                   /* of one that may throw: where it is left, too */
+	const char *provider, *probe; /* patterns */
+};
+
+struct gs_described_function {
+	unsigned want; /* which of them it is */
+	const char *name;
+	uint64_t file_off, size_bytes;
+	bool indirect;
+	struct gs_site site;        /* where a probe of its entry goes; not of an indirect one */
+	bool has_scope;             /* asked for, and it may throw: */
+	const struct gs_plan *plan; /* as gs_plan_add_scope() makes it, without an id: n 0 when
+				     * it must not be probed */
+};
+
+struct gs_described_site {
+	unsigned want;
+	const struct gs_usdt_site *site;
+	bool is_nop5; /* what stands there is a nop of five bytes */
+};
+
+/* What is lent is good during the call. A non-zero return ends the search and is passed on. */
+struct gs_described_handler {
+	int (*function)(void *ctx, const struct gs_described_function *function);
+	int (*site)(void *ctx, const struct gs_described_site *site);
+	void *ctx;
+};
+
+struct gs_described_query {                    /* all borrowed */
+	const struct gs_plan_options *options; /* how places are chosen, and who is told */
+	const char *path;                      /* as the process names it */
+	const struct gs_described_want *wants;
+	unsigned n_wants;
+};
+
+/* 0, what the handler returned, or a negative errno: the file could not be read. */
+int gs_plan_described(const struct gs_described_query *query, struct gs_elf *elf,
+		      const struct gs_described_handler *handler, struct gs_err *err);
+
+/* The same by a reader, of an open file (lent); also the errors of gs_reader_ask(). */
+int gs_plan_ask_described(const struct gs_described_query *query, struct gs_reader *reader, int fd,
+			  const struct gs_described_handler *handler, struct gs_err *err);
+
+/* Take the answer of a reader: -EBADMSG when nothing can have answered so. */
+int gs_plan_take_described(const struct gs_described_query *query, uint64_t file_bytes,
+			   struct gs_wire_in *in, const struct gs_described_handler *handler);
+
+/* GS_READER_DESCRIBED of a reader. */
+int gs_plan_serve_described(void **state, struct gs_reader_request *request,
+			    struct gs_wire_out *reply, struct gs_err *err);
+
+#endif
