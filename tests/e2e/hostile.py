@@ -223,7 +223,7 @@ JIT = r"""
 import ctypes, mmap, os, struct, sys, time
 lib = ctypes.CDLL(sys.argv[1])
 at = ctypes.cast(lib.cuLaunchKernel, ctypes.c_void_p).value
-page = mmap.mmap(-1, 4096, prot=7)
+page = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=7)
 page.write(b'\x48\x83\xec\x08\x48\xb8' + struct.pack('<Q', at) + b'\xff\xd0\x48\x83\xc4\x08\xc3')
 call = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 6)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
 print("ready", flush=True)
