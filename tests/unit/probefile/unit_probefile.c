@@ -198,9 +198,16 @@ static const struct {
 	{F("args: [size]"),
 	 "f:2:10: a value is described as \"PLACE: TYPE NAME\", such as \"arg1: u64 size\""},
 	{F("args: [arg1: u63 size]"),
-	 "f:2:16: \"u63\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64"},
+	 "f:2:16: \"u63\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 "
+	 "char[N] (N up to 127)"},
 	{F("args: ['arg1: u63 size']"),
-	 "f:2:17: \"u63\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64"},
+	 "f:2:17: \"u63\" is no type: u8 u16 u32 u64 i8 i16 i32 i64 bool bytes ptr str f32 f64 "
+	 "char[N] (N up to 127)"},
+	{F("args: [arg1: 'char[8] name']"),
+	 "f:2:17: char[N] is text in memory: *arg1, arg1+8 or str?"},
+	{F("args: ['*arg1: char[128] name']"), "f:2:18: \"char[128]\" is no type: u8 u16 u32 u64 "
+					       "i8 i16 i32 i64 bool bytes ptr str f32 f64 "
+					       "char[N] (N up to 127)"},
 	{F("args: [arg13: u64]"), "f:2:10: arguments are arg1 to arg12"},
 	{F("args: [size: u64]"),
 	 "f:2:10: \"size\" is no place: arg1 ... arg12, ret, *arg1, arg1+8, arg1->8, *arg1@return"},
