@@ -393,6 +393,12 @@ static int read_some(struct gs_rpc_client *c, const char **ret_why)
 		}
 		c->heard_ns = gs_clock_mono_ns();
 		c->stats.wire_bytes_in += (uint64_t)n;
+		/* An alert of TLS in place of the first frame, which would be of more than a MiB.
+		 */
+		if (!c->wire.ssl && !c->greeted && n >= 2 && c->in[0] == 21 && c->in[1] == 3) {
+			*ret_why = "the head wants TLS: use --tls";
+			return -EPROTO;
+		}
 		used = nghttp2_session_mem_recv(c->h2, c->in, (size_t)n);
 		if (used < 0) {
 			*ret_why = "the other side does not speak HTTP/2";

@@ -214,9 +214,6 @@ static void conn_up(struct conn *c, struct gs_rpc_peer *peer)
 	}
 	c->state = UP;
 	heard(c);
-	if (c->wants_tls)
-		gs_rpc_session_refuse(c->session, GS_RPC_REFUSED_HANDSHAKE,
-				      NGHTTP2_INADEQUATE_SECURITY, "this port wants TLS");
 	if (c->server->stop)
 		gs_rpc_session_leave(c->session, NGHTTP2_NO_ERROR, "the server stops");
 }
@@ -264,21 +261,34 @@ static void conn_handshake(struct conn *c)
 	conn_up(c, peer);
 }
 
-/* The first bytes are there. In the place of an alert of TLS, which a client that speaks HTTP/2
- * takes for noise, that gets a GOAWAY that says what is wrong. */
+/* A client that speaks HTTP/2 without TLS gets the alert protocol_version (RFC 8446, 6.2), which
+ * OpenSSL does not send to what is no record of TLS: so it can say what is wrong. */
+static void refuse_plain(struct conn *c)
+{
+	static const uint8_t alert[] = {21, 3, 1, 0, 2, 2, 70};
+
+	gs_rpc_core_refuse(c->server->core, GS_RPC_REFUSED_HANDSHAKE);
+	(void)!send(c->wire.fd, alert, sizeof(alert), MSG_NOSIGNAL | MSG_DONTWAIT);
+	start_drain(c);
+}
+
+/* The first bytes are there. */
 static void conn_begin(struct conn *c)
 {
 	struct gs_rpc_server *s = c->server;
-	bool is_local = gs_local_is(c->wire.fd);
 	char first[4] = "";
+	bool is_plain;
 	int r;
 
 	pthread_mutex_lock(&s->core->lock);
-	c->wants_tls = !is_local && s->tls &&
-		       recv(c->wire.fd, first, sizeof(first), MSG_PEEK) == 4 &&
-		       memcmp(first, "PRI ", 4) == 0;
-	r = gs_rpc_wire_init(&c->wire, c->wire.fd, c->wants_tls || is_local ? NULL : s->tls, NULL);
+	is_plain = s->tls && recv(c->wire.fd, first, sizeof(first), MSG_PEEK) == 4 &&
+		   memcmp(first, "PRI ", 4) == 0;
+	r = is_plain ? 0 : gs_rpc_wire_init(&c->wire, c->wire.fd, s->tls, NULL);
 	pthread_mutex_unlock(&s->core->lock);
+	if (is_plain) {
+		refuse_plain(c);
+		return;
+	}
 	if (r < 0)
 		refuse(c, GS_RPC_REFUSED_MEMORY);
 	else

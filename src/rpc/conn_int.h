@@ -27,7 +27,6 @@ struct conn {
 	struct conn *next, **prev;
 	struct gs_share share;
 	uint32_t events;
-	bool wants_tls;                          /* but its client speaks HTTP/2 without */
 	uint64_t opened_ns, heard_ns, pinged_ns; /* pinged_ns 0: nothing unanswered */
 	struct gs_timer timer;
 	struct gs_buf out;

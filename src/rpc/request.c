@@ -334,8 +334,6 @@ static void going_away(struct gs_rpc_client *c, const nghttp2_goaway *g)
 		c->keepalive_ns *= 2;
 	snprintf(c->why, sizeof(c->why), "the server goes away: %s%s%s",
 		 nghttp2_http2_strerror(g->error_code), n ? ", " : "", said);
-	if (g->error_code == NGHTTP2_INADEQUATE_SECURITY)
-		snprintf(c->why, sizeof(c->why), "the head wants TLS: use --tls");
 	if (c->going_away)
 		return;
 	c->going_away = true;

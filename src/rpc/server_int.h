@@ -164,9 +164,6 @@ bool gs_rpc_session_done(const struct gs_rpc_session *session);
 void gs_rpc_session_ping(struct gs_rpc_session *session);
 /* No new calls; those that run may end. */
 void gs_rpc_session_leave(struct gs_rpc_session *session, uint32_t error_code, const char *why);
-/* Say that, and nothing else: what comes is not read. */
-void gs_rpc_session_refuse(struct gs_rpc_session *session, enum gs_rpc_refusal why,
-			   uint32_t error_code, const char *text);
 /* End all calls. */
 void gs_rpc_session_abort_calls(struct gs_rpc_session *session, enum gs_rpc_status status,
 				const char *text);

@@ -697,14 +697,6 @@ void gs_rpc_session_leave(struct gs_rpc_session *s, uint32_t error_code, const c
 	make_ready(s);
 }
 
-void gs_rpc_session_refuse(struct gs_rpc_session *s, enum gs_rpc_refusal why, uint32_t error_code,
-			   const char *text)
-{
-	s->broken = s->blamed = true;
-	gs_rpc_core_refuse(s->core, why);
-	gs_rpc_session_leave(s, error_code, text);
-}
-
 void gs_rpc_session_abort_calls(struct gs_rpc_session *s, enum gs_rpc_status status,
 				const char *text)
 {
