@@ -60,50 +60,32 @@ static bool leave_user(void)
 	return become_user(OWN_USER_BASE + (uid_t)getpid()) || become_user(NOBODY);
 }
 
-static int set_capabilities(uint64_t keep)
+static bool clear_capabilities(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2];
+	const struct __user_cap_data_struct none[2] = {{0}};
 
-	if (syscall(SYS_capget, &head, data) < 0)
-		return -errno;
-	for (unsigned i = 0; i < 2; i++) {
-		uint32_t kept = (uint32_t)(keep >> (32 * i));
-
-		data[i].effective &= kept;
-		data[i].permitted &= kept;
-		data[i].inheritable &= kept;
-	}
-	return syscall(SYS_capset, &head, data) < 0 ? -errno : 0;
+	return syscall(SYS_capset, &head, none) == 0;
 }
 
 /* While CAP_SETPCAP is there. */
-static int bound_capabilities(uint64_t keep)
+static bool bound_capabilities(void)
 {
-	int r = 0;
+	bool all = true;
 
 	for (unsigned cap = 0; cap < 64 && prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
-		if (keep >> cap & 1)
-			continue;
 		/* Without CAP_SETPCAP the bound stays; no_new_privs sees to it then that nothing
 		 * is gained by starting a program. */
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EPERM)
-			r = -errno;
+			all = false;
 		(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, cap, 0, 0);
 	}
-	return r;
-}
-
-int gs_sandbox_keep_capabilities(uint64_t keep)
-{
-	int r = bound_capabilities(keep);
-
-	return r < 0 ? r : set_capabilities(keep);
+	return all;
 }
 
 unsigned gs_sandbox_enter(const struct gs_sandbox *s)
 {
-	bool bounded = bound_capabilities(0) == 0;
+	bool bounded = bound_capabilities();
 	unsigned held = 0;
 
 	/* Landlock and seccomp both ask for it. */
@@ -115,7 +97,7 @@ unsigned gs_sandbox_enter(const struct gs_sandbox *s)
 		held |= GS_SANDBOX_LIMITS;
 	if (s->own_user && leave_user())
 		held |= GS_SANDBOX_USER;
-	if (bounded && set_capabilities(0) == 0)
+	if (bounded && clear_capabilities())
 		held |= GS_SANDBOX_CAPABILITIES;
 	/* No core file, and no other process of the same user reads this one's memory. */
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

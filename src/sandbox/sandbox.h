@@ -64,10 +64,6 @@ unsigned gs_sandbox_enter(const struct gs_sandbox *sandbox);
 /* "user, seccomp": the names of these bits. Returns text. */
 const char *gs_sandbox_names(unsigned bits, char *text, size_t bytes);
 
-/* Drop all capabilities but those of keep (bits 1 << CAP_*) from the calling thread, and from what
- * a program that it starts could get. 0 or a negative errno. */
-int gs_sandbox_keep_capabilities(uint64_t keep);
-
 /* --- spawn.c --- */
 
 #define GS_SANDBOX_FIRST_FILE 3 /* the number of fds[0] in the new process */

@@ -105,12 +105,22 @@ int native_ask_debug(struct gs_native *n, uint32_t file, const char *path, bool 
 	return end_answer(n, gs_wire_is_done(&in));
 }
 
+/* The name that ends an answer. 0, -ENOENT: there is none, or -EBADMSG. */
+static int take_name(struct gs_native *n, struct gs_wire_in *in, char *ret_name, size_t bytes)
+{
+	const char *name = gs_wire_line(in);
+	int r = end_answer(n, gs_wire_is_done(in));
+
+	if (r == 0 && name)
+		snprintf(ret_name, bytes, "%s", name);
+	return r < 0 ? r : name ? 0 : -ENOENT;
+}
+
 int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *ret_name,
 		    size_t bytes)
 {
 	struct gs_wire_out out = begin_request(n, NATIVE_NAME, file);
 	struct gs_wire_in in;
-	const char *name;
 	int r;
 
 	gs_wire_put_u64(&out, vaddr);
@@ -118,11 +128,7 @@ int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *re
 	if (r < 0)
 		return r;
 	take_bytes(n, file, gs_wire_u64(&in));
-	name = gs_wire_line(&in);
-	r = end_answer(n, gs_wire_is_done(&in));
-	if (r == 0 && name)
-		snprintf(ret_name, bytes, "%s", name);
-	return r < 0 ? r : name ? 0 : -ENOENT;
+	return take_name(n, &in, ret_name, bytes);
 }
 
 void native_ask_drop(struct gs_native *n, uint32_t file)
@@ -148,7 +154,6 @@ int native_ask_made(struct gs_native *n, uint32_t pid, uint64_t pc, uint64_t now
 {
 	struct gs_wire_out out = begin_request(n, NATIVE_MADE, pid);
 	struct gs_wire_in in;
-	const char *name;
 	int r;
 
 	gs_wire_put_u64(&out, pc);
@@ -156,11 +161,7 @@ int native_ask_made(struct gs_native *n, uint32_t pid, uint64_t pc, uint64_t now
 	r = send_request(n, &out, fd, &in);
 	if (r < 0)
 		return r;
-	name = gs_wire_line(&in);
-	r = end_answer(n, gs_wire_is_done(&in));
-	if (r == 0 && name)
-		snprintf(ret_name, bytes, "%s", name);
-	return r < 0 ? r : name ? 0 : -ENOENT;
+	return take_name(n, &in, ret_name, bytes);
 }
 
 void native_ask_forget(struct gs_native *n, uint32_t pid)

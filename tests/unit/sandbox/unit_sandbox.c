@@ -235,30 +235,6 @@ static void test_paths(void **state)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static int keep_one(unsigned held)
-{
-	return gs_sandbox_keep_capabilities(1u << 1) == 0 &&
-			       status_hex(getpid(), "CapEff:") == 1u << 1 &&
-			       status_hex(getpid(), "CapBnd:") == 1u << 1
-		       ? 0
-		       : 1;
-}
-
-static void test_some_capabilities_are_kept(void **state)
-{
-	pid_t pid;
-	int status;
-
-	if (geteuid() != 0)
-		skip();
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0)
-		_exit(keep_one(0));
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-}
-
 static void test_names(void **state)
 {
 	char text[128];
@@ -273,13 +249,9 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_status),
-		cmocka_unit_test(test_everything_is_refused),
-		cmocka_unit_test(test_work_goes_on),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_some_capabilities_are_kept),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_status),       cmocka_unit_test(test_everything_is_refused),
+		cmocka_unit_test(test_work_goes_on), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_paths),        cmocka_unit_test(test_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
