@@ -95,10 +95,21 @@ if has style; then
 		result skip "shell scripts" "shellcheck is not installed"
 	fi
 fi
+# The other trees are built while the tests of the plain one run, which mostly wait: at the lowest
+# priority and on one processor. The steps below find them built, or say what is wrong with them.
+build_others() {
+	local quiet=(nice -n 19 taskset -c "$(($(nproc) - 1))")
+	has asan && "${quiet[@]}" make --no-print-directory asan
+	has release && "${quiet[@]}" make --no-print-directory release
+	has fuzz && "${quiet[@]}" tools/fuzz.sh --build
+}
+
 if has tests; then
 	step "build" make --no-print-directory tests
+	build_others >"$results/other_builds.log" 2>&1 &
 	suite plain build
 	again plain build
+	wait
 fi
 if has asan; then
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1

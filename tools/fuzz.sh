@@ -2,7 +2,7 @@
 # Feeds each parser with made-up files under the sanitizers, starting from its corpus: FUZZ_SECONDS (60)
 # for each target, or with FUZZ_TOTAL_SECONDS so many for all of them together (`make check`). What it
 # finds is left as build-fuzz/found/<target>-crash-*; the exit status is 1 then.
-#   tools/fuzz.sh [TARGET...]
+#   tools/fuzz.sh [TARGET...]    --build: only builds them
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,6 +13,11 @@ if [ ! -e build-fuzz/build.ninja ]; then
 	command -v ccache >/dev/null && compiler="ccache clang"
 	CC=$compiler meson setup build-fuzz -Dfuzz=true -Db_lundef=false -Db_sanitize=address,undefined -Doptimization=1 \
 		-Dc_args='-fsanitize=fuzzer-no-link -fno-sanitize-recover=all -gline-tables-only' >/dev/null
+fi
+build_only=
+if [ "${1:-}" = --build ]; then
+	build_only=1
+	shift
 fi
 targets=("$@")
 if [ ${#targets[@]} -eq 0 ]; then
@@ -25,6 +30,7 @@ begin=$SECONDS
 # One call for all: only what the targets need is built, and no program for the kernel.
 ninja -C build-fuzz "${targets[@]/#/tests/fuzz/fuzz_}" >build-fuzz/ninja.log || { tail -n 40 build-fuzz/ninja.log; exit 1; }
 echo "built in $((SECONDS - begin)) s"
+[ -z "$build_only" ] || exit 0
 
 # At most two at once: with one for each processor they would measure each other's noise.
 jobs=1
