@@ -304,7 +304,8 @@ static void take_messages(struct gs_http *h)
 		server_lied(h);
 		return;
 	}
-	memmove(a->in.data, a->in.data + at, a->in.bytes - at);
+	if (at)
+		memmove(a->in.data, a->in.data + at, a->in.bytes - at);
 	a->in.bytes -= at;
 }
 

@@ -150,14 +150,44 @@ static void refuse(struct gs_http *h, struct conn *c, int status, const char *te
 	refuse_with(h, c, status, text, "");
 }
 
-void http_conn_turn_away(struct gs_http *h, struct conn *c)
+static void say_no_place(struct gs_http *h, struct conn *c)
 {
-	c->turned_away = true;
-	h->n_turned_away++;
 	refuse_with(h, c, 503, "this server has no place for one more connection of this address",
 		    "Retry-After: 1\r\n");
 	if (c->state == CLOSED)
 		return;
+	c->deadline_ns = gs_clock_mono_ns() + DRAIN_NS;
+	http_conn_step(h, c);
+}
+
+void http_conn_turn_away(struct gs_http *h, struct conn *c)
+{
+	c->turned_away = true;
+	h->n_turned_away++;
+	say_no_place(h, c);
+}
+
+/* Whether that may be asked without a place too. */
+static bool asks_vital(const struct gs_http *h, struct gs_http_request *q)
+{
+	for (size_t i = 0; i < h->n_routes; i++)
+		if (h->routes[i].vital && gs_http_matches(h->routes[i].path, q))
+			return true;
+	return false;
+}
+
+void http_conn_hear(struct gs_http *h, struct conn *c)
+{
+	bool vital = false;
+
+	for (size_t i = 0; i < h->n_routes; i++)
+		vital |= h->routes[i].vital;
+	if (!vital) {
+		http_conn_turn_away(h, c);
+		return;
+	}
+	c->turned_away = true;
+	h->n_turned_away++;
 	c->deadline_ns = gs_clock_mono_ns() + DRAIN_NS;
 	http_conn_step(h, c);
 }
@@ -212,6 +242,10 @@ static bool take_request(struct gs_http *h, struct conn *c)
 	}
 	if (c->in.bytes < (size_t)head + q.content_bytes)
 		return false;
+	if (c->turned_away && !asks_vital(h, &q)) {
+		say_no_place(h, c);
+		return true;
+	}
 	q.body = c->in.data + head;
 	q.gzip = gs_http_accepts_gzip(gs_http_header(&q, "accept-encoding"));
 	q.local = c->local;
@@ -219,7 +253,7 @@ static bool take_request(struct gs_http *h, struct conn *c)
 		.head = q.head,
 		.gzip = q.gzip,
 		.http_1_0 = q.http_1_0,
-		.keep_alive = q.keep_alive && !h->stopping,
+		.keep_alive = q.keep_alive && !h->stopping && !c->turned_away,
 	};
 	gs_http_serve(&(struct gs_http_site){.routes = h->routes,
 					     .n_routes = h->n_routes,
@@ -279,7 +313,7 @@ static bool step_read(struct gs_http *h, struct conn *c)
 	}
 	n = conn_read(c, piece, room < sizeof(piece) ? room : sizeof(piece));
 	if (n > 0) {
-		if (c->in.bytes == 0) /* a request begins */
+		if (c->in.bytes == 0 && !c->turned_away) /* a request begins */
 			c->deadline_ns = gs_clock_mono_ns() + s->timeout_ns;
 		if (gs_buf_put(&c->in, piece, (size_t)n) == 0)
 			return true;
@@ -486,6 +520,10 @@ void http_conn_timed_out(struct gs_http *h, struct conn *c)
 		(void)gs_buf_puts(&c->out, ":\n\n"); /* a comment: the line is alive */
 		c->deadline_ns = gs_clock_mono_ns() + h->settings->timeout_ns;
 		http_conn_step(h, c);
+		return;
+	}
+	if (c->turned_away && c->state == READ) {
+		say_no_place(h, c);
 		return;
 	}
 	if (!idle && c->state != DRAIN)

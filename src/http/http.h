@@ -119,8 +119,8 @@ struct gs_http_route {
 	/* Also for other machines where the server asks for no secret: says nothing of who does
 	 * what. Routes that are open are such as well. */
 	bool harmless;
-	/* Whether we are well: goes before others, and is answered within 2 s, with 503 if nobody
-	 * knows. */
+	/* Whether we are well: answered without a place among max_connections too. With apart it
+	 * goes before others, and is answered within 2 s, with 503 if nobody knows. */
 	bool vital;
 	/* Changes something: needs the role of control, a body of JSON if there is one, and not a
 	 * page of another origin that makes a browser send it. */

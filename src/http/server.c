@@ -147,7 +147,7 @@ static void accept_all(struct gs_http *h)
 		else if (room)
 			http_conn_step(h, c);
 		else
-			http_conn_turn_away(h, c);
+			http_conn_hear(h, c);
 	}
 }
 
@@ -515,6 +515,7 @@ void gs_http_stop(struct gs_http **ref)
 		free(h->conns[i]);
 	}
 	http_mail_close(&h->mail);
+	http_apart_free(&h->apart);
 	gs_shares_fini(&h->places);
 	gs_shares_fini(&h->stream_places);
 	free(h->conns);

@@ -21,6 +21,7 @@
 
 static char folder[] = "/tmp/gs-apart-XXXXXX";
 static unsigned n_served;
+static volatile bool holds;
 
 static void serve(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
 {
@@ -34,9 +35,16 @@ static void serve_late(void *ctx, const struct gs_http_request *q, struct gs_htt
 	sleep(4);
 }
 
+static void serve_slowly(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
+{
+	while (holds)
+		usleep(10000);
+}
+
 static const struct gs_http_route routes[] = {
 	{.path = "/a", .methods = GS_HTTP_GET, .serve = serve},
 	{.path = "/b/{}", .methods = GS_HTTP_GET, .open = true, .vital = true, .serve = serve},
+	{.path = "/slow", .methods = GS_HTTP_GET, .serve = serve_slowly},
 	{.path = "/late", .methods = GS_HTTP_GET, .vital = true, .serve = serve_late},
 };
 
@@ -130,7 +138,7 @@ static struct gs_http *start(const char *mode)
 	static const struct gs_http_options o = {.size = sizeof(o),
 						 .listen = "127.0.0.1:0",
 						 .routes = routes,
-						 .n_routes = 3,
+						 .n_routes = 4,
 						 .apart = true};
 	struct gs_http *http = NULL;
 	struct gs_err err = {{0}};
@@ -155,19 +163,26 @@ static struct gs_http_stats stats_of(struct gs_http *http)
 		assert_true(what);                                                                 \
 	} while (0)
 
-static void ask(struct gs_http *http, const char *target, const char *more, const char *expected)
+static int say_to(struct gs_http *http, const char *text)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	char text[4096];
-	size_t n = 0;
-	ssize_t got;
 
 	a.sin_port = htons((uint16_t)atoi(strrchr(gs_http_address(http), ':') + 1));
 	assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
-	got = snprintf(text, sizeof(text), "GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n%s\r\n", target,
-		       more);
-	assert_int_equal(send(fd, text, (size_t)got, 0), got);
+	assert_int_equal(send(fd, text, strlen(text), 0), strlen(text));
+	return fd;
+}
+
+static void ask(struct gs_http *http, const char *target, const char *more, const char *expected)
+{
+	char text[4096];
+	size_t n = 0;
+	ssize_t got;
+	int fd;
+
+	snprintf(text, sizeof(text), "GET %s HTTP/1.0\r\nHost: 127.0.0.1\r\n%s\r\n", target, more);
+	fd = say_to(http, text);
 	while (n + 1 < sizeof(text) && (got = recv(fd, text + n, sizeof(text) - 1 - n, 0)) > 0)
 		n += (size_t)got;
 	text[n] = '\0';
@@ -247,6 +262,32 @@ static void a_holder_that_is_late(void **state)
 	gs_http_stop(&http);
 }
 
+/* All places of an address are at work: one more is turned away, but for the vital question. */
+static void a_place_for_the_vital_question(void **state)
+{
+	const struct timeval patience = {.tv_sec = 1};
+	struct gs_http *http = start("real");
+	char text[1024] = "";
+	int busy[60];
+	size_t n = 0;
+
+	holds = true;
+	while (n < 32)
+		busy[n++] = say_to(http, "GET /slow HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+	/* One whose request was not read yet makes room for the next, which then waits itself. */
+	while (n < GS_ARRAY_LEN(busy) && !strstr(text, "503 Service Unavailable")) {
+		busy[n] = say_to(http, "GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+		setsockopt(busy[n], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+		(void)!recv(busy[n++], text, sizeof(text) - 1, 0);
+	}
+	assert_non_null(strstr(text, "no place for one more"));
+	ask(http, "/b/x", "", "did not answer in time"); /* so it was asked */
+	holds = false;
+	while (n > 0)
+		close(busy[--n]);
+	gs_http_stop(&http);
+}
+
 /* Cut off anywhere, with anything behind it, or with a byte changed. */
 static void requests_that_were_changed(void **state)
 {
@@ -293,6 +334,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_server_that_dies),
 		cmocka_unit_test(a_server_that_does_not_read),
 		cmocka_unit_test(a_holder_that_is_late),
+		cmocka_unit_test(a_place_for_the_vital_question),
 	};
 	int r;
 
