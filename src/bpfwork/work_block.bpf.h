@@ -1,6 +1,12 @@
 /*
  * Requests at block devices. A request belongs to the thread that made it: who makes it is seen
  * where it is set up or put into the queue; the start at the device may come from a kernel thread.
+ *
+ * A request that empties the device's write cache, or that must be on the medium when it ends, is
+ * taken apart by the kernel (block/blk-flush.c): it waits for a flush, moves its data if it has
+ * any, and waits for another. Its data has a start and an end at the device as any other. The flush
+ * is a request of the kernel's own, shared by all who wait for one at that time, so what those
+ * waited is the time between the making of their request and its last end, less that of the data.
  */
 #ifndef GS_BPF_WORK_BLOCK_H
 #define GS_BPF_WORK_BLOCK_H
@@ -45,21 +51,42 @@ static __always_inline void add_slot(struct gs_work_slot *s, bool write, __u64 b
 	}
 	add(s->work.disk_ns, took);
 }
+static __always_inline struct gs_work_cell *disk_cell(__u32 slot, struct request *rq)
+{
+	__u32 cell = cell_find(IN_TABLE(slot, GS_TABLE_DISK), rq_dev(rq), 0, 0);
+	struct gs_work_cell *c = cell_get(cell);
+
+	return cell ? c : NULL;
+}
+
 /* A request of so many bytes has ended; took is 0 when nobody saw when. */
 static __always_inline void settle(const struct gs_work_request *r, struct request *rq, bool failed,
 				   __u64 took)
 {
 	__u64 bytes = failed ? 0 : r->bytes;
 	struct gs_work_slot *s = slot_get(r->slot);
-	struct gs_work_cell *c;
-	__u32 cell;
+	struct gs_work_cell *c = disk_cell(r->slot, rq);
 
 	if (s && r->slot)
 		add_slot(s, r->write, bytes, took);
-	cell = cell_find(IN_TABLE(r->slot, GS_TABLE_DISK), rq_dev(rq), 0, 0);
-	c = cell_get(cell);
-	if (c && cell)
+	if (c)
 		add_disk(&c->disk, r->write, failed, bytes, took);
+}
+
+static __always_inline void settle_flush(const struct gs_work_request *r, struct request *rq,
+					 bool failed, __u64 now)
+{
+	struct gs_work_cell *c = disk_cell(r->slot, rq);
+	__u64 took = now - r->flush_ns;
+
+	if (!c)
+		return;
+	add(c->disk.flushes, 1);
+	add(c->disk.flush_ns, took);
+	if (took > c->disk.flush_max_ns)
+		c->disk.flush_max_ns = took;
+	if (failed)
+		add(c->disk.errors, 1);
 }
 
 /* The kernel uses the memory of its requests again. A mark that still stands there is of a request
@@ -80,6 +107,15 @@ static __always_inline void settle_old(__u64 key, struct request *rq)
 	work_lose(GS_WORK_LOST_END);
 }
 
+/* To be asked before the kernel takes the request apart, when it clears these bits. */
+static __always_inline bool wants_flush(struct request *rq)
+{
+	__u32 bits = 1u << bpf_core_enum_value(enum req_flag_bits, __REQ_PREFLUSH) |
+		     1u << bpf_core_enum_value(enum req_flag_bits, __REQ_FUA);
+
+	return BPF_CORE_READ(rq, cmd_flags) & bits;
+}
+
 /* Who has it made: block_io_start (Linux 6.5), or its way into the queue before that. */
 SEC("?tp_btf/block_io_start")
 int gs_work_rq_made(__u64 *ctx)
@@ -92,6 +128,8 @@ int gs_work_rq_made(__u64 *ctx)
 	if (!m)
 		return 0;
 	r.slot = m->slot;
+	if (wants_flush((struct request *)ctx[0]))
+		r.flush_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&gs_work_rqs, &key, &r, BPF_ANY))
 		work_lose(GS_WORK_LOST_REQUEST);
 	return 0;
@@ -138,19 +176,33 @@ int gs_work_rq_complete(__u64 *ctx)
 	__u32 bytes = (__u32)ctx[2];
 	__u64 key = (__u64)rq;
 	struct gs_work_request *found = bpf_map_lookup_elem(&gs_work_rqs, &key), r;
+	__u64 now;
 
 	/* Parts of a request are told one by one; the last leaves nothing over. */
 	if (!found || bytes < BPF_CORE_READ(rq, __data_len))
 		return 0;
 	r = *found;
+	now = bpf_ktime_get_ns();
+	if (r.flush_ns && r.moves && BPF_CORE_READ(rq, end_io)) {
+		/* Its data has arrived; the flush comes next and ends with no bytes. */
+		found->flush_ns += now - r.issued_ns;
+		found->moves = 0;
+		settle(&r, rq, (int)ctx[1] != 0, now - r.issued_ns);
+		return 0;
+	}
 	bpf_map_delete_elem(&gs_work_rqs, &key);
+	if (r.flush_ns && !r.moves && !bytes) {
+		settle_flush(&r, rq, (int)ctx[1] != 0, now);
+		return 0;
+	}
 	if (!r.issued_ns) {
 		/* Its start was not seen, so its size is what is left now. */
 		start(&r, rq);
 		work_lose(GS_WORK_LOST_END);
+		now = 0;
 	}
 	if (r.moves)
-		settle(&r, rq, (int)ctx[1] != 0, bpf_ktime_get_ns() - r.issued_ns);
+		settle(&r, rq, (int)ctx[1] != 0, now ? now - r.issued_ns : 0);
 	return 0;
 }
 

@@ -151,10 +151,13 @@ struct request_queue {
 	struct gendisk *disk;
 } GS_CORE;
 
+enum req_flag_bits { __REQ_FUA = 1, __REQ_PREFLUSH = 2 }; /* their values are the kernel's own */
+
 struct request {
 	struct request_queue *q;
 	unsigned int cmd_flags;
 	unsigned int __data_len;
+	void *end_io;
 } GS_CORE;
 
 struct rb_node {

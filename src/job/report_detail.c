@@ -111,6 +111,9 @@ static void put_disks(struct gs_doc *doc, const struct gs_work_tables *t)
 		gs_doc_put_u64(doc, "errors", d->errors);
 		gs_doc_put_u64(doc, "total_ns", d->total_ns);
 		gs_doc_put_u64(doc, "max_ns", d->max_ns);
+		gs_doc_put_u64(doc, "flushes", d->flushes);
+		gs_doc_put_u64(doc, "flush_ns", d->flush_ns);
+		gs_doc_put_u64(doc, "flush_max_ns", d->flush_max_ns);
 		put_hist(doc, d->hist);
 		gs_doc_end(doc);
 	}
@@ -277,6 +280,9 @@ static void csv_tables(const struct csv *c, const struct gs_work_tables *t)
 		csv_line(c, "block_device", name, "requests", d->reads + d->writes);
 		csv_line(c, "block_device", name, "total_ns", d->total_ns);
 		csv_line(c, "block_device", name, "max_ns", d->max_ns);
+		csv_line(c, "block_device", name, "flushes", d->flushes);
+		csv_line(c, "block_device", name, "flush_ns", d->flush_ns);
+		csv_line(c, "block_device", name, "flush_max_ns", d->flush_max_ns);
 		csv_hist(c, "block_device", name, d->hist);
 	}
 	for (size_t i = 0; i < t->n_peers; i++) {
@@ -377,14 +383,20 @@ static void lines_of_tables(const struct lines *l, const struct gs_work_tables *
 	}
 	for (size_t i = 0; i < t->n_disks && (l->all || i < LINES_FEW); i++) {
 		const struct gs_work_disk *k = &t->disks[i].disk;
-		uint64_t n = k->reads + k->writes;
+		uint64_t requests = k->reads + k->writes;
+		int n;
 
 		gs_job_name_disk(&t->disks[i], name);
 		bars_of(k->hist, bars, sizeof(bars));
-		snprintf(line, sizeof(line), "%-20s %s read, %s written; %s each, %s at most%s%s",
-			 name, gs_fmt_bytes(a, k->read_bytes), gs_fmt_bytes(b, k->write_bytes),
-			 gs_fmt_ns(c, n ? k->total_ns / n : 0), gs_fmt_ns(d, k->max_ns),
-			 l->all && bars[0] ? "  " : "", l->all ? bars : "");
+		n = snprintf(line, sizeof(line), "%-20s %s read, %s written; %s each, %s at most",
+			     name, gs_fmt_bytes(a, k->read_bytes), gs_fmt_bytes(b, k->write_bytes),
+			     gs_fmt_ns(c, requests ? k->total_ns / requests : 0),
+			     gs_fmt_ns(d, k->max_ns));
+		if (k->flushes)
+			n += snprintf(line + n, sizeof(line) - (size_t)n, "; %llu flushes, %s each",
+				      k->flushes, gs_fmt_ns(c, k->flush_ns / k->flushes));
+		snprintf(line + n, sizeof(line) - (size_t)n, "%s%s", l->all && bars[0] ? "  " : "",
+			 l->all ? bars : "");
 		l->put(l->ctx, i ? "" : "by device", line);
 	}
 	for (size_t i = 0; i < t->n_peers && (l->all || i < LINES_FEW); i++) {

@@ -334,9 +334,9 @@ static void put_files(struct gs_pen *pen, const struct gs_work_tables *t)
 
 static void put_devices(struct gs_pen *pen, const struct gs_work_tables *t)
 {
-	static const char *const heads[] = {"Device",        "#Reads",  "#Read", "#Writes",
-					    "#Written",      "#Failed", "#Each", "#Most",
-					    "How long each", NULL};
+	static const char *const heads[] = {"Device",   "#Reads",      "#Read",         "#Writes",
+					    "#Written", "#Failed",     "#Each",         "#Most",
+					    "#Flushes", "#Each flush", "How long each", NULL};
 	char name[GS_JOB_ROW_BYTES];
 
 	if (!t->n_disks)
@@ -356,10 +356,12 @@ static void put_devices(struct gs_pen *pen, const struct gs_work_tables *t)
 		count_cell(pen, d->errors);
 		ns_cell(pen, n ? (double)(d->total_ns / n) : NAN);
 		ns_cell(pen, n ? (double)d->max_ns : NAN);
+		count_cell(pen, d->flushes);
+		ns_cell(pen, d->flushes ? (double)(d->flush_ns / d->flushes) : NAN);
 		put_hist(pen, d->hist);
 		gs_pen_puts(pen, "</tr>\n");
 	}
-	table_end(pen, t->n_disks, 9);
+	table_end(pen, t->n_disks, 11);
 }
 
 static void put_peers(struct gs_pen *pen, const struct gs_work_tables *t)

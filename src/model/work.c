@@ -121,6 +121,9 @@ void gs_work_disk_add(struct gs_work_disk *a, const struct gs_work_disk *b)
 	a->errors += b->errors;
 	a->total_ns += b->total_ns;
 	a->max_ns = larger(a->max_ns, b->max_ns);
+	a->flushes += b->flushes;
+	a->flush_ns += b->flush_ns;
+	a->flush_max_ns = larger(a->flush_max_ns, b->flush_max_ns);
 	add_hist(a->hist, b->hist);
 }
 

@@ -113,6 +113,8 @@ struct gs_work_syscall {
 struct gs_work_disk { /* one block device */
 	__u64 reads, writes, read_bytes, write_bytes, errors;
 	__u64 total_ns, max_ns; /* from the driver's start on a request to its end */
+	/* Waits until the device had emptied its write cache: fsync, O_DSYNC, O_SYNC. */
+	__u64 flushes, flush_ns, flush_max_ns;
 	__u32 hist[GS_WORK_LOG2];
 };
 

@@ -118,6 +118,7 @@ enum gs_work_loss {
 
 struct gs_work_request { /* a request to a block device that a followed thread made */
 	__u64 issued_ns; /* 0: not started yet */
+	__u64 flush_ns;  /* when it was made, plus its data's time; 0: it waits for no flush */
 	__u32 slot, bytes;
 	__u8 write, moves, pad[6]; /* moves: data, as a flush does not */
 };

@@ -231,6 +231,34 @@ def direct(t):
             os.unlink(path)
 
 
+@case('writes that must be on the medium: every one has a time, and so has every flush')
+def synchronous(t):
+    path = os.path.join(os.getcwd(), f'sync{os.getpid()}')
+    try:
+        with open(path, 'wb') as f:
+            f.write(bytes(1 << 16))
+            os.fsync(f.fileno())
+        if subprocess.run([program(), 'sync', path, '1'], check=False).returncode:
+            raise Skip('this file system writes nothing past the page cache')
+        row = only(t, watch(t, load=('sync', path, 100)))
+        disk = max(row['disks'], key=lambda d: d['writes'], default=None)
+        if not disk:
+            raise Skip('the file is on no block device')
+        cache = harness.read_text(f'/sys/block/{disk["name"]}/queue/write_cache').strip()
+        # The first of them writes the time of the change too. A flush is no write.
+        t.true('writes', 100 <= disk['writes'] <= 105, disk)
+        t.true('their bytes', 100 << 16 <= disk['write_bytes'] <= (100 << 16) + (64 << 10), disk)
+        t.equal('every request is timed', disk['in_hist'], disk['reads'] + disk['writes'])
+        if cache != 'write back':
+            raise Skip(f'the write cache of {disk["name"]} is "{cache}": it has nothing to flush')
+        t.true('flushes', 100 <= disk['flushes'] <= 210, disk)
+        t.true('their time', 0 < disk['flush_ns'] < row['wall_ns'], (disk, row['wall_ns']))
+        t.true('the waits are in those of the thread', row['time']['disk'] > 0, row['time'])
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+
+
 @case('a connection over loopback: bytes, peers, who waits')
 def tcp(t):
     rows = watch(t, load=('tcp', 200))['rows']

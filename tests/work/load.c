@@ -11,6 +11,7 @@
  *   lock S         a second thread waits for a mutex that is held for S seconds
  *   direct FILE    reads FILE past the page cache
  *   cached FILE    reads FILE through it, twice
+ *   sync FILE N    N writes of 64 KiB past the page cache that end on the medium, then N fdatasync
  *   tcp N          N times 1000 bytes over loopback, to a child that waits S = 0.3 seconds first
  *   refused        a connection that nobody takes
  *   tree N         N children one after the other, each with two threads, each of 10 getppid
@@ -220,6 +221,29 @@ static int read_file(const char *path, int flags)
 	return 0;
 }
 
+static int sync_writes(const char *path, long n)
+{
+	int fd = open(path, O_WRONLY | O_DIRECT | O_DSYNC);
+	void *buf;
+
+	if (fd < 0)
+		die(path);
+	if (posix_memalign(&buf, 4096, 1 << 16))
+		die("memory");
+	memset(buf, 1, 1 << 16);
+	/* Over and over the same place: after the first time no metadata changes. */
+	for (long i = 0; i < n; i++) {
+		if (pwrite(fd, buf, 1 << 16, 0) != 1 << 16)
+			die("pwrite");
+	}
+	for (long i = 0; i < n; i++) {
+		if (fdatasync(fd) < 0)
+			die("fdatasync");
+	}
+	close(fd);
+	return 0;
+}
+
 static int tcp(long n)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -344,6 +368,8 @@ int main(int argc, char **argv)
 		return read_file(arg, O_DIRECT);
 	if (!strcmp(what, "cached"))
 		return read_file(arg, 0) || read_file(arg, 0);
+	if (!strcmp(what, "sync"))
+		return sync_writes(arg, argc > 3 ? atol(argv[3]) : 1);
 	if (!strcmp(what, "tcp"))
 		return tcp(atol(arg));
 	if (!strcmp(what, "refused"))

@@ -50,6 +50,15 @@ static void put_work(const struct gs_work *w)
 	       w->net_retransmits, w->faults_minor, w->faults_major, w->oom_kills);
 }
 
+static uint64_t sum_hist(const __u32 hist[GS_WORK_LOG2])
+{
+	uint64_t sum = 0;
+
+	for (unsigned b = 0; b < GS_WORK_LOG2; b++)
+		sum += hist[b];
+	return sum;
+}
+
 static void put_calls(const struct gs_work_row *row)
 {
 	char name[64];
@@ -57,10 +66,8 @@ static void put_calls(const struct gs_work_row *row)
 	printf(",\"calls\":{");
 	for (size_t i = 0; i < row->n_calls; i++) {
 		const struct gs_work_syscall *c = &row->calls[i].call;
-		uint64_t in_hist = 0;
+		uint64_t in_hist = sum_hist(c->hist);
 
-		for (unsigned b = 0; b < GS_WORK_LOG2; b++)
-			in_hist += c->hist[b];
 		printf("%s\"%s\":{\"calls\":%llu,\"errors\":%llu,\"total_ns\":%llu,\"max_ns\":%llu,"
 		       "\"timed\":%llu,\"in_hist\":%" PRIu64 "}",
 		       i ? "," : "", gs_work_call_name(row->calls[i].id, name, sizeof(name)),
@@ -77,9 +84,11 @@ static void put_tables(const struct gs_work_row *row)
 
 		printf("%s{\"name\":\"%s\",\"major\":%u,\"minor\":%u,\"reads\":%llu,\"read_bytes\":"
 		       "%"
-		       "llu,\"writes\":%llu,\"write_bytes\":%llu,\"total_ns\":%llu}",
+		       "llu,\"writes\":%llu,\"write_bytes\":%llu,\"total_ns\":%llu,"
+		       "\"flushes\":%llu,\"flush_ns\":%llu,\"in_hist\":%" PRIu64 "}",
 		       i ? "," : "", d->name, d->major, d->minor, d->disk.reads, d->disk.read_bytes,
-		       d->disk.writes, d->disk.write_bytes, d->disk.total_ns);
+		       d->disk.writes, d->disk.write_bytes, d->disk.total_ns, d->disk.flushes,
+		       d->disk.flush_ns, sum_hist(d->disk.hist));
 	}
 	printf("],\"mounts\":[");
 	for (size_t i = 0; i < row->n_mounts; i++) {
