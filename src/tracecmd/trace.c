@@ -28,17 +28,18 @@
 #include "tracecmd/trace_budget.h"
 #include "model/func.h"
 
-#define MOST_FILES 65536
-#define POLL_NS    20000000ull
-#define BUSY_NS    2000000ull /* after a full-looking ring */
-#define HARVEST_NS 500000000ull
-#define GLANCE_NS  50000000ull /* between two looks at what tracing costs, with a limit */
-#define GLANCE_TAX 20          /* a look may take one part in so many of the time */
-#define CONTROL_MS 250
-#define REGROUP_MS 25
-#define MAX_KEPT   16
-#define REST_NS    300000000ull   /* after the end, for stacks that are there already */
-#define GRACE_NS   10000000000ull /* for a command to end after Ctrl-C before we ask again */
+#define MOST_FILES  65536
+#define POLL_NS     20000000ull
+#define BUSY_NS     2000000ull /* after a full-looking ring */
+#define HARVEST_NS  500000000ull
+#define GLANCE_NS   50000000ull /* between two looks at what tracing costs, with a limit */
+#define GLANCE_TAX  20          /* a look may take one part in so many of the time */
+#define CONTROL_MS  250
+#define REGROUP_MS  25
+#define MAX_KEPT    16
+#define REST_NS     300000000ull   /* after Ctrl-C, for stacks that are there already, */
+#define REST_MAX_NS 2000000000ull  /* and after any other end */
+#define GRACE_NS    10000000000ull /* for a command to end after Ctrl-C before we ask again */
 
 struct trace {
 	struct trace_options options;
@@ -163,12 +164,30 @@ static void tell_refused(struct trace *t, struct gs_guard *guard)
 
 /* --- the consumer thread --- */
 
+/* Signals that came while files were read are kept for read_signals(), which does what has to be
+ * done: here others' locks may be held. How many ask for the end. */
+static unsigned keep_signals(struct trace *t)
+{
+	unsigned n = 0;
+
+	while (t->n_kept < MAX_KEPT &&
+	       read(t->signal_fd, &t->kept[t->n_kept], sizeof(t->kept[0])) == sizeof(t->kept[0]))
+		t->n_kept++;
+	for (unsigned i = 0; i < t->n_kept; i++)
+		n += t->kept[i].ssi_signo != SIGCHLD;
+	return n;
+}
+
+/* Stacks of a program that was short are all read after its end. The thread that controls waits
+ * then, so that signals are asked for here. */
 static bool consumer_is_over(void *ctx)
 {
 	struct trace *t = ctx;
+	uint64_t rest_ns = t->n_interrupts ? REST_NS : REST_MAX_NS;
 
 	return atomic_load(&t->consumer_stop) &&
-	       gs_clock_mono_ns() - atomic_load(&t->consumer_stop_ns) > REST_NS;
+	       (keep_signals(t) ||
+		gs_clock_mono_ns() - atomic_load(&t->consumer_stop_ns) > rest_ns);
 }
 
 static void *consume(void *ctx)
@@ -351,21 +370,16 @@ static bool read_signals(struct trace *t)
 	return over;
 }
 
-/* Asked while files are read: is tracing over by a signal? What came is kept for read_signals(),
- * which does what has to be done: here others' locks may be held. */
+/* Asked while files are read: is tracing over by a signal? */
 static bool control_is_over(void *ctx)
 {
 	struct trace *t = ctx;
 	siginfo_t info = {0};
-	unsigned n = t->n_interrupts;
+	unsigned n;
 
 	if (t->is_over)
 		return false; /* the deadline ends what is left */
-	while (t->n_kept < MAX_KEPT &&
-	       read(t->signal_fd, &t->kept[t->n_kept], sizeof(t->kept[0])) == sizeof(t->kept[0]))
-		t->n_kept++;
-	for (unsigned i = 0; i < t->n_kept; i++)
-		n += t->kept[i].ssi_signo != SIGCHLD;
+	n = t->n_interrupts + keep_signals(t);
 	if (t->child.pid <= 0)
 		return n > 0;
 	/* The first one is for the command. */
@@ -702,7 +716,8 @@ static int finish(struct trace *t)
 	gs_probe_tell_missing(t->probe);
 	tell_refused(t, t->guard);
 	/* The stacks of the last events are read under the consumer's guard. */
-	gs_guard_set_deadline(t->consumer_guard, gs_clock_mono_ns() + REST_NS);
+	gs_guard_set_deadline(t->consumer_guard, 0);
+	atomic_store(&t->consumer_stop_ns, gs_clock_mono_ns());
 	gs_guard_enter(t->consumer_guard);
 	trace_output_stop(t->output, t->probe);
 	tell_refused(t, t->consumer_guard);
