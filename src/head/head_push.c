@@ -70,6 +70,7 @@ static void put_moment(struct gs_prom *p, const struct gs_cluster_node *n,
 		.size = sizeof(o),
 		.names = GS_PROM_NATIVE,
 		.timestamps = true,
+		.sample_timestamps = true,
 		.labels = labels,
 		.n_labels = n_labels,
 	};

@@ -62,7 +62,7 @@ static int64_t time_ms_of(const struct gs_prom_gpus *g, uint32_t gpu, unsigned f
 	const struct gs_gpu_snapshot *s = g->snapshot;
 	uint64_t read_ns = s->sample[gpu].part_ns[gs_gpu_part_of(field)];
 
-	if (!g->time_ms[gpu] || !read_ns)
+	if (!g->time_ms[gpu] || !read_ns || g->options->sample_timestamps)
 		return g->time_ms[gpu];
 	return (s->wall_ns - (int64_t)(s->time_ns - read_ns)) / 1000000;
 }
@@ -170,7 +170,8 @@ static void presence(struct gs_prom *p, const struct gs_prom_gpus *g)
 	gs_prom_family(p, "gpuscope_gpu_values_unavailable", GS_PROM_GAUGE, "",
 		       "Values that are left out, by why they could not be had.");
 	for (uint32_t i = 0; i < s->n_gpus; i++)
-		for (unsigned why = GS_GPU_WHY_NOT_SUPPORTED; why <= GS_GPU_WHY_LOST; why++) {
+		for (unsigned why = GS_GPU_WHY_NOT_SUPPORTED; why <= GS_GPU_WHY_IMPLAUSIBLE;
+		     why++) {
 			struct gs_prom_label label = {"reason", gs_gpu_why_name(why)};
 			unsigned n = 0;
 

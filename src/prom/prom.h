@@ -86,7 +86,10 @@ struct gs_prom_gpu_options {
 	bool links;             /* families of single NVLinks */
 	bool processes;         /* families of single processes */
 	unsigned max_processes; /* the largest by memory */
-	bool timestamps;        /* each line carries the time at which its GPU was read */
+	bool timestamps;        /* each line carries the time at which its value was read */
+	/* Each carries that of its GPU's sample instead: when values of a node were read is known
+	 * to a millisecond, and engines refuse what is a millisecond older than what they have. */
+	bool sample_timestamps;
 	const struct gs_prom_label *labels; /* n_labels: on each line of the native names, first */
 	size_t n_labels;
 };
