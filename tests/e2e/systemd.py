@@ -69,6 +69,10 @@ def rights(t):
     text = m.get(URL + '/metrics')
     t.equal('GPUs at once', metric(text, 'gpuscope_driver_state{state="ok"}'), 1)
     t.true('processes by name', re.search(r'gpuscope_gpu_process_memory_used_bytes\{.*comm="', text), text[-300:])
+    # What serves it has none of the unit's rights.
+    status = m.must('sh', '-c', 'cat /proc/$(pgrep -fo "^gpuscope --serve-for-parent")/status')
+    for name, wanted in (('CapEff', '0+'), ('CapAmb', '0+'), ('NoNewPrivs', '1')):
+        t.match(f'the server: {name}', rf'(?m)^{name}:\s+{wanted}$', status)
     t.equal('control socket', m.must('gpuscope', 'agent', 'ctl', 'status')[:3], 'ok:')
     # The kernel's counters: a container with ids of its own is counted by these.
     wait_until(lambda: metric(m.get(URL + '/metrics'), 'gpuscope_agent_jobs_probes') == 1
