@@ -198,7 +198,8 @@ static char *call_args(struct gs_export *e, char *p, const struct gs_call_view *
 			p = gs_put_u64(p, args[i].value);
 		}
 	}
-	return put_values(e, put_context(e, p, v->call, &n), n);
+	p = put_context(e, p, v->call, &n);
+	return put_values(e, p, n);
 }
 
 /* An arrow: "s" in the call that it comes from, "f" in the one that it goes to. */
