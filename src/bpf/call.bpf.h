@@ -18,6 +18,7 @@
 #include "decide.bpf.h"
 #include "native.bpf.h"
 #include "python.bpf.h"
+#include "returns.bpf.h"
 #include "model/class.h"
 #include "post.bpf.h"
 
@@ -66,37 +67,23 @@ static __always_inline bool is_inner(struct gs_thread *t, __u32 depth, __u32 id)
 	return true;
 }
 
-struct xol_area {
-	unsigned long vaddr; /* where return probes have functions return to */
-} GS_CORE;
-
-struct uprobes_state {
-	struct xol_area *xol_area;
-} GS_CORE;
-
-struct mm_struct___probed {
-	struct uprobes_state uprobes_state;
-} GS_CORE;
-
 /* At an entry: is the return address one that a return probe has replaced? Then a probed function
  * has come here by a jump and is still open (uprobe_get_trampoline_vaddr() of
  * kernel/events/uprobes.c). Mostly not asked. */
 static __noinline bool return_is_probed(__u64 sp)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct mm_struct___probed *mm = (void *)BPF_CORE_READ(task, mm);
 	unsigned long word = 0;
 
-	if (!mm || !bpf_core_field_exists(mm->uprobes_state) ||
-	    bpf_probe_read_user(&word, sizeof(word), (void *)sp))
+	if (bpf_probe_read_user(&word, sizeof(word), (void *)sp))
 		return false;
-	return word && word == BPF_CORE_READ(mm, uprobes_state.xol_area, vaddr);
+	return word && word == returns_trampoline();
 }
 
 /* Frames below the present stack pointer belong to calls that were left by a jump; so does one at
  * the same place of the same function, unless that has jumped to its namesake in another library
  * (another function there was left by a tail call). */
-static __always_inline __u32 drop_stale(struct gs_thread *t, __u32 depth, __u64 sp, __u32 id)
+static __always_inline __u32 drop_stale(struct gs_thread *t, __u32 depth, __u64 sp, __u32 id,
+					__u64 cookie)
 {
 	for (int i = 0; i < GS_DEPTH_MAX; i++) {
 		struct gs_frame *f;
@@ -104,7 +91,8 @@ static __always_inline __u32 drop_stale(struct gs_thread *t, __u32 depth, __u64 
 		if (depth == 0)
 			break;
 		f = &t->frame[(depth - 1) & DEPTH_MASK];
-		if (f->sp > sp || (f->sp == sp && (f->func != id || return_is_probed(sp))))
+		if (f->sp > sp || (f->sp == sp && (f->func != id || return_is_probed(sp) ||
+						   (f->jumps && !(cookie & GS_COOKIE_JUMPS)))))
 			break;
 		depth--;
 		lose(gs_desc[f->func & FUNC_MASK].layer, GS_LOSS_UNMATCHED);
@@ -142,6 +130,43 @@ static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame 
 	}
 }
 
+/* A function whose end is not seen may have jumped to its namesake in another library (an
+ * interposed one): then it is this call, which is counted where it is now. */
+static __always_inline bool untimed_was_passed_on(struct pt_regs *ctx, struct gs_thread *t,
+						  __u32 slot, __u32 id)
+{
+	bool passed_on =
+		t->untimed_id == id && t->untimed_sp == ctx->sp && t->untimed_ip != ctx->ip;
+	struct gs_kernel_state *s = state_get();
+	struct gs_cell *c;
+
+	t->untimed_id = 0;
+	if (!passed_on || !s)
+		return false;
+	c = cell_get(t, slot, id);
+	if (c)
+		c->calls--;
+	__sync_fetch_and_add(
+		&s->lost[gs_desc[id & FUNC_MASK].layer & (GS_LAYER_MAX - 1)][GS_LOSS_UNTIMED], -1);
+	return true;
+}
+
+/* A call whose end is not seen. passed_on: a jump led here. */
+static __always_inline void untimed_count(struct pt_regs *ctx, struct gs_thread *t, __u32 slot,
+					  __u32 id, bool passed_on)
+{
+	struct gs_cell *c = cell_get(t, slot, id);
+
+	if (c)
+		c->calls++;
+	lose(gs_desc[id & FUNC_MASK].layer, GS_LOSS_UNTIMED);
+	if (passed_on)
+		return;
+	t->untimed_id = id;
+	t->untimed_sp = ctx->sp;
+	t->untimed_ip = ctx->ip;
+}
+
 /* Opens a frame. True when it did: *ret_place then names it for call_leave(). */
 static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 {
@@ -163,12 +188,21 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 		gs_step_add(slot, id, d->layer);
 	depth = t->depth;
 	if (depth) {
-		depth = drop_stale(t, depth, ctx->sp, id);
+		depth = drop_stale(t, depth, ctx->sp, id, cookie);
 		if (is_inner(t, depth, id)) {
 			struct gs_cell *c = cell_get(t, slot, id);
 
 			if (c)
 				c->inner++;
+			t->depth = depth;
+			return false;
+		}
+	}
+	if (t->untimed_id || cookie & GS_COOKIE_NO_END) {
+		bool passed_on = untimed_was_passed_on(ctx, t, slot, id);
+
+		if (cookie & GS_COOKIE_NO_END) {
+			untimed_count(ctx, t, slot, id, passed_on);
 			t->depth = depth;
 			return false;
 		}
@@ -189,6 +223,7 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 	f->sp = ctx->sp;
 	f->func = id;
 	f->flags = 0;
+	f->jumps = !!(cookie & GS_COOKIE_JUMPS);
 	save_arguments(ctx, f, d);
 	t->depth = depth + 1;
 	*ret_place = slot | (__u64)depth << 16 | (__u64)id << 32;
@@ -260,7 +295,8 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 			lose(d->layer, GS_LOSS_SHORT);
 		} else {
 			if (gs_config.native_stack_at)
-				o.native_stack = native_at_return(ctx, d->layer, d->op);
+				o.native_stack =
+					native_at_return(ctx, d->layer, d->op, ctx->sp == f->sp);
 			if (send_call(t, slot, f, d, depth, &o))
 				return;
 			lose(d->layer, GS_LOSS_RING_FULL);
@@ -306,17 +342,18 @@ static __always_inline __u32 frame_of(struct gs_thread *t, __u64 sp, __u32 id)
 		/* A call around this one: this one was inner, or too deep, and has no frame. */
 		if (f->sp > sp)
 			break;
-		if (f->sp == sp && f->func == id)
+		if (f->sp == sp && (f->func == id || f->jumps))
 			return depth;
 	}
 	return GS_DEPTH_MAX;
 }
 
 /* A return caught by a probe of its own: the frame is the one that was opened with the same stack
- * pointer (at a return it is one word higher: the return address is gone). */
-static __always_inline struct gs_thread *call_leave_unpaired(struct pt_regs *ctx, __u32 *ret_depth)
+ * pointer. */
+static __always_inline struct gs_thread *call_leave_at(struct pt_regs *ctx, __u64 sp,
+						       __u32 *ret_depth)
 {
-	__u64 now = bpf_ktime_get_ns(), sp = ctx->sp - 8;
+	__u64 now = bpf_ktime_get_ns();
 	__u32 id = bpf_get_attach_cookie(ctx) & FUNC_MASK, slot, depth;
 	struct gs_kernel_state *s = state_get();
 	struct gs_task_mark *m = mark_get(false);
@@ -333,9 +370,33 @@ static __always_inline struct gs_thread *call_leave_unpaired(struct pt_regs *ctx
 		return NULL;
 	/* Else the compiler, which knows the bound, leaves out the mask that the verifier needs. */
 	asm volatile("" : "+r"(depth));
+	/* It may be that of a function that has jumped to this one. */
+	id = t->frame[depth & DEPTH_MASK].func;
 	call_close(ctx, t, slot, depth, id, now);
 	*ret_depth = depth;
 	return t;
+}
+
+/* By a return probe: the return address is gone. */
+static __always_inline struct gs_thread *call_leave_unpaired(struct pt_regs *ctx, __u32 *ret_depth)
+{
+	return call_leave_at(ctx, ctx->sp - 8, ret_depth);
+}
+
+/* By a probe on the ret. */
+static __always_inline struct gs_thread *call_leave_by_ret(struct pt_regs *ctx, __u32 *ret_depth)
+{
+	return call_leave_at(ctx, ctx->sp, ret_depth);
+}
+
+static __always_inline bool call_has_exits(struct pt_regs *ctx)
+{
+	return bpf_get_attach_cookie(ctx) & GS_COOKIE_BY_EXITS;
+}
+
+static __always_inline bool call_is_exit(struct pt_regs *ctx)
+{
+	return bpf_get_attach_cookie(ctx) & GS_COOKIE_EXIT;
 }
 
 #endif

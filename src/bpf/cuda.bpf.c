@@ -6,20 +6,29 @@ SEC("?uprobe")
 int gs_cuda_session(struct pt_regs *ctx)
 {
 	__u64 *place = bpf_session_cookie();
+	__u32 depth;
 
 	if (session_is_return(place)) {
 		call_leave(ctx, *place);
 		return 0;
 	}
-	return call_enter(ctx, place) ? 0 : SESSION_NO_RETURN;
+	if (call_is_exit(ctx)) {
+		call_leave_by_ret(ctx, &depth);
+		return SESSION_NO_RETURN;
+	}
+	return call_enter(ctx, place) && !call_has_exits(ctx) ? 0 : SESSION_NO_RETURN;
 }
 
 SEC("?uprobe")
 int gs_cuda_enter(struct pt_regs *ctx)
 {
 	__u64 place;
+	__u32 depth;
 
-	call_enter(ctx, &place);
+	if (call_is_exit(ctx))
+		call_leave_by_ret(ctx, &depth);
+	else
+		call_enter(ctx, &place);
 	return 0;
 }
 

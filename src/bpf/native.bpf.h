@@ -5,28 +5,13 @@
  * is found by frame pointers: they are followed here, and user space
  * believes each of them only where the tables say that the code there keeps one.
  *
- * Return probes replace return addresses on the stack by the address of the kernel's trampoline.
- * The kernel knows what stood there (struct return_instance, kernel/events/uprobes.c); those of
- * other tracers are among them.
+ * Of return addresses that return probes have replaced, the kernel's list says what stood there.
  */
 #ifndef GS_BPF_NATIVE_H
 #define GS_BPF_NATIVE_H
 
+#include "returns.bpf.h"
 #include "stack.bpf.h"
-
-struct return_instance {
-	unsigned long stack; /* of the stack pointer at the function's entry */
-	unsigned long orig_ret_vaddr;
-	struct return_instance *next;
-} GS_CORE;
-
-struct uprobe_task {
-	struct return_instance *return_instances;
-} GS_CORE;
-
-struct task_struct___probed {
-	struct uprobe_task *utask;
-} GS_CORE;
 
 /* What calls preserve, and where the thread is. */
 struct native_regs {
@@ -37,8 +22,7 @@ struct native_regs {
 
 static __always_inline __u32 native_returns(struct gs_event_stack_bytes *e)
 {
-	struct task_struct___probed *task = (void *)bpf_get_current_task();
-	struct return_instance *ri = BPF_CORE_READ(task, utask, return_instances);
+	struct return_instance *ri = returns_first();
 	__u32 n = 0;
 
 	for (int i = 0; i < GS_NATIVE_RETURNS && ri; i++) {
@@ -156,14 +140,27 @@ static __always_inline void native_take_regs(struct native_regs *to, const struc
 	to->r15 = from->r15;
 }
 
-/* The stack at the end of a call whose event is about to be sent. */
-static __always_inline __u32 native_at_return(struct pt_regs *ctx, __u32 layer, __u32 op)
+/* Registers at a ret become those that it leaves. */
+static __always_inline bool native_after_ret(struct native_regs *regs)
+{
+	if (bpf_probe_read_user(&regs->ip, sizeof(regs->ip), (void *)regs->sp))
+		return false;
+	regs->sp += 8;
+	return true;
+}
+
+/* The stack at the end of a call whose event is about to be sent. before_ret: at the ret, which is
+ * still to be made. */
+static __always_inline __u32 native_at_return(struct pt_regs *ctx, __u32 layer, __u32 op,
+					      bool before_ret)
 {
 	struct native_regs regs;
 
 	if (!(gs_config.native_stack_at & moment_of(op)))
 		return 0;
 	native_take_regs(&regs, ctx);
+	if (before_ret && !native_after_ret(&regs))
+		return 0;
 	return native_send(&regs, layer, 1);
 }
 

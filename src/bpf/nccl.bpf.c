@@ -132,6 +132,15 @@ static __always_inline void send_comm(struct pt_regs *ctx, struct gs_thread *t, 
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 }
 
+static __always_inline void leave_by_ret(struct pt_regs *ctx)
+{
+	__u32 depth;
+	struct gs_thread *t = call_leave_by_ret(ctx, &depth);
+
+	if (t)
+		send_comm(ctx, t, depth);
+}
+
 SEC("?uprobe")
 int gs_nccl_session(struct pt_regs *ctx)
 {
@@ -144,10 +153,14 @@ int gs_nccl_session(struct pt_regs *ctx)
 			send_comm(ctx, t, *place >> 16 & 0xffff);
 		return 0;
 	}
+	if (call_is_exit(ctx)) {
+		leave_by_ret(ctx);
+		return SESSION_NO_RETURN;
+	}
 	if (!call_enter(ctx, place))
 		return SESSION_NO_RETURN;
 	save_unique_id(ctx, *place);
-	return 0;
+	return call_has_exits(ctx) ? SESSION_NO_RETURN : 0;
 }
 
 SEC("?uprobe")
@@ -155,7 +168,9 @@ int gs_nccl_enter(struct pt_regs *ctx)
 {
 	__u64 place;
 
-	if (call_enter(ctx, &place))
+	if (call_is_exit(ctx))
+		leave_by_ret(ctx);
+	else if (call_enter(ctx, &place))
 		save_unique_id(ctx, place);
 	return 0;
 }

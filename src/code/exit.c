@@ -562,3 +562,36 @@ int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_arou
 	}
 	return n ? (int)n : -EILSEQ;
 }
+
+int gs_returns_x86_64(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max,
+		      struct gs_returns *ret_returns)
+{
+	GS_CLEANUP(steps_fini) struct steps s = {.bytes = bytes};
+	struct gs_returns found = {.indirect_jump = -1};
+	unsigned n_jumps = 0;
+	size_t n = 0;
+	int r = take_steps(&s, code);
+
+	for (size_t i = 0; r == 0 && i < s.n_own; i++) {
+		const struct step *one = &s.items[i];
+		/* With the stack as at the entry it is no switch within. */
+		bool indirect = one->flow == FLOW_OTHER_JUMP && one->depth <= 0;
+
+		found.calls |= one->flow == FLOW_CALL;
+		n_jumps += indirect || is_tail_jump(&s, one);
+		if (indirect)
+			found.indirect_jump = one->at;
+		if (one->flow != FLOW_RET)
+			continue;
+		if (n == max)
+			return -E2BIG;
+		(void)exit_of(&s, i, &ret_exits[n++]);
+	}
+	if (r < 0)
+		return r;
+	found.jumps = n_jumps > 0;
+	if (n_jumps > 1)
+		found.indirect_jump = -1;
+	*ret_returns = found;
+	return n || n_jumps ? (int)n : -EILSEQ;
+}

@@ -58,4 +58,16 @@ struct gs_exit_around {
 int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
 		    struct gs_exit *ret_exits, size_t max);
 
+struct gs_returns {
+	bool jumps; /* it may also be left by a jump to a function that returns for it */
+	bool calls; /* it calls others; if not, nothing is left of it after such a jump */
+	int64_t indirect_jump; /* the only one of them, when it is indirect; else -1 */
+};
+
+/* Its ret instructions alone, where the result is known and the stack pointer is as at the entry.
+ * Returns how many, 0 only with jumps; -EILSEQ: not all of it could be decoded, or it does not
+ * return. -E2BIG: more than max. */
+int gs_returns_x86_64(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max,
+		      struct gs_returns *ret_returns);
+
 #endif

@@ -453,15 +453,24 @@ static const char *reason_of_end(enum effect effect)
 	return "none of the first eight instructions is one that the kernel emulates";
 }
 
+const char *gs_site_refusal(const uint8_t *code, size_t bytes, const struct gs_site_rules *rules)
+{
+	struct insn in;
+
+	if (!gs_insn_decode(code, bytes, &in))
+		return "begins with bytes that are no known instruction, or are cut off";
+	return rules->nop5_is_call && is_nop5(&in) ? NOP5_REFUSED : gs_insn_refusal(&in);
+}
+
 struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t function_bytes,
 				     const struct gs_site_rules *rules)
 {
-	const char *refused = "begins with bytes that are no known instruction, or are cut off";
-	const char *reason = NULL;
+	const char *refused, *reason = NULL;
 	size_t at = 0;
 
 	if (function_bytes && function_bytes < bytes)
 		bytes = (size_t)function_bytes;
+	refused = gs_site_refusal(code, bytes, rules);
 	for (unsigned n = 0; n <= WALK_MAX_INSNS && at < WALK_MAX_BYTES; n++) {
 		enum effect effect;
 		struct insn in;
@@ -475,9 +484,6 @@ struct gs_site gs_site_choose_x86_64(const uint8_t *code, size_t bytes, uint64_t
 			reason = reason_of_end(EFFECT_UNKNOWN);
 			break;
 		}
-		if (at == 0)
-			refused = rules->nop5_is_call && is_nop5(&in) ? NOP5_REFUSED
-								      : gs_insn_refusal(&in);
 		effect = effect_of(&in);
 		if (is_emulated(code + at, &in, rules)) {
 			if (is_once_per_call(code, bytes, at))
@@ -609,19 +615,15 @@ struct gs_site gs_site_find_x86_64(const struct gs_site_source *source,
 	uint8_t first[FIRST_BYTES];
 	size_t n = source->read(source->ctx, 0, first, sizeof(first));
 	struct gs_site site = gs_site_choose_x86_64(first, n, source->function_bytes, rules);
-	const char *why = NULL;
-	struct insn in;
+	const char *why = NULL, *refused;
 
 	if (site.kind == GS_SITE_MOVED)
 		why = why_not_moved(source, site.offset_bytes);
 	if (!why)
 		return site;
-	if (!gs_insn_decode(first, n, &in))
-		return site;
-	if (rules->nop5_is_call && is_nop5(&in))
-		return (struct gs_site){GS_SITE_REFUSED, 0, NOP5_REFUSED};
-	if (gs_insn_refusal(&in))
-		return (struct gs_site){GS_SITE_REFUSED, 0, gs_insn_refusal(&in)};
+	refused = gs_site_refusal(first, n, rules);
+	if (refused)
+		return (struct gs_site){GS_SITE_REFUSED, 0, refused};
 	return (struct gs_site){GS_SITE_STEPPED, 0, why};
 }
 

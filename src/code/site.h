@@ -38,6 +38,9 @@ struct gs_site_rules {
 /* What the running kernel does. */
 void gs_site_rules_here(struct gs_site_rules *ret_rules);
 
+/* Why no probe may be on the first instruction of code; else NULL. */
+const char *gs_site_refusal(const uint8_t *code, size_t bytes, const struct gs_site_rules *rules);
+
 /* Is it an instruction that nop5_is_call is about? */
 bool gs_site_is_nop5(const uint8_t *code, size_t bytes);
 

@@ -97,6 +97,11 @@ int gs_elf_each_text(struct gs_elf *elf, const char *needle, gs_elf_text_fn fn, 
  * fit. Reads the relocations: who asks often keeps the answer. */
 int gs_elf_stub_name(struct gs_elf *elf, uint64_t file_off, char *ret_name, size_t bytes);
 
+/* The function of this file to which the indirect jump at file_off leads as long as the program
+ * does not change where: entries of NVIDIA's driver are such stubs. Its size is the distance to the
+ * next function with unwind tables. -ENOENT: it cannot be told. */
+int gs_elf_stub_body(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_off, uint64_t *ret_bytes);
+
 /* True when the file has a .symtab (is not stripped). */
 bool gs_elf_has_symtab(struct gs_elf *elf);
 

@@ -1,11 +1,12 @@
 /*
- * What a stub of the procedure linkage table leads to. It jumps to an address that the loader puts
- * into a slot; the relocation of the slot has the name.
+ * What a stub leads to. It jumps to an address that the loader puts into a slot; the relocation of
+ * the slot has the name, or, where the function is one of this file, its address.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
+#include "elf/code.h"
 #include "elf/elf_int.h"
 
 #define WINDOW_RELOCATIONS 2730 /* 64 KiB */
@@ -71,9 +72,10 @@ static int read_name(const struct gs_elf *elf, uint64_t symbol, char *ret_name, 
 	return memchr(ret_name, 0, left < bytes ? left : bytes) ? 0 : -ENOENT;
 }
 
-/* The symbol whose address goes into the slot. */
-static int find_symbol(const struct gs_elf *elf, const struct relocations *table, uint64_t slot,
-		       uint64_t *ret_symbol)
+/* What the loader puts into the slot: the address of a symbol (is_symbol), else of a place in this
+ * file. */
+static int find_slot(const struct gs_elf *elf, const struct relocations *table, uint64_t slot,
+		     bool is_symbol, uint64_t *ret_value)
 {
 	GS_FREE Elf64_Rela *window = calloc(WINDOW_RELOCATIONS, sizeof(*window));
 	uint64_t off, bytes, n, done = 0;
@@ -94,10 +96,13 @@ static int find_symbol(const struct gs_elf *elf, const struct relocations *table
 		for (size_t i = 0; i < part; i++) {
 			uint64_t type = ELF64_R_TYPE(window[i].r_info);
 
-			if (window[i].r_offset != slot ||
-			    (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT))
+			if (window[i].r_offset != slot)
 				continue;
-			*ret_symbol = ELF64_R_SYM(window[i].r_info);
+			if (is_symbol ? type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT
+				      : type != R_X86_64_RELATIVE)
+				continue;
+			*ret_value = is_symbol ? ELF64_R_SYM(window[i].r_info)
+					       : (uint64_t)window[i].r_addend;
 			return 0;
 		}
 		done += part;
@@ -105,31 +110,110 @@ static int find_symbol(const struct gs_elf *elf, const struct relocations *table
 	return -ENOENT;
 }
 
-int gs_elf_stub_name(struct gs_elf *elf, uint64_t file_off, char *ret_name, size_t bytes)
+static int find_tables(struct gs_elf *elf, struct relocations *lazy, struct relocations *others)
 {
 	GS_FREE Elf64_Dyn *dynamic = NULL;
-	struct relocations lazy = {0}, others = {0};
-	uint64_t slot, symbol;
 	size_t n;
+	int r = gs_elf_read_dynamic(elf, &dynamic, &n);
+
+	*lazy = *others = (struct relocations){0};
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (dynamic[i].d_tag == DT_JMPREL)
+			lazy->vaddr = dynamic[i].d_un.d_ptr;
+		else if (dynamic[i].d_tag == DT_PLTRELSZ)
+			lazy->bytes = dynamic[i].d_un.d_val;
+		else if (dynamic[i].d_tag == DT_RELA)
+			others->vaddr = dynamic[i].d_un.d_ptr;
+		else if (dynamic[i].d_tag == DT_RELASZ)
+			others->bytes = dynamic[i].d_un.d_val;
+	}
+	return r;
+}
+
+int gs_elf_stub_name(struct gs_elf *elf, uint64_t file_off, char *ret_name, size_t bytes)
+{
+	struct relocations lazy, others;
+	uint64_t slot, symbol;
 	int r;
 
 	if (!slot_of(elf, file_off, &slot))
 		return -ENOENT;
-	r = gs_elf_read_dynamic(elf, &dynamic, &n);
+	r = find_tables(elf, &lazy, &others);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < n; i++) {
-		if (dynamic[i].d_tag == DT_JMPREL)
-			lazy.vaddr = dynamic[i].d_un.d_ptr;
-		else if (dynamic[i].d_tag == DT_PLTRELSZ)
-			lazy.bytes = dynamic[i].d_un.d_val;
-		else if (dynamic[i].d_tag == DT_RELA)
-			others.vaddr = dynamic[i].d_un.d_ptr;
-		else if (dynamic[i].d_tag == DT_RELASZ)
-			others.bytes = dynamic[i].d_un.d_val;
-	}
-	r = find_symbol(elf, &lazy, slot, &symbol);
+	r = find_slot(elf, &lazy, slot, true, &symbol);
 	if (r == -ENOENT)
-		r = find_symbol(elf, &others, slot, &symbol);
+		r = find_slot(elf, &others, slot, true, &symbol);
 	return r < 0 ? r : read_name(elf, symbol, ret_name, bytes);
+}
+
+/* ---- functions without a symbol ---- */
+
+/* The head of .eh_frame_hdr as every linker writes it: version 1, then encodings of the address of
+ * .eh_frame (pcrel sdata4), of the number of entries (udata4) and of the table (datarel sdata4). */
+static const uint8_t index_head[4] = {1, 0x1b, 0x03, 0x3b};
+
+struct index_entry { /* by rising address, from the beginning of the section */
+	int32_t function, table;
+};
+
+/* How far it is from the function there to the next one that has an entry. */
+static int function_bytes(const struct gs_elf *elf, uint64_t vaddr, uint64_t *ret_bytes)
+{
+	struct gs_elf_part index;
+	struct index_entry e[2];
+	uint32_t low = 0, n;
+	uint8_t head[12];
+	int r = gs_elf_unwind_index(elf, &index);
+
+	if (r < 0)
+		return r;
+	if (index.bytes < sizeof(head) || gs_elf_pread(elf, index.off, head, sizeof(head)) < 0 ||
+	    memcmp(head, index_head, sizeof(index_head)) != 0)
+		return -ENOENT;
+	memcpy(&n, head + 8, sizeof(n));
+	if (n > (index.bytes - sizeof(head)) / sizeof(*e))
+		return -ENOEXEC;
+	for (uint32_t high = n; low + 1 < high;) {
+		uint32_t middle = low + (high - low) / 2;
+
+		r = gs_elf_pread(elf, index.off + sizeof(head) + middle * sizeof(*e), e,
+				 sizeof(*e));
+		if (r < 0)
+			return r;
+		if (index.vaddr + (uint64_t)(int64_t)e->function <= vaddr)
+			low = middle;
+		else
+			high = middle;
+	}
+	if (low + 1 >= n)
+		return -ENOENT;
+	r = gs_elf_pread(elf, index.off + sizeof(head) + low * sizeof(*e), e, sizeof(e));
+	if (r < 0)
+		return r;
+	if (index.vaddr + (uint64_t)(int64_t)e[0].function != vaddr ||
+	    e[1].function <= e[0].function)
+		return -ENOENT;
+	*ret_bytes = (uint64_t)((int64_t)e[1].function - e[0].function);
+	return 0;
+}
+
+int gs_elf_stub_body(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_off, uint64_t *ret_bytes)
+{
+	struct relocations lazy, others;
+	uint64_t slot, vaddr, left;
+	int r;
+
+	if (!slot_of(elf, file_off, &slot))
+		return -ENOENT;
+	r = find_tables(elf, &lazy, &others);
+	if (r == 0)
+		r = find_slot(elf, &others, slot, false, &vaddr);
+	if (r == 0)
+		r = function_bytes(elf, vaddr, ret_bytes);
+	if (r < 0)
+		return r;
+	if (!gs_elf_vaddr_to_off(elf, vaddr, true, ret_off, &left) || left < *ret_bytes)
+		return -ENOENT;
+	return 0;
 }

@@ -58,7 +58,7 @@ struct gs_frame {
 	__u64 sp; /* stack pointer at entry */
 	__u16 func;
 	__u8 flags;
-	__u8 pad;
+	__u8 jumps; /* GS_COOKIE_JUMPS */
 	__u32 cpu;
 	__u64 v[16]; /* 0..5 registers, 6..12 words above the return address, 13 always 0 */
 };
@@ -102,11 +102,12 @@ struct gs_thread {
 	__u32 scope_depth;
 	__u32 turned; /* this hit was taken by a link that replaces another, see GS_TURN_BOTH */
 	__u32 span_pending; /* id of the span that begins next, src/bpf/span.bpf.c */
-	__u32 pad;
-	__u64 cpu_first_ns; /* time on processors when the thread was met */
-	__u64 cpu_ns;       /* the same as of its last hit, or at its end */
-	__u64 py_state;     /* address of the interpreter's state of this thread; 0 not known */
-	__u64 py_retry_ns;  /* when it is worth looking for it again */
+	__u32 untimed_id;   /* the last call was of this function, whose end is not seen */
+	__u64 untimed_sp, untimed_ip; /* where it came in */
+	__u64 cpu_first_ns;           /* time on processors when the thread was met */
+	__u64 cpu_ns;                 /* the same as of its last hit, or at its end */
+	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
+	__u64 py_retry_ns; /* when it is worth looking for it again */
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
 	struct gs_frame frame[GS_DEPTH_MAX];
 	struct gs_scope scope[GS_SCOPE_MAX];
@@ -191,6 +192,14 @@ enum gs_post {
 /* The stack pointer is at most so many bytes below that at the entry; 0: as at the entry. */
 #define GS_COOKIE_FRAME_SHIFT 40
 #define GS_COOKIE_FRAME_MAX   ((1u << 24) - 1)
+
+/* The cookie of an entry: its end is seen by probes on ways out, or not at all (the call is counted
+ * without its time). Neither: by a return probe. */
+#define GS_COOKIE_BY_EXITS (1ull << 17)
+#define GS_COOKIE_NO_END   (1ull << 18)
+#define GS_COOKIE_JUMPS                                                                            \
+	(1ull << 20) /* with BY_EXITS: or by a jump to a function that returns                     \
+		      * in its place */
 
 /*
  * In every cookie: which group of probes it belongs to (0: to none that is ever replaced), and a
@@ -286,7 +295,7 @@ struct gs_kernel_state {
 	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */
 	__u32 n_native;   /* native stacks taken so far: their ids */
 	__u32 n_pyfuncs;  /* numbers of Python functions handed out so far */
-	__u32 pad;
+	__u32 n_repaired; /* return addresses written back for an unwinder */
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
 };
 

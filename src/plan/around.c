@@ -95,3 +95,12 @@ struct gs_site gs_plan_site(struct gs_elf *elf, uint64_t file_off, uint64_t func
 
 	return gs_site_find_x86_64(&source, rules);
 }
+
+const char *gs_plan_first_refusal(struct gs_elf *elf, uint64_t file_off,
+				  const struct gs_site_rules *rules)
+{
+	struct own_code own = {elf, file_off};
+	uint8_t code[16];
+
+	return gs_site_refusal(code, own_read(&own, 0, code, sizeof(code)), rules);
+}

@@ -29,12 +29,6 @@ static bool matches_site(const struct gs_described_want *w, const struct gs_usdt
 	       fnmatch(w->probe, site->name, 0) == 0;
 }
 
-/* By its name a function of C++. */
-static bool may_throw(const char *name)
-{
-	return strncmp(name, "_Z", 2) == 0;
-}
-
 static int tell_function(struct search *s, unsigned want, const struct gs_elf_function *f)
 {
 	const struct gs_plan_options *options = s->query->options;
@@ -51,11 +45,17 @@ static int tell_function(struct search *s, unsigned want, const struct gs_elf_fu
 					  .plan = &plan};
 	int r = 0;
 
-	d.has_scope = s->query->wants[want].scope && !f->indirect && may_throw(f->name);
+	d.has_scope = s->query->wants[want].scope && !f->indirect;
 	if (d.has_scope)
 		r = gs_plan_add_scope(&plan, &c, &symbol, f->name, GS_FAMILY_USCOPE, 0, 0);
 	if (!f->indirect)
 		d.site = gs_plan_site(s->elf, f->file_off, f->size_bytes, &options->sites);
+	if (d.site.kind == GS_SITE_MOVED && options->first_byte) {
+		const char *why = gs_plan_first_refusal(s->elf, f->file_off, &options->sites);
+
+		if (why)
+			d.site = (struct gs_site){GS_SITE_REFUSED, 0, why};
+	}
 	return r < 0 ? r : s->handler->function(s->handler->ctx, &d);
 }
 

@@ -26,7 +26,7 @@ struct gs_described_function {
 	uint64_t file_off, size_bytes;
 	bool indirect;
 	struct gs_site site;        /* where a probe of its entry goes; not of an indirect one */
-	bool has_scope;             /* asked for, and it may throw: */
+	bool has_scope;             /* asked for: */
 	const struct gs_plan *plan; /* as gs_plan_add_scope() makes it, without an id: n 0 when
 				     * it must not be probed */
 };

@@ -168,6 +168,11 @@ int plan_add(struct gs_plan *plan, const struct gs_plan_context *c,
 	struct gs_site site =
 		gs_plan_site(c->elf, symbol->file_off, symbol->size_bytes, &c->options->sites);
 
+	if (site.kind == GS_SITE_MOVED && c->options->first_byte) {
+		site.reason = gs_plan_first_refusal(c->elf, symbol->file_off, &c->options->sites);
+		if (site.reason)
+			site.kind = GS_SITE_REFUSED;
+	}
 	if (site.kind == GS_SITE_REFUSED) {
 		plan_tell(c, name, site.reason, -EOPNOTSUPP, layer);
 		return 0;
@@ -197,12 +202,13 @@ int plan_add(struct gs_plan *plan, const struct gs_plan_context *c,
 
 /* Two probes at one place are asked in an order of the kernel's. The entry gives way to the exit: a
  * function of "test; jne" whose first byte is single-stepped has both on the jump. */
-static int part(struct gs_plan *plan, const struct gs_elf_symbol *symbol,
-		struct gs_plan_place *entry, uint64_t exit_off)
+static int part(struct gs_plan *plan, const struct gs_plan_context *c,
+		const struct gs_elf_symbol *symbol, struct gs_plan_place *entry, uint64_t exit_off)
 {
 	if (exit_off != entry->file_off)
 		return 0;
-	if (entry->file_off == symbol->file_off)
+	if (entry->file_off == symbol->file_off ||
+	    gs_plan_first_refusal(c->elf, symbol->file_off, &c->options->sites))
 		return -EILSEQ;
 	entry->file_off = symbol->file_off;
 	entry->is_stepped = true;
@@ -211,25 +217,57 @@ static int part(struct gs_plan *plan, const struct gs_elf_symbol *symbol,
 	return 0;
 }
 
+/* The whole function; NULL: it cannot be had. Owned by the caller. */
+static uint8_t *read_whole(const struct gs_plan_context *c, const struct gs_elf_symbol *symbol)
+{
+	uint8_t *code;
+
+	if (symbol->size_bytes == 0 || symbol->size_bytes > MAX_FUNCTION_BYTES)
+		return NULL;
+	code = malloc(symbol->size_bytes);
+	if (code && gs_elf_read(c->elf, symbol->file_off, code, symbol->size_bytes) !=
+			    (long)symbol->size_bytes) {
+		free(code);
+		code = NULL;
+	}
+	return code;
+}
+
+/* One way out of the function whose entry is at that index of the plan. */
+static int add_exit(struct gs_plan *plan, const struct gs_plan_context *c,
+		    const struct gs_elf_symbol *symbol, size_t entry, const struct gs_exit *e,
+		    uint64_t frame_bytes)
+{
+	struct gs_plan_place exit = plan->places[entry];
+	int r;
+
+	exit.file_off = symbol->file_off + (uint64_t)e->offset_bytes;
+	r = part(plan, c, symbol, &plan->places[entry], exit.file_off);
+	if (r < 0)
+		return r;
+	gs_log(3, "%s: left at 0x%llx%+lld%s", c->path, (unsigned long long)symbol->file_off,
+	       (long long)e->offset_bytes, e->is_stepped ? ", single-stepped" : "");
+	exit.is_stepped = e->is_stepped;
+	exit.cookie = exit.func | GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
+		      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |
+		      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
+		      frame_bytes << GS_COOKIE_FRAME_SHIFT;
+	plan->n_stepped += e->is_stepped;
+	return append(plan, &exit);
+}
+
 /* Probes where the function is left, for the entry at that index of the plan. 0, or why there are
  * none. */
 static int add_exits(struct gs_plan *plan, const struct gs_plan_context *c,
 		     const struct gs_elf_symbol *symbol, size_t entry, bool is_loop)
 {
-	GS_FREE uint8_t *code = NULL;
+	GS_FREE uint8_t *code = read_whole(c, symbol);
 	struct gs_exit exits[MAX_EXITS];
-	struct gs_plan_place exit = plan->places[entry];
 	struct around around = {c, symbol->file_off};
 	const struct gs_exit_around asked = {&around, around_read, around_callee, is_loop};
 	int n, r = 0;
 
-	if (symbol->size_bytes == 0 || symbol->size_bytes > MAX_FUNCTION_BYTES)
-		return -EILSEQ;
-	code = malloc(symbol->size_bytes);
 	if (!code)
-		return -ENOMEM;
-	if (gs_elf_read(c->elf, symbol->file_off, code, symbol->size_bytes) !=
-	    (long)symbol->size_bytes)
 		return -EILSEQ;
 	n = gs_exits_x86_64(code, symbol->size_bytes, &asked, exits, MAX_EXITS);
 	for (int i = 0; r == 0 && i < n; i++) {
@@ -238,22 +276,54 @@ static int add_exits(struct gs_plan *plan, const struct gs_plan_context *c,
 
 		if ((is_loop && e->depth_bytes < 0) || frame > GS_COOKIE_FRAME_MAX)
 			return -EILSEQ;
-		exit.file_off = symbol->file_off + (uint64_t)e->offset_bytes;
-		r = part(plan, symbol, &plan->places[entry], exit.file_off);
-		if (r < 0)
-			return r;
-		gs_log(3, "%s: left at 0x%llx%+lld%s", c->path,
-		       (unsigned long long)symbol->file_off, (long long)e->offset_bytes,
-		       e->is_stepped ? ", single-stepped" : "");
-		exit.is_stepped = e->is_stepped;
-		exit.cookie = exit.func | GS_COOKIE_EXIT | (e->when_taken ? GS_COOKIE_TAKEN : 0) |
-			      (e->when_not_taken ? GS_COOKIE_NOT_TAKEN : 0) |
-			      (uint64_t)e->condition << GS_COOKIE_CC_SHIFT |
-			      frame << GS_COOKIE_FRAME_SHIFT;
-		plan->n_stepped += e->is_stepped;
-		r = append(plan, &exit);
+		r = add_exit(plan, c, symbol, entry, e, frame);
 	}
 	return n < 0 ? n : r;
+}
+
+/* The same on its ret instructions alone. */
+static int add_rets(struct gs_plan *plan, const struct gs_plan_context *c,
+		    const struct gs_elf_symbol *symbol, size_t entry,
+		    struct gs_returns *ret_returns)
+{
+	GS_FREE uint8_t *code = read_whole(c, symbol);
+	struct gs_exit exits[MAX_EXITS];
+	int n, r = 0;
+
+	if (!code)
+		return -EILSEQ;
+	n = gs_returns_x86_64(code, symbol->size_bytes, exits, MAX_EXITS, ret_returns);
+	for (int i = 0; r == 0 && i < n; i++)
+		r = add_exit(plan, c, symbol, entry, &exits[i], 0);
+	return n < 0 ? n : r;
+}
+
+/* Of a stub, which jumps to the function proper, on that one's. jumps_too: one that may also be
+ * left by a jump will do. */
+static int add_returns(struct gs_plan *plan, const struct gs_plan_context *c,
+		       const struct gs_elf_symbol *symbol, size_t entry, bool jumps_too)
+{
+	struct gs_elf_symbol body = {.found = true};
+	struct gs_returns returns;
+	int r = add_rets(plan, c, symbol, entry, &returns);
+
+	if (r == 0 && returns.jumps && !returns.calls) {
+		r = -EILSEQ;
+		if (returns.indirect_jump >= 0 &&
+		    gs_elf_stub_body(c->elf, symbol->file_off + (uint64_t)returns.indirect_jump,
+				     &body.file_off, &body.size_bytes) == 0)
+			r = add_rets(plan, c, &body, entry, &returns);
+		if (r == 0 && returns.jumps)
+			r = -EILSEQ;
+	}
+	if (r == 0 && returns.jumps && !jumps_too)
+		r = -EILSEQ;
+	if (r < 0)
+		return r;
+	for (size_t i = entry; i < plan->n; i++)
+		plan->places[i].has_return = false;
+	plan->places[entry].cookie |= GS_COOKIE_BY_EXITS | (returns.jumps ? GS_COOKIE_JUMPS : 0);
+	return 0;
 }
 
 int plan_add_loop(struct gs_plan *plan, const struct gs_plan_context *c,
@@ -291,6 +361,59 @@ int gs_plan_add_scope(struct gs_plan *plan, const struct gs_plan_context *c,
 	return 0;
 }
 
+/* May it wait, open files, or call functions of the program? Then a thread may be cancelled in it,
+ * or throw through it. What is left puts work into a queue, or asks: nothing in the usual course of
+ * these is a cancellation point. */
+static bool may_be_unwound(const struct gs_func *f)
+{
+	switch (f->desc.op) {
+	case GS_CLASS_LAUNCH:
+	case GS_CLASS_GRAPH_LAUNCH:
+	case GS_CLASS_EVENT:
+	case GS_CLASS_QUERY:
+		return false;
+	case GS_CLASS_STREAM:
+		return f->desc.post == GS_POST_CALLBACK;
+	case GS_CLASS_ALLOC:
+	case GS_CLASS_FREE:
+	case GS_CLASS_COPY:
+	case GS_CLASS_MEMSET:
+		return !strstr(f->name, "Async");
+	default:
+		return true;
+	}
+}
+
+/* How the end of the call is seen whose entry is at that index of the plan. A return probe replaces
+ * the return address, where an unwinder stops: a thread that is cancelled loses its clean-up, a
+ * program that throws is terminated. So functions that may be unwound have probes on their ret,
+ * which is single-stepped; else a return probe where addresses are restored for unwinders; else
+ * none. */
+static int choose_end(struct gs_plan *plan, const struct gs_plan_context *c,
+		      const struct gs_elf_symbol *symbol, const struct gs_func *func, size_t entry)
+{
+	uint32_t n_stepped = plan->n_stepped;
+	int r;
+
+	if ((!may_be_unwound(func) || c->options->returns_are_kept) &&
+	    !c->options->no_return_probes)
+		return 0;
+	r = add_returns(plan, c, symbol, entry, true);
+	if (r == 0)
+		return 0;
+	plan->n = entry + 1;
+	plan->n_stepped = n_stepped;
+	if ((r != -EILSEQ && r != -E2BIG) || (c->options->repairs && !c->options->no_return_probes))
+		return r == -ENOMEM ? r : 0;
+	plan->places[entry].has_return = false;
+	plan->places[entry].cookie |= GS_COOKIE_NO_END;
+	plan_tell(c, func->name,
+		  "its calls are counted without their times: " PLAN_NO_EXITS
+		  ", and this kernel does not let return addresses be restored for unwinders",
+		  -EOPNOTSUPP, func->desc.layer);
+	return 0;
+}
+
 /* Functions of the fixed table. */
 static int plan_fixed(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe,
 		      struct gs_err *err)
@@ -315,9 +438,13 @@ static int plan_fixed(struct gs_plan *plan, const struct gs_plan_context *c, boo
 		enum gs_family family =
 			func->desc.layer == GS_LAYER_NCCL ? GS_FAMILY_NCCL : GS_FAMILY_CUDA;
 
-		if (symbols[i].found && !has_place(plan, symbols[i].file_off))
-			r = plan_add(plan, c, &symbols[i], func->name, family, func->desc.layer,
-				     func->id);
+		size_t entry = plan->n;
+
+		if (!symbols[i].found || has_place(plan, symbols[i].file_off))
+			continue;
+		r = plan_add(plan, c, &symbols[i], func->name, family, func->desc.layer, func->id);
+		if (r == 0 && plan->n > entry)
+			r = choose_end(plan, c, &symbols[i], func, entry);
 	}
 	return r;
 }
@@ -357,6 +484,26 @@ static void plan_tell_hidden_runtime(const struct gs_plan_context *c)
 		  -ENOENT, GS_LAYER_CUDA_RUNTIME);
 }
 
+/* Where unwinding begins: libgcc's, LLVM's, and whoever has one linked in. */
+static const char *const unwinders[] = {"_Unwind_RaiseException", "_Unwind_ForcedUnwind",
+					"_Unwind_Resume_or_Rethrow", "_Unwind_Backtrace"};
+
+static int plan_unwinders(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe,
+			  struct gs_err *err)
+{
+	struct gs_elf_symbol symbols[GS_ARRAY_LEN(unwinders)];
+	size_t n = GS_ARRAY_LEN(unwinders);
+	int r;
+
+	if (!is_exe && !gs_elf_defines(c->elf, unwinders[0]))
+		return 0;
+	r = gs_elf_find(c->elf, unwinders, n, is_exe, symbols, err);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (symbols[i].found)
+			r = plan_add(plan, c, &symbols[i], unwinders[i], GS_FAMILY_REPAIR, 0, 0);
+	return r;
+}
+
 static int plan_catcher(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
 {
 	const char *name = CATCHER;
@@ -381,6 +528,8 @@ int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection
 
 	if (r == 0 && file->is_exe)
 		plan_tell_hidden_runtime(&c);
+	if (r == 0 && options->repairs)
+		r = plan_unwinders(plan, &c, file->is_exe, err);
 	if (r == 0 && selection->unwind)
 		r = plan_catcher(plan, &c, err);
 	if (r == 0 && selection->operators)

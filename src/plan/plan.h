@@ -32,6 +32,7 @@ enum gs_family { /* whose programs are at a place */
 		 GS_FAMILY_PYCALL,
 		 GS_FAMILY_USCOPE, /* described functions that may throw */
 		 GS_FAMILY_UNWIND, /* the last of those that gs_plan_file() has places for */
+		 GS_FAMILY_REPAIR, /* where unwinding begins */
 		 GS_FAMILY_USER,
 		 GS_N_FAMILIES
 };
@@ -79,6 +80,11 @@ struct gs_plan_options {          /* all borrowed */
 	struct gs_site_rules sites;
 	bool first_byte; /* always probe a function's first byte */
 	bool many_links; /* one link for many places; without it only some operators are planned */
+	/* Return addresses are written back where unwinding begins: calls of functions that do not
+	 * wait may have return probes. */
+	bool repairs;
+	bool returns_are_kept; /* return probes do not get in the way of unwinders at all */
+	bool no_return_probes; /* not for them either */
 
 	/* Called for each function that cannot be probed; what is lent is good during the call. */
 	void (*on_attach)(void *ctx, const struct gs_attach *attach);
@@ -123,6 +129,8 @@ struct gs_plan_context {
 	struct gs_map *callees;
 };
 
+#define PLAN_NO_EXITS "where it returns cannot be told from its code"
+
 /* One function that may throw: a probe where it is cheap at the entry, and on what it is left by,
  * for a return probe would end the program. name is for messages. 0 also when it must not be probed
  * (told to options->on_attach); -ENOMEM. */
@@ -133,6 +141,10 @@ int gs_plan_add_scope(struct gs_plan *plan, const struct gs_plan_context *contex
 /* Where in the function at that place of the file a probe is cheap and safe. */
 struct gs_site gs_plan_site(struct gs_elf *elf, uint64_t file_off, uint64_t function_bytes,
 			    const struct gs_site_rules *rules);
+
+/* Why no probe may be on the function's first byte; else NULL. */
+const char *gs_plan_first_refusal(struct gs_elf *elf, uint64_t file_off,
+				  const struct gs_site_rules *rules);
 
 /* --- what there is --- */
 

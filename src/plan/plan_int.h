@@ -16,8 +16,6 @@ void plan_tell(const struct gs_plan_context *context, const char *function, cons
 int plan_add_probes(struct gs_plan *plan, const struct gs_usdt_places *probe, enum gs_family family,
 		    uint64_t cookie, uint16_t func);
 
-#define PLAN_NO_EXITS "where it returns cannot be told from its code"
-
 /* Put a probe where it is cheap into a function; name is for messages. 0 also when the function
  * must not be probed (told to options->on_attach); -ENOMEM. */
 int plan_add(struct gs_plan *plan, const struct gs_plan_context *context,

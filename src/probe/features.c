@@ -1,8 +1,9 @@
 /*
  * What this kernel and this user can do, asked of the kernel itself rather than guessed from its
- * version: each feature is tried in the smallest way that tells. The exception is how long nops are
- * treated, which nothing shows (arch/x86/kernel/uprobes.c): emulated since 6.16, turned into calls
- * since 6.18. Later kernels may do better; treating them alike costs little.
+ * version: each feature is tried in the smallest way that tells. The exception is how nops of other
+ * lengths than five bytes are treated, which nothing shows (arch/x86/kernel/uprobes.c): emulated
+ * since 6.16, turned into calls since 6.18. Later kernels may do better; treating them alike costs
+ * little.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -74,6 +75,22 @@ static bool link_type_known(unsigned attach_type)
 	return link == -EBADF;
 }
 
+/* What the version says of the kernel is what is believed when it could not be tried. */
+static int apply_selftest(struct features *f, struct gs_err *err)
+{
+	struct selftest test = selftest_get();
+
+	if (!test.done)
+		return 0;
+	if (!test.push_is_safe)
+		return gs_err_set(err, -ENOTSUP,
+				  "probes change what functions do on this kernel (gpuscope's own "
+				  "function gave a wrong result under a probe): nothing is traced");
+	f->sites.nop5_is_call = !test.nop5_is_safe;
+	f->return_is_kept = test.return_is_kept;
+	return 0;
+}
+
 int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 {
 	int r = check_capabilities(err);
@@ -103,6 +120,7 @@ int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 		.task_storage = storage && !(avoid & GS_AVOID_TASK_STORAGE),
 	};
 	gs_site_rules_here(&f->sites);
+	r = apply_selftest(f, err);
 	gs_log(1, "kernel: session links %s, multi links %s, task storage %s",
 	       f->session ? "used"
 	       : session  ? "there, not used"
@@ -113,5 +131,5 @@ int features_detect(unsigned avoid, struct features *f, struct gs_err *err)
 	       f->task_storage ? "used"
 	       : storage       ? "there, not used"
 			       : "missing (Linux 5.11)");
-	return 0;
+	return r;
 }

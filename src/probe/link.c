@@ -186,7 +186,7 @@ static int attach_multi(struct link_group *g, const struct bpf_program *prog, un
 
 /* Number of the uprobe event source, or -EOPNOTSUPP; and nothing else of sysfs: return probes are
  * bit 0 of config since the source exists (kernel/trace/trace_event_perf.c, 4.17). */
-static int uprobe_event_type(void)
+int uprobe_event_type(void)
 {
 	GS_FCLOSE FILE *f = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
 	int type;

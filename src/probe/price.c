@@ -61,8 +61,7 @@ __asm__(".text\n"
 
 typedef void *(*target_fn)(void *x);
 
-/* Where in our own file it is. */
-static int offset_of(const void *code, uint64_t *ret_off)
+int own_offset(const void *code, uint64_t *ret_off)
 {
 	uint64_t at = (uintptr_t)code, from, to, off;
 	GS_FCLOSE FILE *f = fopen("/proc/self/maps", "re");
@@ -129,11 +128,11 @@ static int attach(struct bench *b, target_fn target, const char *end,
 {
 	struct gs_plan_place places[2] = {*like, *like};
 	int status[2], n = end ? 2 : 1;
-	int r = offset_of((const void *)target, &places[0].file_off);
+	int r = own_offset((const void *)target, &places[0].file_off);
 
 	places[1].cookie |= GS_COOKIE_EXIT | GS_COOKIE_TAKEN | GS_COOKIE_NOT_TAKEN;
 	if (r == 0 && end)
-		r = offset_of(end, &places[1].file_off);
+		r = own_offset(end, &places[1].file_off);
 	if (r < 0)
 		return r;
 	r = links_attach(b->links, &b->k, &b->features, like->family, "/proc/self/exe", getpid(),

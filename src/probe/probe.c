@@ -112,25 +112,28 @@ static int choose(struct gs_probe *probe, struct gs_err *err)
 	const struct features *f = &probe->features;
 	int r;
 
-	probe->plan = (struct gs_plan_options){.layers = o->layers,
-					       .globs = o->globs,
-					       .n_globs = o->n_globs,
-					       .op_set = o->op_set,
-					       .ops = o->ops,
-					       .n_ops = o->n_ops,
-					       .python_calls = o->python_calls,
-					       .python_gc = o->python_gc,
-					       .python_gil = o->python_gil,
-					       .described = gs_user_set_n(o->users),
-					       .may_throw = users_may_throw(o->users),
-					       .funcs = o->funcs,
-					       .first_byte = o->avoid & GS_AVOID_MOVED_SITES,
-					       .on_attach = o->on_attach,
-					       .ctx = o->ctx};
+	probe->plan =
+		(struct gs_plan_options){.layers = o->layers,
+					 .globs = o->globs,
+					 .n_globs = o->n_globs,
+					 .op_set = o->op_set,
+					 .ops = o->ops,
+					 .n_ops = o->n_ops,
+					 .python_calls = o->python_calls,
+					 .python_gc = o->python_gc,
+					 .python_gil = o->python_gil,
+					 .described = gs_user_set_n(o->users),
+					 .may_throw = users_may_throw(o->users),
+					 .funcs = o->funcs,
+					 .no_return_probes = o->avoid & GS_AVOID_RETURN_PROBES,
+					 .first_byte = o->avoid & GS_AVOID_MOVED_SITES,
+					 .on_attach = o->on_attach,
+					 .ctx = o->ctx};
 	r = gs_plan_select(&probe->selection, &probe->plan, err);
 	if (r == 0)
 		r = features_detect(o->avoid, &probe->features, err);
 	probe->plan.sites = f->sites;
+	probe->plan.returns_are_kept = f->return_is_kept;
 	probe->plan.many_links = f->multi;
 	return r;
 }
@@ -149,6 +152,7 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 		return r;
 	probe->by_process = o->n_pids && !o->follow && !config.filter && !probe->cgroup_v1;
 	r = kernel_load(&probe->kernel, o, &config, &probe->features, on_ring_event, probe, err);
+	probe->plan.repairs = probe->kernel.repair;
 	if (r == 0)
 		r = target_fill_maps(probe, err);
 	if (r < 0)
@@ -239,6 +243,7 @@ void gs_probe_free(struct gs_probe **ref)
 		links_close_many(&links);
 	else
 		close_in_background(&links);
+	selftest_reap();
 	kernel_unload(&probe->kernel);
 	free_texts(probe->globs);
 	free_texts(probe->ops);

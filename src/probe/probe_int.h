@@ -12,6 +12,21 @@
 #include "watch/pyfunc_set.h"
 #include "watch/watch.h"
 
+/* --- selftest.c: what probes do to functions here --- */
+
+struct selftest {
+	bool done;         /* else nothing below is known */
+	bool push_is_safe; /* the usual site: a function does what it did, in forked children too */
+	bool nop5_is_safe; /* so does one that is probed at a five-byte nop */
+	bool return_is_kept; /* return probes leave return addresses as they are */
+};
+
+/* Made once. */
+struct selftest selftest_get(void);
+
+/* Waits for its child, which ends by itself. */
+void selftest_reap(void);
+
 /* --- features.c: what this kernel and user can --- */
 
 struct features {
@@ -19,6 +34,7 @@ struct features {
 	bool multi;        /* Linux 6.6: one link for many functions */
 	bool task_storage; /* Linux 5.11 */
 	struct gs_site_rules sites;
+	bool return_is_kept; /* unwinders do not stop at return probes */
 };
 
 /* 0; -EPERM or -ENOTSUP with a text when nothing can be traced here. */
@@ -38,6 +54,7 @@ struct kernel_side {
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
 	struct gs_span_bpf *span;     /* owned; NULL when spans are not asked for */
 	struct gs_uscope_bpf *uscope; /* owned; NULL when none is described, or it was refused */
+	struct gs_repair_bpf *repair; /* owned; NULL when the kernel refused it */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
@@ -114,6 +131,14 @@ void links_release_numbers(const struct links *links, const struct kernel_side *
 /* Links for all places of the group, into fds. 0, or a negative errno and none. */
 int group_attach(struct link_group *group, const struct kernel_side *k,
 		 const struct features *features, const char *path, pid_t pid);
+
+/* Of perf events; -EOPNOTSUPP: there is none. */
+int uprobe_event_type(void);
+
+/* --- price.c --- */
+
+/* Where in our own file code of ours is. 0 or -ENOENT. */
+int own_offset(const void *code, uint64_t *ret_off);
 
 /* --- regroup.c: functions are taken off --- */
 

@@ -232,7 +232,8 @@ static bool has_match(const struct search *s, size_t spec, uint64_t from, uint64
 /* Only the time of its calls is asked for. */
 static bool is_plain(const struct gs_user_spec *spec)
 {
-	return !spec->row.n_values && !spec->row.n_ops && !spec->row.aggregate;
+	return !spec->row.n_values && !spec->row.n_ops && !spec->row.aggregate &&
+	       !(spec->row.flags & (GS_USER_NATIVE_STACK | GS_USER_PY_STACK));
 }
 
 static bool is_cpp(const char *name)
@@ -245,8 +246,7 @@ bool users_may_throw(const struct gs_user_set *set)
 	for (size_t i = 0; i < gs_user_set_n(set); i++) {
 		const struct gs_user_spec *spec = gs_user_set_spec(set, i);
 
-		if (spec->function && spec->row.flags & GS_USER_RETURN && is_plain(spec) &&
-		    (is_cpp(spec->function) || strpbrk(spec->function, "*?[") == spec->function))
+		if (spec->function && spec->row.flags & GS_USER_RETURN && is_plain(spec))
 			return true;
 	}
 	return false;
@@ -309,9 +309,9 @@ static int place_function(struct search *s, size_t spec, const struct gs_describ
 		     -EOPNOTSUPP);
 		return 0;
 	}
+	if (f->has_scope)
+		return place_scope(s, spec, f);
 	if (described->row.flags & GS_USER_RETURN && is_cpp(f->name)) {
-		if (f->has_scope)
-			return place_scope(s, spec, f);
 		tell(s, f->name,
 		     "a C++ function: with values, a filter or a sum its return can only be seen "
 		     "in a way that ends a program that throws through it (return: false sees its "

@@ -144,7 +144,9 @@ static const struct argp_option option_table[] = {
 	 "print what tracing each function would cost",
 	 4},
 	{"avoid", OPT_AVOID, "WHAT[,WHAT]", 0,
-	 "do without: session, multi, task-storage, moved-sites (to compare, or to step round a "
+	 "do without: session, multi, task-storage, moved-sites, repair, return-probes (to "
+	 "compare, or to step "
+	 "round a "
 	 "kernel's fault)",
 	 4},
 	{0},
@@ -229,7 +231,8 @@ static bool take_op_set(struct trace_options *o, const char *word)
 
 static bool take_avoid(struct trace_options *o, const char *word)
 {
-	static const char *const names[] = {"session", "multi", "task-storage", "moved-sites"};
+	static const char *const names[] = {"session",     "multi",  "task-storage",
+					    "moved-sites", "repair", "return-probes"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
 		if (strcmp(word, names[i]) == 0) {

@@ -570,6 +570,48 @@ static void every_path_passes_one_exit(void **state)
 	assert_true(n_returns - n_cheap > 10000);
 }
 
+/* Where the result is known: at rets alone, and not where another function returns. */
+static void returns_and_tail_calls(void **state)
+{
+	static const uint8_t plain[] = {
+		0x55,                /*  0 push %rbp */
+		0x85, 0xff,          /*  1 test %edi,%edi */
+		0x74, 0x07,          /*  3 je 12 */
+		0xe8, 0x10, 0, 0, 0, /*  5 call */
+		0x5d,                /* 10 pop %rbp */
+		0xc3,                /* 11 ret */
+		0x5d,                /* 12 pop %rbp */
+		0xc3,                /* 13 ret */
+	};
+	/* cmpl; je 12; jmp *(%rip); mov $4,%eax; ret: an entry of NVIDIA's driver */
+	static const uint8_t stub[] = {0x83, 0x3d, 0, 0, 0,    0, 7, 0x74, 6, 0xff, 0x25,
+				       0,    0,    0, 0, 0xb8, 4, 0, 0,    0, 0xc3};
+	/* call; jmp to another function */
+	static const uint8_t tail[] = {0xe8, 0x10, 0, 0, 0, 0xe9, 0x20, 0, 0, 0};
+	static const uint8_t endless[] = {0xeb, 0xfe};
+	struct gs_returns returns;
+	struct gs_exit x[MAX];
+
+	assert_int_equal(gs_returns_x86_64(plain, sizeof(plain), x, MAX, &returns), 2);
+	assert_int_equal(x[0].offset_bytes, 11);
+	assert_int_equal(x[1].offset_bytes, 13);
+	assert_true(x[0].is_stepped && x[0].frame_bytes == 0);
+	assert_true(returns.calls && !returns.jumps);
+	assert_int_equal(gs_returns_x86_64(plain, sizeof(plain), x, 1, &returns), -E2BIG);
+
+	assert_int_equal(gs_returns_x86_64(stub, sizeof(stub), x, MAX, &returns), 1);
+	assert_int_equal(x[0].offset_bytes, 20);
+	assert_true(!returns.calls && returns.jumps);
+	assert_int_equal(returns.indirect_jump, 9);
+
+	assert_int_equal(gs_returns_x86_64(tail, sizeof(tail), x, MAX, &returns), 0);
+	assert_true(returns.calls && returns.jumps);
+	assert_int_equal(returns.indirect_jump, -1);
+
+	assert_int_equal(gs_returns_x86_64(endless, sizeof(endless), x, MAX, &returns), -EILSEQ);
+	assert_int_equal(gs_returns_x86_64(plain, 4, x, MAX, &returns), -EILSEQ);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -585,6 +627,7 @@ int main(void)
 		cmocka_unit_test(loops_before_the_return),
 		cmocka_unit_test(the_loop_of_an_interpreter),
 		cmocka_unit_test(two_returns),
+		cmocka_unit_test(returns_and_tail_calls),
 		cmocka_unit_test(every_path_passes_one_exit),
 	};
 
