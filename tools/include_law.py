@@ -71,7 +71,7 @@ for room in ("account", "agent", "alert", "amd", "api", "archive", "cluster", "c
              "gswarm", "launch", "link", "live", "moment", "place", "plot", "prom", "render", "store", "tui"):
     ALLOWED[room] |= {"node"}
 MAX_FILE, MAX_HEADER, MAX_ROOM = 800, 350, 5000
-LARGE = {"rpc": 5800}  # both ends of a protocol, over TCP and over Unix sockets
+LARGE = {"elf": 5200, "rpc": 5800}  # both ends of a protocol, over TCP and over Unix sockets
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 

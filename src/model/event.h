@@ -291,11 +291,10 @@ enum gs_loss {
 	GS_LOSS_BUDGET = 15,   /* user space: calls only counted, for --max-overhead */
 	GS_LOSS_THINNED = 16,  /* for --max-overhead: in the summary, not in the trace */
 	GS_LOSS_OFF = 17,      /* user space: functions taken off, for --max-overhead */
-	GS_LOSS_UNTIMED =
-		18, /* Python calls below GS_SCOPE_MAX open functions, or of 3.11, and functions
-		     * whose end is not seen: only counted */
-	GS_LOSS_PYFUNC = 19, /* calls of Python functions that got no number: not seen at all */
-	GS_LOSS_FULL = 20,   /* a .gst file's: calls left out of it, which had reached --max-size */
+	GS_LOSS_UNTIMED = 18,  /* Python calls below GS_SCOPE_MAX open functions, or of 3.11, and
+				* functions  whose end is not seen: only counted */
+	GS_LOSS_PYFUNC = 19,   /* calls of Python functions that got no number: not seen at all */
+	GS_LOSS_FULL = 20, /* a .gst file's: calls left out of it, which had reached --max-size */
 	GS_LOSS_REFUSED = 21, /* user space: what was left out to bound what one user can cost */
 	GS_LOSS_NOTICE = 22, /* notices of processes, threads, communicators: no room in the ring */
 	GS_LOSS_COUNT

@@ -1,0 +1,105 @@
+"""A traced program does what it does untraced: functions of 25 beginnings and loops in 14 situations, probes that come
+and go in flight, a tracer that is killed, threads and exceptions that leave functions of CUDA half-way."""
+
+import os
+import shutil
+import subprocess
+import time
+
+import harness
+from harness import Skip, case, main, wait_until
+
+SOURCES = os.path.join(os.path.dirname(harness.HERE), 'harm')
+FLAGS = ('-O2', '-fno-omit-frame-pointer', '-Wall', '-pthread')
+
+
+def build(t, name, *sources, flags=FLAGS):
+    compiler = shutil.which('g++')
+    if not compiler:
+        raise Skip('needs g++')
+    sources = [s if s.startswith('-') or '/' in s else os.path.join(SOURCES, s) for s in sources]
+    subprocess.run([compiler, *flags, '-o', t.path(name), *sources], check=True)
+    return t.path(name)
+
+
+def probe_file(t, program, *more):
+    path = t.path('probes.yaml')
+    with open(path, 'w') as f:
+        f.write('probes:\n  - {' + ', '.join((f'lib: {program}', "function: 'k_*'", *more)) + '}\n')
+    return path
+
+
+def cells(out):
+    """{(kind, situation): what it came to}"""
+    return {(kind, situation): rest for situation, kind, rest in (x.split(None, 2) for x in out.splitlines())}
+
+
+def show(t, title, wanted, got):
+    """The matrix: a row for each kind of function."""
+    kinds, situations = [list(dict.fromkeys(k[i] for k in wanted)) for i in (0, 1)]
+    letter = {True: '.', False: 'X', None: ' '}
+    t.note(f'{title}; situations: {" ".join(f"{chr(97 + i)}={s}" for i, s in enumerate(situations))}')
+    t.note(' ' * 16 + ''.join(chr(97 + i) for i in range(len(situations))))
+    for kind in kinds:
+        row = [letter[got.get((kind, s)) == wanted[kind, s] if (kind, s) in wanted else None] for s in situations]
+        t.note(f'{kind:16s}{"".join(row)}')
+    harmed = {k: (wanted[k], got.get(k)) for k in wanted if got.get(k) != wanted[k]}
+    t.equal(f'{title}: kinds, situations', (len(kinds), len(situations)), (25, 14))
+    t.equal(f'{title}: untraced and traced differ', harmed, {})
+
+
+@case('functions of 25 kinds in 14 situations, beneath probes of each way', timeout=120)
+def matrix(t):
+    program = build(t, 'harm', 'harm.cc')
+    wanted = cells(subprocess.run([program], capture_output=True, text=True, check=True).stdout)
+    for title, more, options in (('entries and returns', ['return: true'], []),
+                                 ('entries', [], []),
+                                 ('single-stepped', ['return: true'], ['--avoid', 'moved-sites']),
+                                 ('pairs of links', ["args: ['arg1: i64 n']"], ['--avoid', 'session'])):  # fmt: skip
+        file = probe_file(t, program, *more)
+        run = t.trace('--layer', 'user', '--probes', file, *options, command=[program])
+        show(t, title, wanted, cells(run.out))
+        t.true(f'{title}: probes were hit', sum(f['calls'] for f in run.summary['functions']) > 50000)
+
+
+@case('probes that come and go, and a tracer that is killed, while the program runs', timeout=120)
+def in_flight(t):
+    program, until = build(t, 'harm', 'harm.cc'), t.path('until')
+    file = probe_file(t, program, 'return: true')
+    with subprocess.Popen([program, 'flight', until], stdout=subprocess.PIPE, text=True) as proc:
+        t.equal('it runs', proc.stdout.readline(), 'ready\n')
+        for _ in range(3):
+            run = t.trace('--layer', 'user', '--probes', file, '-p', str(proc.pid), '--duration', '0.3')
+            t.true('calls were seen', run.summary['functions'])
+        for _ in range(3):
+            live = t.start_trace('--layer', 'user', '--probes', file, '-p', str(proc.pid))
+            live.wait_err('probes in|probes placed|: [0-9]+ probes|tracing')
+            time.sleep(0.2)
+            live.proc.kill()
+            live.proc.wait()
+        time.sleep(0.3)
+        with open(until, 'w'):
+            pass
+        out, _ = proc.communicate(timeout=30)
+    t.equal('it lives', proc.returncode, 0)
+    t.equal('results', [line for line in out.splitlines() if not line.endswith(' 0 wrong')], [])
+    t.equal('all kinds', len(out.splitlines()), 25)
+
+
+@case('threads cancelled and callbacks that throw inside functions of the driver')
+def unwound(t):
+    driver = build(t, 'libcuda.so.1', '-xc', 'driver.c',
+                   flags=('-O2', '-fexceptions', '-fno-optimize-sibling-calls', '-shared', '-fPIC', '-Wl,-soname,libcuda.so.1'))  # fmt: skip
+    program = build(t, 'unwound', 'unwound.cc', driver)
+    env = t.envs({'LD_LIBRARY_PATH': t.tmp})
+    wanted = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
+    t.equal('untraced', wanted.split(), 'synchronize released cancelled 1 copy released cancelled 1 leave released caught 200'.split())
+    for options in ((), ('-o', t.path('out.gst')), ('--avoid', 'session'), ('--avoid', 'repair'),
+                    ('--avoid', 'return-probes')):  # fmt: skip
+        run = t.trace(*options, command=[program], env=env)
+        t.equal(f'{options}: its words', run.out, wanted)
+        # What is left half-way has no end that could be seen.
+        t.equal(f'{options}: calls with an end', run.calls('cuLaunchHostFunc'), 100)
+
+
+main()

@@ -1,0 +1,323 @@
+/*
+ * Programs whose end depends on the stack being unwound through CUDA: a thread that is cancelled
+ * while it waits there or enters with the cancellation pending, and callbacks that throw. Prints
+ * what became of the thread and of the object in its outermost frame. Needs nothing to build but a
+ * compiler: libraries are opened at run time, the kernel that keeps the GPU busy is PTX.
+ *
+ *   harm CASE       one line and an exit status; `harm list` names the cases
+ *   harm price      ns a call of some functions, without waiting
+ */
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <dlfcn.h>
+#include <exception>
+#include <pthread.h>
+#include <stdexcept>
+#include <unistd.h>
+
+typedef int (*fn0)();
+typedef int (*fn1)(void *);
+typedef int (*fn2)(void *, void *);
+typedef int (*fn3)(void *, void *, void *);
+
+static const char spin_ptx[] = ".version 7.0\n.target sm_50\n.address_size 64\n"
+			       ".visible .entry spin(.param .u64 ns)\n{\n"
+			       ".reg .u64 %a, %b, %d, %n;\n.reg .pred %p;\n"
+			       "ld.param.u64 %n, [ns];\nmov.u64 %a, %globaltimer;\n"
+			       "again:\nmov.u64 %b, %globaltimer;\nsub.u64 %d, %b, %a;\n"
+			       "setp.lt.u64 %p, %d, %n;\n@%p bra again;\nret;\n}\n";
+
+static void *driver, *runtime;
+
+static void *function(void *library, const char *name)
+{
+	void *f = dlsym(library, name);
+
+	if (!f) {
+		printf("no %s\n", name);
+		fflush(stdout);
+		_exit(3);
+	}
+	return f;
+}
+
+#define DRIVER(type, name)  ((type)function(driver, name))
+#define RUNTIME(type, name) ((type)function(runtime, name))
+
+static void check(const char *what, int r)
+{
+	if (r) {
+		printf("%s: error %d\n", what, r);
+		fflush(stdout);
+		_exit(3);
+	}
+}
+
+static void open_libraries()
+{
+	const char *path = getenv("HARM_CUDART");
+
+	driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+	runtime = dlopen(path && *path ? path : "libcudart.so", RTLD_NOW | RTLD_GLOBAL);
+	if (!driver || !runtime) {
+		printf("cannot open CUDA: %s\n", dlerror());
+		fflush(stdout);
+		_exit(3);
+	}
+}
+
+static void *stream, *event;
+
+/* The GPU is busy for that long on the stream. */
+static void keep_busy(unsigned long long ns)
+{
+	typedef int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+			      unsigned, void *, void **, void **);
+	void *module, *kernel, *args[] = {&ns};
+
+	check("cuModuleLoadData", DRIVER(fn2, "cuModuleLoadData")(&module, (void *)spin_ptx));
+	check("cuModuleGetFunction",
+	      DRIVER(fn3, "cuModuleGetFunction")(&kernel, module, (void *)"spin"));
+	check("cuLaunchKernel",
+	      DRIVER(launch, "cuLaunchKernel")(kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, nullptr));
+	check("cudaEventRecord", RUNTIME(fn2, "cudaEventRecord")(event, stream));
+}
+
+static void begin(bool blocking)
+{
+	typedef int (*with_flags)(void **, unsigned);
+
+	check("cudaSetDeviceFlags",
+	      RUNTIME(int (*)(unsigned), "cudaSetDeviceFlags")(blocking ? 4 : 1));
+	check("cudaFree", RUNTIME(fn1, "cudaFree")(nullptr));
+	check("cudaStreamCreate", RUNTIME(fn1, "cudaStreamCreate")(&stream));
+	check("cudaEventCreateWithFlags",
+	      RUNTIME(with_flags, "cudaEventCreateWithFlags")(&event, blocking ? 1 : 0));
+}
+
+static volatile bool released;
+
+struct lock {
+	~lock()
+	{
+		released = true;
+	}
+};
+
+struct waiting {
+	const char *name;
+	bool asynchronous, pending;
+	volatile bool ready;
+};
+
+static void wait_in(const char *name)
+{
+	void *p = nullptr;
+	char word[8];
+
+	if (!strcmp(name, "cuCtxSynchronize"))
+		DRIVER(fn0, name)();
+	else if (!strcmp(name, "cuStreamSynchronize"))
+		DRIVER(fn1, name)(stream);
+	else if (!strcmp(name, "cudaDeviceSynchronize"))
+		RUNTIME(fn0, name)();
+	else if (!strcmp(name, "cudaStreamSynchronize"))
+		RUNTIME(fn1, name)(stream);
+	else if (!strcmp(name, "cudaEventSynchronize"))
+		RUNTIME(fn1, name)(event);
+	else if (!strcmp(name, "cudaMalloc"))
+		RUNTIME(int (*)(void **, size_t), name)(&p, 1 << 20);
+	else if (!strcmp(name, "cudaFree"))
+		RUNTIME(fn1, name)(nullptr);
+	else if (!strcmp(name, "cudaMemcpy")) {
+		RUNTIME(int (*)(void **, size_t), "cudaMalloc")(&p, 8);
+		RUNTIME(int (*)(void *, void *, size_t, int), name)(word, p, 8, 2);
+	}
+}
+
+static void *wait_thread(void *arg)
+{
+	struct waiting *w = (struct waiting *)arg;
+	lock l;
+
+	pthread_setcanceltype(
+		w->asynchronous ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED, nullptr);
+	w->ready = true;
+	if (w->pending)
+		for (volatile unsigned long i = 0; i < 400000000; i++)
+			;
+	wait_in(w->name);
+	return nullptr;
+}
+
+static int cancel(const char *name, bool blocking, bool asynchronous, bool pending, bool first)
+{
+	struct waiting w = {name, asynchronous, pending, false};
+	struct timespec until;
+	void *result = nullptr;
+	pthread_t thread;
+	int r;
+
+	if (!first) {
+		begin(blocking);
+		if (!pending)
+			keep_busy(1500000000);
+	}
+	pthread_create(&thread, nullptr, wait_thread, &w);
+	while (!w.ready)
+		usleep(1000);
+	if (!pending)
+		usleep(400000);
+	pthread_cancel(thread);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	r = pthread_timedjoin_np(thread, &result, &until);
+	printf("joined %d cancelled %d released %d\n", r, result == PTHREAD_CANCELED, released);
+	fflush(stdout);
+	/* The driver's locks may be held by the thread that is gone. */
+	_exit(0);
+}
+
+static void throws(void *)
+{
+	throw std::runtime_error("from a callback");
+}
+
+static void throws_with_result(void *, int, void *)
+{
+	throw std::runtime_error("from a callback");
+}
+
+static void catches(void *arg)
+{
+	try {
+		throw 1;
+	} catch (int) {
+		*(volatile int *)arg += 1;
+	}
+}
+
+static void exits(void *)
+{
+	pthread_exit(nullptr);
+}
+
+static int callback(const char *name, void (*fn)(void *))
+{
+	volatile int n_caught = 0;
+	bool is_driver = name[2] != 'd', is_old = strstr(name, "AddCallback");
+	void *library = is_driver ? driver : runtime, *f;
+	int r;
+
+	begin(true);
+	f = function(library, name);
+	try {
+		if (is_old)
+			r = ((int (*)(void *, void (*)(void *, int, void *), void *, unsigned))f)(
+				stream, throws_with_result, nullptr, 0);
+		else
+			r = ((int (*)(void *, void (*)(void *), void *))f)(stream, fn,
+									   (void *)&n_caught);
+		printf("made %d, ", r);
+		fflush(stdout);
+		if (fn == exits)
+			usleep(500000);
+		else
+			r = RUNTIME(fn1, "cudaStreamSynchronize")(stream);
+		printf("waited %d, caught inside %d\n", r, n_caught);
+	} catch (const std::exception &e) {
+		printf("caught outside\n");
+	}
+	fflush(stdout);
+	_exit(0);
+}
+
+static double now_ns()
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+#define PRICE(what, call)                                                                          \
+	do {                                                                                       \
+		double best = 1e18;                                                                \
+		for (int round = 0; round < 20; round++) {                                         \
+			double from = now_ns(), each;                                              \
+			for (int i = 0; i < 500; i++)                                              \
+				call;                                                              \
+			each = (now_ns() - from) / 500;                                            \
+			best = each < best ? each : best;                                          \
+		}                                                                                  \
+		printf("%-24s %8.0f\n", what, best);                                               \
+	} while (0)
+
+static int price()
+{
+	fn1 sync, query;
+	fn2 record;
+	int (*get)(int *);
+	int device;
+
+	begin(false);
+	sync = RUNTIME(fn1, "cudaStreamSynchronize");
+	query = RUNTIME(fn1, "cudaStreamQuery");
+	record = RUNTIME(fn2, "cudaEventRecord");
+	get = RUNTIME(int (*)(int *), "cudaGetDevice");
+	PRICE("cudaStreamSynchronize", sync(stream));
+	PRICE("cudaStreamQuery", query(stream));
+	PRICE("cudaEventRecord", record(event, stream));
+	PRICE("cudaGetDevice", get(&device));
+	fflush(stdout);
+	_exit(0);
+}
+
+static const char *const waits[] = {"cuCtxSynchronize", "cuStreamSynchronize",
+				    "cudaDeviceSynchronize", "cudaStreamSynchronize",
+				    "cudaEventSynchronize"};
+static const char *const entries[] = {"cudaFree", "cudaMalloc", "cudaMemcpy"};
+static const char *const callbacks[] = {"cuLaunchHostFunc", "cudaLaunchHostFunc"};
+
+int main(int argc, char **argv)
+{
+	const char *wanted = argc > 1 ? argv[1] : "list";
+	char name[128];
+
+#define CASE(...)                                                                                  \
+	snprintf(name, sizeof(name), __VA_ARGS__);                                                 \
+	if (!strcmp(wanted, "list"))                                                               \
+		puts(name);                                                                        \
+	else if (!strcmp(wanted, name))
+
+	if (strcmp(wanted, "list"))
+		open_libraries();
+	if (!strcmp(wanted, "price"))
+		return price();
+	for (auto f : waits)
+		for (int i = 0; i < 4; i++) {
+			CASE("cancel:%s:%s:%s", f, i & 1 ? "blocking" : "spinning",
+			     i & 2 ? "asynchronous" : "deferred")
+			return cancel(f, i & 1, i & 2, false, false);
+		}
+	for (auto f : entries)
+		for (int i = 0; i < 2; i++) {
+			CASE("pending:%s:%s", f, i ? "first" : "later")
+			return cancel(f, true, false, true, i);
+		}
+	for (auto f : callbacks) {
+		CASE("throw:%s", f)
+		return callback(f, throws);
+		CASE("catch:%s", f)
+		return callback(f, catches);
+		CASE("exit:%s", f)
+		return callback(f, exits);
+	}
+	for (auto f : {"cuStreamAddCallback", "cudaStreamAddCallback"}) {
+		CASE("throw:%s", f)
+		return callback(f, throws);
+	}
+	return strcmp(wanted, "list") ? 2 : 0;
+}

@@ -1,0 +1,94 @@
+"""Runs each case of harm.cc without gpuscope and beneath it, and compares what it printed and how it ended.
+
+    python3 harm.py GPUSCOPE FOLDER
+"""
+
+import concurrent.futures
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TIME_LIMIT_S = 60
+WAYS = {
+    'default': [],
+    'events': ['-o', '{out}/{case}.gst'],
+    'no return probes': ['--avoid', 'return-probes'],
+    'multi links': ['--avoid', 'session'],
+}
+
+
+def program(folder):
+    built = os.environ.get('HARM_PROGRAM')
+    if built:
+        return built
+    compiler = shutil.which('g++') or shutil.which('clang++')
+    if not compiler:
+        sys.exit('SKIP: no compiler here, and no HARM_PROGRAM')
+    built = os.path.join(folder, 'harm')
+    subprocess.run([compiler, '-O2', '-o', built, os.path.join(HERE, 'harm.cc'), '-pthread', '-ldl'], check=True)
+    return built
+
+
+def cudart():
+    """PyTorch's own, else CUDA's."""
+    places = [p for base in sys.path for p in glob.glob(os.path.join(base, 'nvidia', '*', 'lib', 'libcudart.so.*'))]
+    places += glob.glob('/usr/local/cuda*/lib64/libcudart.so.*') + glob.glob('/usr/local/cuda*/lib/libcudart.so.*')
+    if not places:
+        sys.exit('SKIP: no libcudart here')
+    return places[0]
+
+
+def run(command):
+    """What it printed, and how it ended."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, errors='replace')
+    except subprocess.TimeoutExpired:
+        return 'hangs'
+    # gpuscope ends with 128 and the signal's number, as a shell does.
+    status = 128 - done.returncode if done.returncode < 0 else done.returncode
+    return f'{done.stdout.strip()} [{status}]'
+
+
+def main():
+    gpuscope, folder = os.path.abspath(sys.argv[1]), sys.argv[2]
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists('/dev/nvidiactl') and 'HARM_PROGRAM' not in os.environ:
+        sys.exit('SKIP: no GPU here')
+    harm = program(folder)
+    os.environ['HARM_CUDART'] = cudart()
+    print('libcudart', os.environ['HARM_CUDART'])
+    cases = subprocess.run([harm, 'list'], capture_output=True, text=True, check=True).stdout.split()
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        # Twice: where the program itself does not always end alike, either end will do.
+        untraced = list(pool.map(lambda c: {run([harm, c]), run([harm, c])}, cases))
+    for case, wanted in zip(cases, untraced):
+        got = {}
+        for way, options in WAYS.items():
+            if way != 'default' and case.startswith('cancel:') and 'StreamSynchronize:blocking' not in case:
+                continue
+            options = [o.format(out=folder, case=case.replace(':', '_')) for o in options]
+            summary = os.path.join(folder, case.replace(':', '_') + '.txt')
+            command = [gpuscope, 'trace', '-q', '--summary', summary, *options, '--', harm, case]
+            got[way] = run(command)
+        wrong = {w: g for w, g in got.items() if g not in wanted}
+        passed += len(got) - len(wrong)
+        failed += len(wrong)
+        print(f'{"ok" if not wrong else "NOT OK":7s} {case:55s} {" or ".join(sorted(wanted))}')
+        for way, end in wrong.items():
+            print(f'          {way}: {end}')
+    print('\nns a call, best of 20 times 500')
+    tables = {'untraced': run([harm, 'price'])}
+    for way, options in WAYS.items():
+        options = [o.format(out=folder, case='price') for o in options]
+        tables[way] = run([gpuscope, 'trace', '-q', '--summary', folder + '/price.txt', *options, '--', harm, 'price'])
+    for way, text in tables.items():
+        print(f'{way}:\n' + '\n'.join('  ' + line for line in text.splitlines()))
+    print(f'harm: {passed} passed, {failed} failed')
+    return failed != 0
+
+
+sys.exit(main())

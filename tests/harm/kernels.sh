@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# The harm programs on other kernels, each booted by qemu (software emulation, no KVM needed):
+#
+#   tests/harm/kernels.sh GPUSCOPE VMLINUZ...
+#
+# Needs qemu-system-x86_64, a static busybox and g++. The kernel gets an initramfs of the programs and the
+# libraries that they need, runs each without and with probes, and says what differs. Ends with status 1
+# when anything does. Where to get kernels: tests/harm/README.md.
+set -eu
+[ $# -ge 2 ] || { sed -n '2,9p' "$0"; exit 2; }
+here=$(cd "$(dirname "$0")" && pwd)
+gpuscope=$(realpath "$1")
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/root
+mkdir -p "$root"/{bin,proc,sys,dev,tmp,harm}
+
+flags=(-O2 -fno-omit-frame-pointer -pthread)
+g++ "${flags[@]}" -o "$root/harm/harm" "$here/harm.cc"
+gcc -O2 -fexceptions -fno-optimize-sibling-calls -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$root/harm/libcuda.so.1" "$here/driver.c"
+g++ "${flags[@]}" -o "$root/harm/unwound" "$here/unwound.cc" "$root/harm/libcuda.so.1"
+cp "$gpuscope" "$root/harm/gpuscope"
+cp "$(command -v busybox)" "$root/bin/busybox"
+libgcc=$(gcc -print-file-name=libgcc_s.so.1)
+for library in $({ ldd "$gpuscope" "$root/harm/harm" || true; echo "x => $(realpath "$libgcc")"; } |
+	grep -o '/[^ :]*' | grep -v "^$work" | sort -u); do
+	if [ ! -f "$library" ] || [ "$library" = "$gpuscope" ]; then continue; fi
+	mkdir -p "$root$(dirname "$library")"
+	cp -L "$library" "$root$library"
+done
+# The threads of glibc look for it by its name when they are cancelled.
+mkdir -p "$root/lib/x86_64-linux-gnu"
+cp -L "$libgcc" "$root/lib/x86_64-linux-gnu/libgcc_s.so.1"
+
+cat >"$root/harm/probes.yaml" <<'END'
+probes:
+  - {lib: /harm/harm, function: 'k_*', return: true}
+END
+cat >"$root/init" <<'END'
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin LD_LIBRARY_PATH=/harm HOME=/
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev; mount -t tmpfs tmp /tmp
+mount -t tracefs tracefs /sys/kernel/tracing 2>/dev/null
+ip link set lo up 2>/dev/null
+cd /harm
+status=0
+compare() {
+	what=$1; shift
+	if timeout 600 /harm/gpuscope trace -v -q --summary /tmp/summary "$@" >/tmp/traced 2>/tmp/err; then :; else
+		echo "HARM: $what: gpuscope ended with $?"; cat /tmp/err; status=1
+	fi
+	if diff /tmp/untraced /tmp/traced >/tmp/diff; then
+		echo "same: $what ($(wc -l </tmp/untraced) results)"
+	else
+		echo "HARM: $what"; head -20 /tmp/diff; status=1
+	fi
+	grep -E 'self-test|cannot be restored|links' /tmp/err | head -4
+	sed -n '/^Could not attach/,/^$/p' /tmp/summary | head -12
+}
+echo "kernel $(uname -r)"
+/harm/harm >/tmp/untraced
+compare "functions, entries and returns" --layer user --probes /harm/probes.yaml -- /harm/harm
+sed 's/, return: true//' /harm/probes.yaml >/tmp/entries.yaml
+compare "functions, entries" --layer user --probes /tmp/entries.yaml -- /harm/harm
+/harm/unwound >/tmp/untraced
+compare "cancelled threads and throwing callbacks" -- /harm/unwound
+compare "the same, without restoring return addresses" --avoid repair -- /harm/unwound
+compare "the same, single links" --avoid session,multi --func 'cuLaunch*' --func 'cu*Synchronize' --func 'cuMemcpyDtoH*' --func 'cuStreamAdd*' -- /harm/unwound
+echo "harm status $status"
+poweroff -f
+END
+chmod +x "$root/init"
+(cd "$root" && find . | busybox cpio -o -H newc 2>/dev/null | gzip -1) >"$work/initrd"
+
+failed=0
+for kernel; do
+	timeout 1500 qemu-system-x86_64 -M pc -cpu max -m 1536 -smp 2 -kernel "$kernel" -initrd "$work/initrd" \
+		-append "console=ttyS0 panic=-1 quiet" -nographic -no-reboot -nic none </dev/null |
+		tr -d '\r' | tee "$work/log" | sed -n '/^kernel /,$p'
+	grep -q '^harm status 0' "$work/log" || failed=1
+done
+exit $failed
