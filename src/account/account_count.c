@@ -263,7 +263,7 @@ static int count_rows(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	for (size_t i = 0; i < s->n_rows; i++)
 		n_ended += s->rows[i].n_threads == 0;
 	a->probe_losses = s->losses.keys_full + s->losses.cells_full + s->losses.threads +
-			  s->losses.requests + s->losses.torn + s->losses.missed;
+			  s->losses.requests + s->losses.aio + s->losses.torn + s->losses.missed;
 	gs_map_fini(&row_of);
 	if (r == 0)
 		r = sweep(a);

@@ -138,6 +138,44 @@ GS_ALONE long sum_messages(__u64 at, long n, __u32 small)
 	return sum;
 }
 
+#define AIO_EVENTS 512 /* of one call; libaio's users ask for fewer */
+
+struct aio_event { /* struct io_event of linux/aio_abi.h, the same for 32-bit programs */
+	__u64 data, block;
+	__s64 result, result2;
+};
+
+struct aio_block { /* how a struct iocb of linux/aio_abi.h begins */
+	__u64 data, key;
+	__u16 opcode;
+	__s16 priority;
+	__u32 fd;
+};
+
+/* Operations of libaio that have ended, with the descriptions that the program gave of them: bytes
+ * as returned. When they began is not known. */
+GS_ALONE int count_aio(__u64 events, long n)
+{
+	struct aio_event e = {};
+	struct aio_block b = {};
+
+	for (long i = 0; i < AIO_EVENTS && i < n; i++) {
+		if (bpf_probe_read_user(&e, sizeof(e), (void *)(events + i * sizeof(e))) ||
+		    bpf_probe_read_user(&b, sizeof(b), (void *)e.block)) {
+			work_lose(GS_WORK_LOST_AIO);
+			continue;
+		}
+		/* enum of linux/aio_abi.h: PREAD 0, PWRITE 1, PREADV 7, PWRITEV 8 */
+		if (b.opcode == 0 || b.opcode == 7)
+			count_fd(b.fd, false, e.result, 0);
+		else if (b.opcode == 1 || b.opcode == 8)
+			count_fd(b.fd, true, e.result, 0);
+	}
+	if (n > AIO_EVENTS)
+		work_lose_many(GS_WORK_LOST_AIO, n - AIO_EVENTS);
+	return 0;
+}
+
 static __noinline int count_op(struct work_mark *m, struct call *c, __u8 op, long result,
 			       __u64 took)
 {
@@ -161,6 +199,8 @@ static __noinline int count_op(struct work_mark *m, struct call *c, __u8 op, lon
 	case GS_OP_COPY:
 		count_fd(c->arg[0], false, result, 0);
 		return count_fd(c->arg[2], true, result, took);
+	case GS_OP_AIO:
+		return result > 0 ? count_aio(c->arg[3], result) : 0;
 	case GS_OP_ACCEPT:
 		s = slot_get(m->slot);
 		file = IS_ERROR(result) ? 0 : file_of_fd(bpf_get_current_task(), result);

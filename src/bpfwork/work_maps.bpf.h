@@ -119,12 +119,17 @@ static __always_inline struct gs_work_state *work_state(void)
 	return bpf_map_lookup_elem(&gs_work_state, &zero);
 }
 
-static __always_inline void work_lose(__u32 what)
+static __always_inline void work_lose_many(__u32 what, __u64 n)
 {
 	struct gs_work_state *s = work_state();
 
 	if (s && what < GS_WORK_LOST_COUNT)
-		add(s->lost[what], 1);
+		add(s->lost[what], n);
+}
+
+static __always_inline void work_lose(__u32 what)
+{
+	work_lose_many(what, 1);
 }
 
 static __always_inline struct gs_work_slot *slot_get(__u32 slot)

@@ -236,7 +236,7 @@ GS_ALONE __u32 wait_of_epoll(__u64 p, __u32 fd)
 
 struct call {     /* a system call and its first arguments */
 	__u32 id; /* GS_WORK_CALL() */
-	__u64 arg[3];
+	__u64 arg[4];
 };
 
 static __always_inline void call_read(struct call *c, struct task_struct *p, struct pt_regs *regs)
@@ -248,6 +248,7 @@ static __always_inline void call_read(struct call *c, struct task_struct *p, str
 		c->arg[0] = (__u32)regs->bx;
 		c->arg[1] = (__u32)regs->cx;
 		c->arg[2] = (__u32)regs->dx;
+		c->arg[3] = (__u32)regs->si;
 		return;
 	}
 	/* Bit 30 marks a call of the x32 numbering (asm/unistd.h). */
@@ -255,6 +256,7 @@ static __always_inline void call_read(struct call *c, struct task_struct *p, str
 	c->arg[0] = regs->di;
 	c->arg[1] = regs->si;
 	c->arg[2] = regs->dx;
+	c->arg[3] = regs->r10;
 }
 
 static __always_inline const volatile struct gs_work_call_desc *call_desc(__u32 id)

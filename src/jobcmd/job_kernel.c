@@ -459,6 +459,7 @@ void job_kernel_losses(const struct job_kernel *k, char *out, size_t bytes)
 		{l ? l->cells_full : 0, "calls are in the sums, but not in the breakdown"},
 		{l ? l->requests : 0, "requests or sockets not followed: no room"},
 		{l ? l->ends : 0, "requests to devices without a time: their end was not seen"},
+		{l ? l->aio : 0, "operations of libaio whose bytes could not be read"},
 		{l ? l->torn : 0, "rows may be off by an event"},
 		{l ? l->missed : 0, "events were skipped by the kernel"},
 	};

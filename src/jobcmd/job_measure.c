@@ -538,7 +538,11 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 		}
 		if (m->kernel && i != GS_JOB_KNOWS_MEMORY && i != GS_JOB_KNOWS_GPU &&
 		    i != GS_JOB_KNOWS_PRESSURE) {
-			snprintf(out, bytes, "counted in the kernel (eBPF)");
+			snprintf(out, bytes, "counted in the kernel (eBPF)%s",
+				 i == GS_JOB_KNOWS_IO
+					 ? "; mapped files only at devices and as page faults; not "
+					   "process_vm_readv and process_vm_writev"
+					 : "");
 			continue;
 		}
 		switch (i) {

@@ -36,6 +36,7 @@ enum gs_work_op {
 	GS_OP_SENDFILE, /* bytes, from argument 1 to argument 0 */
 	GS_OP_COPY,     /* bytes, from argument 0 to argument 2 */
 	GS_OP_ACCEPT,   /* a new socket */
+	GS_OP_AIO,      /* ended operations of libaio; they stand in argument 3's array */
 };
 
 struct gs_work_call_desc {
@@ -113,6 +114,7 @@ enum gs_work_loss {
 	GS_WORK_LOST_THREAD,
 	GS_WORK_LOST_REQUEST,
 	GS_WORK_LOST_END,
+	GS_WORK_LOST_AIO,
 	GS_WORK_LOST_COUNT,
 };
 

@@ -39,8 +39,9 @@ static const struct {
 	{"close", {GS_WAIT_DISK, GS_OP_NONE}},
 	{"sync", {GS_WAIT_DISK, GS_OP_NONE}},
 	{"syncfs", {GS_WAIT_DISK, GS_OP_NONE}},
-	{"io_getevents", {GS_WAIT_DISK, GS_OP_NONE}},
-	{"io_pgetevents", {GS_WAIT_DISK, GS_OP_NONE}},
+	{"io_getevents", {GS_WAIT_DISK, GS_OP_AIO}},
+	{"io_pgetevents", {GS_WAIT_DISK, GS_OP_AIO}},
+	{"io_pgetevents_time64", {GS_WAIT_DISK, GS_OP_AIO}},
 
 	{"recvfrom", {GS_WAIT_NETWORK, GS_OP_READ}},
 	{"recvmsg", {GS_WAIT_NETWORK, GS_OP_READ}},

@@ -512,6 +512,7 @@ int gs_work_probe_read(struct gs_work_probe *p, struct gs_work_snapshot **ret_sn
 		.threads = p->state->lost[GS_WORK_LOST_THREAD],
 		.requests = p->state->lost[GS_WORK_LOST_REQUEST],
 		.ends = p->state->lost[GS_WORK_LOST_END],
+		.aio = p->state->lost[GS_WORK_LOST_AIO],
 		.torn = p->torn,
 		.missed = missed_events(p),
 	};

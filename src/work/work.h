@@ -82,6 +82,7 @@ struct gs_work_losses {      /* since the start; all 0: nothing is missing */
 	uint64_t requests;   /* block requests, sockets, ring operations: no room to follow them */
 	/* requests whose start or end was not seen: their bytes are counted, their time is not */
 	uint64_t ends;
+	uint64_t aio;  /* operations of libaio whose bytes could not be read */
 	uint64_t torn; /* rows read while they changed, too often: may be off by one event */
 	/* events that came while the same program ran on the same processor: the kernel skips it */
 	uint64_t missed;

@@ -23,7 +23,7 @@ def watch(t, *options, load=(), command=None, status=0, seconds=50):
     done = subprocess.run(words, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL)
     t.equal(f'exit status ({done.stderr[-300:]})', done.returncode, status)
     found = json.loads(done.stdout)
-    t.equal('losses', found['losses'], [0, 0, 0, 0, 0])
+    t.equal('losses', found['losses'], [0] * 6)
     return found
 
 
@@ -257,6 +257,32 @@ def synchronous(t):
     finally:
         if os.path.exists(path):
             os.unlink(path)
+
+
+def blocks(name, size):
+    path = os.path.join(os.getcwd(), f'{name}{os.getpid()}')
+    with open(path, 'wb') as f:
+        f.write(os.urandom(size))
+        os.fsync(f.fileno())
+    return path
+
+
+@case('libaio: bytes as returned, for the file and at the device')
+def libaio(t):
+    path = blocks('aio', 1 << 20)
+    try:
+        if subprocess.run([program(), 'aio', path, '1'], check=False).returncode:
+            raise Skip('libaio past the page cache is not possible here')
+        none = only(t, watch(t, load=('aio', path, 0)))['io']['file']
+        row = only(t, watch(t, load=('aio', path, 20)))
+        read = row['io']['file']
+        t.equal('reads', (read['reads'] - none['reads'], read['read_bytes'] - none['read_bytes']), (1280, 1280 * 4096))
+        t.true('at the device', row['disk_read_bytes'] >= 1280 * 4096 or not row['disks'], row['disks'])
+        row = only(t, watch(t, load=('aio', path, 5, 'write')))
+        t.equal('writes', (row['io']['file']['writes'], row['io']['file']['write_bytes']), (320, 320 * 4096))
+        t.true('by mount', any(m['path'] and m['io']['write_bytes'] == 320 * 4096 for m in row['mounts']), row['mounts'])
+    finally:
+        os.unlink(path)
 
 
 @case('a connection over loopback: bytes, peers, who waits')

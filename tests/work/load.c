@@ -12,6 +12,7 @@
  *   direct FILE    reads FILE past the page cache
  *   cached FILE    reads FILE through it, twice
  *   sync FILE N    N writes of 64 KiB past the page cache that end on the medium, then N fdatasync
+ *   aio FILE N W   N times 64 operations of 4 KiB by libaio past the page cache; W: writes
  *   tcp N          N times 1000 bytes over loopback, to a child that waits S = 0.3 seconds first
  *   refused        a connection that nobody takes
  *   tree N         N children one after the other, each with two threads, each of 10 getppid
@@ -21,10 +22,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,6 +247,47 @@ static int sync_writes(const char *path, long n)
 	return 0;
 }
 
+static int aio(const char *path, long n, bool write)
+{
+	enum { DEPTH = 64, BLOCK = 4096 };
+	int fd = open(path, O_RDWR | O_DIRECT);
+	struct iocb blocks[DEPTH] = {0}, *list[DEPTH];
+	struct io_event events[DEPTH];
+	aio_context_t ring = 0;
+	void *buf;
+
+	if (fd < 0)
+		die(path);
+	if (posix_memalign(&buf, BLOCK, BLOCK) || syscall(SYS_io_setup, DEPTH, &ring) < 0)
+		return 77;
+	memset(buf, 2, BLOCK);
+	for (long i = 0; i < n; i++) {
+		long done = 0;
+
+		for (long j = 0; j < DEPTH; j++) {
+			blocks[j] = (struct iocb){
+				.aio_fildes = (uint32_t)fd,
+				.aio_lio_opcode = write ? IOCB_CMD_PWRITE : IOCB_CMD_PREAD,
+				.aio_buf = (uintptr_t)buf,
+				.aio_nbytes = BLOCK,
+				.aio_offset = (i + 7 * j) % DEPTH * 2 * BLOCK,
+			};
+			list[j] = &blocks[j];
+		}
+		if (syscall(SYS_io_submit, ring, DEPTH, list) != DEPTH)
+			die("io_submit");
+		while (done < DEPTH) {
+			long r = syscall(SYS_io_getevents, ring, 1, DEPTH, events, NULL);
+
+			if (r < 1)
+				die("io_getevents");
+			done += r;
+		}
+	}
+	close(fd);
+	return 0;
+}
+
 static int tcp(long n)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -368,6 +412,8 @@ int main(int argc, char **argv)
 		return read_file(arg, O_DIRECT);
 	if (!strcmp(what, "cached"))
 		return read_file(arg, 0) || read_file(arg, 0);
+	if (!strcmp(what, "aio"))
+		return aio(arg, argc > 3 ? atol(argv[3]) : 1, argc > 4);
 	if (!strcmp(what, "sync"))
 		return sync_writes(arg, argc > 3 ? atol(argv[3]) : 1);
 	if (!strcmp(what, "tcp"))

@@ -123,10 +123,11 @@ static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p)
 	for (size_t i = 0; gs_work_probe_missing(p, i); i++)
 		printf("%s\"%s\"", i ? "," : "", gs_work_probe_missing(p, i));
 	printf("],\"missed\":%" PRIu64 ",\"ends\":%" PRIu64 ",\"open_bytes\":%" PRIu64
-	       ",\"losses\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
+	       ",\"losses\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
 	       "],\"rows\":[",
 	       s->losses.missed, s->losses.ends, s->open_bytes, s->losses.keys_full,
-	       s->losses.cells_full, s->losses.threads, s->losses.requests, s->losses.torn);
+	       s->losses.cells_full, s->losses.threads, s->losses.requests, s->losses.torn,
+	       s->losses.aio);
 	for (size_t i = 0; i < s->n_rows; i++) {
 		const struct gs_work_row *r = &s->rows[i];
 
