@@ -137,6 +137,7 @@ struct sock {
 
 struct tcp_sock {
 	__u32 srtt_us;
+	__u32 total_retrans; /* segments */
 } GS_CORE;
 
 struct socket {

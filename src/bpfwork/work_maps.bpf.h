@@ -66,7 +66,8 @@ __u32 gs_work_made;
 struct sock_mark {
 	__u64 connect_ns;
 	__u32 slot, cell;
-	__u8 accepted, pad[7];
+	__u8 accepted, pad[3];
+	__u32 resent; /* segments sent again by this socket that are counted, or were before */
 };
 
 struct op_mark {

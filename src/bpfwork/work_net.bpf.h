@@ -41,6 +41,11 @@ GS_ALONE __u32 peer_cell(__u64 sk_address, __u32 slot, __u32 accepted)
 	return cell_find(IN_TABLE(slot, GS_TABLE_PEER), a, b, family_and_port(family, port));
 }
 
+static __always_inline __u32 resent_by(__u64 sk)
+{
+	return BPF_CORE_READ((struct tcp_sock *)sk, total_retrans);
+}
+
 /* What is remembered of a TCP socket; made when it is not there. */
 static __always_inline struct sock_mark *sock_remember(__u64 sk, const struct sock_mark *as)
 {
@@ -65,6 +70,7 @@ GS_ALONE __u32 peer_of_used(__u64 sk, __u32 slot, __u32 tcp)
 		/* Opened before it was followed: who asked whom is told by the larger port. */
 		as.accepted = BPF_CORE_READ((struct sock *)sk, __sk_common.skc_num) < 32768;
 		as.cell = peer_cell(sk, slot, as.accepted);
+		as.resent = resent_by(sk);
 		m = sock_remember(sk, &as);
 		return as.cell;
 	}
@@ -127,22 +133,30 @@ int gs_work_sock_state(__u64 *ctx)
 	return 0;
 }
 
+/* The tracepoint comes once for each packet that is handed down, which may hold many segments; some
+ * kernels leave out those that failed. The socket counts segments, as RetransSegs of
+ * /proc/net/snmp does (__tcp_retransmit_skb() in net/ipv4/tcp_output.c). */
+static __always_inline void count_resent(struct sock_mark *m, __u32 total)
+{
+	struct gs_work_slot *s = slot_get(m->slot);
+	struct gs_work_cell *c = cell_get(m->cell);
+	__u32 more = total - m->resent;
+
+	m->resent = total;
+	if (s)
+		add(s->work.net_retransmits, more);
+	if (c && m->cell)
+		add(c->peer.retransmits, more);
+}
+
 SEC("?tp_btf/tcp_retransmit_skb")
 int gs_work_retransmit(__u64 *ctx)
 {
 	__u64 key = ctx[0];
 	struct sock_mark *m = bpf_map_lookup_elem(&gs_work_socks, &key);
-	struct gs_work_slot *s;
-	struct gs_work_cell *c;
 
-	if (!m)
-		return 0;
-	s = slot_get(m->slot);
-	c = cell_get(m->cell);
-	if (s)
-		add(s->work.net_retransmits, 1);
-	if (c && m->cell)
-		add(c->peer.retransmits, 1);
+	if (m)
+		count_resent(m, resent_by(key));
 	return 0;
 }
 
@@ -159,6 +173,8 @@ static __always_inline void count_accept(struct gs_work_slot *s, __u32 slot,
 	if (!l->tcp)
 		return;
 	as.cell = peer_cell(l->sk, slot, true);
+	if (resent_by(l->sk))
+		count_resent(&as, resent_by(l->sk)); /* before it was accepted */
 	bpf_map_update_elem(&gs_work_socks, &l->sk, &as, BPF_ANY);
 	c = cell_get(as.cell);
 	if (c && as.cell)

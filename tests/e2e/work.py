@@ -285,6 +285,69 @@ def libaio(t):
         os.unlink(path)
 
 
+SERVE = '''
+import socket
+s = socket.create_server(('10.9.9.2', 5555))
+print('ready', flush=True)
+c = s.accept()[0]
+while c.recv(1 << 20):
+    pass
+'''
+SEND = '''
+import socket, time
+c = socket.create_connection(('10.9.9.2', 5555))
+end = time.monotonic() + 0.5
+while time.monotonic() < end:
+    c.sendall(bytes(1 << 20))
+c.shutdown(socket.SHUT_WR)
+c.recv(1)
+'''
+
+
+@case('segments sent again: as many as the kernel counts for the network namespace')
+def retransmits(t):
+    children, python = [], os.path.realpath(sys.executable)
+
+    def inside(ns, *words):
+        return ['nsenter', '-t', str(children[ns].pid), '-n', *words]
+
+    def configure(*words):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise Skip(f'{" ".join(words)}: {done.stderr.strip()}')
+
+    if not all(map(shutil.which, ('unshare', 'nsenter', 'ip', 'tc'))):
+        raise Skip('unshare, nsenter, ip or tc is not installed')
+    try:
+        own = os.readlink('/proc/self/ns/net')
+        for _ in range(2):
+            children.append(subprocess.Popen(['unshare', '-n', 'sleep', '60']))
+        pids = [str(c.pid) for c in children]
+        harness.wait_until(lambda: own not in [os.readlink(f'/proc/{p}/ns/net') for p in pids], 10, 'two namespaces')
+        configure('ip', 'link', 'add', 'gs0', 'netns', pids[0], 'type', 'veth', 'peer', 'name', 'gs1', 'netns', pids[1])
+        for i in range(2):
+            configure(*inside(i, 'ip', 'addr', 'add', f'10.9.9.{i + 1}/24', 'dev', f'gs{i}'))
+            configure(*inside(i, 'ip', 'link', 'set', f'gs{i}', 'up'))
+        # Less room than TCP fills: it drops.
+        shape = ('rate', '200mbit', 'burst', '64k', 'limit', '128k')
+        configure(*inside(0, 'tc', 'qdisc', 'add', 'dev', 'gs0', 'root', 'tbf', *shape))
+        server = subprocess.Popen(inside(1, python, '-c', SERVE), stdout=subprocess.PIPE, text=True)
+        children.append(server)
+        t.equal('server', server.stdout.readline(), 'ready\n')
+        words = inside(0, harness.gpuscope, python, '-c', SEND)
+        rows = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)['rows']
+        snmp = subprocess.run(inside(0, 'cat', '/proc/net/snmp'), capture_output=True, text=True, check=True).stdout
+        names, values = (x.split() for x in snmp.splitlines() if x.startswith('Tcp:'))
+        wanted = int(values[names.index('RetransSegs')])
+        t.true('some were', wanted > 0, snmp)
+        t.equal('of the process', sum(r['retransmits'] for r in rows), wanted)
+        t.equal('by peer', sum(p['retransmits'] for r in rows for p in r['peers']), wanted)
+    finally:
+        for child in reversed(children):
+            child.kill()
+            child.wait()
+
+
 @case('a connection over loopback: bytes, peers, who waits')
 def tcp(t):
     rows = watch(t, load=('tcp', 200))['rows']
