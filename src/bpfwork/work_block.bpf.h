@@ -159,7 +159,9 @@ int gs_work_rq_issue(__u64 *ctx)
 		start(old, rq);
 		return 0;
 	}
-	m = mark_of(bpf_get_current_task_btf());
+	/* Who is here now may have nothing to do with it: a full queue is emptied by all who come
+	 * to it, and by whom the device's interrupt meets. */
+	m = gs_work_config.rq_made ? NULL : mark_of(bpf_get_current_task_btf());
 	if (!m && !gs_work_config.all)
 		return 0;
 	r.slot = m ? m->slot : 0;

@@ -50,6 +50,7 @@ struct gs_work_config {
 	__u8 all, follow, by_cgroup, call_times;
 	__u8 switch_state; /* sched_switch hands over the state (Linux 5.18) */
 	__u8 uring_cqe;    /* io_uring_complete hands over the entry, not its fields (6.11) */
+	__u8 rq_made;      /* block_io_start says of every request who made it (6.5) */
 	__u8 n_gpu_majors;
 	__u32 pid_namespace; /* whose ids processes have; 0: the kernel's own */
 	__u32 call_every;    /* of calls that do not sleep, one in so many is timed; 1: all */

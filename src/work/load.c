@@ -67,9 +67,11 @@ static const char *if_there(const struct btf *btf, const char *point)
 	return point_proto(btf, point) ? point : NULL;
 }
 
+#define REQUEST_MAKER "block_io_start" /* Linux 6.5 */
+
 static const char *request_maker(const struct btf *btf)
 {
-	const char *first = if_there(btf, "block_io_start"); /* Linux 6.5 */
+	const char *first = if_there(btf, REQUEST_MAKER);
 
 	return first ? first : if_there(btf, "block_rq_insert");
 }
@@ -184,6 +186,7 @@ static void configure(struct gs_work_config *c, const struct gs_work_options *o,
 	c->pid_namespace = gs_pid_namespace();
 	c->call_every = o->call_every ? o->call_every : 16;
 	c->switch_state = point_args(btf, "sched_switch") >= 4;
+	c->rq_made = point_proto(btf, REQUEST_MAKER) != NULL;
 	c->uring_cqe = point_args(btf, "io_uring_complete") == 3;
 	gpu_majors(c, o);
 	work_calls_fill(c->calls);

@@ -285,6 +285,29 @@ def libaio(t):
         os.unlink(path)
 
 
+@case('requests of a neighbour are not charged to who happens to be interrupted')
+def neighbour(t):
+    paths = [blocks(name, 1 << 20) for name in ('mine', 'theirs')]
+    writer = None
+    try:
+        if subprocess.run([program(), 'aio', paths[0], '1'], check=False).returncode:
+            raise Skip('libaio past the page cache is not possible here')
+        writer = subprocess.Popen([program(), 'aio', paths[1], '1000000', 'write'])
+        row = only(t, watch(t, load=('aio', paths[0], 60)))
+        t.equal('the neighbour writes still', writer.poll(), None)
+        if not row['disks']:
+            raise Skip('the file is on no block device')
+        t.equal('a reader writes nothing', (row['disk_writes'], row['disk_write_bytes']), (0, 0))
+        # What loading the program reads may be cold.
+        t.true('reads', 60 * 64 * 4096 <= row['disk_read_bytes'] <= 60 * 64 * 4096 + (2 << 20), row['disk_read_bytes'])
+    finally:
+        if writer:
+            writer.kill()
+            writer.wait()
+        for path in paths:
+            os.unlink(path)
+
+
 SERVE = '''
 import socket
 s = socket.create_server(('10.9.9.2', 5555))
