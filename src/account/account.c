@@ -174,8 +174,8 @@ static void read_group(struct gs_account *a, struct account_job *j)
 	const char *path;
 
 	t->memory_bytes = j->rss_bytes;
-	if (t->job.mem_bytes > 0)
-		t->memory_limit_bytes = t->job.mem_bytes;
+	t->memory_limit_bytes =
+		gs_host_memory_limit(t->job.mem_bytes, t->memory_limit_bytes, a->machine_bytes);
 	if (t->job.n_cpus > 0)
 		t->cores = t->job.n_cpus;
 	path = j->any_pid ? group_of(a, j->any_pid, &group) : NULL;
@@ -185,9 +185,8 @@ static void read_group(struct gs_account *a, struct account_job *j)
 		/* The kernel's peak is of the group's whole life: right for a job's own group. */
 		if (c.memory_peak_bytes > t->memory_peak_bytes)
 			t->memory_peak_bytes = c.memory_peak_bytes;
-		if (t->memory_limit_bytes < 0 && c.memory_limit_bytes > 0 &&
-		    c.memory_limit_bytes < a->machine_bytes)
-			t->memory_limit_bytes = c.memory_limit_bytes;
+		t->memory_limit_bytes = gs_host_memory_limit(
+			t->memory_limit_bytes, c.memory_limit_bytes, a->machine_bytes);
 		if (!(t->job.n_cpus > 0) && c.cores > 0)
 			t->cores = c.cores;
 	}

@@ -108,13 +108,59 @@ static double quota_v2(const char *mount, const char *path)
 	return (double)quota / (double)period;
 }
 
+struct stat_words { /* of memory.stat, with all groups below */
+	const char *anonymous, *cache, *shmem, *active_file, *inactive_file, *slab;
+};
+
+/* tmpfs is charged as cache, but only swap takes it; it is on the lists of anonymous memory. */
+static void read_stat(const char *folder, const struct stat_words *w, struct gs_host_cgroup *c)
+{
+	int64_t cache = read_number(folder, "memory.stat", w->cache);
+	int64_t shmem = read_number(folder, "memory.stat", w->shmem);
+	int64_t active = read_number(folder, "memory.stat", w->active_file);
+	int64_t inactive = read_number(folder, "memory.stat", w->inactive_file);
+	int64_t slab = w->slab ? read_number(folder, "memory.stat", w->slab) : 0;
+
+	c->anonymous_bytes = read_number(folder, "memory.stat", w->anonymous);
+	if (cache < 0 || active < 0 || inactive < 0)
+		return;
+	c->cache_bytes = shmem > cache ? 0 : cache - (shmem > 0 ? shmem : 0);
+	c->reclaimable_bytes = active + inactive + (slab > 0 ? slab : 0);
+	if (c->memory_bytes < 0)
+		return;
+	/* The two files are read one after the other. */
+	c->memory_bytes =
+		c->memory_bytes > c->reclaimable_bytes ? c->memory_bytes - c->reclaimable_bytes : 0;
+	if (c->anonymous_bytes > c->memory_bytes)
+		c->memory_bytes = c->anonymous_bytes;
+	c->memory_peak_bytes = -1;
+}
+
+int64_t gs_host_memory_limit(int64_t asked_bytes, int64_t group_bytes, int64_t machine_bytes)
+{
+	const int64_t of[] = {asked_bytes, group_bytes};
+	int64_t best = -1;
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(of); i++) {
+		if (of[i] <= 0 || (best > 0 && of[i] >= best))
+			continue;
+		if (machine_bytes > 0 && of[i] >= machine_bytes - machine_bytes / 16)
+			continue;
+		best = of[i];
+	}
+	return best;
+}
+
 static bool read_v2(const char *mount, const char *path, struct gs_host_cgroup *c)
 {
+	static const struct stat_words words = {"anon",        "file",          "shmem",
+						"active_file", "inactive_file", "slab_reclaimable"};
 	char folder[PATH_BYTES * 2];
 
 	snprintf(folder, sizeof(folder), "%s%s", mount, path);
 	c->memory_bytes = read_number(folder, "memory.current", NULL);
 	c->memory_peak_bytes = read_number(folder, "memory.peak", NULL); /* Linux 5.19 */
+	read_stat(folder, &words, c);
 	c->memory_limit_bytes = lowest(mount, path, "memory.max");
 	c->oom_kills = read_number(folder, "memory.events", "oom_kill");
 	c->cpu_ns = read_number(folder, "cpu.stat", "usage_usec");
@@ -126,6 +172,9 @@ static bool read_v2(const char *mount, const char *path, struct gs_host_cgroup *
 
 static bool read_v1(const char *root, const char *const path[3], struct gs_host_cgroup *c)
 {
+	static const struct stat_words words = {"total_rss",           "total_cache",
+						"total_shmem",         "total_active_file",
+						"total_inactive_file", NULL};
 	char mount[PATH_BYTES], folder[PATH_BYTES * 2];
 	int64_t quota, period;
 
@@ -133,6 +182,7 @@ static bool read_v1(const char *root, const char *const path[3], struct gs_host_
 	snprintf(folder, sizeof(folder), "%s%s", mount, path[0]);
 	c->memory_bytes = read_number(folder, "memory.usage_in_bytes", NULL);
 	c->memory_peak_bytes = read_number(folder, "memory.max_usage_in_bytes", NULL);
+	read_stat(folder, &words, c);
 	c->memory_limit_bytes = lowest(mount, path[0], "memory.limit_in_bytes");
 	c->oom_kills = read_number(folder, "memory.oom_control", "oom_kill");
 	snprintf(folder, sizeof(folder), "%s/cpuacct%s", root, path[1]);
@@ -145,6 +195,18 @@ static bool read_v1(const char *root, const char *const path[3], struct gs_host_
 	return c->memory_bytes >= 0 || c->cpu_ns >= 0;
 }
 
+static const struct gs_host_cgroup nothing_known = {
+	.memory_bytes = -1,
+	.memory_peak_bytes = -1,
+	.memory_limit_bytes = -1,
+	.anonymous_bytes = -1,
+	.cache_bytes = -1,
+	.reclaimable_bytes = -1,
+	.cpu_ns = -1,
+	.cores = -1,
+	.oom_kills = -1,
+};
+
 bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			 const char *path, struct gs_host_cgroup *ret)
 {
@@ -153,7 +215,7 @@ bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t
 	const char *paths[3] = {of[0], of[1], of[2]};
 	bool v2, v1 = false;
 
-	*ret = (struct gs_host_cgroup){-1, -1, -1, -1, -1, -1};
+	*ret = nothing_known;
 	for (int i = 0; i < 4; i++)
 		snprintf(of[i], sizeof(of[i]), "%s", path ? path : "");
 	v2 = path != NULL;
@@ -174,7 +236,7 @@ bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t
 			return true;
 		/* Beside the hierarchies of version 1 it stands in a folder of its own. */
 		snprintf(file, sizeof(file), "%s/unified", sysfs_root);
-		*ret = (struct gs_host_cgroup){-1, -1, -1, -1, -1, -1};
+		*ret = nothing_known;
 		if (!v1 && !path && read_v2(file, of[3], ret))
 			return true;
 	}

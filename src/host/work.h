@@ -80,9 +80,13 @@ size_t gs_host_work_pids(const struct gs_host_work *work, uint32_t group, uint32
 /* The group of memory and processors that a job is confined to: both versions of cgroups. Values
  * are negative when not known or without limit. */
 struct gs_host_cgroup {
+	/* What it needs: its charge less what the kernel can take back at once. The kernel's peak
+	 * holds the page cache too, so it is given only where the charge cannot be split. */
 	int64_t memory_bytes, memory_peak_bytes, memory_limit_bytes;
-	int64_t cpu_ns; /* used so far */
-	double cores;   /* its quota */
+	int64_t anonymous_bytes, cache_bytes; /* cache: of files, without tmpfs */
+	int64_t reclaimable_bytes;            /* cache that is not locked, slabs (version 2) */
+	int64_t cpu_ns;                       /* used so far */
+	double cores;                         /* its quota */
 	int64_t oom_kills;
 };
 
@@ -90,6 +94,11 @@ struct gs_host_cgroup {
  * "/sys/fs/cgroup". False: nothing could be read. */
 bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t pid,
 			 const char *path, struct gs_host_cgroup *ret_cgroup);
+
+/* The limit of a job's memory: the lower of what the batch system says was asked for and its
+ * group's, each -1 when there is none. A limit like the machine's memory limits nothing; batch
+ * systems are configured with some less than there is. -1: none. */
+int64_t gs_host_memory_limit(int64_t asked_bytes, int64_t group_bytes, int64_t machine_bytes);
 
 /* Memory of a process that is resident; -1: it is gone. */
 int64_t gs_host_rss_bytes(const char *proc_root, uint32_t pid);

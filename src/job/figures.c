@@ -74,6 +74,12 @@ static void put_times(const struct gs_job_usage *u, struct gs_figures *f)
 	f->v[GS_FIGURE_SLEEP] = percent(ratio((double)t[GS_TIME_SLEEP], threads_ns));
 }
 
+static void put_bytes(struct gs_figures *f, enum gs_figure figure, int64_t bytes)
+{
+	if (bytes >= 0)
+		f->v[figure] = (double)bytes;
+}
+
 static void put_memory(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	double used = (double)u->memory_peak_bytes;
@@ -81,6 +87,9 @@ static void put_memory(const struct gs_job_usage *u, struct gs_figures *f)
 	if (!knows(u, GS_JOB_KNOWS_MEMORY) || u->memory_peak_bytes < 0)
 		return;
 	f->v[GS_FIGURE_MEMORY_USED] = used;
+	put_bytes(f, GS_FIGURE_MEMORY_ANONYMOUS, u->memory_anonymous_bytes);
+	put_bytes(f, GS_FIGURE_MEMORY_CACHE, u->memory_cache_bytes);
+	put_bytes(f, GS_FIGURE_MEMORY_RECLAIMABLE, u->memory_reclaimable_bytes);
 	if (u->memory_limit_bytes > 0) {
 		f->v[GS_FIGURE_MEMORY_ALLOCATED] = (double)u->memory_limit_bytes;
 		f->v[GS_FIGURE_MEMORY] = 100 * used / (double)u->memory_limit_bytes;

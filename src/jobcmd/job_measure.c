@@ -43,7 +43,7 @@ struct member { /* a job that is watched */
 	uint64_t stall_from_ns, stall_ns; /* between both */
 	bool has_cgroup, seen_alive;
 	uint32_t any_pid; /* whose cgroup is read */
-	int64_t cgroup_peak;
+	int64_t cgroup_peak, anonymous_peak, cache_peak, reclaimable_peak; /* -1 unknown */
 	struct job_gpu_sum gpu;
 	uint64_t start_ns, last_alive_ns; /* boot clock */
 };
@@ -105,7 +105,12 @@ static struct member *member_of(struct job_measure *m, const struct gs_job *job)
 		return NULL;
 	}
 	x = &m->member[m->n_members++];
-	*x = (struct member){.job = *job, .cgroup_peak = -1, .start_ns = gs_clock_boot_ns()};
+	*x = (struct member){.job = *job,
+			     .cgroup_peak = -1,
+			     .anonymous_peak = -1,
+			     .cache_peak = -1,
+			     .reclaimable_peak = -1,
+			     .start_ns = gs_clock_boot_ns()};
 	memset(&x->stall_first, 0xff, sizeof(x->stall_first)); /* -1: unknown */
 	return x;
 }
@@ -210,6 +215,12 @@ static void read_pressure(struct member *x, const char *path)
 	x->stall_ns = gs_clock_boot_ns() - x->stall_from_ns;
 }
 
+static void raise_to(int64_t *peak, int64_t now)
+{
+	if (now > *peak)
+		*peak = now;
+}
+
 static void read_groups(struct job_measure *m)
 {
 	for (size_t i = 0; i < m->n_members; i++) {
@@ -231,8 +242,10 @@ static void read_groups(struct job_measure *m)
 			x->first = now;
 		x->last = now;
 		x->has_cgroup = true;
-		if (now.memory_bytes > x->cgroup_peak)
-			x->cgroup_peak = now.memory_bytes;
+		raise_to(&x->cgroup_peak, now.memory_bytes);
+		raise_to(&x->anonymous_peak, now.anonymous_bytes);
+		raise_to(&x->cache_peak, now.cache_bytes);
+		raise_to(&x->reclaimable_peak, now.reclaimable_bytes);
 	}
 	job_gpu_read(m->gpu);
 	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
@@ -452,7 +465,12 @@ static void use_of_memory(const struct member *x, const struct gs_host_work_tota
 			  struct gs_job_usage *u)
 {
 	u->memory_peak_bytes = t->rss_peak_bytes > 0 ? t->rss_peak_bytes : -1;
-	u->memory_limit_bytes = x->job.mem_bytes > 0 ? x->job.mem_bytes : -1;
+	u->memory_limit_bytes = gs_host_memory_limit(
+		x->job.mem_bytes, x->has_cgroup ? x->last.memory_limit_bytes : -1,
+		u->machine_bytes);
+	u->memory_anonymous_bytes = x->anonymous_peak;
+	u->memory_cache_bytes = x->cache_peak;
+	u->memory_reclaimable_bytes = x->reclaimable_peak;
 	if (!x->has_cgroup)
 		return;
 	/* The kernel's peak is of the group's whole life: right for a job's own group. */
@@ -460,9 +478,6 @@ static void use_of_memory(const struct member *x, const struct gs_host_work_tota
 		u->memory_peak_bytes = x->last.memory_peak_bytes;
 	else if (x->cgroup_peak > 0)
 		u->memory_peak_bytes = x->cgroup_peak;
-	if (u->memory_limit_bytes < 0 && x->last.memory_limit_bytes > 0 &&
-	    x->last.memory_limit_bytes < u->machine_bytes)
-		u->memory_limit_bytes = x->last.memory_limit_bytes;
 	if (x->first.oom_kills >= 0 && x->last.oom_kills > x->first.oom_kills)
 		u->work.oom_kills = (uint64_t)(x->last.oom_kills - x->first.oom_kills);
 }

@@ -50,7 +50,9 @@ struct gs_job_usage {
 	bool io_rows;               /* the kernel told of I/O file system by file system */
 	int64_t memory_peak_bytes;  /* -1 unknown */
 	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
-	int64_t machine_bytes;      /* memory of the machine; -1 unknown */
+	/* Of its group, highest; -1 unknown. */
+	int64_t memory_anonymous_bytes, memory_cache_bytes, memory_reclaimable_bytes;
+	int64_t machine_bytes;                 /* memory of the machine; -1 unknown */
 	double pressure_ratio[GS_STALL_COUNT]; /* of the interval; NAN unknown */
 	double n_gpus, gpus_idle;              /* these and the following: NAN unknown */
 	double gpu_ratio, gpu_memory_ratio, sm_ratio, tensor_ratio, dram_ratio;

@@ -38,7 +38,10 @@
 	X(MEMORY, "memory_usage",                                                                  \
 	  "Highest memory used, percent of what was allocated,"                                    \
 	  " of the machine's where nothing was.")                                                  \
-	X(MEMORY_USED, "memory_used_bytes", "Highest memory used.")                                \
+	X(MEMORY_USED, "memory_used_bytes", "Highest memory needed: page cache is not.")           \
+	X(MEMORY_ANONYMOUS, "memory_anonymous_bytes", "Highest of its group: no file behind it.")  \
+	X(MEMORY_CACHE, "memory_cache_bytes", "Highest of its group: cached pages of files.")      \
+	X(MEMORY_RECLAIMABLE, "memory_reclaimable_bytes", "Highest that could be taken back.")     \
 	X(MEMORY_ALLOCATED, "memory_allocated_bytes", "Memory that was asked for.")                \
 	X(FAULTS_MAJOR, "major_faults_per_second", "Page faults that waited for a disk.")          \
 	X(CPU_PRESSURE, "cpu_pressure_percent", "Time in which a task of it stalled for a CPU.")   \

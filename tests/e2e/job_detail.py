@@ -230,6 +230,41 @@ def memory_cgroup():
     return folder
 
 
+def stat_of(folder):
+    """Anonymous memory and page cache of a group, as the kernel says; either version."""
+    lines = [x.split() for x in harness.read_text(f'{folder}/memory.stat').splitlines()]
+    found = {x[0]: int(x[1]) for x in lines if len(x) == 2}
+    return found.get('total_rss', found.get('anon', 0)), found.get('total_cache', found.get('file', 0))
+
+
+@case('page cache is no need for memory: the group is full of it and the job needs little', timeout=120)
+def cache_only(t):
+    folder = memory_cgroup()
+    loop = f'echo $$ > {folder}/cgroup.procs; while :; do dd if=/dev/zero of={t.path("big")} bs=1M count=96 2>/dev/null; done'
+    writer = subprocess.Popen(['sh', '-c', loop], start_new_session=True)
+    try:
+        words = [harness.gpuscope, 'job', '--cgroup', '/' + os.path.basename(folder), '-d', '3', '-o', t.path('r.json')]
+        harness.wait_until(lambda: stat_of(folder)[1] > 24 << 20, 30, 'a full page cache')
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        t.equal(f'status ({done.stderr[-300:]})', done.returncode, 0)
+        with open(t.path('r.json'), encoding='utf-8') as f:
+            found = json.load(f)['jobs'][0]
+        figures = found['figures']
+        # The group's own peak is its limit, all of it cache. The kernel's own structures are charged to it too.
+        t.equal('the limit', figures['memory_allocated_bytes'], 48 << 20)
+        t.true('used', 0 < figures['memory_used_bytes'] < 24 << 20, figures)
+        t.true('cache', 24 << 20 < figures['memory_cache_bytes'] <= 48 << 20, figures)
+        t.true('reclaimable', 24 << 20 < figures['memory_reclaimable_bytes'], figures)
+        anonymous = stat_of(folder)[0]
+        t.true('anonymous, as the group says', abs(figures['memory_anonymous_bytes'] - anonymous) < 8 << 20, (figures, anonymous))
+        t.true('not bound by memory', 'Memory' not in found['classification'], found['classification'])
+    finally:
+        os.killpg(writer.pid, 9)
+        writer.wait()
+        harness.wait_until(lambda: not harness.read_text(f'{folder}/cgroup.procs'), 10, 'an empty cgroup')
+        os.rmdir(folder)
+
+
 @case('a process that is killed for want of memory', timeout=120)
 def oom(t):
     folder = memory_cgroup()

@@ -57,6 +57,55 @@ static void check_v1(const struct gs_host_cgroup *c)
 	assert_true(c->cores == 2.5);
 }
 
+/* What the check found: a group of 64 MiB that holds next to nothing but page cache. */
+static void page_cache(void **state)
+{
+	struct gs_host_cgroup c;
+
+	(void)state;
+	tree_make();
+	put_v1();
+	tree_put("sys/memory" V1_JOB "/step_0/task_0/memory.stat",
+		 "cache 4096\nrss 8192\ntotal_cache 96468992\ntotal_rss 4194304\n"
+		 "total_shmem 1048576\ntotal_inactive_anon 4194304\ntotal_active_anon 1048576\n"
+		 "total_inactive_file 90177536\ntotal_active_file 4194304\n"
+		 "total_unevictable 1048576\n");
+	assert_true(read_of(77, NULL, &c));
+	assert_int_equal(c.anonymous_bytes, 4 << 20);
+	assert_int_equal(c.cache_bytes, 91 << 20); /* without tmpfs */
+	assert_int_equal(c.reclaimable_bytes, 90 << 20);
+	assert_int_equal(c.memory_bytes, 10 << 20);
+	assert_int_equal(c.memory_peak_bytes, -1); /* the kernel's has the cache in it */
+	tree_put("proc/79/cgroup", "0::/cached\n");
+	tree_put("sys/cached/memory.current", "104857600\n");
+	tree_put("sys/cached/memory.peak", "104857600\n");
+	tree_put("sys/cached/memory.stat",
+		 "anon 2097152\nfile 99614720\nkernel 3145728\nshmem 1048576\n"
+		 "inactive_file 94371840\nactive_file 3145728\nslab_reclaimable 1048576\n"
+		 "slab 2097152\n");
+	assert_true(read_of(79, NULL, &c));
+	assert_int_equal(c.anonymous_bytes, 2 << 20);
+	assert_int_equal(c.cache_bytes, 94 << 20);
+	assert_int_equal(c.reclaimable_bytes, 94 << 20);
+	assert_int_equal(c.memory_bytes, 6 << 20);
+	assert_int_equal(c.memory_peak_bytes, -1);
+	tree_remove();
+}
+
+static void memory_limit(void **state)
+{
+	const int64_t gib = 1 << 30;
+
+	(void)state;
+	assert_int_equal(gs_host_memory_limit(-1, -1, 64 * gib), -1);
+	assert_int_equal(gs_host_memory_limit(8 * gib, -1, 64 * gib), 8 * gib);
+	assert_int_equal(gs_host_memory_limit(8 * gib, 4 * gib, 64 * gib), 4 * gib);
+	/* Slurm gives a job that asked for none all that the node is configured with. */
+	assert_int_equal(gs_host_memory_limit(63 * gib, 4 * gib, 64 * gib), 4 * gib);
+	assert_int_equal(gs_host_memory_limit(63 * gib, -1, 64 * gib), -1);
+	assert_int_equal(gs_host_memory_limit(63 * gib, -1, -1), 63 * gib);
+}
+
 static void version_1(void **state)
 {
 	struct gs_host_cgroup c;
@@ -174,10 +223,9 @@ static void pressure(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(version_1),
-		cmocka_unit_test(version_2),
-		cmocka_unit_test(paths),
-		cmocka_unit_test(pressure),
+		cmocka_unit_test(version_1),    cmocka_unit_test(page_cache),
+		cmocka_unit_test(memory_limit), cmocka_unit_test(version_2),
+		cmocka_unit_test(paths),        cmocka_unit_test(pressure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
