@@ -96,16 +96,53 @@ static int64_t lowest(const char *mount, const char *path, const char *file)
 	}
 }
 
-static double quota_v2(const char *mount, const char *path)
+/* Processors that the group in this folder may use; -1: no quota. */
+static double quota_of(const char *folder, bool v2)
 {
-	char file[PATH_BYTES * 2], text[64];
+	char file[PATH_BYTES * 2 + 16], text[64];
 	long long quota, period;
 
-	snprintf(file, sizeof(file), "%s%s/cpu.max", mount, path);
-	if (read_text(file, text, sizeof(text)) <= 0 ||
-	    sscanf(text, "%lld %lld", &quota, &period) != 2 || quota <= 0 || period <= 0)
-		return -1;
-	return (double)quota / (double)period;
+	if (!v2) {
+		quota = read_number(folder, "cpu.cfs_quota_us", NULL);
+		period = read_number(folder, "cpu.cfs_period_us", NULL);
+	} else {
+		snprintf(file, sizeof(file), "%s/cpu.max", folder);
+		if (read_text(file, text, sizeof(text)) <= 0 ||
+		    sscanf(text, "%lld %lld", &quota, &period) != 2)
+			return -1;
+	}
+	return quota > 0 && period > 0 ? (double)quota / (double)period : -1;
+}
+
+static void read_throttling(const char *folder, bool v2, struct gs_host_cgroup *c)
+{
+	c->periods = read_number(folder, "cpu.stat", "nr_periods");
+	c->throttled_periods = read_number(folder, "cpu.stat", "nr_throttled");
+	c->throttled_ns = read_number(folder, "cpu.stat", v2 ? "throttled_usec" : "throttled_time");
+	if (v2 && c->throttled_ns >= 0)
+		c->throttled_ns *= 1000;
+}
+
+/* Of the group and those above it, the one with the lowest quota stops its tasks first. */
+static void read_quota(const char *mount, const char *path, bool v2, struct gs_host_cgroup *c)
+{
+	char folder[PATH_BYTES * 2];
+	size_t above = (size_t)snprintf(folder, sizeof(folder), "%s", mount);
+	char *slash;
+
+	snprintf(folder + above, sizeof(folder) - above, "%s", path);
+	for (;;) {
+		double cores = quota_of(folder, v2);
+
+		if (cores > 0 && (c->cores < 0 || cores < c->cores)) {
+			c->cores = cores;
+			read_throttling(folder, v2, c);
+		}
+		slash = strrchr(folder, '/');
+		if (!slash || (size_t)(slash - folder) < above)
+			return;
+		*slash = '\0';
+	}
 }
 
 struct stat_words { /* of memory.stat, with all groups below */
@@ -166,7 +203,7 @@ static bool read_v2(const char *mount, const char *path, struct gs_host_cgroup *
 	c->cpu_ns = read_number(folder, "cpu.stat", "usage_usec");
 	if (c->cpu_ns >= 0)
 		c->cpu_ns *= 1000;
-	c->cores = quota_v2(mount, path);
+	read_quota(mount, path, true, c);
 	return c->memory_bytes >= 0 || c->cpu_ns >= 0;
 }
 
@@ -176,23 +213,26 @@ static bool read_v1(const char *root, const char *const path[3], struct gs_host_
 						"total_shmem",         "total_active_file",
 						"total_inactive_file", NULL};
 	char mount[PATH_BYTES], folder[PATH_BYTES * 2];
-	int64_t quota, period;
 
-	snprintf(mount, sizeof(mount), "%s/memory", root);
-	snprintf(folder, sizeof(folder), "%s%s", mount, path[0]);
-	c->memory_bytes = read_number(folder, "memory.usage_in_bytes", NULL);
-	c->memory_peak_bytes = read_number(folder, "memory.max_usage_in_bytes", NULL);
-	read_stat(folder, &words, c);
-	c->memory_limit_bytes = lowest(mount, path[0], "memory.limit_in_bytes");
-	c->oom_kills = read_number(folder, "memory.oom_control", "oom_kill");
-	snprintf(folder, sizeof(folder), "%s/cpuacct%s", root, path[1]);
-	c->cpu_ns = read_number(folder, "cpuacct.usage", NULL);
-	snprintf(folder, sizeof(folder), "%s/cpu%s", root, path[2]);
-	quota = read_number(folder, "cpu.cfs_quota_us", NULL);
-	period = read_number(folder, "cpu.cfs_period_us", NULL);
-	if (quota > 0 && period > 0)
-		c->cores = (double)quota / (double)period;
-	return c->memory_bytes >= 0 || c->cpu_ns >= 0;
+	/* "" is the root of that controller: its numbers are the machine's. */
+	if (path[0][0]) {
+		snprintf(mount, sizeof(mount), "%s/memory", root);
+		snprintf(folder, sizeof(folder), "%s%s", mount, path[0]);
+		c->memory_bytes = read_number(folder, "memory.usage_in_bytes", NULL);
+		c->memory_peak_bytes = read_number(folder, "memory.max_usage_in_bytes", NULL);
+		read_stat(folder, &words, c);
+		c->memory_limit_bytes = lowest(mount, path[0], "memory.limit_in_bytes");
+		c->oom_kills = read_number(folder, "memory.oom_control", "oom_kill");
+	}
+	if (path[1][0]) {
+		snprintf(folder, sizeof(folder), "%s/cpuacct%s", root, path[1]);
+		c->cpu_ns = read_number(folder, "cpuacct.usage", NULL);
+	}
+	if (path[2][0]) {
+		snprintf(mount, sizeof(mount), "%s/cpu", root);
+		read_quota(mount, path[2], false, c);
+	}
+	return c->memory_bytes >= 0 || c->cpu_ns >= 0 || c->cores > 0;
 }
 
 static const struct gs_host_cgroup nothing_known = {
@@ -204,6 +244,9 @@ static const struct gs_host_cgroup nothing_known = {
 	.reclaimable_bytes = -1,
 	.cpu_ns = -1,
 	.cores = -1,
+	.periods = -1,
+	.throttled_periods = -1,
+	.throttled_ns = -1,
 	.oom_kills = -1,
 };
 
@@ -242,7 +285,7 @@ bool gs_host_cgroup_read(const char *sysfs_root, const char *proc_root, uint32_t
 	}
 	if (!path && !v1)
 		return false;
-	return (of[0][0] || of[1][0]) && read_v1(sysfs_root, paths, ret);
+	return (of[0][0] || of[1][0] || of[2][0]) && read_v1(sysfs_root, paths, ret);
 }
 
 int64_t gs_host_rss_bytes(const char *proc_root, uint32_t pid)

@@ -86,7 +86,10 @@ struct gs_host_cgroup {
 	int64_t anonymous_bytes, cache_bytes; /* cache: of files, without tmpfs */
 	int64_t reclaimable_bytes;            /* cache that is not locked, slabs (version 2) */
 	int64_t cpu_ns;                       /* used so far */
-	double cores;                         /* its quota */
+	double cores;                         /* the lowest quota of the group and those above it */
+	/* Periods of that quota with tasks that could run, those in which they were stopped, and
+	 * the time that they were, summed over processors. */
+	int64_t periods, throttled_periods, throttled_ns;
 	int64_t oom_kills;
 };
 

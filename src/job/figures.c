@@ -98,6 +98,15 @@ static void put_memory(const struct gs_job_usage *u, struct gs_figures *f)
 	}
 }
 
+static void put_quota(const struct gs_job_usage *u, struct gs_figures *f)
+{
+	if (!u->quota_periods)
+		return;
+	f->v[GS_FIGURE_THROTTLED] =
+		percent((double)u->throttled_periods / (double)u->quota_periods);
+	f->v[GS_FIGURE_THROTTLED_S] = (double)u->throttled_ns / 1e9;
+}
+
 static void put_pressure(const struct gs_job_usage *u, struct gs_figures *f)
 {
 	if (!knows(u, GS_JOB_KNOWS_PRESSURE))
@@ -161,6 +170,7 @@ void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
 		f->v[GS_FIGURE_FAULTS_MAJOR] = ratio((double)w->faults_major, seconds);
 	put_io(u, seconds, f);
 	put_memory(u, f);
+	put_quota(u, f);
 	put_pressure(u, f);
 	/* The cgroup tells of those that the probes cannot know of. */
 	if (knows(u, GS_JOB_KNOWS_FAULTS) || w->oom_kills)

@@ -42,6 +42,7 @@ struct member { /* a job that is watched */
 	struct gs_host_stalls stall_first, stall_last;
 	uint64_t stall_from_ns, stall_ns; /* between both */
 	bool has_cgroup, seen_alive;
+	bool is_limited;  /* limits were read, of a group that may hold others too */
 	uint32_t any_pid; /* whose cgroup is read */
 	int64_t cgroup_peak, anonymous_peak, cache_peak, reclaimable_peak; /* -1 unknown */
 	struct job_gpu_sum gpu;
@@ -221,6 +222,32 @@ static void raise_to(int64_t *peak, int64_t now)
 		*peak = now;
 }
 
+/* Processes that are no batch job, container or unit are confined all the same. */
+static void read_limits(struct member *x)
+{
+	struct gs_host_cgroup now;
+
+	if (!gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL, &now))
+		return;
+	if (!x->is_limited)
+		x->first = now;
+	x->last = now;
+	x->is_limited = true;
+}
+
+static void use_of_quota(const struct member *x, struct gs_job_usage *u)
+{
+	const struct gs_host_cgroup *a = &x->first, *b = &x->last;
+
+	if (!x->is_limited || a->periods < 0 || b->periods <= a->periods)
+		return;
+	u->quota_periods = (uint64_t)(b->periods - a->periods);
+	if (a->throttled_periods >= 0 && b->throttled_periods > a->throttled_periods)
+		u->throttled_periods = (uint64_t)(b->throttled_periods - a->throttled_periods);
+	if (a->throttled_ns >= 0 && b->throttled_ns > a->throttled_ns)
+		u->throttled_ns = (uint64_t)(b->throttled_ns - a->throttled_ns);
+}
+
 static void read_groups(struct job_measure *m)
 {
 	for (size_t i = 0; i < m->n_members; i++) {
@@ -231,8 +258,10 @@ static void read_groups(struct job_measure *m)
 		job_who_refresh(m->who, &x->job);
 		if (!path && x->job.kind == GS_JOB_SLURM)
 			path = job_who_cgroup_of(m->who, x->any_pid);
-		if (!owns_cgroup(&x->job))
+		if (!owns_cgroup(&x->job)) {
+			read_limits(x);
 			continue;
+		}
 		read_pressure(x, path);
 		if (!(path ? gs_host_cgroup_read("/sys/fs/cgroup", "/proc", 0, path, &now)
 			   : gs_host_cgroup_read("/sys/fs/cgroup", "/proc", x->any_pid, NULL,
@@ -241,7 +270,7 @@ static void read_groups(struct job_measure *m)
 		if (!x->has_cgroup)
 			x->first = now;
 		x->last = now;
-		x->has_cgroup = true;
+		x->has_cgroup = x->is_limited = true;
 		raise_to(&x->cgroup_peak, now.memory_bytes);
 		raise_to(&x->anonymous_peak, now.anonymous_bytes);
 		raise_to(&x->cache_peak, now.cache_bytes);
@@ -456,7 +485,7 @@ static double cores_of(const struct member *x, const struct gs_host_work_total *
 
 	if (x->job.n_cpus > 0)
 		return x->job.n_cpus;
-	if (x->has_cgroup && x->last.cores > 0 && !(cores <= x->last.cores))
+	if (x->is_limited && x->last.cores > 0 && !(cores <= x->last.cores))
 		cores = x->last.cores;
 	return cores;
 }
@@ -466,7 +495,7 @@ static void use_of_memory(const struct member *x, const struct gs_host_work_tota
 {
 	u->memory_peak_bytes = t->rss_peak_bytes > 0 ? t->rss_peak_bytes : -1;
 	u->memory_limit_bytes = gs_host_memory_limit(
-		x->job.mem_bytes, x->has_cgroup ? x->last.memory_limit_bytes : -1,
+		x->job.mem_bytes, x->is_limited ? x->last.memory_limit_bytes : -1,
 		u->machine_bytes);
 	u->memory_anonymous_bytes = x->anonymous_peak;
 	u->memory_cache_bytes = x->cache_peak;
@@ -510,6 +539,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 	u->machine_bytes =
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
+	use_of_quota(x, u);
 	job_gpu_usage(m->gpu, &x->gpu, u);
 	u->launches = u->nccl_ratio = NAN;
 	if (m->cuda)

@@ -52,7 +52,10 @@ struct gs_job_usage {
 	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
 	/* Of its group, highest; -1 unknown. */
 	int64_t memory_anonymous_bytes, memory_cache_bytes, memory_reclaimable_bytes;
-	int64_t machine_bytes;                 /* memory of the machine; -1 unknown */
+	int64_t machine_bytes; /* memory of the machine; -1 unknown */
+	/* By the quota of its group, in the interval: periods with something to run, of them those
+	 * in which tasks were stopped, and for how long in all. 0 periods: no quota, or unknown. */
+	uint64_t quota_periods, throttled_periods, throttled_ns;
 	double pressure_ratio[GS_STALL_COUNT]; /* of the interval; NAN unknown */
 	double n_gpus, gpus_idle;              /* these and the following: NAN unknown */
 	double gpu_ratio, gpu_memory_ratio, sm_ratio, tensor_ratio, dram_ratio;

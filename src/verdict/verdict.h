@@ -47,6 +47,9 @@
 	X(CPU_PRESSURE, "cpu_pressure_percent", "Time in which a task of it stalled for a CPU.")   \
 	X(MEMORY_PRESSURE, "memory_pressure_percent", "Time in which a task stalled for memory.")  \
 	X(IO_PRESSURE, "io_pressure_percent", "Time in which a task of it stalled for I/O.")       \
+	X(THROTTLED, "cpu_throttled_percent",                                                      \
+	  "Periods of its cgroup's CPU quota in which tasks were stopped, percent.")               \
+	X(THROTTLED_S, "cpu_throttled_seconds", "Time that tasks were stopped by it, in all.")     \
 	X(OOM_KILLS, "oom_kills", "Processes that the kernel killed for want of memory.")          \
 	X(RETRANSMITS, "retransmits_per_second", "Segments of TCP sent again.")                    \
 	X(N_GPUS, "gpus", "GPUs allocated.")                                                       \

@@ -265,6 +265,59 @@ def cache_only(t):
         os.rmdir(folder)
 
 
+def quota_cgroup():
+    """A folder with a quota of a fifth of a processor; either version."""
+    v1, v2, name = f'{CGROUPS}/cpu', CGROUPS, f'gpuscope_quota_{os.getpid()}'
+    if os.path.exists(f'{v1}/cpu.cfs_period_us') or os.path.exists(f'{v1}/cpu.shares'):
+        folder, texts = f'{v1}/{name}', {'cpu.cfs_period_us': '100000', 'cpu.cfs_quota_us': '20000'}
+    elif 'cpu' in harness.read_text(f'{v2}/cgroup.subtree_control').split():
+        folder, texts = f'{v2}/{name}', {'cpu.max': '20000 100000'}
+    else:
+        raise Skip('no cgroup of processors can be made')
+    try:
+        os.mkdir(folder)
+        for file, text in texts.items():
+            with open(f'{folder}/{file}', 'w', encoding='ascii') as f:
+                f.write(text)
+    except OSError as e:
+        raise Skip(f'no cgroup with a quota can be made: {e}') from None
+    return folder
+
+
+def throttled(folder):
+    found = dict(x.split() for x in harness.read_text(f'{folder}/cpu.stat').splitlines())
+    return int(found['nr_periods']), int(found['nr_throttled'])
+
+
+@case('a process in a cgroup with a quota and a limit, by its pid: both are seen, and that it is stopped', timeout=120)
+def quota(t):
+    folder, memory = quota_cgroup(), None
+    try:
+        memory = memory_cgroup()
+        before = f'echo $$ > {folder}/cgroup.procs; echo $$ > {memory}/cgroup.procs'
+        same_tree = os.path.dirname(folder) == os.path.dirname(memory)
+        if same_tree:  # version 2: a process is in one group only
+            before = f'echo $$ > {folder}/cgroup.procs'
+        first = throttled(folder)
+        found = only(Held(work_load(), 'burn', '3', before=before).report(t))
+        last = throttled(folder)
+        figures = found['figures']
+        t.equal('processors', figures['cores'], 0.2)
+        if not same_tree:
+            t.equal('limit', figures['memory_allocated_bytes'], 48 << 20)
+        # The kernel's own figures of a time that holds the measured one.
+        t.true('stopped', 0 < figures['cpu_throttled_percent'] <= 100, figures)
+        t.true('time', figures['cpu_throttled_seconds'] > 0, figures)
+        t.true('advice', 'CPU quota' in str(found['recommendations']), found['recommendations'])
+        most = 100 * (last[1] - first[1]) / max(1, last[0] - first[0])
+        t.true('as the group says', abs(figures['cpu_throttled_percent'] - most) < 40, (figures['cpu_throttled_percent'], most))
+    finally:
+        for each in (folder, memory):
+            if each:
+                harness.wait_until(lambda: not harness.read_text(f'{each}/cgroup.procs'), 10, 'an empty cgroup')
+                os.rmdir(each)
+
+
 @case('a process that is killed for want of memory', timeout=120)
 def oom(t):
     folder = memory_cgroup()

@@ -92,6 +92,40 @@ static void page_cache(void **state)
 	tree_remove();
 }
 
+/* The quota of a group above counts too, with its own periods; a group of one controller only. */
+static void throttled(void **state)
+{
+	struct gs_host_cgroup c;
+
+	(void)state;
+	tree_make();
+	tree_put("proc/81/cgroup", "4:cpu:/limited/below\n3:memory:/\n2:cpuacct:/\n");
+	tree_put("sys/cpu/limited/below/cpu.cfs_quota_us", "-1\n");
+	tree_put("sys/cpu/limited/below/cpu.cfs_period_us", "100000\n");
+	tree_put("sys/cpu/limited/cpu.cfs_quota_us", "20000\n");
+	tree_put("sys/cpu/limited/cpu.cfs_period_us", "100000\n");
+	tree_put("sys/cpu/limited/cpu.stat",
+		 "nr_periods 83\nnr_throttled 79\nthrottled_time 6300000000\n");
+	tree_put("sys/memory/memory.usage_in_bytes", "4096\n");
+	assert_true(read_of(81, NULL, &c));
+	assert_true(c.cores == 0.2);
+	assert_int_equal(c.periods, 83);
+	assert_int_equal(c.throttled_periods, 79);
+	assert_int_equal(c.throttled_ns, 6300000000);
+	assert_int_equal(c.memory_bytes, -1); /* the machine's */
+	tree_put("proc/82/cgroup", "0::/a/b\n");
+	tree_put("sys/a/b/cpu.stat", "usage_usec 5\nnr_periods 9\nnr_throttled 0\n");
+	tree_put("sys/a/b/cpu.max", "400000 100000\n");
+	tree_put("sys/a/cpu.max", "150000 100000\n");
+	tree_put("sys/a/cpu.stat",
+		 "usage_usec 5\nnr_periods 10\nnr_throttled 7\nthrottled_usec 1234\n");
+	assert_true(read_of(82, NULL, &c));
+	assert_true(c.cores == 1.5);
+	assert_int_equal(c.throttled_periods, 7);
+	assert_int_equal(c.throttled_ns, 1234000);
+	tree_remove();
+}
+
 static void memory_limit(void **state)
 {
 	const int64_t gib = 1 << 30;
@@ -223,9 +257,10 @@ static void pressure(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(version_1),    cmocka_unit_test(page_cache),
-		cmocka_unit_test(memory_limit), cmocka_unit_test(version_2),
-		cmocka_unit_test(paths),        cmocka_unit_test(pressure),
+		cmocka_unit_test(version_1), cmocka_unit_test(page_cache),
+		cmocka_unit_test(throttled), cmocka_unit_test(memory_limit),
+		cmocka_unit_test(version_2), cmocka_unit_test(paths),
+		cmocka_unit_test(pressure),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
