@@ -166,8 +166,10 @@ void gs_job_figures_of(const struct gs_job_usage *u, struct gs_figures *f)
 	}
 	if (knows(u, GS_JOB_KNOWS_SYSCALLS))
 		f->v[GS_FIGURE_SYSCALLS] = ratio((double)w->syscalls, core_s);
-	if (knows(u, GS_JOB_KNOWS_FAULTS))
+	if (knows(u, GS_JOB_KNOWS_FAULTS)) {
+		f->v[GS_FIGURE_FAULTS_MINOR] = ratio((double)w->faults_minor, seconds);
 		f->v[GS_FIGURE_FAULTS_MAJOR] = ratio((double)w->faults_major, seconds);
+	}
 	put_io(u, seconds, f);
 	put_memory(u, f);
 	put_quota(u, f);

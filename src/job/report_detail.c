@@ -189,6 +189,7 @@ void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
 	const struct gs_work *w = &job->usage.work;
 	bool io = gs_job_knows(job, GS_JOB_KNOWS_IO) && job->usage.io_rows;
 	bool net = gs_job_knows(job, GS_JOB_KNOWS_NET);
+	bool faults = gs_job_knows(job, GS_JOB_KNOWS_FAULTS);
 
 	if (style->syscalls && gs_job_knows(job, GS_JOB_KNOWS_SYSCALLS))
 		put_calls(doc, job);
@@ -207,6 +208,10 @@ void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
 	gs_doc_put_u64_if(doc, "connects", w->net_connects, net);
 	gs_doc_put_u64_if(doc, "accepts", w->net_accepts, net);
 	gs_doc_put_u64_if(doc, "retransmits", w->net_retransmits, net);
+	gs_doc_end(doc);
+	gs_doc_begin_flat(doc, "page_faults");
+	gs_doc_put_u64_if(doc, "minor", w->faults_minor, faults);
+	gs_doc_put_u64_if(doc, "major", w->faults_major, faults);
 	gs_doc_end(doc);
 	gs_job_put_pressure(doc, job->usage.pressure_ratio, style);
 	gs_doc_put_double(doc, "oom_kills", job->figures.v[GS_FIGURE_OOM_KILLS]);

@@ -43,6 +43,7 @@
 	X(MEMORY_CACHE, "memory_cache_bytes", "Highest of its group: cached pages of files.")      \
 	X(MEMORY_RECLAIMABLE, "memory_reclaimable_bytes", "Highest that could be taken back.")     \
 	X(MEMORY_ALLOCATED, "memory_allocated_bytes", "Memory that was asked for.")                \
+	X(FAULTS_MINOR, "minor_faults_per_second", "Page faults that waited for no disk.")         \
 	X(FAULTS_MAJOR, "major_faults_per_second", "Page faults that waited for a disk.")          \
 	X(CPU_PRESSURE, "cpu_pressure_percent", "Time in which a task of it stalled for a CPU.")   \
 	X(MEMORY_PRESSURE, "memory_pressure_percent", "Time in which a task stalled for memory.")  \

@@ -318,6 +318,20 @@ def quota(t):
                 os.rmdir(each)
 
 
+@case('page faults, minor ones too, as the process itself has them from the kernel')
+def faults(t):
+    touch = ('import mmap, resource, sys\nm = mmap.mmap(-1, 80 << 20)\nm.madvise(mmap.MADV_NOHUGEPAGE)\n'
+             'for i in range(0, len(m), 4096): m[i] = 1\n'
+             'with open(sys.argv[1], "w") as f: f.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_minflt))')  # fmt: skip
+    found = only(Held(os.path.realpath(sys.executable), '-c', touch, t.path('told')).report(t))
+    told = int(harness.read_text(t.path('told')))
+    minor = found['page_faults']['minor']
+    t.true('enough to compare', told >= 20480, told)
+    # It had some before it was followed, and has some at its end.
+    t.true('minor', abs(minor - told) < 0.05 * told, (minor, told))
+    t.true('the rate', found['figures']['minor_faults_per_second'] > 0, found['figures'])
+
+
 @case('a process that is killed for want of memory', timeout=120)
 def oom(t):
     folder = memory_cgroup()
