@@ -676,6 +676,7 @@ static void add_loss(struct gs_job_session *s, const char *text)
 static void put_losses(const struct job_measure *m, struct gs_job_session *s)
 {
 	char text[256] = "";
+	unsigned unknown = 0;
 
 	if (m->kernel)
 		job_kernel_losses(m->kernel, text, sizeof(text));
@@ -696,7 +697,9 @@ static void put_losses(const struct job_measure *m, struct gs_job_session *s)
 			 "slurm.max_fallback_jobs)",
 			 m->n_members);
 	add_loss(s, text);
-	job_who_losses(m->who, text, sizeof(text));
+	for (size_t i = 0; i < m->n_members; i++)
+		unknown |= job_who_unknown(&m->member[i].job);
+	job_who_losses(m->who, unknown, text, sizeof(text));
 	add_loss(s, text);
 }
 
