@@ -295,7 +295,7 @@ struct gs_kernel_state {
 	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */
 	__u32 n_native;   /* native stacks taken so far: their ids */
 	__u32 n_pyfuncs;  /* numbers of Python functions handed out so far */
-	__u32 n_repaired; /* return addresses written back for an unwinder */
+	__u32 pad;
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
 };
 

@@ -387,8 +387,7 @@ static bool may_be_unwound(const struct gs_func *f)
 /* How the end of the call is seen whose entry is at that index of the plan. A return probe replaces
  * the return address, where an unwinder stops: a thread that is cancelled loses its clean-up, a
  * program that throws is terminated. So functions that may be unwound have probes on their ret,
- * which is single-stepped; else a return probe where addresses are restored for unwinders; else
- * none. */
+ * which is single-stepped, or none. */
 static int choose_end(struct gs_plan *plan, const struct gs_plan_context *c,
 		      const struct gs_elf_symbol *symbol, const struct gs_func *func, size_t entry)
 {
@@ -403,13 +402,11 @@ static int choose_end(struct gs_plan *plan, const struct gs_plan_context *c,
 		return 0;
 	plan->n = entry + 1;
 	plan->n_stepped = n_stepped;
-	if ((r != -EILSEQ && r != -E2BIG) || (c->options->repairs && !c->options->no_return_probes))
+	if (r != -EILSEQ && r != -E2BIG)
 		return r == -ENOMEM ? r : 0;
 	plan->places[entry].has_return = false;
 	plan->places[entry].cookie |= GS_COOKIE_NO_END;
-	plan_tell(c, func->name,
-		  "its calls are counted without their times: " PLAN_NO_EXITS
-		  ", and this kernel does not let return addresses be restored for unwinders",
+	plan_tell(c, func->name, "its calls are counted without their times: " PLAN_NO_EXITS,
 		  -EOPNOTSUPP, func->desc.layer);
 	return 0;
 }
@@ -484,26 +481,6 @@ static void plan_tell_hidden_runtime(const struct gs_plan_context *c)
 		  -ENOENT, GS_LAYER_CUDA_RUNTIME);
 }
 
-/* Where unwinding begins: libgcc's, LLVM's, and whoever has one linked in. */
-static const char *const unwinders[] = {"_Unwind_RaiseException", "_Unwind_ForcedUnwind",
-					"_Unwind_Resume_or_Rethrow", "_Unwind_Backtrace"};
-
-static int plan_unwinders(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe,
-			  struct gs_err *err)
-{
-	struct gs_elf_symbol symbols[GS_ARRAY_LEN(unwinders)];
-	size_t n = GS_ARRAY_LEN(unwinders);
-	int r;
-
-	if (!is_exe && !gs_elf_defines(c->elf, unwinders[0]))
-		return 0;
-	r = gs_elf_find(c->elf, unwinders, n, is_exe, symbols, err);
-	for (size_t i = 0; r == 0 && i < n; i++)
-		if (symbols[i].found)
-			r = plan_add(plan, c, &symbols[i], unwinders[i], GS_FAMILY_REPAIR, 0, 0);
-	return r;
-}
-
 static int plan_catcher(struct gs_plan *plan, const struct gs_plan_context *c, struct gs_err *err)
 {
 	const char *name = CATCHER;
@@ -528,8 +505,6 @@ int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection
 
 	if (r == 0 && file->is_exe)
 		plan_tell_hidden_runtime(&c);
-	if (r == 0 && options->repairs)
-		r = plan_unwinders(plan, &c, file->is_exe, err);
 	if (r == 0 && selection->unwind)
 		r = plan_catcher(plan, &c, err);
 	if (r == 0 && selection->operators)

@@ -32,7 +32,6 @@ enum gs_family { /* whose programs are at a place */
 		 GS_FAMILY_PYCALL,
 		 GS_FAMILY_USCOPE, /* described functions that may throw */
 		 GS_FAMILY_UNWIND, /* the last of those that gs_plan_file() has places for */
-		 GS_FAMILY_REPAIR, /* where unwinding begins */
 		 GS_FAMILY_USER,
 		 GS_N_FAMILIES
 };
@@ -80,9 +79,6 @@ struct gs_plan_options {          /* all borrowed */
 	struct gs_site_rules sites;
 	bool first_byte; /* always probe a function's first byte */
 	bool many_links; /* one link for many places; without it only some operators are planned */
-	/* Return addresses are written back where unwinding begins: calls of functions that do not
-	 * wait may have return probes. */
-	bool repairs;
 	bool returns_are_kept; /* return probes do not get in the way of unwinders at all */
 	bool no_return_probes; /* not for them either */
 

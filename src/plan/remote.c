@@ -19,7 +19,7 @@
 #include "plan/remote_int.h"
 
 #define MAX_TEXTS  4096
-#define N_FAMILIES 10
+#define N_FAMILIES 9
 
 #define FLAG_RETURN  1
 #define FLAG_STEPPED 2
@@ -312,8 +312,6 @@ static bool check_place(const struct answer *a, struct gs_plan_place *p)
 		return false;
 	if (p->family == GS_FAMILY_UNWIND)
 		return s->unwind && !theirs && !p->cookie;
-	if (p->family == GS_FAMILY_REPAIR)
-		return !theirs && !p->cookie && !p->has_return;
 	if (p->family == GS_FAMILY_SPAN)
 		return s->span_first && !theirs && p->cookie >= GS_SPAN_NAME &&
 		       p->cookie <= GS_SPAN_END;

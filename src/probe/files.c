@@ -34,8 +34,7 @@ struct file {
 	int fd;         /* owned: of one whose functions may be taken off; else -1 */
 	struct links links;
 	unsigned n_probes;
-	unsigned n_guards; /* probes of no function that is traced */
-	pid_t *users;      /* owned; processes known to use it */
+	pid_t *users; /* owned; processes known to use it */
 	size_t n_users;
 	bool keep;                /* attached ahead of a command: no user yet */
 	uint64_t unused_since_ns; /* monotonic; 0: in use */
@@ -293,7 +292,7 @@ static int attach_family(struct gs_probe *probe, struct file *f, const struct gs
 	}
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_func *func =
-			family == GS_FAMILY_UNWIND || family == GS_FAMILY_REPAIR
+			family == GS_FAMILY_UNWIND
 				? NULL
 				: gs_func_set_get(probe->options.funcs, places[i].func);
 
@@ -368,8 +367,6 @@ static void attach_file(struct gs_probe *probe, struct file *f, const struct gs_
 		return;
 	}
 	note_operators(probe, &plan);
-	/* The unwinder's first: from the first probe on, exceptions need them. */
-	f->n_guards += (unsigned)attach_family(probe, f, file, &plan, GS_FAMILY_REPAIR);
 	f->n_probes += (unsigned)attach_family(probe, f, file, &plan, GS_FAMILY_UNWIND);
 	for (int family = 0; family < GS_FAMILY_UNWIND; family++)
 		f->n_probes += (unsigned)attach_family(probe, f, file, &plan, family);
@@ -404,31 +401,12 @@ static void count_user(struct file_table *t, const struct file *f, int sign)
 	user->n_probes += (unsigned)sign * f->n_probes;
 }
 
-/* glibc loads libgcc_s when a thread is cancelled for the first time: its probes have to be there
- * before. Where it lies in the process's own root; a file that has been seen costs nothing. */
-static void guard_ahead(struct gs_probe *probe, pid_t pid)
-{
-	static const char *const paths[] = {"/lib/x86_64-linux-gnu/libgcc_s.so.1",
-					    "/lib64/libgcc_s.so.1", "/usr/lib64/libgcc_s.so.1",
-					    "/usr/lib/libgcc_s.so.1"};
-	struct gs_mapped_file file;
-	bool is_new;
-
-	if (!probe->kernel.repair)
-		return;
-	for (size_t i = 0; i < GS_ARRAY_LEN(paths); i++)
-		if (gs_library_resolve(pid > 0 ? pid : getpid(), paths[i], &file) == 0)
-			files_use(probe, pid, &file, &is_new);
-}
-
 int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *file, bool *ret_new)
 {
 	pid_t only_pid = probe->by_process ? pid : 0;
 	struct file *f = find(probe->files, file->id, only_pid);
 
 	*ret_new = false;
-	if (!f && files_look_traced(file->path))
-		guard_ahead(probe, pid);
 	if (!f) {
 		if (gs_guard_stopped())
 			return -ECANCELED;
@@ -447,7 +425,7 @@ int files_use(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *fi
 		*ret_new = f->n_probes > 0;
 		count_user(probe->files, f, 1);
 	}
-	if (f->n_probes || f->n_guards)
+	if (f->n_probes)
 		add_user(f, pid);
 	return 0;
 }

@@ -20,7 +20,6 @@
 #include "nccl.skel.h"
 #include "pycall.skel.h"
 #include "pyspan.skel.h"
-#include "repair.skel.h"
 #include "sample.skel.h"
 #include "span.skel.h"
 #include "task.skel.h"
@@ -215,29 +214,6 @@ static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *con
 		r = gs_unwind_bpf__load(s);
 	k->enter[GS_FAMILY_UNWIND] = s->progs.gs_unwind_site;
 	return r;
-}
-
-/* Refused to those without CAP_SYS_ADMIN, and where Secure Boot has locked the kernel down. */
-static int load_repair(struct kernel_side *k, const struct gs_kernel_config *config,
-		       const struct features *f, uint32_t ring_bytes)
-{
-	struct gs_repair_bpf *s = gs_repair_bpf__open();
-	int r;
-
-	if (!s)
-		return -errno;
-	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
-	choose_site_program(f, s->progs.gs_repair_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_repair_bpf__load(s);
-	if (r < 0) {
-		gs_repair_bpf__destroy(s);
-		return r;
-	}
-	k->repair = s;
-	k->enter[GS_FAMILY_REPAIR] = s->progs.gs_repair_site;
-	return 0;
 }
 
 static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *config,
@@ -465,13 +441,6 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	if (r < 0)
 		gs_log(1, "the kernel refused the NCCL programs (%s): NCCL is not traced",
 		       strerror(-r));
-	r = options->avoid & GS_AVOID_REPAIR ? -EOPNOTSUPP : load_repair(k, config, f, ring_bytes);
-	if (r < 0)
-		gs_log(1,
-		       "return addresses cannot be restored for unwinders (%s): functions are "
-		       "probed "
-		       "where they return instead",
-		       strerror(-r));
 	if (config->scopes) {
 		r = load_scopes(k, options, config, f, ring_bytes, err);
 		if (r < 0)
@@ -583,7 +552,6 @@ void kernel_unload(struct kernel_side *k)
 	gs_user_bpf__destroy(k->user);
 	gs_task_bpf__destroy(k->task);
 	gs_unwind_bpf__destroy(k->unwind);
-	gs_repair_bpf__destroy(k->repair);
 	gs_torch_bpf__destroy(k->torch);
 	gs_pycall_bpf__destroy(k->pycall);
 	gs_uscope_bpf__destroy(k->uscope);

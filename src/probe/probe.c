@@ -152,7 +152,6 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 		return r;
 	probe->by_process = o->n_pids && !o->follow && !config.filter && !probe->cgroup_v1;
 	r = kernel_load(&probe->kernel, o, &config, &probe->features, on_ring_event, probe, err);
-	probe->plan.repairs = probe->kernel.repair;
 	if (r == 0)
 		r = target_fill_maps(probe, err);
 	if (r < 0)

@@ -37,8 +37,7 @@ enum gs_avoid { /* kernel features not to be used although they are there: for c
 		GS_AVOID_MULTI = 2,
 		GS_AVOID_TASK_STORAGE = 4,
 		GS_AVOID_MOVED_SITES = 8,    /* not a kernel feature: always probe the first byte */
-		GS_AVOID_REPAIR = 16,        /* writing return addresses back for unwinders */
-		GS_AVOID_RETURN_PROBES = 32, /* on functions of CUDA and NCCL */
+		GS_AVOID_RETURN_PROBES = 16, /* on functions of CUDA and NCCL */
 };
 
 struct gs_probe_options {

@@ -54,7 +54,6 @@ struct kernel_side {
 	struct gs_torch_bpf *torch;   /* owned; NULL when operators are not asked for */
 	struct gs_span_bpf *span;     /* owned; NULL when spans are not asked for */
 	struct gs_uscope_bpf *uscope; /* owned; NULL when none is described, or it was refused */
-	struct gs_repair_bpf *repair; /* owned; NULL when the kernel refused it */
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];

@@ -144,7 +144,7 @@ static const struct argp_option option_table[] = {
 	 "print what tracing each function would cost",
 	 4},
 	{"avoid", OPT_AVOID, "WHAT[,WHAT]", 0,
-	 "do without: session, multi, task-storage, moved-sites, repair, return-probes (to "
+	 "do without: session, multi, task-storage, moved-sites, return-probes (to "
 	 "compare, or to step "
 	 "round a "
 	 "kernel's fault)",
@@ -231,8 +231,8 @@ static bool take_op_set(struct trace_options *o, const char *word)
 
 static bool take_avoid(struct trace_options *o, const char *word)
 {
-	static const char *const names[] = {"session",     "multi",  "task-storage",
-					    "moved-sites", "repair", "return-probes"};
+	static const char *const names[] = {"session", "multi", "task-storage", "moved-sites",
+					    "return-probes"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
 		if (strcmp(word, names[i]) == 0) {
@@ -397,7 +397,7 @@ static const char *expected(int key)
 	case OPT_FUNC:
 		return "at most 32 names or patterns";
 	case OPT_AVOID:
-		return "one or more of session, multi, task-storage, moved-sites";
+		return "one or more of session, multi, task-storage, moved-sites, return-probes";
 	case OPT_FORMAT:
 		return "table, json, csv or yaml";
 	case OPT_COLOR:

@@ -94,7 +94,7 @@ def unwound(t):
     env = t.envs({'LD_LIBRARY_PATH': t.tmp})
     wanted = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
     t.equal('untraced', wanted.split(), 'synchronize released cancelled 1 copy released cancelled 1 leave released caught 200'.split())
-    for options in ((), ('-o', t.path('out.gst')), ('--avoid', 'session'), ('--avoid', 'repair'),
+    for options in ((), ('-o', t.path('out.gst')), ('--avoid', 'session'),
                     ('--avoid', 'return-probes')):  # fmt: skip
         run = t.trace(*options, command=[program], env=env)
         t.equal(f'{options}: its words', run.out, wanted)

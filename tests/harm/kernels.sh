@@ -66,7 +66,6 @@ sed 's/, return: true//' /harm/probes.yaml >/tmp/entries.yaml
 compare "functions, entries" --layer user --probes /tmp/entries.yaml -- /harm/harm
 /harm/unwound >/tmp/untraced
 compare "cancelled threads and throwing callbacks" -- /harm/unwound
-compare "the same, without restoring return addresses" --avoid repair -- /harm/unwound
 compare "the same, single links" --avoid session,multi --func 'cuLaunch*' --func 'cu*Synchronize' --func 'cuMemcpyDtoH*' --func 'cuStreamAdd*' -- /harm/unwound
 echo "harm status $status"
 poweroff -f
