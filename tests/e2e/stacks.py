@@ -288,7 +288,7 @@ def musl(t):
         app, out, probes = build(t, 'app', *flags, source='stack_musl.c', compiler='musl-gcc'), t.path('out.gst'), t.path('p.yaml')
         lib = 'exe' if '-static' in flags else 'libc.so'
         with open(probes, 'w') as f:
-            f.write(f'- {{lib: {lib}, function: getppid, return: true, stack: native, return: true}}\n')
+            f.write(f'- {{lib: {lib}, function: getppid, return: true, stack: native}}\n')
         run = t.trace('--layer', 'user', '--probes', probes, '-o', out, command=[app, '23'])
         t.equal(f'{flags}: calls', run.calls('getppid'), 23)
         stacks = stacks_of(out)
@@ -328,7 +328,7 @@ def perf_maps(t):
                 'outer(50)\n'
                 'sys.stdin.read()\n')  # fmt: skip
     with open(probes, 'w') as f:
-        f.write('- {name: parent, lib: libc.so.6, function: getppid, return: true, stack: native, return: true}\n')
+        f.write('- {name: parent, lib: libc.so.6, function: getppid, return: true, stack: native}\n')
     for version, program in pythons:
         out, folded = t.path(f'{version}.gst'), t.path(f'{version}.folded')
         live = t.start_trace('--layer', 'user', '--probes', probes, '-o', out, '-o', folded,
