@@ -185,7 +185,7 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 	if (!t || turn_skips(t, cookie))
 		return false;
 	if (cookie & GS_COOKIE_STEPPED)
-		gs_step_add(slot, id, d->layer);
+		gs_step_add(slot, id, d->layer, false);
 	depth = t->depth;
 	if (depth) {
 		depth = drop_stale(t, depth, ctx->sp, id, cookie);
@@ -383,9 +383,29 @@ static __always_inline struct gs_thread *call_leave_unpaired(struct pt_regs *ctx
 	return call_leave_at(ctx, ctx->sp - 8, ret_depth);
 }
 
+/* The ret is single-stepped, also of a call that has no frame. */
+static __always_inline void call_step_exit(__u64 cookie)
+{
+	__u32 id = cookie & FUNC_MASK, slot;
+	struct gs_kernel_state *s = state_get();
+	struct gs_task_mark *m;
+	struct gs_thread *t;
+
+	if (!(cookie & GS_COOKIE_STEPPED) || !s || s->stopped)
+		return;
+	m = mark_get(false);
+	if (!m || !m->slot)
+		return;
+	slot = m->slot;
+	t = bpf_map_lookup_elem(&gs_threads, &slot);
+	if (t && !turn_skips(t, cookie))
+		gs_step_add(slot, id, gs_desc[id].layer, true);
+}
+
 /* By a probe on the ret. */
 static __always_inline struct gs_thread *call_leave_by_ret(struct pt_regs *ctx, __u32 *ret_depth)
 {
+	call_step_exit(bpf_get_attach_cookie(ctx));
 	return call_leave_at(ctx, ctx->sp, ret_depth);
 }
 

@@ -173,7 +173,7 @@ static __always_inline struct gs_cell *scope_cell(__u32 slot, struct gs_scope *s
 
 /* A probe was passed whose instruction the kernel single-steps. A function of its own for the
  * verifier. */
-__noinline int gs_step_add(__u32 slot, __u32 id, __u32 layer)
+__noinline int gs_step_add(__u32 slot, __u32 id, __u32 layer, __u32 is_exit)
 {
 	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
 	struct gs_cell *c;
@@ -187,7 +187,9 @@ __noinline int gs_step_add(__u32 slot, __u32 id, __u32 layer)
 		idx = dynamic_cell_find(slot, id, layer);
 		c = idx ? bpf_map_lookup_elem(&gs_cells, &idx) : NULL;
 	}
-	if (c)
+	if (c && is_exit)
+		c->stepped_exits++;
+	else if (c)
 		c->stepped++;
 	return 0;
 }

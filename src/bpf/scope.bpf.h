@@ -225,7 +225,7 @@ static __always_inline bool scope_enter(struct pt_regs *ctx, __u64 cookie, __u32
 	if (!t || turn_skips(t, cookie))
 		return false;
 	if (cookie & GS_COOKIE_STEPPED)
-		gs_step_add(slot, cookie & (GS_FUNC_MAX - 1), layer);
+		gs_step_add(slot, cookie & (GS_FUNC_MAX - 1), layer, false);
 	return scope_begin(ctx, t, slot, cookie & (GS_FUNC_MAX - 1), layer, ret_place);
 }
 
@@ -351,7 +351,7 @@ static __always_inline void scope_step(__u64 cookie, __u32 layer)
 	__u32 slot;
 
 	if (thread_known(&slot))
-		gs_step_add(slot, cookie & (GS_FUNC_MAX - 1), layer);
+		gs_step_add(slot, cookie & (GS_FUNC_MAX - 1), layer, !!(cookie & GS_COOKIE_EXIT));
 }
 
 /* A probe on the entry of a function or on a way out of it: the cookie tells. */

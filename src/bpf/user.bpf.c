@@ -595,7 +595,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	if (!t || turn_skips(t, cookie))
 		return false;
 	if (cookie & GS_COOKIE_STEPPED)
-		gs_step_add(slot, row->func, row->layer);
+		gs_step_add(slot, row->func, row->layer, false);
 	if (gs_config.modes && mode_skips(mode_of(row->func))) {
 		gs_scope_skip(slot, row->func, row->layer, false);
 		return false;

@@ -10,11 +10,14 @@
 #define MIN_INTERVAL_NS 40e6 /* a shorter one says nothing of the program */
 #define IDLE_PART       0.1  /* of a processor: who used less counts as having used that */
 
+struct passed {
+	uint64_t hits;
+	uint64_t entry_steps, exit_steps;
+};
+
 struct func {
-	uint64_t hits, steps;         /* of the run */
-	double cost_ns;               /* likewise */
-	uint64_t now_hits, now_steps; /* of the interval */
-	double now_ns;
+	struct passed all, now; /* in the run, in the interval */
+	double cost_ns, now_ns; /* likewise */
 	uint8_t mode;
 	bool pinned;
 	_Atomic bool placed; /* it has probes of its own */
@@ -104,23 +107,29 @@ static double price_of(const struct gs_budget *b, const struct func *f, unsigned
 }
 
 /* Of so many hits and single steps in a mode. */
-static double cost_in(const struct gs_budget *b, const struct func *f, unsigned mode, uint64_t hits,
-		      uint64_t steps)
+static double cost_in(const struct gs_budget *b, const struct func *f, unsigned mode,
+		      const struct passed *p)
 {
+	/* Where a function is left that is only counted there is no probe any more. */
+	uint64_t steps = p->entry_steps + (mode < GS_MODE_COUNT ? p->exit_steps : 0);
+
 	if (mode == GS_MODE_OFF)
 		return 0;
-	/* Where a counted operator or Python function is left there is no probe any more. */
-	if ((f->kind == GS_PRICE_SCOPE || f->kind == GS_PRICE_PYTHON) && mode == GS_MODE_COUNT &&
-	    steps > hits)
-		steps = hits;
-	return (double)hits * price_of(b, f, mode) + (double)steps * b->prices.step_ns;
+	return (double)p->hits * price_of(b, f, mode) + (double)steps * b->prices.step_ns;
+}
+
+static void add_passed(struct passed *to, const struct gs_budget_hits *h)
+{
+	to->hits += h->traced + h->counted;
+	to->entry_steps += h->stepped;
+	to->exit_steps += h->stepped_exits;
 }
 
 double gs_budget_func_cost_in(const struct gs_budget *b, unsigned func, enum gs_mode mode)
 {
 	const struct func *f = func < GS_FUNC_MAX ? &b->func[func] : NULL;
 
-	return f ? cost_in(b, f, mode, f->hits, f->steps) : 0;
+	return f ? cost_in(b, f, mode, &f->all) : 0;
 }
 
 /* The unit's place; NULL: there is no more room. */
@@ -152,7 +161,7 @@ static void charge(struct gs_budget *b, uint64_t key, double cost_ns, double ste
 void gs_budget_add_hits(struct gs_budget *b, const struct gs_budget_hits *h)
 {
 	struct func *f;
-	double cost, steered;
+	double cost, exits, steered;
 
 	if (h->func >= GS_FUNC_MAX)
 		return;
@@ -163,12 +172,13 @@ void gs_budget_add_hits(struct gs_budget *b, const struct gs_budget_hits *h)
 				f->mode == GS_MODE_EVENTS ? GS_MODE_EVENTS : GS_MODE_AGGREGATE) +
 	       (double)h->counted * price_of(b, f, GS_MODE_COUNT) +
 	       (double)h->stepped * b->prices.step_ns;
-	steered = f->mode == GS_MODE_OFF ? 0 : cost;
-	f->hits += h->traced + h->counted;
-	f->steps += h->stepped;
+	exits = (double)h->stepped_exits * b->prices.step_ns;
+	/* Those of a function that is only counted are being taken off. */
+	steered = f->mode == GS_MODE_OFF ? 0 : f->mode == GS_MODE_COUNT ? cost : cost + exits;
+	cost += exits;
+	add_passed(&f->all, h);
+	add_passed(&f->now, h);
 	f->cost_ns += cost;
-	f->now_hits += h->traced + h->counted;
-	f->now_steps += h->stepped;
 	f->now_ns += steered;
 	b->cost_ns += cost;
 	charge(b, KEY_ALL, cost, steered, 0);
@@ -194,7 +204,7 @@ static unsigned find_costliest(const struct gs_budget *b)
 	for (unsigned i = 1; i < GS_FUNC_MAX; i++) {
 		const struct func *f = &b->func[i];
 
-		if (f->now_hits && !f->pinned &&
+		if (f->now.hits && !f->pinned &&
 		    f->mode < (f->placed ? GS_MODE_OFF : GS_MODE_COUNT) &&
 		    (!best || f->now_ns > b->func[best].now_ns))
 			best = i;
@@ -222,7 +232,7 @@ static void step_down(struct gs_budget *b, double ratio, double elapsed_ns,
 		double then;
 
 		f->mode++;
-		then = cost_in(b, f, f->mode, f->now_hits, f->now_steps);
+		then = cost_in(b, f, f->mode, &f->now);
 		left_ns -= f->now_ns - then;
 		f->now_ns = then;
 	}
@@ -231,7 +241,7 @@ static void step_down(struct gs_budget *b, double ratio, double elapsed_ns,
 
 		if (b->func[i].mode == before[i])
 			continue;
-		s.hits_per_s = (double)b->func[i].now_hits * 1e9 / elapsed_ns;
+		s.hits_per_s = (double)b->func[i].now.hits * 1e9 / elapsed_ns;
 		s.ratio = all_ns > 0 ? ratio * cost[i] / all_ns : 0;
 		step(ctx, &s);
 	}
@@ -276,7 +286,7 @@ static void start_interval(struct gs_budget *b)
 	}
 	b->n_units = n;
 	for (unsigned i = 0; i < GS_FUNC_MAX; i++) {
-		b->func[i].now_hits = b->func[i].now_steps = 0;
+		b->func[i].now = (struct passed){0};
 		b->func[i].now_ns = 0;
 	}
 }
@@ -313,12 +323,14 @@ enum gs_mode gs_budget_mode(const struct gs_budget *b, unsigned func)
 
 uint64_t gs_budget_func_hits(const struct gs_budget *b, unsigned func)
 {
-	return func < GS_FUNC_MAX ? b->func[func].hits : 0;
+	return func < GS_FUNC_MAX ? b->func[func].all.hits : 0;
 }
 
 uint64_t gs_budget_func_steps(const struct gs_budget *b, unsigned func)
 {
-	return func < GS_FUNC_MAX ? b->func[func].steps : 0;
+	const struct passed *p = func < GS_FUNC_MAX ? &b->func[func].all : NULL;
+
+	return p ? p->entry_steps + p->exit_steps : 0;
 }
 
 double gs_budget_func_cost_ns(const struct gs_budget *b, unsigned func)

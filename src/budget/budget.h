@@ -43,11 +43,12 @@ void gs_budget_pin(struct gs_budget *budget, unsigned func);
 void gs_budget_place(struct gs_budget *budget, unsigned func, const struct gs_hit *hit);
 
 /* Since the last tick a thread made so many calls of the function that were traced and so many that
- * were only counted, and passed so many probes that the kernel single-steps. */
+ * were only counted, and passed so many probes that the kernel single-steps, at entries and where
+ * functions are left. */
 struct gs_budget_hits {
 	uint32_t pid, tid;
 	unsigned func;
-	uint64_t traced, counted, stepped;
+	uint64_t traced, counted, stepped, stepped_exits;
 };
 
 void gs_budget_add_hits(struct gs_budget *budget, const struct gs_budget_hits *hits);

@@ -43,7 +43,9 @@ struct gs_cell {
 	__u64 skipped; /* calls let pass because of the function's mode: only counted */
 	__u64 refused; /* calls that the filter of a described probe, or the patterns of
 			* --python-calls, did not let pass */
-	__u64 stepped; /* single-stepped probes passed, whatever became of the call */
+	/* Single-stepped probes passed, whatever became of the call: at the entry, which is part of
+	 * its time, and where the function is left. */
+	__u64 stepped, stepped_exits;
 	__s32 err_code[GS_ERR_CODES];  /* 0: unused */
 	__u32 err_count[GS_ERR_CODES]; /* codes beyond these are in errors only */
 	struct gs_use use;             /* of calls that were not sent as events */

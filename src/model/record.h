@@ -207,7 +207,8 @@ struct gs_rec_stats {
 	int32_t err_code[4];
 	uint32_t err_count[4];
 	uint32_t n_buckets;
-	uint32_t stepped; /* single-stepped probes that the calls passed; 0 in older files */
+	uint32_t stepped; /* single-stepped probes that the calls passed, without those where the
+			   * function is left; 0 in older files */
 	struct gs_rec_bucket buckets[];
 };
 

@@ -134,11 +134,13 @@ static void hand_over_hits(struct gs_probe *probe, const struct gs_probe_handler
 	now.traced = c->calls + c->refused;
 	now.counted = c->inner + c->skipped;
 	now.stepped = c->stepped;
+	now.stepped_exits = c->stepped_exits;
 	more = (struct gs_hits){.func = now.func,
 				.traced = now.traced - before->traced,
 				.counted = now.counted - before->counted,
-				.stepped = now.stepped - before->stepped};
-	if (more.traced | more.counted | more.stepped)
+				.stepped = now.stepped - before->stepped,
+				.stepped_exits = now.stepped_exits - before->stepped_exits};
+	if (more.traced | more.counted | more.stepped | more.stepped_exits)
 		h->hits(h->ctx, &probe->kernel.threads[slot], &more);
 	*before = now;
 }

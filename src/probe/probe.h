@@ -115,7 +115,7 @@ struct gs_probe_options {
 /* Calls that were added up, or only counted. */
 struct gs_hits {
 	uint32_t func;
-	uint64_t traced, counted, stepped;
+	uint64_t traced, counted, stepped, stepped_exits;
 };
 
 /* What the consumer gets; everything lent is good during the call. */

@@ -133,7 +133,8 @@ static void add_hits(struct trace_budget *b, uint32_t pid, uint32_t tid, const s
 					    .func = counted_as(b, h->func),
 					    .traced = h->traced,
 					    .counted = h->counted,
-					    .stepped = h->stepped};
+					    .stepped = h->stepped,
+					    .stepped_exits = h->stepped_exits};
 
 	gs_budget_add_hits(b->budget, &hits);
 }

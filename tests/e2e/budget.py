@@ -70,7 +70,7 @@ library = ctypes.CDLL(path)
 hot, cold = library[hot_name], library[cold_name]
 argument = ctypes.byref(ctypes.c_long(0))
 def place_of(function):
-    """Where it is, and its code in the file."""
+    """Where it is, and its code in the file, as far as its ret where that is probed."""
     at = ctypes.cast(function, ctypes.c_void_p).value
     for line in open('/proc/self/maps'):
         words = line.split()
@@ -78,10 +78,10 @@ def place_of(function):
         if low <= at < high:
             with open(words[5], 'rb') as f:
                 f.seek(at - low + int(words[2], 16))
-                return at, f.read(16)
+                return at, f.read(64)
 places = [place_of(hot), place_of(cold)]
 def has_probe(place):
-    return ctypes.string_at(place[0], 16) != place[1]
+    return ctypes.string_at(place[0], 64) != place[1]
 end = time.monotonic() + 90
 while not all(map(has_probe, places)) and time.monotonic() < end:
     time.sleep(0.01)
@@ -156,6 +156,15 @@ def taken_off_multi(t):
     check_hot(t, run, made, 'cudaGetDevice', 'cudaGetDeviceCount')
 
 
+@case('the same of functions whose ret is probed: it loses its probe too, and where it stays no call is missed', timeout=150)
+def taken_off_ret(t):
+    for hot, cold, more in (('cudaDeviceSynchronize', 'cudaGetDeviceCount', ()),
+                            ('cudaGetDevice', 'cudaDeviceSynchronize', ()),
+                            ('cudaGetDevice', 'cudaDeviceSynchronize', ('--avoid', 'session'))):  # fmt: skip
+        run, made = hot_loop(t, '--max-overhead', '5%', '--func', f'{hot},{cold}', *more, hot=hot, cold=cold)
+        check_hot(t, run, made, hot, cold)
+
+
 @case('the same with single links', timeout=150)
 def taken_off_single(t):
     run, made = hot_loop(t, '--max-overhead', '5%', '--func', 'cudaGetDevice,cudaGetDeviceCount', '--avoid',
@@ -206,9 +215,26 @@ def plan_stepped(t):
         got = json.load(f)
     stepped = {x['function']: x['single_stepped'] for x in got['functions']}
     t.equal('single-stepped', stepped, {'cudaGetDevice': True, 'cudaMalloc': True})
+    steps = {'cudaGetDevice': 1, 'cudaMalloc': 2}  # its ret, too: it may be unwound
     for x in got['functions']:
-        both = got['event_price_ns'] + got['single_step_price_ns']
-        t.true(f'price of {x["function"]}', abs(x['event_price_ns'] - both) <= 1, f'{x}, not {both}')  # rounded each
+        n = steps[x['function']]
+        price = got['event_price_ns'] + n * got['single_step_price_ns']
+        t.true(f'price of {x["function"]}', abs(x['event_price_ns'] - price) <= n, f'{x}, not {price}')  # rounded each
+
+
+@case('--plan counts the single step of a ret once a call, whatever kind of link has its probe')
+def plan_ret(t):
+    path = t.path('plan.json')
+    for avoid in ((), ('--avoid', 'session'), ('--avoid', 'session,multi')):
+        t.tool('trace', '--plan', '--format', 'json', '--summary', path, '--func', 'cudaGetDevice,cudaMalloc', *avoid, '--',
+               *t.app('cudaGetDevice=50', 'cudaMalloc=30'), status=0)  # fmt: skip
+        with open(path, encoding='utf-8') as f:
+            got = json.load(f)
+        rows = {x['function']: x for x in got['functions']}
+        t.equal('single-stepped', {k: x['single_stepped'] for k, x in rows.items()},
+                {'cudaGetDevice': False, 'cudaMalloc': True})  # fmt: skip
+        price = got['event_price_ns'] + got['single_step_price_ns']
+        t.true('price', abs(rows['cudaMalloc']['event_price_ns'] - price) <= 1, f'{rows}, not {price}')  # rounded each
 
 
 @case('a row says when its times have single steps in them, and when more calls were made')
@@ -222,6 +248,8 @@ def row_marks(t):
     t.match('in the report', r'cudaGetDevice: some .* of each time is the single step', t.tool('report', t.path('x.gst')).out)
     run = t.trace('--func', 'cudaGetDevice', command=t.app('cudaGetDevice=50'))
     t.equal('not single-stepped', run.function('cudaGetDevice')['single_stepped'], False)
+    run = t.trace('--func', 'cudaMalloc', command=t.app('cudaMalloc=50'))
+    t.equal('the single step of its ret comes after its time', run.function('cudaMalloc')['single_stepped'], False)
     run = t.tool('trace', '--max-overhead', '0.01%', '--func', 'cudaGetDevice', '--', *t.app(f'cudaGetDevice={CALLS}'))
     t.match('the row', r'cudaGetDevice +>=', run.err)
     t.match('the note', '>= more calls were made', run.err)

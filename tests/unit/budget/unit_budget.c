@@ -344,12 +344,20 @@ static void prices_of_places(void **state)
 			    user = {.kind = GS_PRICE_USER, .n_values = 3, .n_texts = 2},
 			    python = {.kind = GS_PRICE_PYTHON};
 	const struct gs_budget_hits one = {.pid = 9, .tid = 1, .traced = 1},
-				    stepped = {.pid = 9, .tid = 1, .traced = 1, .stepped = 2};
+				    stepped = {.pid = 9,
+					       .tid = 1,
+					       .traced = 1,
+					       .stepped = 1,
+					       .stepped_exits = 1},
+				    exits = {.pid = 9, .tid = 1, .traced = 1, .stepped_exits = 1};
 	BUDGET *b = gs_budget_new(&p, 0);
 	struct steps steps;
 
 	near(cost_of(7, &p, &call, one, GS_MODE_EVENTS), 1000);
 	near(cost_of(7, &p, &call, stepped, GS_MODE_EVENTS), 21000);
+	near(cost_of(7, &p, &call, exits, GS_MODE_EVENTS), 11000);
+	near(cost_of(7, &p, &call, exits, GS_MODE_SAMPLE), 10400);
+	near(cost_of(7, &p, &call, exits, GS_MODE_COUNT), 390); /* its ret has no probe then */
 	near(cost_of(7, &p, &scope, one, GS_MODE_EVENTS), 1200);
 	near(cost_of(7, &p, &scope, stepped, GS_MODE_SAMPLE), 20700);
 	near(cost_of(7, &p, &scope, stepped, GS_MODE_COUNT), 10690); /* one of them is off then */
@@ -363,12 +371,39 @@ static void prices_of_places(void **state)
 	gs_budget_place(b, 7, &scope);
 	tick(b, 0, &steps);
 	hits(b, 1, 7, 10, 5);
-	gs_budget_add_hits(b,
-			   &(struct gs_budget_hits){.pid = 9, .tid = 1, .func = 7, .stepped = 15});
+	gs_budget_add_hits(
+		b, &(struct gs_budget_hits){
+			   .pid = 9, .tid = 1, .func = 7, .stepped = 10, .stepped_exits = 5});
 	cpu(b, 1, 500);
 	near(tick(b, 500, &steps), (10 * 1200 + 5 * 690 + 15 * 10000) / 500e6);
 	assert_int_equal(gs_budget_func_steps(b, 7), 15);
 	assert_int_equal(gs_budget_func_hits(b, 7), 15);
+}
+
+/* Probes on the ret of a function that is only counted are taken off: until they are, what they
+ * cost shows, and is no reason to take off those at its entry. */
+static void steps_where_left(void **state)
+{
+	const struct gs_prices p = {.ns = {[GS_PRICE_CALL] = {1000, 900, 400, 390}},
+				    .step_ns = 10000};
+	BUDGET *b = gs_budget_new(&p, 0.05);
+	struct steps steps;
+
+	place(b, 7, 7);
+	tick(b, 0, &steps);
+	hits(b, 1, 7, 6000, 0);
+	gs_budget_add_hits(
+		b, &(struct gs_budget_hits){.pid = 9, .tid = 1, .func = 7, .stepped_exits = 6000});
+	cpu(b, 1, 100);
+	near(tick(b, 100, &steps), 0.66);
+	assert_string_equal(steps.text, "7>3(60000/s 66.00%) ");
+	hits(b, 1, 7, 0, 6000);
+	gs_budget_add_hits(
+		b, &(struct gs_budget_hits){.pid = 9, .tid = 1, .func = 7, .stepped_exits = 6000});
+	cpu(b, 1, 100);
+	near(tick(b, 200, &steps), 0.6234);
+	assert_int_equal(steps.n, 0);
+	near(gs_budget_func_cost_ns(b, 7), 66e6 + 62.34e6);
 }
 
 /* What must be understood is not touched, whatever it costs. */
@@ -454,6 +489,7 @@ int main(void)
 		cmocka_unit_test(counting_is_enough),
 		cmocka_unit_test(shared_probes),
 		cmocka_unit_test(prices_of_places),
+		cmocka_unit_test(steps_where_left),
 		cmocka_unit_test(pinned),
 		cmocka_unit_test(many_threads),
 		cmocka_unit_test(short_intervals),
