@@ -29,6 +29,7 @@ KERNEL = {
     ("probe/kernel.c", "*"): "a map of the kernel's",
     ("probe/link.c", "uprobe_event_type"): "/sys",
     ("probe/price.c", "*"): "/proc/self/maps",
+    ("probe/selftest.c", "late_or_closed"): "a pipe from our own child",
     ("probe/target.c", "target_fill_maps"): "a folder of a cgroup hierarchy, that was chosen",
     ("probe/target.c", "target_is_named"): "/proc/PID/comm",
     ("probe/target.c", "follow_members"): "cgroup.procs",

@@ -137,7 +137,6 @@ struct gs_nvml_device {
 	bool accounting_started;
 	struct gs_nvml_part part[GS_GPU_PARTS];
 	uint64_t plan_ns;   /* when the intervals are to be found anew */
-	double plan_budget; /* that of the last time */
 	bool util_from_gpm; /* GPM tells utilisation, for its call costs too much */
 	uint8_t no_total;   /* bits: sums of bytes over NVLink that the GPU does not tell */
 	bool links_known;   /* what of the links does not change was read */
@@ -166,6 +165,8 @@ struct gs_nvml {
 	struct gs_nvml_meter in_call;
 	uint64_t group_ns[GS_NVML_GROUPS],
 		turn_ns[GS_NVML_GROUPS];    /* last turn; between the last two */
+	double plan_budget;                 /* that of the last turn */
+	unsigned plans_due;                 /* turns at which the intervals are found anew */
 	uint64_t slow_cpu_ns;               /* for slow parts in this turn */
 	uint32_t slow_owed, slow_owed_next; /* device and part whose turn this and the next are */
 	struct nvml_process *process_room;  /* owned, GS_GPU_PROCESS_MAX */

@@ -16,12 +16,13 @@
 #include "base/mem.h"
 #include "gpu/gpu_int.h"
 
-#define TRIES     2 /* of each way */
-#define PLAN_NS   5000000000ull
-#define SLICE_NS  2000000ull /* of slow parts in one turn, when they are more than one */
-#define LONG_S    60
-#define SLOWEST_S 600
-#define GOLDEN    0.6180339887498949
+#define TRIES             2 /* of each way */
+#define PLAN_NS           5000000000ull
+#define PLANS_OF_A_BUDGET 3
+#define SLICE_NS          2000000ull /* of slow parts in one turn, when they are more than one */
+#define LONG_S            60
+#define SLOWEST_S         600
+#define GOLDEN            0.6180339887498949
 
 struct rule {
 	unsigned group;   /* enum gs_gpu_group that asks for it; 0: comes with another part */
@@ -170,7 +171,6 @@ static void plan(struct gs_nvml *nv, struct gs_nvml_device *dev, uint64_t now_ns
 	double root[GS_GPU_PARTS], low = 1e-3, high = 1e6;
 
 	dev->plan_ns = now_ns + PLAN_NS;
-	dev->plan_budget = nv->options->budget;
 	for (unsigned i = 0; i < GS_GPU_PARTS; i++) {
 		double weight = rules[i].weight;
 
@@ -321,32 +321,34 @@ void gs_nvml_parts_read(struct gs_nvml *nv, struct gs_nvml_device *dev, unsigned
 	for (unsigned i = 0; i < GS_GPU_PARTS && !dev->sample.lost; i++)
 		if (rules[i].read[0] && gs_nvml_part_due(nv, dev, i, groups, slow_turn, now_ns))
 			gs_nvml_part_read(nv, dev, i);
-	if (has_budget(nv) && (now_ns >= dev->plan_ns || dev->plan_budget != nv->options->budget))
+	if (has_budget(nv) && (now_ns >= dev->plan_ns || nv->plans_due))
 		plan(nv, dev, now_ns);
+}
+
+/* Who has another budget reads at another pace. The turn that brings it lies between the two paces,
+ * so that the intervals are found anew at that one and at those after it. */
+static void note_budget(struct gs_nvml *nv)
+{
+	if (nv->plan_budget > 0 && nv->plan_budget != nv->options->budget)
+		nv->plans_due = PLANS_OF_A_BUDGET;
+	else if (nv->plans_due)
+		nv->plans_due--;
+	nv->plan_budget = nv->options->budget;
 }
 
 void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns)
 {
-	bool paced_anew = false;
-
+	note_budget(nv);
 	nv->slow_cpu_ns = 0;
 	nv->slow_owed = nv->slow_owed_next;
 	nv->slow_owed_next = 0;
 	for (unsigned i = 0; i < GS_NVML_GROUPS; i++) {
 		if (!(groups >> i & 1))
 			continue;
-		if (nv->group_ns[i]) {
-			uint64_t before_ns = nv->turn_ns[i];
-
+		if (nv->group_ns[i])
 			nv->turn_ns[i] = now_ns - nv->group_ns[i];
-			paced_anew |= nv->turn_ns[i] < before_ns / 2;
-		}
 		nv->group_ns[i] = now_ns;
 	}
-	/* Values that were to be read each second would stand still for who asks every 50 ms now.
-	 */
-	for (unsigned i = 0; paced_anew && i < nv->n_devices; i++)
-		nv->device[i].plan_ns = 0;
 }
 
 const char *gs_nvml_part_way(const struct gs_nvml_device *dev, unsigned part)
