@@ -90,6 +90,7 @@ static const struct {
 	 "{success:bool, message:text, sessions:int}"},
 	{"/profiling/sessions", GET, NULL,
 	 "{total_sessions:int, active_sessions:int, sessions:[{name:text, is_active:bool, "
+	 "active:bool, frames:int, "
 	 "start_time:time?, frame_count:int, output_file:text, id:text}]}"},
 	{"/api/v1/overview", GET, NULL,
 	 "{time:time, version:text, role:'head'|'agent', grpc_address:text, may_control:bool, "

@@ -18,7 +18,7 @@ struct {
 	__type(value, struct unique_id);
 } gs_unique_ids SEC(".maps");
 
-static __always_inline void save_unique_id(struct pt_regs *ctx, __u64 place)
+static __noinline void save_unique_id(struct pt_regs *ctx, __u64 place)
 {
 	__u32 post = gs_desc[place >> 32 & FUNC_MASK].post;
 	__u32 tid = (__u32)bpf_get_current_pid_tgid();
@@ -42,10 +42,12 @@ static __always_inline void fill_init_all(struct gs_event_comm *e, const struct 
 	__u32 n = (__u32)f->v[1];
 
 	e->n_ranks = n;
-	e->n_list = n < GS_COMM_LIST_MAX ? n : GS_COMM_LIST_MAX;
-	for (int i = 0; i < GS_COMM_LIST_MAX; i++)
-		if (i < e->n_list)
-			bpf_probe_read_user(&e->list[i], 8, (void *)(f->v[0] + i * 8));
+	n = n < GS_COMM_LIST_MAX ? n : GS_COMM_LIST_MAX;
+	e->n_list = n;
+	_Static_assert(sizeof(e->list) == GS_COMM_LIST_MAX * 8 && GS_COMM_LIST_MAX == 16, "");
+	barrier_var(n);
+	if (bpf_probe_read_user(e->list, (n & 31) <= 16 ? (n & 31) * 8 : 0, (void *)f->v[0]))
+		e->n_list = 0;
 }
 
 static __always_inline void fill_shrink(struct gs_event_comm *e, const struct gs_frame *f)

@@ -365,7 +365,7 @@ __noinline int py_code_step(struct py_scratch *w, __u32 i)
 {
 	struct gs_event_code *e;
 	struct py_code_key key = {};
-	__u64 *tag, names[4], table, bytes = 0, name;
+	__u64 *tag, own_tag, names[4], table, bytes = 0, name;
 
 	if (!w || i >= GS_STACK_MAX || i >= w->n)
 		return 0;
@@ -394,7 +394,9 @@ __noinline int py_code_step(struct py_scratch *w, __u32 i)
 	e->table_bytes = bytes;
 	e->head.kind = GS_EV_CODE;
 	if (py_send_code(w)) {
-		bpf_map_update_elem(&gs_py_codes, &key, &w->tag[i], BPF_ANY);
+		/* Linux 6.1 takes no argument of a global function as a map's value. */
+		own_tag = w->tag[i];
+		bpf_map_update_elem(&gs_py_codes, &key, &own_tag, BPF_ANY);
 		py_pieces(w);
 	}
 	return 1;

@@ -37,8 +37,9 @@ static __always_inline void send_sample(struct gs_thread *t, __u32 py_stack, __u
 }
 
 /* The stack of user space; where the timer met the thread in the kernel, that with which it came
- * there. */
-static __always_inline __u32 native_of_sample(const struct pt_regs *regs)
+ * there. Not inlined: its registers shall not stand on the stack beneath the walk of Python's
+ * frames, which together is more than the 512 bytes that Linux 6.1 allows. */
+static __noinline __u32 native_of_sample(const struct pt_regs *regs)
 {
 	struct native_regs to;
 	struct pt_regs user;

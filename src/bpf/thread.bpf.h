@@ -18,8 +18,11 @@ static __always_inline void lose(__u32 layer, __u32 cause)
 {
 	struct gs_kernel_state *s = state_get();
 
-	if (s && layer < GS_LAYER_MAX && cause < GS_LOSS_COUNT)
-		__sync_fetch_and_add(&s->lost[layer][cause], 1);
+	if (!s || layer >= GS_LAYER_MAX || cause >= GS_LOSS_COUNT)
+		return;
+	/* The verifier of Linux 6.1 forgets the bound of a word that was put on the stack. */
+	barrier_var(layer);
+	__sync_fetch_and_add(&s->lost[layer & (GS_LAYER_MAX - 1)][cause], 1);
 }
 
 static __always_inline struct gs_task_mark *mark_get(bool create)

@@ -76,8 +76,8 @@ chmod +x "$root/init"
 failed=0
 for kernel; do
 	timeout 1500 qemu-system-x86_64 -M pc -cpu max -m 1536 -smp 2 -kernel "$kernel" -initrd "$work/initrd" \
-		-append "console=ttyS0 panic=-1 quiet" -nographic -no-reboot -nic none </dev/null |
-		tr -d '\r' | tee "$work/log" | sed -n '/^kernel /,$p'
+		-append "console=ttyS0 panic=-1 quiet loglevel=0" -nographic -no-reboot -nic none </dev/null |
+		tr -d '\r' | tee "$work/log" | sed -n '/kernel [0-9]/,$p'
 	grep -q '^harm status 0' "$work/log" || failed=1
 done
 exit $failed
