@@ -15,8 +15,8 @@ static void check_option(const uint8_t *data, size_t bytes)
 	size_t n = bytes + sizeof(option), written;
 	char *in = malloc(n), *out = malloc(2 * n + 64);
 
-	if (in && out && !(bytes && memmem(data, bytes, "VALUE", 5))) {
-		if (bytes)
+	if (in && out && !(data && bytes && memmem(data, bytes, "VALUE", 5))) {
+		if (data && bytes)
 			memcpy(in, data, bytes);
 		memcpy(in + bytes, option, sizeof(option));
 		written = gs_scrub_arguments(in, n, out, 2 * n + 64);
