@@ -5,7 +5,7 @@
 #
 # Needs qemu-system-x86_64, a static busybox and g++. The kernel gets an initramfs of the programs and the
 # libraries that they need, runs each without and with probes, and says what differs. Ends with status 1
-# when anything does. Where to get kernels: tests/harm/README.md.
+# when anything does. Debian has kernels as packages: apt-get download linux-image-6.1.0-50-cloud-amd64, dpkg -x.
 set -eu
 [ $# -ge 2 ] || { sed -n '2,9p' "$0"; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
