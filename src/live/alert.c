@@ -97,9 +97,9 @@ static void stragglers(struct alerts *to, const struct gs_live *live, const stru
 		if (!jobs[i].has_straggler)
 			continue;
 		snprintf(text, sizeof(text),
-			 "holds up job %s: %.0f %% busy over the last minute, its other GPUs "
-			 "%.0f %%",
-			 jobs[i].job, jobs[i].straggler_mean * 100, jobs[i].median_mean * 100);
+			 "%.0f %% busy over the last minute, the GPUs of its job %s %.0f %% "
+			 "(median)",
+			 jobs[i].straggler_mean * 100, jobs[i].job, jobs[i].median_mean * 100);
 		alert(to, "warning", jobs[i].node, (int)jobs[i].gpu, text);
 	}
 }

@@ -97,7 +97,7 @@ static struct member *members(const struct gs_live_look *l, size_t *ret_n)
 	return list ? list : calloc(1, sizeof(*list));
 }
 
-/* A GPU that has done less than half of what the others of its job did holds them all up. */
+/* A GPU that has done less than half of what the others of its job did may hold them all up. */
 static void find_straggler(struct gs_cluster *cluster, struct live_job *j, struct member *m,
 			   size_t n)
 {

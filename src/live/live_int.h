@@ -61,7 +61,7 @@ struct live_job {
 	char job[64], user[64];
 	size_t n_gpus;
 	double least, median, most; /* of their utilization now */
-	/* Over the last minute one GPU did much less than the others, which wait for it: */
+	/* Over the last minute one GPU did much less than the others, which may wait for it: */
 	bool has_straggler;
 	const struct gs_cluster_node *node; /* of that one; the look's */
 	uint32_t gpu;

@@ -161,7 +161,8 @@ bool gs_gpu_plausible(enum gs_gpu_field f, double value)
 		double least, most;
 	} units[] = {
 		[GS_UNIT_OF_NONE] = {0, 9007199254740992.0}, /* 2^53: counts are whole numbers */
-		[GS_UNIT_OF_RATIO] = {0, 1.01}, /* sums of rounded shares are a little above 1 */
+		[GS_UNIT_OF_RATIO] =
+			{0, 1.005}, /* arithmetic may exceed 1 a little; 101 percent may not */
 		[GS_UNIT_OF_BYTES] = {0, 1152921504606846976.0}, /* 2^60 */
 		[GS_UNIT_OF_CELSIUS] = {-60, 200},
 		[GS_UNIT_OF_WATTS] = {0, 10e3},

@@ -182,8 +182,8 @@ static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f
 	return s->why[f] == GS_GPU_WHY_OK;
 }
 
-/* Can a GPU have this value? Ranges are wide: they tell answers that are none from measurements,
- * and hold for what drivers, other programs and files say. NaN is not plausible. */
+/* Can a GPU have this value? The ranges are wide: they separate measurements from answers that are
+ * none. NaN is not plausible. */
 bool gs_gpu_plausible(enum gs_gpu_field f, double value);
 
 static inline void gs_gpu_set(struct gs_gpu_sample *s, enum gs_gpu_field f, double value)

@@ -200,6 +200,8 @@ static void test_blank(void **state)
 	struct gs_gpu_snapshot *s;
 	struct gs_gpu *gpu;
 
+	assert_true(gs_gpu_plausible(GS_GPU_UTIL, 1.0));
+	assert_false(gs_gpu_plausible(GS_GPU_UTIL, 1.01));
 	pretend("gpus=1,blank");
 	for (int old = 0; old < 2; old++) {
 		gpu = open_with(old ? FAKE_NVML_OLD : FAKE_NVML, (struct gs_gpu_options){0});
