@@ -7,6 +7,8 @@
 #   make check      install what is missing, build everything, run all tests (as root: with probes)
 #   make tests      build the tests and benchmarks too
 #   make unit       run the tests that need no root
+#   make accuracy   each figure beside an independent source of the same run, as a table (as root);
+#                   WRITE=doc/accuracy.md writes it too
 #   make release    build-release/src/gpuscope: one file that runs on any newer glibc machine
 #   make sbom       its bill of materials: build-release/gpuscope.spdx.json (SPDX); part of release
 #   make help       these lines
@@ -56,11 +58,23 @@ sbom: build-release/build.ninja
 	@tools/sbom.py build-release >build-release/gpuscope.spdx.json.new
 	@mv build-release/gpuscope.spdx.json.new build-release/gpuscope.spdx.json
 
+tsan:
+	@tools/tsan.sh
+
 fuzz:
 	@tools/fuzz.sh
 
+fuzz-coverage:
+	@tools/fuzz-coverage.sh
+
+accuracy: tests
+	@$(firstword $(wildcard /usr/bin/python3) python3) tests/accuracy/accuracy.py $(BUILD)/src/gpuscope $(BUILD)/tests/fake $(if $(WRITE),--write $(WRITE)) $(LAYERS)
+
 bench: tests
 	@bench/run.sh $(BUILD)
+
+bench-others: tests
+	@python3 bench/others.py $(BUILD)
 
 bench-cluster: tests
 	@python3 bench/cluster.py $(BUILD)/src/gpuscope $(BUILD)/bench/cluster --until-it-breaks
@@ -79,6 +93,6 @@ help:
 	@sed -n '2,/^BUILD/{s/^# \{0,1\}//;/^BUILD/d;p}' Makefile
 
 clean:
-	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage
+	rm -rf build build-asan build-release build-fuzz build-fuzz-coverage build-tsan
 
-.PHONY: all tests help uninstall deps deps-check demo check unit asan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster format install clean
+.PHONY: accuracy all tests help uninstall deps deps-check demo check unit asan tsan release sbom fuzz fuzz-coverage bench bench-attacks bench-cluster bench-others format install clean

@@ -1,5 +1,5 @@
 /* The memory of rules: which fires for which subject, since when, and what may be told. */
-#include "alert/alert_int.h"
+#include "analysis/alert/alert_int.h"
 
 #include <errno.h>
 #include <math.h>

@@ -18,9 +18,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alert/subject.h"
-#include "base/buf.h"
-#include "base/err.h"
+#include "analysis/alert/subject.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
 
 #define GS_ALERT_NAME_BYTES   48
 #define GS_ALERT_TEXT_BYTES   256
@@ -37,7 +37,7 @@ int gs_alert_severity_parse(const char *name, enum gs_alert_severity *ret_severi
 /* A rule as a person writes it; texts are borrowed for the call. */
 struct gs_alert_rule_text {
 	const char *name;      /* letters, digits, "_", "-", "." */
-	const char *condition; /* verdict/expr.h, over the subject's values */
+	const char *condition; /* analysis/rules/expr.h, over the subject's values */
 	const char *clear;     /* NULL or "": when the condition is false */
 	const char *message;   /* NULL or "": the condition and its values. {value} is filled in */
 	enum gs_alert_kind kind; /* NONE: the first of job, GPU, node that has all its names */

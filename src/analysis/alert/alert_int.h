@@ -2,9 +2,9 @@
 #ifndef GS_ALERT_ALERT_INT_H
 #define GS_ALERT_ALERT_INT_H
 
-#include "alert/alert.h"
-#include "base/map.h"
-#include "verdict/expr.h"
+#include "analysis/alert/alert.h"
+#include "core/base/map.h"
+#include "analysis/rules/expr.h"
 
 struct gs_alert_rule {
 	char name[GS_ALERT_NAME_BYTES];

@@ -1,12 +1,12 @@
 /* The tables of the configuration of alerts, and rules made of what was read. */
-#include "alert/conf.h"
+#include "analysis/alert/conf.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "base/fmt.h"
+#include "core/base/fmt.h"
 
 #define S 1000000000LL
 #define H (3600 * S)

@@ -7,8 +7,8 @@
 #ifndef GS_ALERT_CONF_H
 #define GS_ALERT_CONF_H
 
-#include "alert/alert.h"
-#include "base/conf.h"
+#include "analysis/alert/alert.h"
+#include "core/base/conf.h"
 
 enum gs_alert_tls { GS_ALERT_TLS_AUTO, GS_ALERT_TLS_STARTTLS, GS_ALERT_TLS_TLS, GS_ALERT_TLS_NONE };
 enum gs_alert_payload { GS_ALERT_PAYLOAD_GPUSCOPE, GS_ALERT_PAYLOAD_ALERTMANAGER };

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "alert/alert_int.h"
+#include "analysis/alert/alert_int.h"
 
 #define HEAD "gpuscope-alerts 1"
 

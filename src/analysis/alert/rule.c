@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "alert/alert_int.h"
+#include "analysis/alert/alert_int.h"
 
 static const char *const severities[] = {"info", "warning", "critical"};
 

@@ -1,10 +1,10 @@
 /* Names of values, and subjects filled from jobs, GPUs and the node. */
-#include "alert/subject.h"
+#include "analysis/alert/subject.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 /* A GPU's values: fields, the percents of shares, then those of GS_ALERT_GPU_VALUES. */
 #define PERCENT_AT GS_GPU_FIELD_COUNT

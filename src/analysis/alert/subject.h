@@ -3,8 +3,8 @@
  * such values (the agent, `gpuscope job`) fills a struct gs_alert_subject and pushes it; the rules
  * do not know where they come from.
  *
- * Names: of a job those of GS_FIGURES (verdict/verdict.h) and efficiency_score; of a GPU those of
- * node/gpu_field.h, and each "..._ratio" as "..._percent" too; of the node those of
+ * Names: of a job those of GS_FIGURES (analysis/rules/verdict.h) and efficiency_score; of a GPU
+ * those of model/node/gpu_field.h, and each "..._ratio" as "..._percent" too; of the node those of
  * GS_ALERT_NODE_VALUES.
  */
 #ifndef GS_ALERT_SUBJECT_H
@@ -13,10 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/gpu.h"
-#include "node/host.h"
-#include "node/job.h"
-#include "verdict/verdict.h"
+#include "model/node/gpu.h"
+#include "model/node/host.h"
+#include "model/node/job.h"
+#include "analysis/rules/verdict.h"
 
 enum gs_alert_kind {
 	GS_ALERT_NONE = 0,

@@ -6,7 +6,7 @@
  * The window: a mark of the totals is taken every half window; the verdict is on what came since
  * the mark before the last one, so on half a window at least and a whole one at most.
  */
-#include "account/account_int.h"
+#include "analysis/job_accounting/account_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,11 +15,11 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "host/pressure.h"
-#include "job/report.h"
-#include "place/job_cgroup.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/host/pressure.h"
+#include "analysis/job_report/report.h"
+#include "sources/identity/job_cgroup.h"
 
 #define LINGER_NS    300000000000ull
 #define WINDOW_NS    300000000000ull

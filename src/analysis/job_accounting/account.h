@@ -14,10 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "node/gpu.h"
-#include "node/job_account.h"
-#include "verdict/verdict.h"
+#include "core/base/err.h"
+#include "model/node/gpu.h"
+#include "model/node/job_account.h"
+#include "analysis/rules/verdict.h"
 
 #define GS_ACCOUNT_JOBS_MAX 256
 
@@ -34,7 +34,7 @@ struct gs_account_options {
 	const char *proc_root;        /* NULL: "/proc"; another folder only without probes */
 	const char *cgroup_root;      /* NULL: "/sys/fs/cgroup" */
 	const struct gs_rules *rules; /* lent; NULL: the built-in ones */
-	uint32_t trusted_uid;         /* as in place/job.h */
+	uint32_t trusted_uid;         /* as in sources/identity/job.h */
 };
 
 struct gs_account;

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "account/account_int.h"
-#include "base/shrink.h"
+#include "analysis/job_accounting/account_int.h"
+#include "core/base/shrink.h"
 
 #define ANCESTORS_MAX 32
 #define KEYS_MAX      4096 /* processes that the kernel has room for */

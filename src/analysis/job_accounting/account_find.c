@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "account/account_int.h"
-#include "base/clock.h"
+#include "analysis/job_accounting/account_int.h"
+#include "core/base/clock.h"
 
 #define AGAIN_NS  5000000000ull /* the answer of a process that is not followed is good so long */
 #define SETTLE_NS 500000000ull

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "account/account_int.h"
+#include "analysis/job_accounting/account_int.h"
 
 static bool is_at_work(const struct gs_gpu_sample *v)
 {

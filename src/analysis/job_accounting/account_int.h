@@ -2,11 +2,11 @@
 #ifndef GS_ACCOUNT_ACCOUNT_INT_H
 #define GS_ACCOUNT_ACCOUNT_INT_H
 
-#include "account/account.h"
-#include "base/map.h"
-#include "host/work.h"
-#include "place/job.h"
-#include "work/work.h"
+#include "analysis/job_accounting/account.h"
+#include "core/base/map.h"
+#include "sources/host/work.h"
+#include "sources/identity/job.h"
+#include "sources/taskstats/work.h"
 
 #define ACCOUNT_NO_JOB UINT32_MAX
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "account/account_int.h"
+#include "analysis/job_accounting/account_int.h"
 
 #define RANKS_MAX 1024 /* of a job on this node */
 #define ASKED_MAX 5    /* readings */

@@ -4,15 +4,15 @@
  * (Iglewicz and Hoaglin, 1993). Trends are those of Mann and Kendall, with the slope of Theil and
  * Sen: no assumption on how scores are distributed.
  */
-#include "job/compare.h"
+#include "analysis/job_report/compare.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "job/compare_int.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/compare_int.h"
 
 #define OUTLIER_FROM 3.5
 #define OUTLIER_JOBS 5 /* fewer have no usual value to be far from */

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/err.h"
-#include "job/report.h"
+#include "core/base/err.h"
+#include "analysis/job_report/report.h"
 
 /* What is compared. X(id, key, title, from which deviation on it can be an outlier) */
 #define GS_JOB_COMPARED(X)                                                                         \

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/mem.h"
-#include "job/compare_int.h"
-#include "job/html.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/compare_int.h"
+#include "analysis/job_report/html.h"
 
 #define HTML_ROWS 5000
 

@@ -2,8 +2,8 @@
 #ifndef GS_JOB_COMPARE_INT_H
 #define GS_JOB_COMPARE_INT_H
 
-#include "job/compare.h"
-#include "text/pen.h"
+#include "analysis/job_report/compare.h"
+#include "core/text/pen.h"
 
 /* Groups that people look for, by ebpf-hpc-monitor's limits. X(id, key, words) */
 #define GS_JOB_PATTERNS(X)                                                                         \

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "job/compare_int.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/compare_int.h"
 
 #define FILE_MAX (64u << 20)
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "job/compare_int.h"
-#include "job/report_int.h"
+#include "analysis/job_report/compare_int.h"
+#include "analysis/job_report/report_int.h"
 
 static double by_second(double total, double seconds)
 {

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "job/compare_int.h"
-#include "text/doc.h"
-#include "text/page.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/compare_int.h"
+#include "core/text/doc.h"
+#include "core/text/page.h"
 
 #define TABLE_ROWS 200
 

@@ -1,12 +1,12 @@
 /* The tables of the configuration, and rules made of what was read. */
-#include "job/conf.h"
+#include "analysis/job_report/conf.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 const char *const gs_job_filters[] = {"all", "syscall", "sched", "io", "net", "cuda", NULL};
 
@@ -55,6 +55,10 @@ static const struct gs_conf_key probe_keys[] = {
 	{KEY("io", GS_CONF_BOOL, probes[2], "true", "Bytes by kind of file, devices.")},
 	{KEY("network", GS_CONF_BOOL, probes[3], "true", "Bytes of sockets, connections.")},
 	{KEY("cuda", GS_CONF_BOOL, probe_cuda, "true", "Launches, time in NCCL.")},
+	/* As the README of ebpf-hpc-monitor calls three of them. */
+	{KEY("scheduling", GS_CONF_BOOL, probes[1], "true", ""), .hidden = true},
+	{KEY("io_events", GS_CONF_BOOL, probes[2], "true", ""), .hidden = true},
+	{KEY("network_events", GS_CONF_BOOL, probes[3], "true", ""), .hidden = true},
 };
 
 static const struct gs_conf_key slurm_keys[] = {
@@ -112,9 +116,6 @@ static const struct {
 	{"output", "timestamp_format"},
 	{"output.dashboard", "show_graphs"},
 	{"output.dashboard", "color_scheme"},
-	{"ebpf.probes", "scheduling"},
-	{"ebpf.probes", "io_events"},
-	{"ebpf.probes", "network_events"},
 };
 _Static_assert(GS_ARRAY_LEN(foreign) <= GS_JOB_FOREIGN_MAX, "room in struct gs_job_conf");
 

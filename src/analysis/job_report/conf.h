@@ -6,11 +6,11 @@
 #ifndef GS_JOB_CONF_H
 #define GS_JOB_CONF_H
 
-#include "base/buf.h"
-#include "base/conf.h"
-#include "base/err.h"
-#include "job/report.h"
-#include "verdict/verdict.h"
+#include "core/base/buf.h"
+#include "core/base/conf.h"
+#include "core/base/err.h"
+#include "analysis/job_report/report.h"
+#include "analysis/rules/verdict.h"
 
 #define GS_JOB_THRESHOLDS_MAX 24
 #define GS_JOB_FOREIGN_MAX    24

@@ -1,5 +1,5 @@
 /* Reports of jobs as they are sent to a head, and read there. */
-#include "job/delivery.h"
+#include "analysis/job_report/delivery.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/mem.h"
-#include "job/compare.h"
-#include "job/report_int.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/compare.h"
+#include "analysis/job_report/report_int.h"
 
 #define TRIMMED_ROWS  64 /* of each table, when a report is too long */
 #define TRIMMED_PIDS  1000

@@ -7,15 +7,16 @@
 #ifndef GS_JOB_DELIVERY_H
 #define GS_JOB_DELIVERY_H
 
-#include "base/buf.h"
-#include "job/report.h"
+#include "core/base/buf.h"
+#include "analysis/job_report/report.h"
 
 #define GS_JOB_DELIVERY_MAX (1u << 20) /* bytes of a document */
 
-enum gs_job_delivery_state { /* stored and sent */
-			     GS_JOB_DELIVERY_RUNNING = 1,
-			     GS_JOB_DELIVERY_FINISHED = 2, /* the job has ended */
-			     GS_JOB_DELIVERY_PARTIAL = 3,  /* measuring ended before the job did */
+/* Stored and sent. */
+enum gs_job_delivery_state {
+	GS_JOB_DELIVERY_RUNNING = 1,
+	GS_JOB_DELIVERY_FINISHED = 2, /* the job has ended */
+	GS_JOB_DELIVERY_PARTIAL = 3,  /* measuring ended before the job did */
 };
 
 struct gs_job_delivery {

@@ -2,7 +2,7 @@
  * processor and one of a day on a hundred are judged by the same thresholds. */
 #include <math.h>
 
-#include "job/report.h"
+#include "analysis/job_report/report.h"
 
 double gs_job_core_ns(const struct gs_job_usage *u)
 {

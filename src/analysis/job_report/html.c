@@ -1,13 +1,13 @@
 /* Pages that stand alone: one file, no script, nothing from elsewhere. */
-#include "job/html.h"
+#include "analysis/job_report/html.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "text/doc.h"
-#include "text/text.h"
+#include "core/base/mem.h"
+#include "core/text/doc.h"
+#include "core/text/text.h"
 
 #define DIGITS_MAX 3
 

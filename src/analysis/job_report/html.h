@@ -2,7 +2,7 @@
 #ifndef GS_JOB_HTML_H
 #define GS_JOB_HTML_H
 
-#include "text/pen.h"
+#include "core/text/pen.h"
 
 /* Text of others: nothing in it is markup, also between quotes; control characters are gone, and
  * it cannot turn the direction of what follows. */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "job/report_int.h"
+#include "core/base/fmt.h"
+#include "analysis/job_report/report_int.h"
 
 #define LEAST_S     0.05 /* of work in all, by rank: less is not worth comparing */
 #define LEAST_RATIO 0.02

@@ -1,14 +1,14 @@
 /* Reports: their formats, and what several of them need. */
-#include "job/report.h"
+#include "analysis/job_report/report.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "base/mem.h"
-#include "job/report_int.h"
-#include "job/tables.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/report_int.h"
+#include "model/node/job_tables.h"
 
 static const char *const format_names[] = {
 	[GS_JOB_TABLE] = "table", [GS_JOB_JSON] = "json", [GS_JOB_CSV] = "csv",

@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "node/job.h"
-#include "node/job_usage.h"
-#include "model/work_rows.h"
-#include "verdict/verdict.h"
+#include "model/node/job.h"
+#include "model/node/job_usage.h"
+#include "model/trace/work_rows.h"
+#include "analysis/rules/verdict.h"
 
 struct gs_job_call { /* a system call of the job */
 	char name[48];
@@ -69,6 +69,7 @@ struct gs_job_session {
 	int32_t n_cpus;
 	int64_t memory_bytes;
 	bool ebpf, slurm, live;
+	bool unfinished; /* saved by a recorder that goes on: what is left when it is killed */
 	char filter[32];
 	/* How each family was learned, or why it was not: "procfs, ...". */
 	char source[GS_JOB_KNOWS_COUNT][320];

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "job/report_int.h"
-#include "text/text.h"
+#include "analysis/job_report/report_int.h"
+#include "core/text/text.h"
 
 const char *gs_job_metric_key(unsigned metric)
 {

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "job/report_int.h"
-#include "text/text.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/report_int.h"
+#include "core/text/text.h"
 
 static const char *const pressure_keys[GS_STALL_COUNT] = {
 	[GS_STALL_CPU_SOME] = "cpu_some_percent",
@@ -69,6 +69,48 @@ static void put_hist(struct gs_doc *doc, const uint32_t hist[GS_WORK_LOG2])
 		gs_doc_put_u64(doc, "from_ns", i ? 1ull << i : 0);
 		gs_doc_put_u64(doc, "count", hist[i]);
 		gs_doc_end(doc);
+	}
+	gs_doc_end(doc);
+}
+
+void gs_job_queue_hist(const struct gs_work *w, uint32_t out[GS_WORK_LOG2])
+{
+	for (unsigned i = 0; i < GS_WORK_LOG2; i++)
+		out[i] = w->queue_hist[i] < UINT32_MAX ? (uint32_t)w->queue_hist[i] : UINT32_MAX;
+}
+
+static void put_quantile(struct gs_doc *doc, const char *key, const struct gs_work *w, double q)
+{
+	double ns = gs_work_queue_quantile_ns(w, q);
+
+	gs_doc_put_u64_if(doc, key, isnan(ns) ? 0 : (uint64_t)ns, !isnan(ns));
+}
+
+static void put_scheduling(struct gs_doc *doc, const struct gs_job_report *job)
+{
+	const struct gs_work *w = &job->usage.work;
+	bool switches = gs_job_knows(job, GS_JOB_KNOWS_SWITCHES), rows = job->usage.sched_rows;
+	uint64_t n = gs_work_queue_timed(w);
+	uint32_t hist[GS_WORK_LOG2];
+
+	gs_doc_begin_map(doc, "scheduling");
+	gs_doc_put_u64_if(doc, "switches_voluntary", w->switches_voluntary, switches);
+	gs_doc_put_u64_if(doc, "switches_forced", w->switches_forced, switches);
+	gs_doc_put_u64_if(doc, "wakeups", w->wakeups, rows);
+	gs_doc_put_u64_if(doc, "migrations", w->migrations, rows);
+	if (rows) {
+		gs_job_queue_hist(w, hist);
+		gs_doc_begin_map(doc, "run_queue");
+		gs_doc_put_u64(doc, "waits", w->queue_waits);
+		gs_doc_put_u64(doc, "waits_with_length", n);
+		gs_doc_put_u64_if(doc, "mean_ns", n ? w->time_ns[GS_TIME_RUNQUEUE] / n : 0, n);
+		put_quantile(doc, "p50_ns", w, 0.5);
+		put_quantile(doc, "p95_ns", w, 0.95);
+		put_quantile(doc, "p99_ns", w, 0.99);
+		put_hist(doc, hist);
+		gs_doc_end(doc);
+	} else {
+		gs_doc_put_null(doc, "run_queue");
 	}
 	gs_doc_end(doc);
 }
@@ -209,6 +251,7 @@ void gs_job_put_detail(struct gs_doc *doc, const struct gs_job_report *job,
 	gs_doc_put_u64_if(doc, "accepts", w->net_accepts, net);
 	gs_doc_put_u64_if(doc, "retransmits", w->net_retransmits, net);
 	gs_doc_end(doc);
+	put_scheduling(doc, job);
 	gs_doc_begin_flat(doc, "page_faults");
 	gs_doc_put_u64_if(doc, "minor", w->faults_minor, faults);
 	gs_doc_put_u64_if(doc, "major", w->faults_major, faults);
@@ -301,11 +344,26 @@ static void csv_tables(const struct csv *c, const struct gs_work_tables *t)
 	}
 }
 
+static void csv_scheduling(const struct csv *c, const struct gs_work *w)
+{
+	uint32_t hist[GS_WORK_LOG2];
+
+	csv_line(c, "scheduling", "threads", "wakeups", w->wakeups);
+	csv_line(c, "scheduling", "threads", "migrations", w->migrations);
+	csv_line(c, "scheduling", "run_queue", "waits", w->queue_waits);
+	csv_line(c, "scheduling", "run_queue", "waits_with_length", gs_work_queue_timed(w));
+	csv_line(c, "scheduling", "run_queue", "total_ns", w->time_ns[GS_TIME_RUNQUEUE]);
+	gs_job_queue_hist(w, hist);
+	csv_hist(c, "scheduling", "run_queue", hist);
+}
+
 void gs_job_put_detail_csv(struct gs_pen *pen, const struct gs_job_report *job)
 {
 	const struct csv c = {pen, job->job.id};
 
 	csv_calls(&c, job);
+	if (job->usage.sched_rows)
+		csv_scheduling(&c, &job->usage.work);
 	csv_tables(&c, &job->tables);
 }
 
@@ -437,6 +495,29 @@ static void line_of_pressure(const struct lines *l, const double ratio[GS_STALL_
 	l->put(l->ctx, "pressure", line);
 }
 
+static void line_of_queue(const struct lines *l, const struct gs_work *w)
+{
+	char line[512], bars[256], a[GS_FMT_BYTES], b[GS_FMT_BYTES], c[GS_FMT_BYTES],
+		d[GS_FMT_BYTES], e[GS_FMT_BYTES], f[GS_FMT_BYTES];
+	uint32_t hist[GS_WORK_LOG2];
+	int at;
+
+	if (!gs_work_queue_timed(w))
+		return;
+	at = snprintf(line, sizeof(line),
+		      "%s waits for a CPU, p50 %s, p95 %s, p99 %s; %s wake-ups, %s migrations",
+		      gs_fmt_count(a, w->queue_waits),
+		      gs_fmt_ns(b, (uint64_t)gs_work_queue_quantile_ns(w, 0.5)),
+		      gs_fmt_ns(c, (uint64_t)gs_work_queue_quantile_ns(w, 0.95)),
+		      gs_fmt_ns(d, (uint64_t)gs_work_queue_quantile_ns(w, 0.99)),
+		      gs_fmt_count(e, w->wakeups), gs_fmt_count(f, w->migrations));
+	gs_job_queue_hist(w, hist);
+	bars_of(hist, bars, sizeof(bars));
+	if (l->all)
+		snprintf(line + at, sizeof(line) - (size_t)at, "  %s", bars);
+	l->put(l->ctx, "run queue", line);
+}
+
 void gs_job_each_detail_line(const struct gs_job_report *job, bool all,
 			     void (*put)(void *ctx, const char *lead, const char *line), void *ctx)
 {
@@ -444,6 +525,8 @@ void gs_job_each_detail_line(const struct gs_job_report *job, bool all,
 	const struct gs_work *w = &job->usage.work;
 	char line[256], a[GS_FMT_BYTES], b[GS_FMT_BYTES];
 
+	if (job->usage.sched_rows)
+		line_of_queue(&l, w);
 	if (job->tables.n_mounts) {
 		snprintf(line, sizeof(line),
 			 "%s read from memory, %s from devices; %s written to devices",

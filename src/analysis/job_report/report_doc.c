@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "job/report_int.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/report_int.h"
 
 /* Whole seconds, as the documented report has them: older readers take no fractions. */
 static void put_seconds(struct gs_doc *doc, const char *key, int64_t wall_ns)
@@ -36,6 +36,8 @@ static void put_session(struct gs_doc *doc, const struct gs_job_session *s,
 	put_seconds(doc, "end_time", s->end_wall_ns);
 	gs_doc_put_double(doc, "duration_seconds",
 			  gs_job_rounded(style, (double)s->elapsed_ns / 1e9));
+	if (s->unfinished)
+		gs_doc_put_bool(doc, "complete", false);
 	gs_doc_begin_list(doc, "monitored_pids", n_pids);
 	for (size_t i = 0; i < s->n_jobs; i++)
 		for (size_t k = 0; k < s->jobs[i].n_pids; k++)

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "job/html.h"
-#include "job/report_int.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/html.h"
+#include "analysis/job_report/report_int.h"
 
 #define HTML_ROWS 500
 
@@ -303,6 +303,31 @@ static void put_calls(struct gs_pen *pen, const struct gs_job_report *job)
 	table_end(pen, job->n_calls, 7);
 }
 
+static void put_waits(struct gs_pen *pen, const struct gs_job_report *job)
+{
+	static const char *const heads[] = {
+		"Waits for a CPU", "#Waits",      "#p50",          "#p95", "#p99",
+		"#Wake-ups",       "#Migrations", "How long each", NULL};
+	const struct gs_work *w = &job->usage.work;
+	uint32_t hist[GS_WORK_LOG2];
+
+	if (!job->usage.sched_rows || !gs_work_queue_timed(w))
+		return;
+	gs_pen_puts(pen, "<h3>Waits for a CPU</h3>");
+	gs_job_html_table(pen, "waits for a CPU", heads);
+	name_cell(pen, "all threads");
+	count_cell(pen, w->queue_waits);
+	ns_cell(pen, gs_work_queue_quantile_ns(w, 0.5));
+	ns_cell(pen, gs_work_queue_quantile_ns(w, 0.95));
+	ns_cell(pen, gs_work_queue_quantile_ns(w, 0.99));
+	count_cell(pen, w->wakeups);
+	count_cell(pen, w->migrations);
+	gs_job_queue_hist(w, hist);
+	put_hist(pen, hist);
+	gs_pen_puts(pen, "</tr>\n");
+	gs_job_html_table_end(pen);
+}
+
 static void put_files(struct gs_pen *pen, const struct gs_work_tables *t)
 {
 	static const char *const heads[] = {"File system", "Type",    "#Reads", "#Read", "#Writes",
@@ -517,6 +542,9 @@ static void put_session(struct gs_pen *pen, const struct gs_job_session *s)
 	put_fact(pen, "gpuscope", GS_VERSION);
 	for (unsigned i = 0; i < GS_JOB_KNOWS_COUNT; i++)
 		put_fact(pen, gs_job_family_key(i), s->source[i]);
+	if (s->unfinished)
+		put_fact(pen, "unfinished",
+			 "saved while the recorder ran; it was killed, or still runs");
 	put_fact(pen, "lost", s->loss[0] ? s->loss : "nothing");
 	if (s->failed_reads) {
 		snprintf(text, sizeof(text), "%llu files of /proc could not be read",
@@ -555,6 +583,7 @@ void gs_job_put_html_report(struct gs_pen *pen, const struct gs_job_session *s,
 		put_ranks(pen, job);
 		if (style->syscalls)
 			put_calls(pen, job);
+		put_waits(pen, job);
 		put_files(pen, &job->tables);
 		put_devices(pen, &job->tables);
 		put_peers(pen, &job->tables);

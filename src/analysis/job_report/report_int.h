@@ -2,9 +2,9 @@
 #ifndef GS_JOB_REPORT_INT_H
 #define GS_JOB_REPORT_INT_H
 
-#include "job/report.h"
-#include "text/doc.h"
-#include "text/pen.h"
+#include "analysis/job_report/report.h"
+#include "core/text/doc.h"
+#include "core/text/pen.h"
 
 const char *gs_job_family_key(unsigned family);
 bool gs_job_knows(const struct gs_job_report *job, enum gs_job_family family);
@@ -69,6 +69,9 @@ void gs_job_put_html_report(struct gs_pen *pen, const struct gs_job_session *s,
 /* --- report_detail.c: what the job's threads did, row by row --- */
 
 #define GS_JOB_ROW_BYTES 400
+
+/* The histogram of waits for a processor, as the others are. */
+void gs_job_queue_hist(const struct gs_work *work, uint32_t out[GS_WORK_LOG2]);
 
 /* What rows of tables are called. */
 void gs_job_name_disk(const struct gs_work_disk_row *r, char out[GS_JOB_ROW_BYTES]);

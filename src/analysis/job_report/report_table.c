@@ -5,10 +5,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "job/report_int.h"
-#include "text/page.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/report_int.h"
+#include "core/text/page.h"
 
 static enum gs_ink score_ink(double score)
 {
@@ -270,6 +270,9 @@ void gs_job_put_table(struct gs_pen *pen, const struct gs_job_session *s,
 	if (s->n_jobs)
 		gs_page_line(&page);
 	put_sources(&page, s);
+	if (s->unfinished)
+		row(&page, "unfinished", GS_INK_WARN,
+		    "saved while the recorder ran; it was killed, or still runs");
 	row(&page, "lost", s->loss[0] ? GS_INK_WARN : GS_INK_PLAIN,
 	    s->loss[0] ? s->loss : "nothing");
 	if (s->open_bytes) {

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/mem.h"
-#include "verdict/verdict_int.h"
+#include "core/base/mem.h"
+#include "analysis/rules/verdict_int.h"
 
 static const struct {
 	const char *name, *condition, *fact, *cause, *next, *benefit;

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "verdict/verdict_int.h"
+#include "core/base/mem.h"
+#include "analysis/rules/verdict_int.h"
 
 /* One figure against one threshold. */
 struct test {

@@ -2,7 +2,7 @@
  * A recursive descent over the text that writes postfix code, and a small stack machine that runs
  * it. Both are bounded: GS_CODE_MAX steps, GS_NEST_MAX levels.
  */
-#include "verdict/expr.h"
+#include "analysis/rules/expr.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define GS_CODE_MAX 256
 #define GS_NEST_MAX 32

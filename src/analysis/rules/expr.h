@@ -13,8 +13,8 @@
 #ifndef GS_VERDICT_EXPR_H
 #define GS_VERDICT_EXPR_H
 
-#include "base/err.h"
-#include "verdict/verdict.h"
+#include "core/base/err.h"
+#include "analysis/rules/verdict.h"
 
 struct gs_expr;
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "verdict/verdict.h"
+#include "analysis/rules/verdict.h"
 
 static const char *const keys[GS_FIGURE_COUNT] = {
 #define KEY(id, key, help) [GS_FIGURE_##id] = key,

@@ -17,7 +17,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "verdict/verdict_int.h"
+#include "analysis/rules/verdict_int.h"
 
 static void part(struct gs_verdict *v, const char *name, double points, double max_points,
 		 const char *fmt, ...) GS_PRINTF(5, 6);

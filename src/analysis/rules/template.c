@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "verdict/verdict_int.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "analysis/rules/verdict_int.h"
 
 #define EXPR_BYTES 200
 

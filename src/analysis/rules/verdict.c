@@ -1,5 +1,5 @@
 /* Rules: thresholds, classes and advice, kept and applied. */
-#include "verdict/verdict.h"
+#include "analysis/rules/verdict.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "verdict/verdict_int.h"
+#include "core/base/mem.h"
+#include "analysis/rules/verdict_int.h"
 
 /* The first four under the names and with the values of ebpf-hpc-monitor's configuration; its
  * limit of switches was a total whatever the duration, ours is by core and second. */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 /* The figures of a job over an interval, all normalised: by core-second, by second, or as a share.
  * NAN where not known: a rule that needs it does not match. X(id, key, help) */

@@ -2,8 +2,8 @@
 #ifndef GS_VERDICT_INT_H
 #define GS_VERDICT_INT_H
 
-#include "verdict/expr.h"
-#include "verdict/verdict.h"
+#include "analysis/rules/expr.h"
+#include "analysis/rules/verdict.h"
 
 enum gs_threshold_id {
 	GS_T_CPU_BOUND,

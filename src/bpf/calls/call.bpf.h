@@ -19,7 +19,7 @@
 #include "native.bpf.h"
 #include "python.bpf.h"
 #include "returns.bpf.h"
-#include "model/class.h"
+#include "model/trace/class.h"
 #include "post.bpf.h"
 
 /* --- entry --- */
@@ -56,6 +56,9 @@ static __always_inline bool is_inner(struct gs_thread *t, __u32 depth, __u32 id)
 		return false;
 	parent = &t->frame[(depth - 1) & DEPTH_MASK];
 	outer = &gs_desc[parent->func & FUNC_MASK];
+	/* Also one of another kind: MPI-IO is made of collectives. */
+	if (d->layer == GS_LAYER_MPI && outer->layer == GS_LAYER_MPI)
+		return true;
 	if (outer->op != d->op)
 		return false;
 	if (d->layer == outer->layer)
@@ -119,7 +122,8 @@ static __always_inline void save_arguments(struct pt_regs *ctx, struct gs_frame 
 				f->v[i] &= 0xffffffff;
 		return;
 	}
-	if (!gs_config.events && (d->v_bytes < GS_V_STACK || d->v_bytes >= GS_V_NONE) &&
+	if (!gs_config.events && d->layer != GS_LAYER_MPI &&
+	    (d->v_bytes < GS_V_STACK || d->v_bytes >= GS_V_NONE) &&
 	    (d->v_bytes2 < GS_V_STACK || d->v_bytes2 >= GS_V_NONE))
 		return;
 	if (d->n_stack <= 3) {
@@ -224,6 +228,8 @@ static __always_inline bool call_enter(struct pt_regs *ctx, __u64 *ret_place)
 	f->func = id;
 	f->flags = 0;
 	f->jumps = !!(cookie & GS_COOKIE_JUMPS);
+	f->abi = cookie >> GS_COOKIE_MPI_SHIFT & GS_COOKIE_MPI_MASK;
+	f->inside = d->inside;
 	save_arguments(ctx, f, d);
 	t->depth = depth + 1;
 	*ret_place = slot | (__u64)depth << 16 | (__u64)id << 32;
@@ -277,9 +283,11 @@ static __always_inline void call_close(struct pt_regs *ctx, struct gs_thread *t,
 {
 	struct gs_frame *f = &t->frame[depth & DEPTH_MASK];
 	const volatile struct gs_func_desc *d = &gs_desc[id & FUNC_MASK];
-	struct outcome o = {.now_ns = now, .dur_ns = now - f->start_ns, .id = id};
+	struct outcome o = {.now_ns = now, .dur_ns = now - f->start_ns, .id = id, .pid = t->pid};
 
 	t->depth = depth;
+	if (!depth)
+		account_call(t, slot, d->inside, o.dur_ns);
 	o.ret = (__s32)ctx->ax;
 	o.failed = o.ret && o.ret != d->not_error;
 	if (d->v_bytes != GS_V_NONE || d->post == GS_POST_COPY3D_RT ||

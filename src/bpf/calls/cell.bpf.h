@@ -9,7 +9,7 @@
 #define GS_BPF_CELL_H
 
 #include "decide.bpf.h"
-#include "model/class.h"
+#include "model/trace/class.h"
 
 const volatile struct gs_func_desc gs_desc[GS_FUNC_FIXED] = {};
 
@@ -73,6 +73,7 @@ struct outcome {
 	__u32 id;
 	__u32 flags;
 	__u32 native_stack;
+	__u32 pid;
 	bool failed;
 };
 
@@ -211,6 +212,56 @@ static __always_inline bool scope_around(struct gs_thread *t, __u64 sp, struct g
 		}
 	}
 	return false;
+}
+
+/* An operator of PyTorch, as its thread's time knows it: not a range that the program named, which
+ * may hold anything. */
+static __always_inline bool scope_is_operator(const struct gs_scope *s)
+{
+	return s->layer == GS_LAYER_TORCH &&
+	       (!gs_config.span_first || s->func < gs_config.span_first);
+}
+
+/* Is one of the scopes below that depth an operator? A function of its own for the verifier. */
+__noinline int gs_operator_open(__u32 slot, __u32 depth)
+{
+	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
+
+	for (int i = 0; i < GS_SCOPE_MAX && depth && t; i++, depth--)
+		if (scope_is_operator(&t->scope[(depth - 1) & SCOPE_MASK]))
+			return 1;
+	return 0;
+}
+
+/* An outermost call has ended: whose time that was. The operator around it did not run itself. */
+static __always_inline void account_call(struct gs_thread *t, __u32 slot, __u32 inside,
+					 __u64 dur_ns)
+{
+	struct gs_account *a;
+
+	if (!gs_config.account || !t->account || !inside || inside >= GS_INSIDE_COUNT)
+		return;
+	a = account_at(t->account);
+	if (!a)
+		return;
+	a->busy_ns[inside] += dur_ns;
+	if (gs_config.scopes && t->scope_depth && gs_operator_open(slot, t->scope_depth))
+		a->busy_ns[GS_INSIDE_OPERATOR] -= dur_ns;
+}
+
+/* A scope has ended that was number depth of its thread. */
+static __always_inline void account_scope(struct gs_thread *t, __u32 slot, const struct gs_scope *s,
+					  __u32 depth, __u64 dur_ns)
+{
+	struct gs_account *a;
+
+	if (!gs_config.account || !t->account || !scope_is_operator(s))
+		return;
+	if (depth && gs_operator_open(slot, depth))
+		return;
+	a = account_at(t->account);
+	if (a)
+		a->busy_ns[GS_INSIDE_OPERATOR] += dur_ns;
 }
 
 /* A scope has ended after so long: what the one around it is told of that. Python functions ask for

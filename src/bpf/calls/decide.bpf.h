@@ -5,7 +5,7 @@
 #ifndef GS_BPF_DECIDE_H
 #define GS_BPF_DECIDE_H
 
-#include "thread.bpf.h"
+#include "account.bpf.h"
 
 static __always_inline bool same_comm(const char *a, const volatile char *b)
 {
@@ -67,6 +67,23 @@ static __always_inline __u32 slot_take(void)
 	return slot < GS_THREAD_MAX ? slot : 0;
 }
 
+/* The account of a thread that makes traced calls. It has none yet where it is chosen by what it
+ * has become since the last walk over all tasks. */
+static __always_inline void account_join(struct gs_thread *t, __u32 slot)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct gs_account *a;
+	__u32 *mark;
+
+	account_begin(task, GS_STATE_CPU, bpf_ktime_get_ns());
+	mark = bpf_task_storage_get(&gs_account_marks, task, 0, 0);
+	a = mark ? account_at(*mark) : NULL;
+	if (!a)
+		return;
+	t->account = *mark;
+	a->thread = slot;
+}
+
 /* The first call of a thread, or the first since the choice of processes changed. Returns its slot,
  * 0 when it is not followed. Not inlined: it runs once a thread. */
 static __noinline __u32 thread_decide(__u32 layer)
@@ -99,6 +116,8 @@ static __noinline __u32 thread_decide(__u32 layer)
 	t->cpu_first_ns = task_cpu_ns();
 	bpf_get_current_comm(t->comm, sizeof(t->comm));
 	m->slot = slot;
+	if (gs_config.account)
+		account_join(t, slot);
 	return slot;
 }
 

@@ -1,14 +1,14 @@
 /*
  * The maps that all program families share. The first family that is loaded makes them, the others
- * are handed the same ones before they load (src/probe/kernel.c), so every family declares them
- * all.
+ * are handed the same ones before they load (src/sources/uprobe/kernel.c), so every family declares
+ * them all.
  */
 #ifndef GS_BPF_MAPS_H
 #define GS_BPF_MAPS_H
 
 #include "kernel.bpf.h"
-#include "model/kernel_side.h"
-#include "model/python.h"
+#include "model/trace/kernel_side.h"
+#include "model/trace/python.h"
 
 /* Events to user space. Its size is set before loading. Nobody is woken by it: the reader comes by
  * a timer, since a wakeup for each event costs several times the event. */
@@ -95,6 +95,28 @@ struct {
 	__type(key, int);
 	__type(value, struct gs_task_mark);
 } gs_marks SEC(".maps");
+
+/* The accounts of threads, and which task has which: 0 none. Only with gs_config.account. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, GS_ACCOUNT_MAX);
+	__type(key, __u32);
+	__type(value, struct gs_account);
+} gs_accounts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, GS_ACCOUNT_MAX);
+	__type(value, __u32);
+} gs_free_accounts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} gs_account_marks SEC(".maps");
 
 /* In place of gs_marks on kernels without task storage for tracing programs (before 5.11), by tid.
  */

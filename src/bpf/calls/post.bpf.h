@@ -217,12 +217,23 @@ static __always_inline bool has_bytes_in_memory(__u32 post)
 	return false;
 }
 
+#ifdef GS_WITH_MPI
+/* Sets o->bytes and, in v[14], the peer (src/bpf/mpi). */
+int mpi_measure(struct gs_frame *f, struct outcome *o);
+#endif
+
 /* Sets o->bytes. */
 static __always_inline void call_bytes(struct gs_frame *f, const volatile struct gs_func_desc *d,
 				       struct outcome *o)
 {
 	__u64 b = saved(f, d->v_bytes);
 
+#ifdef GS_WITH_MPI
+	if (d->post == GS_POST_MPI) {
+		mpi_measure(f, o);
+		return;
+	}
+#endif
 	if (has_bytes_in_memory(d->post)) {
 		post_bytes(f, o, o->id);
 		return;
@@ -488,6 +499,14 @@ static __always_inline void fill_post(struct gs_event_call *e, struct gs_frame *
 	case GS_POST_NCCL:
 		e->aux = nccl_aux(f, d);
 		return;
+#ifdef GS_WITH_MPI
+	case GS_POST_MPI:
+		e->aux = d->v_bytes == GS_V_NONE ? 0 : (__u32)f->v[14];
+		e->stream = 0;
+		if (f->abi == GS_MPI_ABI_MPICH) /* an int */
+			e->arg[1] &= 0xffffffff;
+		return;
+#endif
 	}
 	post_fill(e, f, o, o->id);
 }

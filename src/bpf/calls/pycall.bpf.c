@@ -1,7 +1,7 @@
 /*
  * Calls of Python functions, CPython 3.8 to 3.10: probes on the evaluation function, which is
- * entered once for each of them, and on the instructions by which it is left (code/exit.h), or
- * where these are not known or dear on a static probe that is passed then. Of 3.11 there is only
+ * entered once for each of them, and on the instructions by which it is left (sources/x86/exit.h),
+ * or where these are not known or dear on a static probe that is passed then. Of 3.11 there is only
  * that one: calls are counted, without a time.
  *
  *     frame (an argument) -> code object -> its number; a new one is asked for its file and name,

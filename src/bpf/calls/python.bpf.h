@@ -21,7 +21,7 @@
 #ifndef GS_BPF_PYTHON_H
 #define GS_BPF_PYTHON_H
 
-#include "model/class.h"
+#include "model/trace/class.h"
 #include "stack.bpf.h"
 
 #define PY_N_SCRATCH 4

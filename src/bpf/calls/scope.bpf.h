@@ -10,8 +10,8 @@
  * Ends are not caught by return probes. These replace the return address on the stack, where the
  * C++ unwinder then takes it for the end of the stack and terminates the program: a return probe
  * kills every program that throws through the function. So probes stand on the instructions by
- * which the function is left for good, some ns before its ret (src/code/exit.h). Functions that
- * never throw may use either.
+ * which the function is left for good, some ns before its ret (src/sources/x86/exit.h). Functions
+ * that never throw may use either.
  */
 #ifndef GS_BPF_SCOPE_H
 #define GS_BPF_SCOPE_H
@@ -19,6 +19,8 @@
 #include "cell.bpf.h"
 #include "native.bpf.h"
 #include "python.bpf.h"
+
+#define SCOPE_OF_FRAME 2 /* in resumed: a described call's, which tells of itself */
 
 #define SCOPE_THREW 1 /* the result of a scope that an exception has left */
 
@@ -93,6 +95,7 @@ static __always_inline void scope_close(const struct pt_regs *ctx, struct gs_thr
 
 	t->scope_depth = depth;
 	scope_settle(t, depth, o.dur_ns);
+	account_scope(t, slot, s, depth, o.dur_ns);
 	if (gs_config.events) {
 		if (mode_of(s->func) != GS_MODE_EVENTS) {
 			lose(s->layer, GS_LOSS_THINNED);
@@ -129,7 +132,8 @@ __noinline int gs_scope_trim(__u32 slot, __u64 sp, __u32 id)
 		    (s->sp == sp && s->func != id && !(is_pyfunc(s->func) && is_pyfunc(id))))
 			break;
 		depth--;
-		lose(s->layer, GS_LOSS_UNMATCHED);
+		if (s->resumed != SCOPE_OF_FRAME)
+			lose(s->layer, GS_LOSS_UNMATCHED);
 	}
 	return depth;
 }

@@ -6,7 +6,7 @@
 #ifndef GS_BPF_STACK_H
 #define GS_BPF_STACK_H
 
-#include "model/class.h"
+#include "model/trace/class.h"
 #include "thread.bpf.h"
 
 #define STACK_N_IDS 65536

@@ -10,7 +10,9 @@ __noinline int gs_unwind_close(__u32 slot, __u32 depth, __u64 now)
 {
 	struct gs_thread *t = bpf_map_lookup_elem(&gs_threads, &slot);
 
-	if (t)
+	if (t && t->scope[depth & SCOPE_MASK].resumed == SCOPE_OF_FRAME)
+		t->scope_depth = depth;
+	else if (t)
 		scope_close(NULL, t, slot, depth, now, SCOPE_THREW);
 	return 0;
 }

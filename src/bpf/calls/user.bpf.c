@@ -1,6 +1,6 @@
 /*
  * Probes that the user describes, and static probes (USDT): one generic program that follows a row
- * of a table (model/user_probe.h), which the probe's cookie names. Nothing is compiled on the
+ * of a table (model/trace/user_probe.h), which the probe's cookie names. Nothing is compiled on the
  * machine that is traced.
  *
  * What is read at the entry waits in a frame of the thread for the return. The frame is at the same
@@ -13,48 +13,7 @@
  */
 #include "scope.bpf.h"
 #include "session.bpf.h"
-
-#include "model/user_probe.h"
-
-#define OPEN_MASK (GS_USER_DEPTH_MAX - 1)
-#define VALUE_STR 5 /* GS_VALUE_STR of model/record_stack.h */
-
-#define OPERAND_MASK (GS_USER_STACK_MAX - 1)
-#define N_REGS       21 /* of struct pt_regs */
-#define REG_AX       10
-#define REG_SP       19
-
-struct user_frame {
-	__u64 start_ns;
-	__u64 sp; /* 0: closed, but others of the same call above it are not */
-	__u64 ip;
-	__u64 reg[N_REGS];                /* as they were when the probe was hit */
-	__u64 operand[GS_USER_STACK_MAX]; /* of the filter */
-	volatile __u64 n_operands;        /* lest it be kept in a register */
-	struct gs_event_values e;
-};
-
-struct user_thread {
-	__u32 tid;
-	__u32 depth;
-	struct user_frame frame[GS_USER_DEPTH_MAX];
-};
-
-/* Filled by user space, a row before the first probe that names it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, GS_USER_ROW_MAX);
-	__type(key, __u32);
-	__type(value, struct gs_user_row);
-} gs_user_rows SEC(".maps");
-
-/* By the slot of the thread. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, GS_THREAD_MAX);
-	__type(key, __u32);
-	__type(value, struct user_thread);
-} gs_user_threads SEC(".maps");
+#include "user_frame.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -71,275 +30,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct gs_user_cell);
 } gs_user_no_cell SEC(".maps");
-
-/* --- values --- */
-
-/* What is not in memory at this moment, such as a constant that nobody has looked at before, reads
- * as not there: a program that may wait for it (BPF_F_SLEEPABLE) may not use the queue of free
- * thread slots, nor the map of cgroups. */
-static __always_inline bool read_memory(void *to, __u32 bytes, __u64 from)
-{
-	return bpf_probe_read_user(to, bytes, (void *)from) == 0;
-}
-
-static __always_inline __u64 narrow(__u64 v, __u32 bytes, bool is_signed)
-{
-	__u32 shift = (64 - bytes * 8) & 63;
-
-	v <<= shift;
-	return is_signed ? (__u64)((__s64)v >> shift) : v >> shift;
-}
-
-static __always_inline __u64 read_register(const struct user_frame *f, __u32 reg)
-{
-	return reg < N_REGS ? f->reg[reg] : 0;
-}
-
-/* Where the way to the value begins. */
-static __always_inline bool value_start(const struct user_frame *f, const struct gs_user_value *v,
-					__u64 *ret)
-{
-	if (v->from == GS_FROM_STACK)
-		return read_memory(ret, sizeof(*ret), f->reg[REG_SP] + v->add);
-	/* No register is one beyond the last; a constant has none. */
-	*ret = (read_register(f, v->reg) >> (v->shift & 63)) +
-	       (read_register(f, v->index_reg) << (v->index_shift & 3)) + v->add;
-	return true;
-}
-
-/* From there to the value itself. */
-static __always_inline bool value_follow(const struct gs_user_value *v, __u64 a, __u64 *ret)
-{
-	for (int i = 0; i < GS_USER_CHAIN_MAX; i++) {
-		__u32 bytes = i + 1 == v->n_chain ? v->bytes : 8;
-		__u64 next = 0;
-
-		if (i >= v->n_chain)
-			break;
-		if (bytes > 8)
-			bytes = 8;
-		if (!read_memory(&next, bytes, a + v->chain[i]))
-			return false;
-		a = next;
-	}
-	*ret = narrow(a, v->bytes, v->is_signed);
-	return true;
-}
-
-/* As gs_user_hash() of model/user_probe.h. */
-static __always_inline __u64 hash_text(const struct user_frame *f, __u32 slot)
-{
-	__u64 h = 0xcbf29ce484222325ull;
-
-	for (int i = 0; i < GS_USER_TEXT_BYTES - 1; i++) {
-		__u8 c = f->e.text[slot][i];
-
-		if (!c)
-			break;
-		h = (h ^ c) * 0x100000001b3ull;
-	}
-	return h;
-}
-
-/* The string that value i points to, or, in place, so many bytes of memory or fewer. */
-static __always_inline bool read_text(struct user_frame *f, const struct gs_user_value *v, __u32 i,
-				      bool hash)
-{
-	__u32 slot = v->text;
-	__u64 from = f->e.value[i];
-	char *text;
-
-	if (slot >= GS_USER_TEXT_MAX)
-		return false;
-	text = f->e.text[slot];
-	f->e.value[i] = 0;
-	if (v->text_bytes) {
-		__u32 n = v->text_bytes & (GS_USER_TEXT_BYTES - 1);
-
-		if (bpf_probe_read_user(text, n, (void *)(from + v->text_add)))
-			return false;
-		text[n] = 0;
-	} else if (bpf_probe_read_user_str(text, GS_USER_TEXT_BYTES, (void *)from) < 0) {
-		return false;
-	}
-	if (hash)
-		f->e.value[i] = hash_text(f, slot);
-	return true;
-}
-
-static __always_inline struct user_frame *frame_of(__u32 slot, __u32 depth)
-{
-	struct user_thread *u = bpf_map_lookup_elem(&gs_user_threads, &slot);
-
-	return u ? &u->frame[depth & OPEN_MASK] : NULL;
-}
-
-static __always_inline bool read_value(struct user_frame *f, const struct gs_user_row *row, __u32 i,
-				       bool is_return)
-{
-	const struct gs_user_value *v = &row->values[i];
-	__u64 x = f->e.value[i];
-
-	if (!(is_return && v->when == GS_WHEN_MEMORY_LATER) && !value_start(f, v, &x))
-		return false;
-	f->e.value[i] = x;
-	if (!is_return && v->when == GS_WHEN_MEMORY_LATER)
-		return true;
-	if (!value_follow(v, x, &x))
-		return false;
-	f->e.value[i] = x;
-	return v->value_type != VALUE_STR || read_text(f, v, i, row->flags & GS_USER_HASH);
-}
-
-/* Those values that are to be read now. */
-__noinline int user_read_values(__u32 slot, __u32 depth, __u32 row_id, __u32 is_return)
-{
-	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
-	struct user_frame *f = frame_of(slot, depth);
-
-	if (!row || !f)
-		return 0;
-	for (__u32 i = 0; i < GS_USER_VALUE_MAX; i++) {
-		const struct gs_user_value *v = &row->values[i];
-
-		if (i >= row->n_values)
-			break;
-		if (v->when == (is_return ? GS_WHEN_ENTRY : GS_WHEN_RETURN))
-			continue;
-		if (read_value(f, row, i, is_return))
-			continue;
-		f->e.value[i] = 0;
-		f->e.unread |= 1u << i;
-		if (v->value_type == VALUE_STR && v->text < GS_USER_TEXT_MAX)
-			f->e.text[v->text][0] = 0;
-	}
-	return 0;
-}
-
-/* --- filters --- */
-
-static __always_inline __u64 divide(__u64 a, __u64 b, bool is_signed, bool rest)
-{
-	bool minus_a = is_signed && (__s64)a < 0, minus_b = is_signed && (__s64)b < 0;
-	__u64 r;
-
-	/* The instruction set has no signed division before v4. By zero is zero, as it defines. */
-	if (!b)
-		return 0;
-	a = minus_a ? -a : a;
-	b = minus_b ? -b : b;
-	r = rest ? a % b : a / b;
-	return (rest ? minus_a : minus_a != minus_b) ? -r : r;
-}
-
-static __always_inline __u64 operate(__u32 code, __u64 a, __u64 b)
-{
-	__s64 sa = a, sb = b;
-
-	switch (code) {
-	case GS_OP_ADD:
-		return a + b;
-	case GS_OP_SUB:
-		return a - b;
-	case GS_OP_MUL:
-		return a * b;
-	case GS_OP_DIV:
-	case GS_OP_DIV_S:
-		return divide(a, b, code == GS_OP_DIV_S, false);
-	case GS_OP_MOD:
-	case GS_OP_MOD_S:
-		return divide(a, b, code == GS_OP_MOD_S, true);
-	case GS_OP_BIT_AND:
-		return a & b;
-	case GS_OP_BIT_OR:
-		return a | b;
-	case GS_OP_BIT_XOR:
-		return a ^ b;
-	case GS_OP_SHL:
-		return b < 64 ? a << (b & 63) : 0;
-	case GS_OP_SHR:
-		return b < 64 ? a >> (b & 63) : 0;
-	case GS_OP_SHR_S:
-		return sa >> (b < 64 ? b & 63 : 63);
-	case GS_OP_EQ:
-		return a == b;
-	case GS_OP_NE:
-		return a != b;
-	case GS_OP_LT:
-		return a < b;
-	case GS_OP_LT_S:
-		return sa < sb;
-	case GS_OP_LE:
-		return a <= b;
-	case GS_OP_LE_S:
-		return sa <= sb;
-	case GS_OP_GT:
-		return a > b;
-	case GS_OP_GT_S:
-		return sa > sb;
-	case GS_OP_GE:
-		return a >= b;
-	case GS_OP_GE_S:
-		return sa >= sb;
-	case GS_OP_AND:
-		return a && b;
-	case GS_OP_OR:
-		return a || b;
-	}
-	return 0;
-}
-
-static __always_inline __u64 push(const struct gs_user_op *op, const struct user_frame *f,
-				  __u64 dur_ns)
-{
-	switch (op->code) {
-	case GS_OP_VALUE:
-		return f->e.value[op->arg & (GS_USER_VALUE_MAX - 1)];
-	case GS_OP_DURATION:
-		return dur_ns;
-	case GS_OP_PID:
-		return current_ids() >> 32;
-	case GS_OP_TID:
-		return (__u32)current_ids();
-	}
-	return op->imm;
-}
-
-/* The operands and how many there are, are in the frame, whose content the verifier does not
- * follow: in registers each step would multiply the states it has to look at. */
-__noinline int user_filter_passes(__u32 slot, __u32 depth, __u32 row_id, __u64 dur_ns)
-{
-	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
-	struct user_frame *f = frame_of(slot, depth);
-
-	if (!row || !f)
-		return 0;
-	f->n_operands = 0;
-	for (int i = 0; i < GS_USER_OP_MAX; i++) {
-		const struct gs_user_op *op = &row->ops[i];
-		__u32 n = f->n_operands, top = (n - 1) & OPERAND_MASK;
-		__u64 a;
-
-		if (i >= row->n_ops)
-			break;
-		if (op->code <= GS_OP_TID) {
-			f->operand[n & OPERAND_MASK] = push(op, f, dur_ns);
-			f->n_operands = n + 1;
-			continue;
-		}
-		a = f->operand[top];
-		if (op->code <= GS_OP_NEGATE) {
-			f->operand[top] = op->code == GS_OP_NOT      ? !a
-					  : op->code == GS_OP_INVERT ? ~a
-								     : -a;
-			continue;
-		}
-		n = (n - 2) & OPERAND_MASK;
-		f->operand[n] = operate(op->code, f->operand[n], a);
-		f->n_operands = n + 1;
-	}
-	return f->operand[0] != 0;
-}
 
 /* --- what becomes of a call --- */
 
@@ -412,9 +102,9 @@ static __always_inline __u64 picked(const struct user_frame *f, __u32 i)
 }
 
 /* The stacks that the row asks for: at the entry of a place, else at the return, where the
- * innermost function is the one that called. */
+ * innermost function is the one that called. at_ret: the ret is still to be made. */
 static __always_inline void take_stacks(const struct pt_regs *ctx, const struct gs_user_row *row,
-					struct gs_event_call *e, __u32 slot)
+					struct gs_event_call *e, __u32 slot, bool at_ret)
 {
 	struct native_regs regs;
 
@@ -423,13 +113,15 @@ static __always_inline void take_stacks(const struct pt_regs *ctx, const struct 
 		e->py_stack = py_stack_of(slot);
 	if (gs_config.native_stack_at & GS_AT_PROBE && row->flags & GS_USER_NATIVE_STACK) {
 		native_take_regs(&regs, ctx);
-		e->native_stack = native_send(&regs, row->layer, row->flags & GS_USER_RETURN);
+		if (!at_ret || native_after_ret(&regs))
+			e->native_stack =
+				native_send(&regs, row->layer, row->flags & GS_USER_RETURN);
 	}
 }
 
 static __always_inline bool send(const struct pt_regs *ctx, const struct gs_user_row *row,
 				 __u32 row_id, struct user_frame *f, const struct gs_thread *t,
-				 __u32 slot, __u32 scope_depth, __u64 dur_ns)
+				 __u32 slot, __u32 scope_depth, __u64 dur_ns, bool at_ret)
 {
 	__u32 bytes = sizeof(struct gs_event_call), n_texts = row->n_texts;
 	struct gs_event_call *e = &f->e.call;
@@ -459,7 +151,7 @@ static __always_inline bool send(const struct pt_regs *ctx, const struct gs_user
 	e->stream = picked(f, row->v_stream);
 	e->arg[0] = picked(f, row->v_arg0);
 	e->arg[1] = e->arg[2] = e->arg[3] = 0;
-	take_stacks(ctx, row, e, slot);
+	take_stacks(ctx, row, e, slot, at_ret);
 	f->e.row = row_id;
 	f->e.n_values = row->n_values;
 	f->e.n_texts = n_texts;
@@ -469,7 +161,8 @@ static __always_inline bool send(const struct pt_regs *ctx, const struct gs_user
 /* A call with all its values read: filtered, then sent or added up. */
 static __always_inline void account(const struct pt_regs *ctx, const struct gs_user_row *row,
 				    __u32 row_id, struct user_frame *f, const struct gs_thread *t,
-				    __u32 slot, __u32 depth, __u32 scope_depth, __u64 dur_ns)
+				    __u32 slot, __u32 depth, __u32 scope_depth, __u64 dur_ns,
+				    bool at_ret)
 {
 	f->e.call.bytes = picked(f, row->v_bytes);
 	if (!row->aggregate && (gs_config.events || row->flags & GS_USER_ALWAYS)) {
@@ -477,7 +170,7 @@ static __always_inline void account(const struct pt_regs *ctx, const struct gs_u
 			lose(row->layer, GS_LOSS_THINNED);
 		else if (row->flags & GS_USER_RETURN && dur_ns < gs_config.min_dur_ns)
 			lose(row->layer, GS_LOSS_SHORT);
-		else if (send(ctx, row, row_id, f, t, slot, scope_depth, dur_ns))
+		else if (send(ctx, row, row_id, f, t, slot, scope_depth, dur_ns, at_ret))
 			return;
 		else
 			lose(row->layer, GS_LOSS_RING_FULL);
@@ -500,18 +193,28 @@ static __always_inline struct user_thread *user_thread_get(const struct gs_threa
 
 /* Frames below the stack pointer were left by a jump; so was one at the same place of another
  * function, by a tail call. Several probes of one function open frames at the same place: in these
- * the instruction is the same, and no row comes twice. A place inside a function (is_place) may
+ * the instruction is the same, and no row comes twice: one that does shows that all of them were
+ * left by an exception. A place inside a function (is_place) may
  * have the stack pointer of its entry. */
 static __always_inline void drop_stale(struct user_thread *u, __u64 sp, __u64 ip, __u32 row_id,
 				       __u32 layer, bool is_place)
 {
 	__u32 depth = u->depth;
+	bool again = false;
 
+	for (int i = 0; i < GS_USER_DEPTH_MAX && depth > i; i++) {
+		struct user_frame *f = &u->frame[(depth - 1 - i) & OPEN_MASK];
+
+		if (f->sp < sp)
+			continue;
+		if (f->sp > sp || f->ip != ip)
+			break;
+		again |= f->e.row == row_id;
+	}
 	for (int i = 0; i < GS_USER_DEPTH_MAX && depth; i++) {
 		struct user_frame *f = &u->frame[(depth - 1) & OPEN_MASK];
 
-		if (f->sp > sp ||
-		    (f->sp == sp && (is_place || (f->ip == ip && f->e.row != row_id))))
+		if (f->sp > sp || (f->sp == sp && (is_place || (f->ip == ip && !again))))
 			break;
 		depth--;
 		if (f->sp)
@@ -563,7 +266,7 @@ static __always_inline __u32 scope_open(struct gs_thread *t, __u32 slot, __u64 s
 	s->sp = sp;
 	s->func = row->func;
 	s->layer = row->layer;
-	s->resumed = 0;
+	s->resumed = SCOPE_OF_FRAME;
 	s->cell = 0;
 	s->inside_ns = 0;
 	s->launches = 0;
@@ -629,7 +332,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 	f->start_ns = now;
 	scope = scope_open(t, slot, sp, row, now, is_second);
 	if (!(row->flags & GS_USER_RETURN)) {
-		account(ctx, row, row_id, f, t, slot, depth, scope, 0);
+		account(ctx, row, row_id, f, t, slot, depth, scope, 0, false);
 		return false;
 	}
 	u->depth = depth + 1;
@@ -642,7 +345,7 @@ static __always_inline bool user_enter(struct pt_regs *ctx, __u64 *ret_place)
 
 static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 				       struct user_thread *u, __u32 slot, __u32 depth, __u32 row_id,
-				       __u64 now)
+				       __u64 now, bool at_ret)
 {
 	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
 	struct user_frame *f = &u->frame[depth & OPEN_MASK];
@@ -674,7 +377,7 @@ static __always_inline void user_close(struct pt_regs *ctx, struct gs_thread *t,
 		gs_scope_skip(slot, row->func, row->layer, true);
 		return;
 	}
-	account(ctx, row, row_id, f, t, slot, depth, scope, dur_ns);
+	account(ctx, row, row_id, f, t, slot, depth, scope, dur_ns, at_ret);
 }
 
 static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)
@@ -691,7 +394,7 @@ static __always_inline void user_leave(struct pt_regs *ctx, __u64 place)
 		lose(GS_LAYER_USER, GS_LOSS_UNMATCHED);
 		return;
 	}
-	user_close(ctx, t, u, slot, depth, row_id, now);
+	user_close(ctx, t, u, slot, depth, row_id, now, false);
 }
 
 /* A return caught by a probe of its own: its frame is the one that was opened with the same stack
@@ -720,10 +423,61 @@ static __always_inline void user_leave_unpaired(struct pt_regs *ctx)
 			return;
 		depth--;
 		if (f->sp == sp && f->e.row == row_id) {
-			user_close(ctx, t, u, slot, depth, row_id, now);
+			user_close(ctx, t, u, slot, depth, row_id, now, false);
 			return;
 		}
 	}
+}
+
+/* By a probe where the function is left: its frame was opened with this stack pointer, or one up to
+ * the size of its frame above. */
+static __always_inline void user_leave_at(struct pt_regs *ctx)
+{
+	__u64 cookie = bpf_get_attach_cookie(ctx), now = bpf_ktime_get_ns(), sp = ctx->sp;
+	__u32 row_id = cookie & (GS_USER_ROW_MAX - 1),
+	      frame_bytes = cookie >> GS_COOKIE_FRAME_SHIFT;
+	const struct gs_user_row *row = bpf_map_lookup_elem(&gs_user_rows, &row_id);
+	struct gs_kernel_state *state = state_get();
+	struct user_thread *u;
+	struct gs_thread *t;
+	__u32 slot, depth;
+
+	if (!row || !state || state->stopped)
+		return;
+	t = thread_known(&slot);
+	if (!t || turn_skips(t, cookie))
+		return;
+	if (cookie & GS_COOKIE_STEPPED)
+		gs_step_add(slot, row->func, row->layer, true);
+	if (!cookie_leaves(ctx, cookie))
+		return;
+	u = bpf_map_lookup_elem(&gs_user_threads, &slot);
+	if (!u || u->tid != t->tid)
+		return;
+	depth = u->depth;
+	for (int i = 0; i < GS_USER_DEPTH_MAX && depth; i++) {
+		struct user_frame *f = &u->frame[(depth - 1) & OPEN_MASK];
+
+		if (f->sp > sp + frame_bytes)
+			return;
+		depth--;
+		if (f->sp >= sp && f->e.row == row_id) {
+			user_close(ctx, t, u, slot, depth, row_id, now, true);
+			return;
+		}
+		if (f->sp && f->sp < sp) /* left by a jump or an exception */
+			lose(row->layer, GS_LOSS_UNMATCHED);
+	}
+}
+
+static __always_inline bool user_is_exit(struct pt_regs *ctx)
+{
+	return bpf_get_attach_cookie(ctx) & GS_COOKIE_EXIT;
+}
+
+static __always_inline bool user_has_exits(struct pt_regs *ctx)
+{
+	return bpf_get_attach_cookie(ctx) & GS_COOKIE_BY_EXITS;
 }
 
 SEC("?uprobe")
@@ -735,7 +489,11 @@ int gs_user_session(struct pt_regs *ctx)
 		user_leave(ctx, *place);
 		return 0;
 	}
-	return user_enter(ctx, place) ? 0 : SESSION_NO_RETURN;
+	if (user_is_exit(ctx)) {
+		user_leave_at(ctx);
+		return SESSION_NO_RETURN;
+	}
+	return user_enter(ctx, place) && !user_has_exits(ctx) ? 0 : SESSION_NO_RETURN;
 }
 
 SEC("?uprobe")
@@ -743,7 +501,10 @@ int gs_user_enter(struct pt_regs *ctx)
 {
 	__u64 place;
 
-	user_enter(ctx, &place);
+	if (user_is_exit(ctx))
+		user_leave_at(ctx);
+	else
+		user_enter(ctx, &place);
 	return 0;
 }
 

@@ -11,7 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 
-#include "bpf/pidns.bpf.h"
+#include "bpf/calls/pidns.bpf.h"
 
 /* The fixed layout of what the entry code saves (asm/ptrace.h). */
 struct pt_regs {
@@ -61,6 +61,10 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 } GS_CORE;
 
+struct sched_info { /* CONFIG_SCHED_INFO */
+	unsigned long pcount;
+} GS_CORE;
+
 struct task_struct {
 	struct thread_info thread_info;
 	struct sched_entity se;
@@ -74,6 +78,7 @@ struct task_struct {
 	char comm[16];
 	__u64 start_boottime;
 	unsigned long min_flt, maj_flt;
+	struct sched_info sched_info;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	const struct cred *real_cred;

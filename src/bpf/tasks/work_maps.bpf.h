@@ -7,8 +7,8 @@
 #define GS_BPF_WORK_MAPS_H
 
 #include "work_kernel.bpf.h"
-#include "model/hist.h"
-#include "model/work_side.h"
+#include "model/trace/hist.h"
+#include "model/trace/work_side.h"
 
 const volatile struct gs_work_config gs_work_config;
 
@@ -42,6 +42,8 @@ struct work_mark {
 	__u64 off_ns;   /* when it left its processor; 0: it is on one */
 	__u64 away_ns;  /* that it was off its processor in this call */
 	__u64 ran_ns;   /* what the scheduler says that it ran, when it left */
+	__u64 turns;    /* on a processor, as the scheduler counts them, when it left */
+	__u64 queue_ns; /* when it began to wait for a processor, while it does */
 	__u64 faults_minor, faults_major; /* of the task, when they were counted last */
 	struct known_file files[GS_LOOK_CACHE];
 };

@@ -12,14 +12,17 @@ static __always_inline void enter_state(struct gs_work_slot *s, struct work_mark
 					__u64 now)
 {
 	__u8 old = m->state;
+	__u64 from = old;
 
 	if (old == state)
 		return;
 	m->state = state;
 	add(s->begun, 1);
-	if (old < GS_TIME_COUNT) {
-		add(s->work.time_ns[old], now);
-		add(s->in_state[old], -1);
+	/* The index and what it is compared with stay one register, for the verifier. */
+	asm volatile("" : "+r"(from));
+	if (from < GS_TIME_COUNT) {
+		add(s->work.time_ns[from], now);
+		add(s->in_state[from], -1);
 	}
 	if (state < GS_TIME_COUNT) {
 		add(s->work.time_ns[state], -now);
@@ -34,7 +37,30 @@ static __always_inline void enter_state(struct gs_work_slot *s, struct work_mark
 		add(s->lock_since, now);
 		m->lock_ns = now;
 	}
+	if (old == GS_TIME_RUNQUEUE && state == GS_TIME_CPU)
+		add(s->work.queue_hist[bucket(now > m->queue_ns ? now - m->queue_ns : 0)], 1);
+	if (state == GS_TIME_RUNQUEUE)
+		m->queue_ns = now;
 	add(s->ended, 1);
+}
+
+/* Turns of the task on a processor; 0: this kernel does not count them. */
+static __always_inline __u64 turns_of(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->sched_info) ? p->sched_info.pcount : 0;
+}
+
+static __always_inline void count_turns(struct gs_work_slot *s, struct work_mark *m,
+					struct task_struct *p)
+{
+	__u64 turns = turns_of(p);
+
+	if (!bpf_core_field_exists(p->sched_info)) {
+		add(s->work.queue_waits, 1);
+	} else if (turns != m->turns) {
+		add(s->work.queue_waits, turns - m->turns);
+		m->turns = turns;
+	}
 }
 
 static __always_inline void count_faults(struct gs_work_slot *s, struct work_mark *m,
@@ -165,6 +191,7 @@ static __always_inline struct work_mark *mark_make(struct task_struct *p, __u8 s
 	m->enter_ns = now; /* it may be in a call: what is left of that is timed */
 	m->faults_minor = born ? 0 : p->min_flt;
 	m->faults_major = born ? 0 : p->maj_flt;
+	m->turns = born ? 0 : turns_of(p);
 	m->newborn = born;
 	m->ran_ns = p->se.sum_exec_runtime;
 	m->uring_wait = GS_TIME_OTHER;

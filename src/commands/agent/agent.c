@@ -17,13 +17,15 @@
 #include <string.h>
 #include <sys/signalfd.h>
 
-#include "base/clock.h"
-#include "base/systemd.h"
-#include "base/fmt.h"
-#include "base/log.h"
-#include "agent/agent.h"
-#include "cli/cli.h"
-#include "place/place.h"
+#include "core/base/clock.h"
+#include "core/base/systemd.h"
+#include "core/base/fmt.h"
+#include "core/base/log.h"
+#include "core/sandbox/sandbox.h"
+#include "commands/agent/agent.h"
+#include "commands/common/cli.h"
+#include "net/http_client/fetch.h"
+#include "sources/identity/place.h"
 
 #define CONF_PATH "/etc/gpuscope/agent.yaml"
 
@@ -104,6 +106,7 @@ static void tell_wrong(const char *text)
 /* The configuration as it is to be used. */
 static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf, struct gs_err *err)
 {
+	char unused[800] = "";
 	struct agent_conf conf;
 	int r = 0;
 
@@ -112,6 +115,11 @@ static int read_conf(const struct agent_options *o, struct agent_conf *ret_conf,
 				 tell_wrong, err);
 	else
 		gs_conf_defaults(&agent_conf_schema, &conf);
+	if (r == 0)
+		agent_conf_adopt(&conf, unused, sizeof(unused));
+	if (unused[0])
+		gs_say("agent: %s: not used by the agent: %s", o->path ? o->path : CONF_PATH,
+		       unused);
 	if (r == 0 && o->listen)
 		r = apply_option("http", "listen", o->listen, &conf, err);
 	if (r == 0 && o->compat)
@@ -546,9 +554,21 @@ static int start_control(struct agent *a, struct gs_err *err)
 	return r;
 }
 
+static bool sends_by_http_client(const struct agent_conf *c)
+{
+	bool alerts =
+		c->alerts.enabled && (c->alerts.webhook.url[0] ||
+				      (c->alerts.email[0].enabled && c->alerts.email[0].server[0]));
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(c->push); i++)
+		alerts |= c->push[i].url[0] != 0;
+	return alerts;
+}
+
 static int start(struct agent *a, struct gs_err *err)
 {
 	struct gs_http_options o = http_options(&a->state.conf, &a->state);
+	struct agent_alert *alert = NULL;
 	sigset_t set;
 	int r;
 
@@ -564,20 +584,26 @@ static int start(struct agent *a, struct gs_err *err)
 	a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (a->signal_fd < 0)
 		return gs_err_set(err, -errno, "cannot watch for signals: %s", strerror(errno));
-	r = agent_alert_open(&a->state.conf, NULL, &a->state.alert, err);
+	/* It gets ready beside what follows. */
+	if (sends_by_http_client(&a->state.conf))
+		gs_fetch_begin();
 	a->page = agent_page_new(&a->state);
 	if (!a->page)
 		return gs_err_set(err, -ENOMEM, "no memory");
 	o.routes = agent_page_routes(a->page, &o.n_routes);
-	if (r == 0)
-		r = gs_http_start(&o, &a->http, err);
+	r = gs_http_start(&o, &a->http, err);
 	if (r == 0)
 		r = open_gpu(a, &a->state.conf, &a->gpu, err);
 	if (r == 0)
 		r = agent_head_start(&a->state.conf, &a->head, err);
+	if (r == 0)
+		r = agent_alert_open(&a->state.conf, NULL, &alert, err);
 	if (r < 0)
 		return r;
 	r = start_control(a, err);
+	pthread_mutex_lock(&a->state.lock);
+	a->state.alert = alert;
+	pthread_mutex_unlock(&a->state.lock);
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&a->state.lock);
@@ -601,6 +627,7 @@ static int run(const struct agent_options *o, struct agent_conf **conf)
 	struct gs_err err = {{0}};
 	int r = agent_state_init(&a.state, *conf);
 
+	gs_sandbox_keep_tracing(true); /* before the first thread */
 	gs_place_keep_commands((enum gs_place_commands)(*conf)->processes.commands);
 	gs_free_p(conf);
 	if (r < 0) {

@@ -3,22 +3,23 @@
  * signals; the HTTP server's thread renders what was read last. Between them stands struct
  * agent_state with its lock.
  */
-#ifndef GS_CMD_AGENT_H
-#define GS_CMD_AGENT_H
+#ifndef GS_AGENT_AGENT_H
+#define GS_AGENT_AGENT_H
 
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "alert/alert.h"
-#include "alert/conf.h"
-#include "base/conf.h"
-#include "base/schedule.h"
-#include "gpu/gpu.h"
-#include "http/http.h"
-#include "node/job_account.h"
-#include "prom/prom.h"
-#include "push/set.h"
+#include "analysis/alert/alert.h"
+#include "analysis/alert/conf.h"
+#include "commands/agent/agent_hpc.h"
+#include "core/base/conf.h"
+#include "core/base/schedule.h"
+#include "sources/gpu/gpu.h"
+#include "net/http/http.h"
+#include "model/node/job_account.h"
+#include "output/metrics/prom.h"
+#include "output/metrics_push/set.h"
 
 /* --- agent_conf.c: the configuration --- */
 
@@ -95,6 +96,7 @@ struct agent_conf {
 		uint64_t jobs_interval_ns;
 	} head;
 	struct gs_alert_conf alerts;
+	struct agent_hpc_conf hpc_monitor;
 };
 
 extern const struct gs_conf_schema agent_conf_schema;

@@ -7,13 +7,13 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "alert/alert.h"
-#include "base/clock.h"
-#include "base/map.h"
-#include "cli/cli.h"
-#include "host/host.h"
-#include "notify/notify.h"
+#include "commands/agent/agent.h"
+#include "analysis/alert/alert.h"
+#include "core/base/clock.h"
+#include "core/base/map.h"
+#include "commands/common/cli.h"
+#include "sources/host/host.h"
+#include "output/notify/notify.h"
 
 #define GONE_NS  30000000000ull /* and three looks: then a GPU that is not found has gone */
 #define CLOSE_NS 5000000000ull  /* for messages that still wait when the agent ends */

@@ -1,10 +1,12 @@
-/* The agent's configuration: tables, of which src/base/conf makes the parser and the default file.
+/* The agent's configuration: tables, of which src/core/base/conf makes the parser and the default
+ * file.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "base/fmt.h"
+#include "commands/agent/agent.h"
+#include "core/base/fmt.h"
+#include "output/metrics/job.h"
 
 #define MS 1000000LL
 #define S  (1000 * MS)
@@ -462,6 +464,80 @@ static const struct gs_conf_key head_keys[] = {
 	 .bytes = sizeof(((struct agent_conf *)0)->head.instance)},
 };
 
+static bool valid_prefix(const char *text)
+{
+	return strcmp(text, "hpc_monitor_") == 0;
+}
+
+/* A configuration of ebpf-hpc-monitor, as its README and the file it ships have it. */
+#define PROMETHEUS_KEYS(variable, i_, port_)                                                       \
+	static const struct gs_conf_key variable[] = {                                             \
+		{.name = "enabled",                                                                \
+		 .kind = GS_CONF_BOOL,                                                             \
+		 .offset = AT(hpc_monitor, prometheus[i_].enabled),                                \
+		 .preset = "false",                                                                \
+		 .comment = "",                                                                    \
+		 .hidden = true},                                                                  \
+		{.name = "port",                                                                   \
+		 .kind = GS_CONF_NUMBER,                                                           \
+		 .offset = AT(hpc_monitor, prometheus[i_].port),                                   \
+		 .preset = port_,                                                                  \
+		 .comment = "",                                                                    \
+		 .min = 0,                                                                         \
+		 .max = 65535,                                                                     \
+		 .hidden = true},                                                                  \
+		{.name = "metrics_prefix",                                                         \
+		 .kind = GS_CONF_TEXT,                                                             \
+		 .offset = AT(hpc_monitor, prometheus[i_].prefix),                                 \
+		 .preset = "hpc_monitor_",                                                         \
+		 .comment = "",                                                                    \
+		 .bytes = 32,                                                                      \
+		 .valid = valid_prefix,                                                            \
+		 .expects = "hpc_monitor_, the only prefix there is",                              \
+		 .hidden = true},                                                                  \
+		{.name = "update_interval",                                                        \
+		 .kind = GS_CONF_NUMBER,                                                           \
+		 .offset = AT(hpc_monitor, prometheus[i_].update_s),                               \
+		 .preset = "0",                                                                    \
+		 .comment = "",                                                                    \
+		 .min = 0,                                                                         \
+		 .max = 3600,                                                                      \
+		 .hidden = true},                                                                  \
+	}
+
+PROMETHEUS_KEYS(readme_prometheus, 0, "8000");
+PROMETHEUS_KEYS(shipped_prometheus, 1, "9090");
+
+#define FOREIGN(name_, i_)                                                                         \
+	{                                                                                          \
+		.name = name_, .kind = GS_CONF_FOREIGN, .offset = AT(hpc_monitor, foreign[i_]),    \
+		.preset = "", .comment = ""                                                        \
+	}
+
+static const struct gs_conf_key foreign_keys[] = {
+	FOREIGN("slurm", 0),       FOREIGN("classification", 1), FOREIGN("output", 2),
+	FOREIGN("logging", 3),     FOREIGN("performance", 4),    FOREIGN("security", 5),
+	FOREIGN("experimental", 6)};
+static const struct gs_conf_key ebpf_keys[] = {{.name = "enabled",
+						.kind = GS_CONF_BOOL,
+						.offset = AT(hpc_monitor, ebpf),
+						.preset = "true",
+						.comment = "",
+						.hidden = true},
+					       FOREIGN("filter", 7),
+					       FOREIGN("probes", 8),
+					       FOREIGN("poll_interval_ms", 9),
+					       FOREIGN("poll_timeout", 10),
+					       FOREIGN("buffer_size", 11),
+					       FOREIGN("perf_buffer_size", 12),
+					       FOREIGN("monitored_syscalls", 13),
+					       FOREIGN("excluded_pids", 14),
+					       FOREIGN("excluded_processes", 15)};
+static const struct gs_conf_key external_keys[] = {FOREIGN("email", 16), FOREIGN("influxdb", 17),
+						   FOREIGN("grafana", 18)};
+static const struct gs_conf_key integrations_keys[] = {
+	FOREIGN("notifications", 19), FOREIGN("influxdb", 20), FOREIGN("grafana", 21)};
+
 #define SECTION(name_, comment_, field, table)                                                     \
 	{                                                                                          \
 		.name = name_, .comment = comment_, .offset = offsetof(struct agent_conf, field),  \
@@ -489,6 +565,12 @@ static const struct gs_conf_section sections[] = {
 	SECTION("head", "Where moments are delivered to. Not changed by a reload.", head,
 		head_keys),
 	GS_ALERT_SECTIONS(offsetof(struct agent_conf, alerts)),
+	SECTION("", "", hpc_monitor, foreign_keys),
+	SECTION("ebpf", "", hpc_monitor, ebpf_keys),
+	SECTION("external_systems", "", hpc_monitor, external_keys),
+	SECTION("external_systems.prometheus", "", hpc_monitor, readme_prometheus),
+	SECTION("integrations", "", hpc_monitor, integrations_keys),
+	SECTION("integrations.prometheus", "", hpc_monitor, shipped_prometheus),
 };
 
 static int check(const void *whole, const struct gs_conf_where *where, struct gs_err *err)
@@ -544,6 +626,52 @@ const struct gs_conf_schema agent_conf_schema = {
 	.n_sections = GS_ARRAY_LEN(sections),
 	.check = check,
 };
+
+static void list_unused(const struct agent_conf *c, char *out, size_t bytes)
+{
+	size_t n = 0;
+
+	out[0] = '\0';
+	for (size_t i = 0; i < GS_ARRAY_LEN(sections); i++)
+		for (size_t k = 0; k < sections[i].n_keys && n < bytes; k++) {
+			const struct gs_conf_key *key = &sections[i].keys[k];
+			uint32_t line;
+
+			if (key->kind != GS_CONF_FOREIGN)
+				continue;
+			memcpy(&line, (const char *)c + sections[i].offset + key->offset,
+			       sizeof(line));
+			if (line)
+				n += (size_t)snprintf(out + n, bytes - n, "%s%s%s%s (line %u)",
+						      n ? ", " : "", sections[i].name,
+						      sections[i].name[0] ? "." : "", key->name,
+						      line);
+		}
+}
+
+void agent_conf_adopt(struct agent_conf *c, char *ret_unused, size_t bytes)
+{
+	struct agent_conf usual;
+
+	gs_conf_defaults(&agent_conf_schema, &usual);
+	if (!c->hpc_monitor.ebpf)
+		c->jobs.probes = false;
+	for (size_t i = 0; i < GS_ARRAY_LEN(c->hpc_monitor.prometheus); i++) {
+		if (!c->hpc_monitor.prometheus[i].enabled)
+			continue;
+		/* The agent's own keys beside it say more. */
+		if (strcmp(c->http.listen, usual.http.listen) == 0)
+			snprintf(c->http.listen, sizeof(c->http.listen), "127.0.0.1:%d",
+				 (int)c->hpc_monitor.prometheus[i].port);
+		if (c->jobs.names == usual.jobs.names)
+			c->jobs.names = GS_PROM_JOBS_HPC_MONITOR;
+		if (c->jobs.interval_ns == usual.jobs.interval_ns &&
+		    c->hpc_monitor.prometheus[i].update_s)
+			c->jobs.interval_ns =
+				(uint64_t)c->hpc_monitor.prometheus[i].update_s * (uint64_t)S;
+	}
+	list_unused(c, ret_unused, bytes);
+}
 
 void agent_conf_resolve(struct agent_conf *c)
 {

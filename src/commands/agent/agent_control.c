@@ -13,12 +13,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
-#include "base/clock.h"
-#include "base/local.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "cli/cli.h"
+#include "commands/agent/agent.h"
+#include "core/base/clock.h"
+#include "core/base/local.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "commands/common/cli.h"
 
 #define REQUEST_MAX 64
 #define CLIENT_MS   200   /* for a client to send its line: it holds up the readings */

@@ -8,16 +8,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "agent/agent.h"
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/secret.h"
-#include "cli/cli.h"
-#include "link/link.h"
-#include "node/record.h"
-#include "moment/moment.h"
+#include "commands/agent/agent.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/secret.h"
+#include "commands/common/cli.h"
+#include "net/uplink/link.h"
+#include "model/node/record.h"
+#include "sources/sampler/moment.h"
 
 #define HEADS_MAX  8
 #define DRAIN_NS   5000000000ull

@@ -8,12 +8,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "account/account.h"
-#include "agent/agent.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "cli/cli.h"
-#include "prom/job.h"
+#include "analysis/job_accounting/account.h"
+#include "commands/agent/agent.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "commands/common/cli.h"
+#include "output/metrics/job.h"
 
 struct agent_jobs {
 	struct agent_state *state; /* lent: the GPUs */

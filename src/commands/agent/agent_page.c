@@ -1,8 +1,8 @@
 /*
- * The page of this node, by the endpoints that a head has too (live/live.h): the node is a cluster
- * of one. The main thread gives it what it has read, about once a second; that is a copy and a
- * point of each chart, and nothing else is done while nobody looks. As long as somebody does, it
- * also reads what stands beside the GPUs: the machine and the processes.
+ * The page of this node, by the endpoints that a head has too (server/live/live.h): the node is a
+ * cluster of one. The main thread gives it what it has read, about once a second; that is a copy
+ * and a point of each chart, and nothing else is done while nobody looks. As long as somebody does,
+ * it also reads what stands beside the GPUs: the machine and the processes.
  */
 #include <errno.h>
 #include <math.h>
@@ -11,13 +11,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "agent/agent.h"
-#include "base/clock.h"
-#include "base/mem.h"
-#include "cluster/cluster.h"
-#include "cli/cli.h"
-#include "live/live.h"
-#include "moment/moment.h"
+#include "commands/agent/agent.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "server/registry/cluster.h"
+#include "commands/common/cli.h"
+#include "server/live/live.h"
+#include "sources/sampler/moment.h"
 
 #define NODE       1              /* its number */
 #define SPACING_NS 900000000ull   /* pages do not ask more often */

@@ -1,8 +1,8 @@
 /* Metrics to engines of others: what /metrics shows, by remote write and OTLP (src/push). */
 #include <string.h>
 
-#include "agent/agent.h"
-#include "cli/cli.h"
+#include "commands/agent/agent.h"
+#include "commands/common/cli.h"
 
 /* Units and types are in OpenMetrics alone. */
 static int render(void *ctx, enum gs_push_protocol protocol, unsigned part, struct gs_buf *out)

@@ -12,13 +12,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "account/account.h"
-#include "agent/agent.h"
-#include "base/clock.h"
-#include "base/mem.h"
-#include "cli/cli.h"
-#include "job/delivery.h"
-#include "link/link.h"
+#include "analysis/job_accounting/account.h"
+#include "commands/agent/agent.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "commands/common/cli.h"
+#include "analysis/job_report/delivery.h"
+#include "net/uplink/link.h"
 
 struct entry { /* a job that is told to the head */
 	struct gs_job job;
@@ -65,6 +65,7 @@ static void fill_usage(const struct agent_report *r, const struct gs_job_account
 		.elapsed_ns = ns,
 		.cores = a->cores,
 		.work = a->work,
+		.sched_rows = a->known >> GS_JOB_KNOWS_SYSCALLS & 1,
 		.known = a->known & ~(1u << GS_JOB_KNOWS_PRESSURE | 1u << GS_JOB_KNOWS_CUDA),
 		.memory_peak_bytes = a->memory_peak_bytes,
 		.memory_limit_bytes = a->memory_limit_bytes,

@@ -3,8 +3,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/clock.h"
-#include "agent/agent.h"
+#include "core/base/clock.h"
+#include "commands/agent/agent.h"
+#include "core/sender/sender.h"
 
 /* Longest that the sampling loop may be silent beyond its own pace: a hung call and then some. */
 static uint64_t patience_ns(const struct agent_state *s)
@@ -203,6 +204,19 @@ static void own_http(struct gs_prom *p, const struct agent_state *s)
 			    resident, "Memory of the process that serves HTTP that is in RAM.");
 }
 
+static void own_senders(struct gs_prom *p)
+{
+	uint64_t lost[GS_SENDER_N_LOSSES];
+
+	gs_sender_losses(lost);
+	gs_prom_family(
+		p, "gpuscope_agent_senders_lost", GS_PROM_COUNTER, "",
+		"Processes that sent (to heads, engines, receivers of alerts) and were replaced "
+		"by another one, by cause.");
+	for (int i = 0; i < GS_SENDER_N_LOSSES; i++)
+		by(p, "reason", gs_sender_loss_name((enum gs_sender_loss)i), (double)lost[i]);
+}
+
 /* The caller holds the lock; the link has one of its own below it. */
 static void own_head(struct gs_prom *p, const struct agent_state *s)
 {
@@ -264,6 +278,7 @@ int agent_render(struct agent_state *s, bool openmetrics, struct gs_buf *out)
 	own_reading(&p, s);
 	own_http(&p, s);
 	own_head(&p, s);
+	own_senders(&p);
 	agent_alert_metrics(&p, s->alert);
 	gs_push_set_metrics(&p, s->push, "gpuscope_agent");
 	gs_prom_gpu(&p, s->latest, s->xids, s->n_xids, &o, &dropped);

@@ -1,12 +1,12 @@
 /*
  * When which group of values is due. Each has its own interval; while nothing in it changes the
  * interval doubles up to a limit, and the first change brings it back. Groups that are not due are
- * not read at all. base/schedule.h says when turns are due, and which count as missed.
+ * not read at all. core/base/schedule.h says when turns are due, and which count as missed.
  */
 #include <math.h>
 #include <string.h>
 
-#include "agent/agent.h"
+#include "commands/agent/agent.h"
 
 #define TOGETHER_NS 5000000 /* groups due within 5 ms are read in one turn */
 
@@ -62,10 +62,7 @@ enum agent_group agent_group_of(enum gs_gpu_field field)
 	case GS_GPU_PART_LINKS ... GS_GPU_PART_C2C:
 		return AGENT_LINKS;
 	case GS_GPU_PART_GPM:
-		if (field == GS_GPU_PCIE_TX_BPS || field == GS_GPU_PCIE_RX_BPS)
-			return AGENT_BASIC; /* from counters where there is no GPM */
-		return field == GS_GPU_NVLINK_TX_BPS || field == GS_GPU_NVLINK_RX_BPS ? AGENT_LINKS
-										      : AGENT_GPM;
+		return AGENT_GPM;
 	default:
 		return AGENT_BASIC;
 	}

@@ -9,12 +9,12 @@
  */
 #include <string.h>
 
-#include "agent/agent.h"
+#include "commands/agent/agent.h"
 
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "base/log.h"
-#include "base/shrink.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "core/base/log.h"
+#include "core/base/shrink.h"
 
 static const uint64_t pause_ns[AGENT_SHRINK_TURNS] = {0, 15000000000ull, 60000000000ull};
 

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "agent/agent.h"
+#include "core/base/clock.h"
+#include "commands/agent/agent.h"
 
 int agent_state_init(struct agent_state *s, const struct agent_conf *conf)
 {

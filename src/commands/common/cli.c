@@ -1,4 +1,4 @@
-#include "cli/cli.h"
+#include "commands/common/cli.h"
 
 #include <argp.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 /* How the program ends; documented in the README. A traced command's own status comes before. */
 enum gs_exit {

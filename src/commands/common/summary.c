@@ -1,4 +1,4 @@
-#include "cli/summary.h"
+#include "commands/common/summary.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -6,9 +6,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "base/output.h"
-#include "cli/cli.h"
+#include "core/base/mem.h"
+#include "core/base/output.h"
+#include "commands/common/cli.h"
 
 void gs_cli_summary_style(FILE *stream, bool color_auto, struct gs_summary_style *style)
 {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "render/summary.h"
+#include "output/report/summary.h"
 
 /* Render a summary to path (flags: enum gs_output_flag), or to fallback when path is NULL; said
  * when it fails. */

@@ -12,19 +12,19 @@
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
 
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "base/folder.h"
-#include "base/schedule.h"
-#include "base/secret.h"
-#include "cli/cli.h"
-#include "headcmd/remote.h"
-#include "headcmd/to_head.h"
-#include "gpu/gpu.h"
-#include "link/link.h"
-#include "node/record.h"
-#include "moment/moment.h"
-#include "place/place.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "core/base/folder.h"
+#include "core/base/schedule.h"
+#include "core/base/secret.h"
+#include "commands/common/cli.h"
+#include "commands/head/remote.h"
+#include "commands/head/to_head.h"
+#include "sources/gpu/gpu.h"
+#include "net/uplink/link.h"
+#include "model/node/record.h"
+#include "sources/sampler/moment.h"
+#include "sources/identity/place.h"
 
 #define HEADS_MAX         8
 #define INTERVAL_NS       1000000000ull /* when the head leaves it to us */

@@ -3,17 +3,17 @@
  * connect; profile, stop, status and exit are calls of gswarm's interface, and so work with a head
  * of either kind; recover lists, resumes and exports what a head of ours keeps.
  */
-#include "headcmd/gsprof.h"
+#include "commands/head/gsprof.h"
 
 #include <argp.h>
 #include <errno.h>
 #include <string.h>
 
-#include "archive/archive.h"
-#include "cli/cli.h"
-#include "headcmd/session.h"
+#include "server/session_export/archive.h"
+#include "commands/common/cli.h"
+#include "commands/head/session.h"
 #include "gswarm_profiler.pb-c.h"
-#include "text/text.h"
+#include "core/text/text.h"
 
 #define SERVICE   "/gswarm_profiler.ProfilerService/"
 #define WORDS_MAX 32

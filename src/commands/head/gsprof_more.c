@@ -5,12 +5,12 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "headcmd/gsprof.h"
-#include "headcmd/session.h"
-#include "fetch/fetch.h"
-#include "plot/plot.h"
-#include "text/text.h"
+#include "commands/common/cli.h"
+#include "commands/head/gsprof.h"
+#include "commands/head/session.h"
+#include "net/http_client/fetch.h"
+#include "output/plot/plot.h"
+#include "core/text/text.h"
 
 #define ANSWER_MAX (4 << 20)
 #define TIMEOUT_NS 30000000000ull

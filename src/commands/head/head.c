@@ -9,18 +9,18 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#include "base/fmt.h"
-#include "base/folder.h"
-#include "base/mem.h"
-#include "base/systemd.h"
-#include "cli/cli.h"
-#include "headcmd/head_local.h"
-#include "headcmd/head_token.h"
-#include "api/api.h"
-#include "gswarm/gswarm.h"
-#include "head/head_conf.h"
-#include "head/session.h"
-#include "head/head_push.h"
+#include "core/base/fmt.h"
+#include "core/base/folder.h"
+#include "core/base/mem.h"
+#include "core/base/systemd.h"
+#include "commands/common/cli.h"
+#include "commands/head/head_local.h"
+#include "commands/head/head_token.h"
+#include "server/api/api.h"
+#include "compat/gswarm/gswarm.h"
+#include "server/head/head_conf.h"
+#include "server/head/session.h"
+#include "server/head/head_push.h"
 
 #define CERT_WARN_S   (7 * 86400) /* before it expires */
 #define CONF_PATH     "/etc/gpuscope/head.yaml"
@@ -438,6 +438,21 @@ static bool may_be(void *ctx, const struct gs_rpc_call *call, const char *hostna
 	return !c->tokens || head_tokens_may_be(c->tokens, call, hostname, why, bytes);
 }
 
+/* As over HTTP: whole to who may control, scrubbed to who may read and is known, nothing of it to
+ * whom nobody knows. A certificate is that of a node, which has no business with others' commands.
+ */
+static enum gs_archive_commands may_see(void *ctx, const struct gs_rpc_call *call)
+{
+	const struct head_command *c = ctx;
+	unsigned role = c->tokens ? head_tokens_role(c->tokens, call) : GS_HEAD_ROLE_ANY;
+
+	if (gs_rpc_call_trusted(call) || role == GS_HEAD_ROLE_CONTROL)
+		return GS_ARCHIVE_COMMANDS_STORED;
+	return role == GS_HEAD_ROLE_READ || (!c->tokens && gs_rpc_call_identity(call))
+		       ? GS_ARCHIVE_COMMANDS_SCRUBBED
+		       : GS_ARCHIVE_COMMANDS_NONE;
+}
+
 static int start(struct head_command *c, struct gs_head **ret_head, struct gs_err *err)
 {
 	int r = c->head.data ? 0 : usual_folder(c->data, sizeof(c->data), err);
@@ -451,6 +466,8 @@ static int start(struct head_command *c, struct gs_head **ret_head, struct gs_er
 	c->head.authorize_ctx = c;
 	c->head.may_be = may_be;
 	c->head.may_be_ctx = c;
+	c->head.may_see = may_see;
+	c->head.may_see_ctx = c;
 	if (!c->conf.nodes.token_file[0])
 		c->head.denied =
 			"without tokens, changes are made on the head's machine, by root or by the "

@@ -2,7 +2,7 @@
  * A head listens at head-PORT.sock, PORT being that of its first address, so that who knows the
  * address of a head on this machine finds its socket, whichever of several heads it is.
  */
-#include "headcmd/head_local.h"
+#include "commands/head/head_local.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -14,11 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/folder.h"
-#include "base/local.h"
-#include "base/mem.h"
-#include "base/net.h"
-#include "cli/cli.h"
+#include "core/base/folder.h"
+#include "core/base/local.h"
+#include "core/base/mem.h"
+#include "core/base/net.h"
+#include "commands/common/cli.h"
 
 #define PATH_BYTES 108 /* of struct sockaddr_un */
 

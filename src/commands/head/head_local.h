@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
-#include "head/head_conf.h"
+#include "core/base/err.h"
+#include "server/head/head_conf.h"
 
 /* Beside the head's address. ret_path: where, "" nowhere. 0, or a negative errno with err: what was
  * configured cannot be had. The usual socket that cannot be made is only said. */

@@ -1,4 +1,4 @@
-#include "headcmd/head_token.h"
+#include "commands/head/head_token.h"
 
 #include <errno.h>
 #include <fnmatch.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/secret.h"
-#include "head/head.h"
+#include "core/base/secret.h"
+#include "server/head/head.h"
 
 #define TOKEN_BYTES    256
 #define TOKENS_MAX     4096
@@ -232,6 +232,22 @@ static bool token_of(const struct gs_rpc_call *call, char ret[TOKEN_BYTES])
 		return false;
 	memcpy(ret, text, strlen(text));
 	return true;
+}
+
+unsigned head_tokens_role(struct head_tokens *t, const struct gs_rpc_call *call)
+{
+	unsigned role = GS_HEAD_ROLE_ANY;
+	char shown[TOKEN_BYTES];
+
+	if (!token_of(call, shown))
+		return role;
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; i < t->n; i++)
+		if (same(shown, t->token[i].text) && t->token[i].role > role)
+			role = t->token[i].role;
+	pthread_mutex_unlock(&t->lock);
+	explicit_bzero(shown, sizeof(shown));
+	return role;
 }
 
 bool head_tokens_may_be(struct head_tokens *t, const struct gs_rpc_call *call, const char *hostname,

@@ -2,8 +2,8 @@
 #ifndef GS_HEADCMD_HEAD_TOKEN_H
 #define GS_HEADCMD_HEAD_TOKEN_H
 
-#include "base/err.h"
-#include "rpc/rpc.h"
+#include "core/base/err.h"
+#include "net/grpc/rpc.h"
 
 struct head_tokens;
 
@@ -23,6 +23,10 @@ enum gs_rpc_status head_tokens_authorize(void *ctx, const struct gs_rpc_call *ca
  * those that another line names. Otherwise why not. Any thread. */
 bool head_tokens_may_be(struct head_tokens *tokens, const struct gs_rpc_call *call,
 			const char *hostname, char *why, size_t bytes);
+
+/* What the token of the call may: enum gs_head_role; GS_HEAD_ROLE_ANY: it shows none that is known.
+ * Any thread. */
+unsigned head_tokens_role(struct head_tokens *tokens, const struct gs_rpc_call *call);
 
 /* Tokens of nodes on whose line no name stands, not even "*". */
 size_t head_tokens_unbound(struct head_tokens *tokens);

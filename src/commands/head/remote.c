@@ -1,13 +1,13 @@
-#include "headcmd/remote.h"
+#include "commands/head/remote.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/net.h"
-#include "base/secret.h"
-#include "cli/cli.h"
-#include "headcmd/head_local.h"
+#include "core/base/clock.h"
+#include "core/base/net.h"
+#include "core/base/secret.h"
+#include "commands/common/cli.h"
+#include "commands/head/head_local.h"
 
 #define CONNECT_NS  10000000000ull
 #define TIMEOUT_NS  120000000000ull /* of a call: a look at a long session takes its time */

@@ -6,8 +6,8 @@
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "rpc/rpc_client.h"
+#include "core/base/err.h"
+#include "net/grpc/rpc_client.h"
 
 struct remote_options {
 	const char *head; /* "host:port" */

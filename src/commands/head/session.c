@@ -4,11 +4,11 @@
 #include <signal.h>
 #include <string.h>
 
-#include "archive/archive.h"
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "cli/cli.h"
-#include "headcmd/session.h"
+#include "server/session_export/archive.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "commands/common/cli.h"
+#include "commands/head/session.h"
 
 #define LIST_MAX 64
 

@@ -2,9 +2,9 @@
 #ifndef GS_HEADCMD_SESSION_H
 #define GS_HEADCMD_SESSION_H
 
-#include "headcmd/remote.h"
+#include "commands/head/remote.h"
 #include "gpuscope.pb-c.h"
-#include "store/store.h"
+#include "server/store/store.h"
 
 /* A table, or JSON: {"sessions": [...]}. */
 int session_show(Gpuscope__V1__Session *const *sessions, size_t n, bool json);

@@ -3,10 +3,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "archive/archive.h"
-#include "base/output.h"
-#include "cli/cli.h"
-#include "headcmd/session.h"
+#include "server/session_export/archive.h"
+#include "core/base/output.h"
+#include "commands/common/cli.h"
+#include "commands/head/session.h"
 
 /* A name that a head gives is a name: it leads nowhere. */
 static bool name_is_safe(const char *name)
@@ -113,7 +113,11 @@ static int on_part(void *ctx, const void *message)
 	int r = m->file[0] ? begin_file(d, m->file) : 0;
 	int fd = d->to_stdout ? STDOUT_FILENO : d->file.fd;
 
-	if (r < 0)
+	if (m->traces_left_out)
+		gs_say("left out %u trace%s: the head gives them to its own user, or for a token "
+		       "(--token-file)",
+		       m->traces_left_out, m->traces_left_out == 1 ? "" : "s");
+	if (r < 0 || !m->data.len)
 		return r;
 	if (fd < 0)
 		return gs_err_set(d->err, -EBADMSG, "the head sent bytes of no file");

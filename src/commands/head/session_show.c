@@ -3,11 +3,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "headcmd/session.h"
-#include "text/doc.h"
-#include "text/text.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "commands/head/session.h"
+#include "core/text/doc.h"
+#include "core/text/text.h"
 
 static const char *state_name(const Gpuscope__V1__Session *s)
 {
@@ -41,6 +41,14 @@ static int wider(int width, const char *text)
 	return columns > (size_t)width ? (int)columns : width;
 }
 
+/* What a session asks for beside the usual values. */
+static const char *extras(const Gpuscope__V1__Session *s)
+{
+	if (s->bandwidth)
+		return s->nvlink ? "bandwidth, NVLink" : "bandwidth";
+	return s->nvlink ? "NVLink" : "-";
+}
+
 static void table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_t n)
 {
 	int width = 4;
@@ -51,14 +59,14 @@ static void table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_t n)
 		gs_pen_puts(pen, "no sessions\n");
 		return;
 	}
-	gs_pen_printf(pen, "%-*s  %-11s  %-19s  %9s  %8s  %10s  %5s  %6s\n", width, "NAME", "STATE",
-		      "BEGAN", "LASTED", "EVERY", "SAMPLES", "NODES", "LOST");
+	gs_pen_printf(pen, "%-*s  %-11s  %-19s  %9s  %8s  %10s  %5s  %6s  WITH\n", width, "NAME",
+		      "STATE", "BEGAN", "LASTED", "EVERY", "SAMPLES", "NODES", "LOST");
 	for (size_t i = 0; i < n; i++) {
 		int64_t end = s[i]->end_wall_ns ? s[i]->end_wall_ns : (int64_t)gs_clock_wall_ns();
 		char began[32], lasted[GS_FMT_BYTES], every[GS_FMT_BYTES], samples[GS_FMT_BYTES];
 
 		cell(pen, s[i]->name, width);
-		gs_pen_printf(pen, "  %-11s  %-19s  %9s  %8s  %10s  %5llu  %6llu\n",
+		gs_pen_printf(pen, "  %-11s  %-19s  %9s  %8s  %10s  %5llu  %6llu  %s\n",
 			      state_name(s[i]), when(began, s[i]->start_wall_ns),
 			      gs_fmt_ns(lasted, end > s[i]->start_wall_ns
 							? (uint64_t)(end - s[i]->start_wall_ns)
@@ -66,7 +74,7 @@ static void table(struct gs_pen *pen, Gpuscope__V1__Session *const *s, size_t n)
 			      gs_fmt_ns(every, s[i]->interval_ns),
 			      gs_fmt_count(samples, s[i]->sample_count),
 			      (unsigned long long)s[i]->node_count,
-			      (unsigned long long)s[i]->lost_samples);
+			      (unsigned long long)s[i]->lost_samples, extras(s[i]));
 	}
 }
 

@@ -1,19 +1,18 @@
 /* Delivery to a head of what ends: options, folders, and what is told at the end. */
-#include "headcmd/to_head.h"
+#include "commands/head/to_head.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/fmt.h"
-#include "base/folder.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "base/secret.h"
-#include "cli/cli.h"
-#include "headcmd/remote.h"
-#include "link/outbox.h"
+#include "core/base/fmt.h"
+#include "core/base/folder.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/secret.h"
+#include "commands/common/cli.h"
+#include "commands/head/remote.h"
 
 #define TITLE_BYTES 256
 
@@ -190,6 +189,11 @@ int to_head_open(const struct to_head_options *options, enum gs_link_kind kind, 
 struct gs_link *to_head_link(struct to_head *head)
 {
 	return gs_outbox_link(head->outbox);
+}
+
+struct gs_outbox *to_head_outbox(struct to_head *head)
+{
+	return head->outbox;
 }
 
 static void tell(const struct words *w, const struct gs_outbox_result *r)

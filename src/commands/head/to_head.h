@@ -4,10 +4,11 @@
 
 #include <argp.h>
 
-#include "base/err.h"
-#include "link/left.h"
-#include "link/link.h"
-#include "model/record.h"
+#include "core/base/err.h"
+#include "net/uplink/left.h"
+#include "net/uplink/link.h"
+#include "net/uplink/outbox.h"
+#include "model/trace/record.h"
 
 #define TO_HEADS_MAX 8
 
@@ -30,6 +31,7 @@ struct to_head;
 int to_head_open(const struct to_head_options *options, enum gs_link_kind kind, const char *title,
 		 struct to_head **ret_head, struct gs_err *err);
 struct gs_link *to_head_link(struct to_head *head);
+struct gs_outbox *to_head_outbox(struct to_head *head);
 
 /* Waits for delivery, some seconds at most, and says what is left. 0, or a negative errno when
  * something is lost for good. */

@@ -8,19 +8,21 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/foreign.h"
-#include "base/fmt.h"
-#include "base/log.h"
-#include "base/output.h"
-#include "cli/cli.h"
-#include "jobcmd/job.h"
-#include "jobcmd/job_alert.h"
-#include "jobcmd/job_detach.h"
-#include "jobcmd/job_head.h"
-#include "jobcmd/job_id.h"
-#include "cli/summary.h"
-#include "place/place.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/fmt.h"
+#include "core/base/log.h"
+#include "core/base/output.h"
+#include "core/sandbox/sandbox.h"
+#include "commands/common/cli.h"
+#include "commands/job/job.h"
+#include "commands/job/job_alert.h"
+#include "commands/job/job_detach.h"
+#include "commands/job/job_head.h"
+#include "commands/job/job_id.h"
+#include "commands/job/job_linger.h"
+#include "commands/common/summary.h"
+#include "sources/identity/place.h"
 
 enum {
 	OPT_FORMAT = 256,
@@ -33,7 +35,12 @@ enum {
 	OPT_DETACH,
 	OPT_STOP,
 	OPT_LAUNCHER,
+	OPT_LINGER,
 };
+
+/* A recorder writes what it has so often that little is lost when it is killed. */
+#define SAVE_NS        3000000000ull
+#define SAVE_FAILED_NS 60000000000ull
 
 static volatile sig_atomic_t stop;
 
@@ -179,6 +186,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_INIT:
 		state->child_inputs[0] = &o->head;
+		o->linger_ns = 600000000000ull;
 		return 0;
 	case 'j':
 		parse_ids(o, arg, state);
@@ -213,6 +221,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_LAUNCHER:
 		parse_launcher(o, arg, state);
+		return 0;
+	case OPT_LINGER:
+		if (gs_parse_ns(arg, 1000000000, &o->linger_ns) < 0 || !o->linger_ns)
+			argp_error(state, "--linger takes seconds, or a time as 90s or 5m");
 		return 0;
 	case ARGP_KEY_END:
 		if (o->launcher && (o->by != JOB_OF_IDS || o->n_select != 1))
@@ -321,14 +333,92 @@ static bool is_stopped(void *ctx)
 	return stop;
 }
 
-/* Until the time is over, the jobs have ended, or a signal. */
+static int write_one(const struct job_options *o, const struct gs_job_session *session,
+		     const char *path, enum gs_job_format format)
+{
+	struct gs_job_style style = style_of(o, !path);
+	struct gs_output file = GS_OUTPUT_INIT;
+	struct gs_err err = {{0}};
+	FILE *out = stdout;
+	/* Root measures jobs of others. */
+	unsigned flags = (geteuid() == 0 ? GS_OUTPUT_PRIVATE : 0u) |
+			 (session->unfinished ? GS_OUTPUT_NO_SYNC : 0u);
+	int r = path ? gs_output_open(path, flags, &file, &err) : 0;
+
+	if (r == 0 && path)
+		out = gs_output_stream(&file);
+	style.format = format;
+	if (r == 0)
+		r = out ? gs_job_report_write(out, session, &style) : -ENOMEM;
+	r = gs_output_close(&file, r, &err);
+	if (r < 0 && err.text[0])
+		gs_say("%s", err.text);
+	else if (r < 0)
+		gs_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
+	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
+}
+
+static int write_report(const struct job_options *o, const struct gs_job_session *session)
+{
+	int status = GS_EXIT_DONE;
+
+	if (!o->n_outputs) /* of who has no terminal the head alone has it */
+		return o->detach ? GS_EXIT_DONE : write_one(o, session, NULL, o->format);
+	for (size_t i = 0; i < o->n_outputs; i++)
+		if (write_one(o, session, o->output[i], o->output_format[i]) != GS_EXIT_DONE)
+			status = GS_EXIT_FAILED;
+	return status;
+}
+
+/* What a recorder has so far: what is left of its measuring when it is killed. False: it could not
+ * be written. */
+static bool save_report(const struct job_options *o, struct job_measure *m,
+			const struct gs_rules *rules, struct job_head *head)
+{
+	struct gs_job_session session;
+	bool saved = true;
+	int r;
+
+	if (!job_measure_jobs(m))
+		return true;
+	r = job_measure_report(m, rules, &session);
+	if (r < 0) {
+		gs_say("cannot save the report: %s", strerror(-r));
+		return false;
+	}
+	session.unfinished = true;
+	if (o->n_outputs)
+		saved = write_report(o, &session) == GS_EXIT_DONE;
+	saved &= job_head_save(head, &session) == 0;
+	gs_job_session_fini(&session);
+	return saved;
+}
+
+static bool is_over(const struct job_options *o, const struct job_measure *m,
+		    struct job_linger *linger)
+{
+	const char *why;
+
+	/* A job may have nothing running between two of its steps. */
+	if (linger) {
+		if (!job_linger_is_over(linger, job_measure_alive(m), &why))
+			return false;
+		if (why)
+			gs_say("%s", why);
+		return true;
+	}
+	return o->by != JOB_OF_ALL && o->by != JOB_OF_USER && job_measure_jobs(m) &&
+	       !job_measure_alive(m);
+}
+
+/* Until the time is over, the jobs have ended, or a signal. linger: of a recorder, else NULL. */
 static int watch(const struct job_options *o, struct job_measure *m, const struct gs_rules *rules,
-		 struct job_alert *alert, struct gs_guard *guard)
+		 struct job_alert *alert, struct gs_guard *guard, struct job_linger *linger,
+		 struct job_head *head)
 {
 	uint64_t start_ns = gs_clock_mono_ns(), shown_ns = start_ns, now_ns = start_ns;
-	/* A job may have nothing running between two of its steps: who detached says when it ends.
-	 */
-	bool ends = o->by != JOB_OF_ALL && o->by != JOB_OF_USER && !o->detach, live = o->live;
+	uint64_t save_ns = start_ns + SAVE_NS;
+	bool live = o->live;
 	int r = 0;
 
 	if (o->duration_ns)
@@ -356,46 +446,13 @@ static int watch(const struct job_options *o, struct job_measure *m, const struc
 		}
 		if (r == 0 && now_ns >= job_alert_next(alert))
 			r = look_for_alerts(m, rules, alert, now_ns);
-		if (ends && job_measure_jobs(m) && !job_measure_alive(m))
+		if (r == 0 && linger && now_ns >= save_ns)
+			save_ns = now_ns +
+				  (save_report(o, m, rules, head) ? SAVE_NS : SAVE_FAILED_NS);
+		if (is_over(o, m, linger))
 			break;
 	}
 	return r;
-}
-
-static int write_one(const struct job_options *o, const struct gs_job_session *session,
-		     const char *path, enum gs_job_format format)
-{
-	struct gs_job_style style = style_of(o, !path);
-	struct gs_output file = GS_OUTPUT_INIT;
-	struct gs_err err = {{0}};
-	FILE *out = stdout;
-	/* Root measures jobs of others. */
-	int r = path ? gs_output_open(path, geteuid() == 0 ? GS_OUTPUT_PRIVATE : 0, &file, &err)
-		     : 0;
-
-	if (r == 0 && path)
-		out = gs_output_stream(&file);
-	style.format = format;
-	if (r == 0)
-		r = out ? gs_job_report_write(out, session, &style) : -ENOMEM;
-	r = gs_output_close(&file, r, &err);
-	if (r < 0 && err.text[0])
-		gs_say("%s", err.text);
-	else if (r < 0)
-		gs_say("cannot write %s: %s", path ? path : "the report", strerror(-r));
-	return r < 0 ? GS_EXIT_FAILED : GS_EXIT_DONE;
-}
-
-static int write_report(const struct job_options *o, const struct gs_job_session *session)
-{
-	int status = GS_EXIT_DONE;
-
-	if (!o->n_outputs) /* of who has no terminal the head alone has it */
-		return o->detach ? GS_EXIT_DONE : write_one(o, session, NULL, o->format);
-	for (size_t i = 0; i < o->n_outputs; i++)
-		if (write_one(o, session, o->output[i], o->output_format[i]) != GS_EXIT_DONE)
-			status = GS_EXIT_FAILED;
-	return status;
 }
 
 static void say_nothing_found(const struct job_options *o)
@@ -438,7 +495,9 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 {
 	const struct gs_guard_options limits = {.size = sizeof(limits), .stop = is_stopped};
 	GS_CLEANUP(gs_guard_free) struct gs_guard *guard = NULL;
-	GS_CLEANUP(to_head_abandon) struct to_head *head = NULL;
+	GS_CLEANUP(to_head_abandon) struct to_head *to = NULL;
+	GS_CLEANUP(job_head_fini) struct job_head head = {0};
+	GS_CLEANUP(job_linger_free) struct job_linger *linger = NULL;
 	struct job_measure *m = NULL;
 	struct gs_job_session session;
 	struct gs_err err = {{0}};
@@ -446,8 +505,11 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 
 	gs_guard_enter(guard);
 	if (r == 0 && o->head.n_addresses)
-		r = to_head_open(&o->head, GS_LINK_JOBS, "gpuscope job", &head, &err);
+		r = to_head_open(&o->head, GS_LINK_JOBS, "gpuscope job", &to, &err);
+	head.to = to;
 
+	if (r == 0 && o->detach)
+		r = job_linger_new(o, &linger, &err);
 	if (r == 0)
 		r = job_measure_open(o, &m, &err);
 	if (r < 0) {
@@ -455,14 +517,15 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 		return gs_exit_status_of(r);
 	}
 	/* A user's or a machine's processes may come later. */
-	if (!o->detach && !job_measure_jobs(m) && (o->by != JOB_OF_ALL || !o->duration_ns)) {
+	if ((!o->detach || o->by == JOB_OF_PIDS) && !job_measure_jobs(m) &&
+	    (o->by != JOB_OF_ALL || !o->duration_ns)) {
 		say_nothing_found(o);
 		job_measure_close(&m);
 		return GS_EXIT_NOTHING;
 	}
 	if (o->detach)
 		job_detach_ready(o->detach);
-	r = watch(o, m, rules, alert, guard);
+	r = watch(o, m, rules, alert, guard, linger, &head);
 	job_measure_settle(m);
 	if (o->detach && !job_measure_jobs(m)) {
 		say_nothing_found(o);
@@ -478,7 +541,7 @@ static int measure(const struct job_options *o, const struct gs_rules *rules,
 	}
 	say_missing(o, job_measure_found(m));
 	status = write_report(o, &session);
-	if (head && (job_head_push(head, &session) < 0 || to_head_finish(&head) < 0))
+	if (to && (job_head_push(&head, &session) < 0 || to_head_finish(&to) < 0))
 		status = GS_EXIT_FAILED;
 	gs_job_session_fini(&session);
 	job_measure_close(&m);
@@ -607,13 +670,15 @@ static const struct argp_option option_table[] = {
 	{"format", OPT_FORMAT, "FORMAT", 0, "table, json, csv, yaml, html", 3},
 	{"verbose", 'v', NULL, 0, "tables show every figure and every system call", 3},
 	{"detach", OPT_DETACH, "PIDFILE", 0,
-	 "record in the background, also before the job begins and between its steps, until "
-	 "--stop or --duration; returns once it measures",
+	 "record in the background, also before the job begins and between its steps, until it "
+	 "is over, --stop or --duration; returns once it measures",
 	 3},
 	{"launcher", OPT_LAUNCHER, "PID", 0,
 	 "with -j of one job: this process is about to start the job's; they count from their "
 	 "birth, it does not",
 	 3},
+	{"linger", OPT_LINGER, "TIME", 0,
+	 "with --detach: end when no process has been here for so long (10m)", 3},
 	{"stop", OPT_STOP, "PIDFILE", 0, "end such a recorder; returns when its report is written",
 	 3},
 	{NULL, 0, NULL, 0, "Configuration:", 4},
@@ -671,6 +736,7 @@ int gs_cmd_job(int argc, char **argv)
 		snprintf(o->filter, sizeof(o->filter), "%s", gs_job_filters[o->conf.filter]);
 	if (o->detach && job_detach_fork(o->detach, &status) != 0)
 		return status;
+	gs_sandbox_keep_tracing(true);
 	rules = gs_job_conf_rules(&o->conf);
 	if (!rules) {
 		gs_say("out of memory");
@@ -690,6 +756,8 @@ int gs_cmd_job(int argc, char **argv)
 	} else {
 		status = measure(o, rules, alert);
 	}
+	if (o->detach)
+		job_detach_end(status);
 	job_alert_close(&alert);
 	gs_rules_free(&rules);
 	return status;

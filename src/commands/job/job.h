@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "headcmd/to_head.h"
-#include "job/conf.h"
-#include "job/report.h"
+#include "core/base/err.h"
+#include "commands/head/to_head.h"
+#include "analysis/job_report/conf.h"
+#include "analysis/job_report/report.h"
 
 #define JOB_SELECT_MAX  64
 #define JOB_OUTPUTS_MAX 4
@@ -31,6 +31,7 @@ struct job_options {
 	const char *config, *alerts, *nvml;
 	const char *detach, *stop; /* files of recorders in the background */
 	uint32_t launcher;         /* 0 none */
+	uint64_t linger_ns;        /* of a recorder: how long it waits for processes */
 	enum gs_job_format format;
 	char filter[32];
 	struct gs_job_conf conf;

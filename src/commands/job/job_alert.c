@@ -1,15 +1,15 @@
 /* The figures of jobs, as reports have them, looked at by the rules of an alert configuration. */
-#include "jobcmd/job_alert.h"
+#include "commands/job/job_alert.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "alert/alert.h"
-#include "alert/conf.h"
-#include "base/clock.h"
-#include "cli/cli.h"
-#include "notify/notify.h"
+#include "analysis/alert/alert.h"
+#include "analysis/alert/conf.h"
+#include "core/base/clock.h"
+#include "commands/common/cli.h"
+#include "output/notify/notify.h"
 
 #define CLOSE_NS 10000000000ull
 

@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-#include "base/err.h"
-#include "job/report.h"
+#include "core/base/err.h"
+#include "analysis/job_report/report.h"
 
 struct job_alert;
 

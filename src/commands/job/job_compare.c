@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/output.h"
-#include "cli/cli.h"
-#include "jobcmd/job_compare.h"
-#include "cli/summary.h"
+#include "core/base/output.h"
+#include "commands/common/cli.h"
+#include "commands/job/job_compare.h"
+#include "commands/common/summary.h"
 #include "gpuscope.pb-c.h"
 
 /* --- from a head --- */

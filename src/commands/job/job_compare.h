@@ -2,8 +2,8 @@
 #ifndef GS_JOBCMD_JOB_COMPARE_H
 #define GS_JOBCMD_JOB_COMPARE_H
 
-#include "headcmd/remote.h"
-#include "job/compare.h"
+#include "commands/head/remote.h"
+#include "analysis/job_report/compare.h"
 
 #define COMPARE_LAST 100 /* reports from a head, when nothing else is said */
 

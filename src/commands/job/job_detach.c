@@ -3,19 +3,20 @@
  * the kernel says who holds a lock (F_GETLK), so that a file that was left behind can never name a
  * process that came later. The number is there for people.
  */
-#include "jobcmd/job_detach.h"
+#include "commands/job/job_detach.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
+#include "commands/common/cli.h"
 
 #define STOP_MS 30000 /* for the last look and the report */
 
@@ -104,6 +105,26 @@ void job_detach_ready(const char *pid_file)
 	gs_close_p(&ready_fd);
 }
 
+void job_detach_end(int status)
+{
+	char text[24];
+	int n = snprintf(text, sizeof(text), "ended %d\n", status);
+
+	if (lock_fd >= 0 && (ftruncate(lock_fd, 0) < 0 || pwrite(lock_fd, text, (size_t)n, 0) != n))
+		gs_say("cannot write the file of the recorder: %s", strerror(errno));
+}
+
+/* What job_detach_end() wrote; -1: it was killed. */
+static int status_at_end(int fd)
+{
+	char text[24] = "";
+	int status;
+
+	if (pread(fd, text, sizeof(text) - 1, 0) < 0 || sscanf(text, "ended %d", &status) != 1)
+		return -1;
+	return status;
+}
+
 static void pass_on_log(const char *pid_file)
 {
 	char path[4200], text[4096];
@@ -124,7 +145,7 @@ int job_detach_stop(const char *pid_file)
 	GS_CLOSE int fd = open(pid_file, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	GS_CLOSE int pidfd = -1;
 	struct pollfd end = {.events = POLLIN};
-	int r;
+	int r, status;
 
 	if (fd < 0 || fcntl(fd, F_GETLK, &lock) < 0) {
 		gs_say("%s: %s", pid_file,
@@ -147,9 +168,10 @@ int job_detach_stop(const char *pid_file)
 			return GS_EXIT_FAILED;
 		}
 	}
+	status = status_at_end(fd);
 	pass_on_log(pid_file);
 	unlink(pid_file);
-	if (lock.l_type == F_UNLCK)
-		gs_say("%s: the recorder was gone already", pid_file);
-	return lock.l_type == F_UNLCK ? GS_EXIT_FAILED : GS_EXIT_DONE;
+	if (status < 0)
+		gs_say("%s: the recorder was killed; the report is as it was saved last", pid_file);
+	return status < 0 ? GS_EXIT_FAILED : status;
 }

@@ -9,8 +9,11 @@ int job_detach_fork(const char *pid_file, int *ret_status);
 /* The child measures: lets the parent go, and writes what it says from now on to PIDFILE.log. */
 void job_detach_ready(const char *pid_file);
 
-/* Ask the recorder of this file to end, wait until its report is written, pass on what it said. An
- * exit status. */
+/* The recorder has ended with this exit status: kept in PIDFILE for who stops it later. */
+void job_detach_end(int status);
+
+/* Ask the recorder of this file to end, wait until its report is written, pass on what it said. Its
+ * exit status, also of one that had ended by itself; 1 of one that was killed. */
 int job_detach_stop(const char *pid_file);
 
 #endif

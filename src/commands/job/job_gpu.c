@@ -2,15 +2,15 @@
  * Which GPUs a job has: those that its batch system says, else those on which its processes are.
  * One that was given to it and never did anything is told.
  */
-#include "jobcmd/job_gpu.h"
+#include "commands/job/job_gpu.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "gpu/gpu.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu.h"
 
 struct job_gpu {
 	struct gs_gpu *gpu;

@@ -2,9 +2,9 @@
 #ifndef GS_JOBCMD_JOB_GPU_H
 #define GS_JOBCMD_JOB_GPU_H
 
-#include "base/err.h"
-#include "node/job.h"
-#include "node/job_usage.h"
+#include "core/base/err.h"
+#include "model/node/job.h"
+#include "model/node/job_usage.h"
 
 struct job_gpu;
 

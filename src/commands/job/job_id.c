@@ -1,5 +1,5 @@
 /* Ids of jobs as people write them. */
-#include "jobcmd/job_id.h"
+#include "commands/job/job_id.h"
 
 #include <ctype.h>
 #include <stdint.h>

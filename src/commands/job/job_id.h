@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "node/job.h"
+#include "model/node/job.h"
 
 /* The comma behind the id that begins the text, or the text's end: commas in brackets are its. */
 char *job_id_end(char *text);

@@ -2,19 +2,19 @@
  * Rows of the kernel's tables are processes; this file knows which job each is of: those that were
  * followed, and what they started meanwhile, also when it ended before anybody could look.
  */
-#include "jobcmd/job_kernel.h"
+#include "commands/job/job_kernel.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "host/work.h"
-#include "job/tables.h"
-#include "work/work.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "sources/host/work.h"
+#include "model/node/job_tables.h"
+#include "sources/taskstats/work.h"
 
 #define ANCESTORS_MAX 32
 #define FOLD_AT       256 /* ended processes */
@@ -406,6 +406,7 @@ void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_rep
 
 	u->work = e->work;
 	u->io_rows = true;
+	u->sched_rows = k->families & GS_WORK_SCHED;
 	report->n_processes_seen = e->n_processes;
 	for (size_t c = 0; c < e->n_calls; c++)
 		if (merge_call(&report->calls, &report->n_calls, &e->calls[c]) < 0)

@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "job/report.h"
+#include "core/base/err.h"
+#include "analysis/job_report/report.h"
 
 struct job_kernel;
 

@@ -15,17 +15,17 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/map.h"
-#include "jobcmd/job.h"
-#include "jobcmd/job_gpu.h"
-#include "jobcmd/job_kernel.h"
-#include "jobcmd/job_rank.h"
-#include "jobcmd/job_who.h"
-#include "host/pressure.h"
-#include "host/work.h"
-#include "launch/launch.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/map.h"
+#include "commands/job/job.h"
+#include "commands/job/job_gpu.h"
+#include "commands/job/job_kernel.h"
+#include "commands/job/job_rank.h"
+#include "commands/job/job_who.h"
+#include "sources/host/pressure.h"
+#include "sources/host/work.h"
+#include "sources/launches/launch.h"
 
 #define SCAN_NS         500000000ull /* between two searches for new processes */
 #define HURRY_NS        50000000ull  /* the same, while a job that is waited for begins */
@@ -572,7 +572,12 @@ static void put_sources(const struct job_measure *m, struct gs_job_session *s)
 		size_t bytes = sizeof(s->source[i]);
 
 		if (!(want >> i & 1)) {
-			snprintf(out, bytes, "not asked for (--filter %s)", m->options->filter);
+			if (strcmp(m->options->filter, "all") == 0)
+				snprintf(out, bytes,
+					 "not asked for (ebpf.probes of the configuration)");
+			else
+				snprintf(out, bytes, "not asked for (--filter %s)",
+					 m->options->filter);
 			continue;
 		}
 		if (i == GS_JOB_KNOWS_CUDA) {

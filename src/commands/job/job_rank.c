@@ -1,15 +1,15 @@
 /*
  * A rank is a task of a step (Slurm's, or what an MPI launcher set) with all that it started.
  */
-#include "jobcmd/job_rank.h"
+#include "commands/job/job_rank.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "base/mem.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
 
 struct rank {
 	uint32_t job;

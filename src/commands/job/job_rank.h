@@ -2,11 +2,11 @@
 #ifndef GS_JOBCMD_JOB_RANK_H
 #define GS_JOBCMD_JOB_RANK_H
 
-#include "jobcmd/job_kernel.h"
-#include "host/work.h"
-#include "job/report.h"
-#include "node/gpu.h"
-#include "node/job.h"
+#include "commands/job/job_kernel.h"
+#include "sources/host/work.h"
+#include "analysis/job_report/report.h"
+#include "model/node/gpu.h"
+#include "model/node/job.h"
 
 struct job_ranks;
 

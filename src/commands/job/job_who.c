@@ -1,19 +1,20 @@
 /* Selection of processes by job, user, cgroup or tree; names of jobs come from src/place. */
-#include "jobcmd/job_who.h"
+#include "commands/job/job_who.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/map.h"
-#include "base/pidns.h"
-#include "jobcmd/job_id.h"
-#include "place/job.h"
-#include "place/job_cgroup.h"
-#include "place/place.h"
+#include "core/base/clock.h"
+#include "core/base/map.h"
+#include "core/base/pidns.h"
+#include "commands/job/job_id.h"
+#include "sources/identity/job.h"
+#include "sources/identity/job_cgroup.h"
+#include "sources/identity/place.h"
 
 /* A process that was none of ours is asked for again: soon while it is new, for what starts jobs
  * first makes a process and then puts it where it belongs. */
@@ -34,6 +35,7 @@ struct job_who {
 	struct gs_map tree;   /* pid -> its start (ticks) * JOB_SELECT_MAX + which root it is of */
 	uint64_t now_ns;
 	uint64_t found; /* bits of the ids or pids that had processes */
+	bool has_read_all;
 	char path[512];
 };
 _Static_assert(JOB_SELECT_MAX <= 64, "a bit each");
@@ -279,6 +281,25 @@ static bool in_cgroup(const struct job_who *w, uint32_t pid, struct gs_job *job)
 	return false;
 }
 
+/*
+ * All processes once, before any is decided about: whether a claim stands for itself is up to the
+ * job that it names, whose processes may have higher numbers.
+ */
+static void read_all(struct job_who *w)
+{
+	DIR *dir = w->has_read_all ? NULL : opendir("/proc");
+	struct gs_job_task task;
+	struct dirent *d;
+
+	w->has_read_all = true;
+	while (dir && (d = readdir(dir)))
+		if (d->d_name[0] >= '1' && d->d_name[0] <= '9')
+			(void)gs_jobs_lookup(w->jobs, (uint32_t)strtoul(d->d_name, NULL, 10),
+					     &task);
+	if (dir)
+		closedir(dir);
+}
+
 static bool has_id(struct job_who *w, const struct gs_job *job)
 {
 	const struct gs_job *real;
@@ -316,6 +337,8 @@ static bool decide(struct job_who *w, uint32_t pid, struct gs_job *ret)
 	snprintf(path, sizeof(path), "/proc/%u", pid);
 	if (stat(path, &st) < 0 || (o->by == JOB_OF_USER && st.st_uid != o->uid))
 		return false;
+	if (o->by == JOB_OF_IDS)
+		read_all(w);
 	job = gs_jobs_lookup(w->jobs, pid, &task);
 	if (o->by == JOB_OF_IDS || (o->by == JOB_OF_ALL && !o->conf.slurm_fallback)) {
 		if (!job || (o->by == JOB_OF_IDS ? !has_id(w, job) : job->kind != GS_JOB_SLURM))

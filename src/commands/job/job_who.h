@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "jobcmd/job.h"
-#include "node/gpu.h"
-#include "node/job.h"
+#include "core/base/err.h"
+#include "commands/job/job.h"
+#include "model/node/gpu.h"
+#include "model/node/job.h"
 
 struct job_who;
 

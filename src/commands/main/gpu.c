@@ -11,16 +11,16 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "cli/cli.h"
-#include "cli/summary.h"
-#include "place/place.h"
-#include "render/gpu.h"
-#include "render/summary.h"
-#include "gpu/gpu.h"
-#include "gpu/select.h"
-#include "place/job.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "commands/common/cli.h"
+#include "commands/common/summary.h"
+#include "sources/identity/place.h"
+#include "output/report/gpu.h"
+#include "output/report/summary.h"
+#include "sources/gpu/gpu.h"
+#include "sources/gpu/select.h"
+#include "sources/identity/job.h"
 
 #define DEFAULT_WINDOW_NS 250000000ull
 #define HEAD_EVERY        25 /* scrolling lines between two heads, on a terminal */
@@ -38,6 +38,7 @@ enum {
 	OPT_NVML,
 	OPT_COMMANDS,
 	OPT_ACCOUNTING,
+	OPT_TIMEOUT,
 };
 
 struct options {
@@ -88,9 +89,11 @@ static uint64_t not_asked_for(const struct options *o)
 			wanted |= 1ull << GS_GPU_PART_UTILIZATION;
 		if (part == GS_GPU_PART_POWER_INSTANT)
 			wanted |= 1ull << GS_GPU_PART_POWER;
-		/* Rates of bytes come from counters where GPM has none. */
-		if (part == GS_GPU_PART_GPM)
-			wanted |= 1ull << GS_GPU_PART_PCIE | 1ull << GS_GPU_PART_LINK_BYTES;
+		/* Rates of bytes come from GPM, or from counters where it has none. */
+		if (part == GS_GPU_PART_PCIE_RATE)
+			wanted |= 1ull << GS_GPU_PART_PCIE | 1ull << GS_GPU_PART_GPM;
+		if (part == GS_GPU_PART_LINK_RATE)
+			wanted |= 1ull << GS_GPU_PART_LINK_BYTES | 1ull << GS_GPU_PART_GPM;
 	}
 	return ~wanted;
 }
@@ -230,6 +233,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_NVML:
 		o->gpu.nvml_path = arg;
+		return 0;
+	case OPT_TIMEOUT:
+		if (!parse_seconds(arg, &o->gpu.hang_ns) || o->gpu.hang_ns < 100000000)
+			argp_error(state, "--timeout takes a time from 100ms to 24h, such as 5 "
+					  "(seconds)");
 		return 0;
 	case OPT_ACCOUNTING:
 		o->gpu.accounting = true;
@@ -458,9 +466,19 @@ static const struct argp_option option_table[] = {
 	{NULL, 0, NULL, 0, "Where:", 4},
 	{"commands", OPT_COMMANDS, "WHAT", 0, "arguments of processes: scrubbed, name (none), full",
 	 3},
+	{"timeout", OPT_TIMEOUT, "SECONDS", 0,
+	 "how long one call of the driver may take (default 5), and four times that all of a "
+	 "reading: then the driver hangs, status 1",
+	 4},
 	{"nvml", OPT_NVML, "PATH", 0, "NVIDIA's monitoring library, when it is not found", 4},
 	{0},
 };
+
+static void say_waiting(void *ctx, const char *text)
+{
+	(void)ctx;
+	gs_say("waiting for NVIDIA's driver: %s", text);
+}
 
 int gs_cmd_gpu(int argc, char **argv)
 {
@@ -475,7 +493,9 @@ int gs_cmd_gpu(int argc, char **argv)
 		       "or no such GPU, 3 no GPU or no driver here.",
 	};
 	struct options o = {.window_ns = DEFAULT_WINDOW_NS,
-			    .gpu = {.size = sizeof(o.gpu), .nvml_option = "--nvml PATH"},
+			    .gpu = {.size = sizeof(o.gpu),
+				    .nvml_option = "--nvml PATH",
+				    .on_slow = say_waiting},
 			    .style = {.size = sizeof(o.style)}};
 	struct gs_summary_style terminal = {.size = sizeof(terminal)};
 	/* Its id is all that is shown, and this machine knows it by itself. */

@@ -3,15 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/conf.h"
-#include "cli/cli.h"
-#include "headcmd/gsprof.h"
-#include "http/http.h"
-#include "plan/described.h"
-#include "plan/remote.h"
-#include "reader/reader.h"
-#include "stack/native.h"
-#include "stack/python.h"
+#include "core/base/conf.h"
+#include "commands/common/cli.h"
+#include "net/http_client/fetch.h"
+#include "commands/head/gsprof.h"
+#include "net/http/http.h"
+#include "net/uplink/link.h"
+#include "sources/attach_plan/described.h"
+#include "sources/attach_plan/remote.h"
+#include "core/reader/reader.h"
+#include "core/sender/sender.h"
+#include "sources/unwind/native.h"
+#include "sources/unwind/python.h"
 
 static const struct {
 	const char *name;
@@ -110,6 +113,10 @@ int main(int argc, char **argv)
 		return gs_reader_main(argc, argv, reader_services);
 	if (gs_http_apart_is_called(argc, argv))
 		return gs_http_apart_main();
+	if (gs_sender_is_called(argc, argv, "fetch"))
+		return gs_fetch_sender_main();
+	if (gs_sender_is_called(argc, argv, "link"))
+		return gs_link_sender_main();
 	static char help_option[] = "--help";
 
 	if (gsprof_is_called(argv[0]))

@@ -1,6 +1,9 @@
 /*
  * gpuscope probes: the functions and static probes of files, of what a process has mapped, or of
  * what a command would load; what a probe on each would cost; and a probe file of them.
+ *
+ * The files may be anybody's, and who asks is often root: this process finds and opens them, and a
+ * child that has given up its rights reads them and writes the list.
  */
 #include <argp.h>
 #include <ctype.h>
@@ -11,25 +14,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
-#include "base/map.h"
-#include "base/output.h"
-#include "cli/cli.h"
-#include "elf/elf.h"
-#include "elf/library.h"
-#include "elf/usdt.h"
-#include "plan/plan.h"
+#include "core/base/map.h"
+#include "core/base/output.h"
+#include "commands/common/cli.h"
+#include "core/base/foreign.h"
+#include "core/sandbox/sandbox.h"
+#include "sources/elf/elf.h"
+#include "sources/elf/library.h"
+#include "sources/elf/usdt.h"
+#include "sources/attach_plan/plan.h"
 
 enum { OPT_MATCH = 256, OPT_GENERATE, OPT_USDT, OPT_FORMAT };
 
 #define MAX_TARGETS 64
+#define MAX_FILES   65536
+#define MAX_BYTES   (4ull << 30)
+#define MAX_CPU_S   600
 
 struct function {
 	struct gs_elf_function f;
 	struct gs_site site;
 };
 
+struct opened {
+	int fd;
+	char *path; /* owned */
+};
+
+struct tally { /* what the child tells: numbers of a stranger */
+	uint64_t n_listed, n_written, n_files;
+	int first_error;
+};
+
 struct probes {
+	struct opened *files; /* owned */
+	size_t n_opened, files_room;
 	const char *targets[MAX_TARGETS];
 	size_t n_targets;
 	const char *match, *generate;
@@ -277,12 +300,12 @@ static void failed(struct probes *p, const struct gs_err *err, int r)
 		p->first_error = r;
 }
 
-static void list_file(struct probes *p, const char *open_path, const char *path)
+static void list_file(struct probes *p, struct opened *file)
 {
 	struct gs_err err = {{0}};
-	int r = gs_elf_open(open_path, &p->elf, &err);
+	int r = gs_elf_open_fd(&file->fd, file->path, false, &p->elf, &err);
 
-	p->path = path;
+	p->path = file->path;
 	p->heading = false;
 	p->seen = GS_MAP_INIT(1u << 22);
 	if (r == 0 && !p->only_usdt)
@@ -298,10 +321,92 @@ static void list_file(struct probes *p, const char *open_path, const char *path)
 	gs_elf_close(&p->elf);
 }
 
+/* The child's whole life from here on. */
+static void list_all(struct probes *p, struct tally *tally)
+{
+	const struct gs_sandbox box = {.profile = GS_SANDBOX_PRINTER,
+				       .own_user = true,
+				       .max_bytes = MAX_BYTES,
+				       .max_cpu_s = MAX_CPU_S};
+	bool wrong;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	(void)gs_sandbox_enter(&box);
+	for (size_t i = 0; i < p->n_opened; i++)
+		list_file(p, &p->files[i]);
+	wrong = fflush(stdout) != 0 || (p->out && fflush(p->out) != 0);
+	if (wrong)
+		gs_say("cannot write the list: %s", strerror(errno));
+	*tally = (struct tally){p->n_listed, p->n_written, p->n_files, p->first_error};
+	_exit(wrong);
+}
+
+/* 0 or a negative errno, said. */
+static int list_apart(struct probes *p)
+{
+	struct tally *tally = mmap(NULL, sizeof(*tally), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int status = 0, first_error = p->first_error;
+	pid_t pid;
+
+	if (tally == MAP_FAILED)
+		return -ENOMEM;
+	/* What is buffered would be written twice. */
+	(void)fflush(stdout);
+	if (p->out)
+		(void)fflush(p->out);
+	pid = fork();
+	if (pid == 0)
+		list_all(p, tally);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	p->n_listed = tally->n_listed;
+	p->n_written = tally->n_written;
+	p->n_files = tally->n_files;
+	p->first_error = first_error ? first_error : tally->first_error;
+	munmap(tally, sizeof(*tally));
+	if (pid < 0) {
+		gs_say("cannot start a process that reads the files: %s", strerror(errno));
+		return -EAGAIN;
+	}
+	if (WIFSIGNALED(status))
+		gs_say("the process that read the files was ended by signal %d", WTERMSIG(status));
+	return status == 0 ? 0 : -EIO;
+}
+
+/* For the child. path: as the file is named in the list. */
+static void open_file(struct probes *p, const char *open_path, const char *path)
+{
+	struct gs_foreign file = GS_FOREIGN_INIT;
+	struct gs_err err = {{0}};
+	char *name = strdup(path);
+	int r = name ? gs_foreign_open(open_path, NULL, &file) : -ENOMEM;
+
+	if (r == 0 && p->n_opened == p->files_room) {
+		size_t room = p->files_room ? p->files_room * 2 : 64;
+		struct opened *more =
+			room > MAX_FILES ? NULL : reallocarray(p->files, room, sizeof(*more));
+
+		r = more ? 0 : -ENOMEM;
+		p->files = more ? more : p->files;
+		p->files_room = more ? room : p->files_room;
+	}
+	if (r == 0) {
+		p->files[p->n_opened++] = (struct opened){gs_take_fd(&file.fd), gs_take(name)};
+	} else if (r == -EINVAL) {
+		failed(p, &err, gs_err_set(&err, -ENOEXEC, "%s: it is not a regular file", path));
+	} else {
+		failed(p, &err,
+		       gs_err_set(&err, r, "cannot open %s: %s", open_path, gs_foreign_reason(r)));
+	}
+	gs_foreign_close(&file);
+	free(name);
+}
+
 static int on_file(void *ctx, const struct gs_mapped_file *file)
 {
 	if (!file->is_guess)
-		list_file(ctx, file->open_path, file->path);
+		open_file(ctx, file->open_path, file->path);
 	return 0;
 }
 
@@ -318,7 +423,7 @@ static void list_path(struct probes *p, const char *path)
 {
 	char real[PATH_MAX];
 
-	list_file(p, path, realpath(path, real) ? real : path);
+	open_file(p, path, realpath(path, real) ? real : path);
 }
 
 static void list_process(struct probes *p, const char *number)
@@ -359,6 +464,11 @@ static void list_target(struct probes *p, const char *target)
 static int finish(struct probes *p)
 {
 	free(p->functions);
+	for (size_t i = 0; i < p->n_opened; i++) {
+		gs_close_p(&p->files[i].fd);
+		free(p->files[i].path);
+	}
+	free(p->files);
 	if (p->json && p->out != stdout)
 		puts("\n]");
 	if (p->out && p->out != stdout) {
@@ -406,6 +516,7 @@ int gs_cmd_probes(int argc, char **argv)
 		       "permitted.",
 	};
 	struct probes p = {.file = GS_OUTPUT_INIT};
+	int r;
 
 	argp_err_exit_status = GS_EXIT_USAGE;
 	if (argp_parse(&argp, argc, argv, 0, NULL, &p) != 0)
@@ -414,7 +525,8 @@ int gs_cmd_probes(int argc, char **argv)
 	if (p.generate) {
 		bool to_stdout = strcmp(p.generate, "-") == 0;
 		struct gs_err err = {{0}};
-		int r = to_stdout ? 0 : gs_output_open(p.generate, 0, &p.file, &err);
+
+		r = to_stdout ? 0 : gs_output_open(p.generate, 0, &p.file, &err);
 
 		if (r == 0)
 			p.out = to_stdout ? stdout : gs_output_stream(&p.file);
@@ -431,5 +543,8 @@ int gs_cmd_probes(int argc, char **argv)
 		putchar('[');
 	for (size_t i = 0; i < p.n_targets; i++)
 		list_target(&p, p.targets[i]);
+	r = list_apart(&p);
+	if (r < 0 && !p.first_error)
+		p.first_error = r;
 	return finish(&p);
 }

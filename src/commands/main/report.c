@@ -4,19 +4,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/fmt.h"
-#include "base/map.h"
-#include "cli/cli.h"
-#include "cli/summary.h"
-#include "export/export.h"
-#include "jobcmd/job_compare.h"
-#include "journal/journal.h"
-#include "text/text.h"
-#include "node/record.h"
-#include "plot/plot.h"
-#include "view/python_glob.h"
-#include "view/under.h"
-#include "view/view.h"
+#include "analysis/rules/trace.h"
+#include "core/base/fmt.h"
+#include "core/base/map.h"
+#include "commands/common/cli.h"
+#include "commands/common/summary.h"
+#include "output/trace_export/export.h"
+#include "commands/job/job_compare.h"
+#include "pipeline/recording/journal.h"
+#include "core/text/text.h"
+#include "model/node/record.h"
+#include "output/plot/plot.h"
+#include "pipeline/aggregate/python_glob.h"
+#include "pipeline/aggregate/under.h"
+#include "pipeline/aggregate/view.h"
 
 enum {
 	OPT_FORMAT = 256,
@@ -383,6 +384,8 @@ static int run(const struct report_options *o, struct gs_journal_reader *reader,
 	/* A conversion prints no summary unless its format is asked for. */
 	if (r == 0 && (!export || o->format_name) &&
 	    !(only_samples && o->format == GS_SUMMARY_TABLE)) {
+		if (!style.part)
+			gs_verdict_trace(summary);
 		gs_cli_summary_style(stdout, true, &style);
 		r = gs_cli_summary_write(NULL, 0, stdout, summary, o->format, &style);
 	}

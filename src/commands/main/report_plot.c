@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/cli.h"
-#include "journal/journal.h"
-#include "node/record.h"
-#include "plot/plot.h"
+#include "commands/common/cli.h"
+#include "pipeline/recording/journal.h"
+#include "model/node/record.h"
+#include "output/plot/plot.h"
 
 static int add_journal(struct gs_plot *plot, const char *path, struct gs_journal_reader *reader,
 		       struct gs_err *err)

@@ -8,12 +8,12 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
-#include "base/fmt.h"
-#include "cli/cli.h"
-#include "cmd/top.h"
-#include "gpu/select.h"
-#include "place/place.h"
-#include "render/node.h"
+#include "core/base/fmt.h"
+#include "commands/common/cli.h"
+#include "commands/main/top.h"
+#include "sources/gpu/select.h"
+#include "sources/identity/place.h"
+#include "output/report/node.h"
 
 enum {
 	OPT_INTERVAL = 256,

@@ -2,7 +2,7 @@
 #ifndef GS_CMD_TOP_H
 #define GS_CMD_TOP_H
 
-#include "tui/tui.h"
+#include "output/tui/tui.h"
 
 struct top_options {
 	uint64_t interval_ns;

@@ -11,16 +11,16 @@
 #include <sys/utsname.h>
 #include <time.h>
 
-#include "account/account.h"
-#include "base/clock.h"
-#include "cli/cli.h"
-#include "cmd/top.h"
-#include "gpu/gpu.h"
-#include "host/host.h"
-#include "journal/journal.h"
-#include "gpu/select.h"
-#include "node/record.h"
-#include "moment/moment.h"
+#include "analysis/job_accounting/account.h"
+#include "core/base/clock.h"
+#include "commands/common/cli.h"
+#include "commands/main/top.h"
+#include "sources/gpu/gpu.h"
+#include "sources/host/host.h"
+#include "pipeline/recording/journal.h"
+#include "sources/gpu/select.h"
+#include "model/node/record.h"
+#include "sources/sampler/moment.h"
 
 #define QUEUE_MAX     16 /* moments that wait; then the oldest is given up */
 #define HANG_NS       2000000000ull

@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "cli/cli.h"
-#include "cmd/top.h"
-#include "journal/journal.h"
-#include "node/record.h"
+#include "core/base/fmt.h"
+#include "commands/common/cli.h"
+#include "commands/main/top.h"
+#include "pipeline/recording/journal.h"
+#include "model/node/record.h"
 
 struct moment {
 	struct gs_journal_place place; /* of the frame that it begins in */

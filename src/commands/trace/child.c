@@ -10,8 +10,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "cli/cli.h"
-#include "tracecmd/trace.h"
+#include "commands/common/cli.h"
+#include "commands/trace/trace.h"
 
 static void become(char **command, const struct inherited_signals *signals, int go_fd, int error_fd)
 {

@@ -17,16 +17,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/output.h"
-#include "cli/cli.h"
-#include "reader/reader.h"
-#include "tracecmd/trace.h"
-#include "tracecmd/trace_budget.h"
-#include "model/func.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/output.h"
+#include "commands/common/cli.h"
+#include "core/reader/reader.h"
+#include "core/sandbox/sandbox.h"
+#include "commands/trace/trace.h"
+#include "commands/trace/trace_budget.h"
+#include "model/trace/func.h"
 
 #define MOST_FILES  65536
 #define POLL_NS     20000000ull
@@ -644,6 +645,8 @@ static int start(struct trace *t)
 	r = priced == 0 || priced == -EPERM ? start_probe(t, &err) : priced;
 	if (r == 0)
 		r = priced;
+	if (r == 0) /* the programs are loaded, the command is forked, no thread stays yet */
+		gs_sandbox_keep_tracing(true);
 	if (r == 0 && trace_check_sight(&t->options) < 0)
 		return GS_EXIT_NOT_PERMITTED;
 	if (r == 0)
@@ -721,10 +724,7 @@ static int finish(struct trace *t)
 	gs_guard_enter(t->consumer_guard);
 	trace_output_stop(t->output, t->probe);
 	tell_refused(t, t->consumer_guard);
-	gs_log(1, "files of traced programs: %llu KiB read",
-	       (unsigned long long)(gs_guard_bytes_read(t->guard) +
-				    gs_guard_bytes_read(t->consumer_guard)) >>
-		       10);
+	gs_guard_log_costs(t->guard, t->consumer_guard);
 	nothing = trace_saw_nothing(t);
 	r = trace_output_end(t->output, t->child_ended ? t->child_status : -1, t->reason);
 	if (t->options.plan)

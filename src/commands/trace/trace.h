@@ -7,17 +7,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
-#include "headcmd/to_head.h"
-#include "export/export.h"
-#include "feed/feed.h"
-#include "journal/journal.h"
-#include "place/place.h"
-#include "plan/plan.h"
-#include "probe/probe.h"
-#include "render/summary.h"
-#include "span/span.h"
-#include "view/view.h"
+#include "core/base/err.h"
+#include "commands/head/to_head.h"
+#include "output/trace_export/export.h"
+#include "pipeline/ingest/feed.h"
+#include "pipeline/recording/journal.h"
+#include "sources/identity/place.h"
+#include "sources/attach_plan/plan.h"
+#include "sources/uprobe/probe.h"
+#include "output/report/summary.h"
+#include "pipeline/correlate/span.h"
+#include "pipeline/aggregate/view.h"
 
 #define TRACE_MAX_PIDS    64
 #define TRACE_MAX_GLOBS   32

@@ -1,17 +1,17 @@
-#include "tracecmd/trace_budget.h"
+#include "commands/trace/trace_budget.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "base/log.h"
-#include "budget/budget.h"
-#include "cli/cli.h"
-#include "model/func.h"
-#include "probe/price.h"
-#include "text/put.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "core/base/log.h"
+#include "sources/overhead/budget.h"
+#include "commands/common/cli.h"
+#include "model/trace/func.h"
+#include "sources/uprobe/price.h"
+#include "core/text/put.h"
 
 struct trace_budget {
 	const struct trace_options *options;

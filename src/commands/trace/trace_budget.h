@@ -3,7 +3,7 @@
 #ifndef GS_TRACECMD_TRACE_BUDGET_H
 #define GS_TRACECMD_TRACE_BUDGET_H
 
-#include "tracecmd/trace.h"
+#include "commands/trace/trace.h"
 
 struct trace_budget;
 

@@ -10,8 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "tracecmd/trace.h"
+#include "commands/common/cli.h"
+#include "commands/trace/trace.h"
 
 static int wrong(const char *text)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "tracecmd/trace.h"
+#include "core/base/mem.h"
+#include "commands/trace/trace.h"
 
 #define MAX_PROGRAMS  8 /* beside the first */
 #define BETWEEN_WORDS " \t\n;&|()'\""

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "tracecmd/trace_head.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "commands/trace/trace_head.h"
 
 #define CHUNK_BYTES (1u << 20)
 

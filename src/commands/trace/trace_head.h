@@ -2,7 +2,7 @@
 #ifndef GS_TRACECMD_TRACE_HEAD_H
 #define GS_TRACECMD_TRACE_HEAD_H
 
-#include "headcmd/to_head.h"
+#include "commands/head/to_head.h"
 
 struct trace_head;
 

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/cli.h"
-#include "tracecmd/trace.h"
-#include "elf/torch_name.h"
-#include "model/func.h"
+#include "commands/common/cli.h"
+#include "commands/trace/trace.h"
+#include "sources/elf/torch_name.h"
+#include "model/trace/func.h"
 
 struct list {
 	const struct trace_options *options;

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/log.h"
-#include "cli/cli.h"
-#include "tracecmd/trace.h"
-#include "model/func.h"
-#include "model/record_stack.h"
-#include "place/place.h"
-#include "probefile/probefile.h"
+#include "core/base/fmt.h"
+#include "core/base/log.h"
+#include "commands/common/cli.h"
+#include "commands/trace/trace.h"
+#include "model/trace/func.h"
+#include "model/trace/record_stack.h"
+#include "sources/identity/place.h"
+#include "sources/probefile/probefile.h"
 
 #define PLAN_NS 2000000000ull
 
@@ -64,7 +64,8 @@ static const struct argp_option option_table[] = {
 	{"all", 'a', NULL, 0, "every process of the machine", 1},
 	{NULL, 0, NULL, 0, "Which calls:", 2},
 	{"layer", OPT_LAYER, "LAYER[,LAYER]", 0,
-	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, torch, torchmem (PyTorch's "
+	 "cuda (both of the next), cuda-runtime, cuda-driver, nccl, mpi, torch, torchmem "
+	 "(PyTorch's "
 	 "caching allocator), user (described probes alone); python: with Python stacks 99 times "
 	 "a second and at launches, collectives and allocations",
 	 2},
@@ -144,7 +145,7 @@ static const struct argp_option option_table[] = {
 	 "print what tracing each function would cost",
 	 4},
 	{"avoid", OPT_AVOID, "WHAT[,WHAT]", 0,
-	 "do without: session, multi, task-storage, moved-sites, return-probes (to "
+	 "do without: session, multi, task-storage, moved-sites, return-probes, account (to "
 	 "compare, or to step "
 	 "round a "
 	 "kernel's fault)",
@@ -231,8 +232,8 @@ static bool take_op_set(struct trace_options *o, const char *word)
 
 static bool take_avoid(struct trace_options *o, const char *word)
 {
-	static const char *const names[] = {"session", "multi", "task-storage", "moved-sites",
-					    "return-probes"};
+	static const char *const names[] = {"session",     "multi",         "task-storage",
+					    "moved-sites", "return-probes", "account"};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(names); i++) {
 		if (strcmp(word, names[i]) == 0) {
@@ -372,9 +373,9 @@ static const char *expected(int key)
 	case 'c':
 		return "the name of a program, such as python3";
 	case OPT_LAYER:
-		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, torch, torchmem, "
-		       "python, "
-		       "user";
+		return "one or more of cuda, cuda-runtime, cuda-driver, nccl, mpi, torch, "
+		       "torchmem, "
+		       "python, user";
 	case OPT_STACKS:
 		return "native, or native,at= and one or more of launch, collective, alloc, copy, "
 		       "sync, slow-op, sample joined by +";
@@ -397,7 +398,8 @@ static const char *expected(int key)
 	case OPT_FUNC:
 		return "at most 32 names or patterns";
 	case OPT_AVOID:
-		return "one or more of session, multi, task-storage, moved-sites, return-probes";
+		return "one or more of session, multi, task-storage, moved-sites, return-probes, "
+		       "account";
 	case OPT_FORMAT:
 		return "table, json, csv or yaml";
 	case OPT_COLOR:

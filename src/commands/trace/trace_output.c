@@ -7,14 +7,15 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/output.h"
-#include "cli/cli.h"
-#include "cli/summary.h"
-#include "tracecmd/trace.h"
-#include "tracecmd/trace_budget.h"
-#include "tracecmd/trace_head.h"
-#include "model/func.h"
+#include "analysis/rules/trace.h"
+#include "core/base/clock.h"
+#include "core/base/output.h"
+#include "commands/common/cli.h"
+#include "commands/common/summary.h"
+#include "commands/trace/trace.h"
+#include "commands/trace/trace_budget.h"
+#include "commands/trace/trace_head.h"
+#include "model/trace/func.h"
 
 struct file_output {
 	const char *path;
@@ -199,6 +200,11 @@ static void on_cell(void *ctx, const struct gs_thread *thread, const struct gs_c
 	gs_feed_cell(((struct trace_output *)ctx)->feed, thread, before, now);
 }
 
+static void on_mpi(void *ctx, const struct gs_mpi_row *before, const struct gs_mpi_row *now)
+{
+	gs_feed_mpi(((struct trace_output *)ctx)->feed, before, now);
+}
+
 static void on_hits(void *ctx, const struct gs_thread *thread, const struct gs_hits *hits)
 {
 	trace_budget_hits(((struct trace_output *)ctx)->budget, thread, hits);
@@ -229,6 +235,11 @@ static void on_open_scope(void *ctx, const struct gs_thread *thread, unsigned de
 	gs_feed_open_scope(((struct trace_output *)ctx)->feed, thread, depth, now_mono_ns);
 }
 
+static void on_account(void *ctx, const struct gs_account_reading *reading)
+{
+	gs_feed_account(((struct trace_output *)ctx)->feed, reading);
+}
+
 static struct gs_probe_handler handler_of(struct trace_output *o)
 {
 	return (struct gs_probe_handler){.event = on_event,
@@ -236,8 +247,10 @@ static struct gs_probe_handler handler_of(struct trace_output *o)
 					 .hits = on_hits,
 					 .cpu = on_cpu,
 					 .open_call = on_open_call,
+					 .mpi = on_mpi,
 					 .user_cell = on_user_cell,
 					 .open_scope = on_open_scope,
+					 .account = on_account,
 					 .ctx = o};
 }
 
@@ -384,6 +397,7 @@ int trace_output_summary(struct trace_output *o)
 		gs_say("no memory for the summary");
 		return r;
 	}
+	gs_verdict_trace(summary);
 	if (!options->summary_path)
 		gs_cli_summary_style(fallback, options->color_auto, &style);
 	r = gs_cli_summary_write(options->summary_path, trace_output_flags(options), fallback,

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "cli/cli.h"
-#include "tracecmd/trace.h"
-#include "stack/python.h"
-#include "view/python_glob.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "commands/common/cli.h"
+#include "commands/trace/trace.h"
+#include "sources/unwind/python.h"
+#include "pipeline/aggregate/python_glob.h"
 
 #define DEFAULT_HZ   99
 #define MAX_HZ       10000

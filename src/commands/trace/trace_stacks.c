@@ -1,9 +1,9 @@
 /* The options that ask for native stacks. */
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "tracecmd/trace.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "commands/trace/trace.h"
 
 #define DEFAULT_BYTES (8u << 10)
 #define MAX_BYTES     (32u << 10)

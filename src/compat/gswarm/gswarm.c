@@ -1,10 +1,10 @@
 /* The service's life, its methods, and what they ask of the head. */
-#include "gswarm/gswarm_int.h"
+#include "compat/gswarm/gswarm_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "head/reply.h"
+#include "server/head/reply.h"
 
 void gswarm_refuse(struct gs_rpc_call *call, const char *text)
 {

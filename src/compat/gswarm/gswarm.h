@@ -6,7 +6,7 @@
 #ifndef GS_GSWARM_GSWARM_H
 #define GS_GSWARM_GSWARM_H
 
-#include "head/head.h"
+#include "server/head/head.h"
 
 struct gs_gswarm;
 

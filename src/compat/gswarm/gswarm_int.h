@@ -4,11 +4,11 @@
 
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "gswarm/gswarm.h"
+#include "core/base/mem.h"
+#include "compat/gswarm/gswarm.h"
 #include "gswarm_profiler.pb-c.h"
-#include "head/session.h"
-#include "node/record.h"
+#include "server/head/session.h"
+#include "model/node/record.h"
 
 #define GSWARM_METHODS     10
 #define GSWARM_NO_HOSTNAME "a host's name has 1 to 63 bytes and no blanks"

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gswarm/gswarm_int.h"
+#include "compat/gswarm/gswarm_int.h"
 
 #define GPUS_MAX 1024
 

@@ -2,9 +2,9 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "gswarm/gswarm_int.h"
-#include "head/reply.h"
+#include "core/base/clock.h"
+#include "compat/gswarm/gswarm_int.h"
+#include "server/head/reply.h"
 
 #define MB 1048576.0
 

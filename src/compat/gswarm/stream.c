@@ -4,13 +4,13 @@
  * the address it comes from, and a number; a new stream gets the least number whose stream has
  * ended, or has been silent for so long that a client which samples would not have been.
  */
-#include "gswarm/gswarm_int.h"
+#include "compat/gswarm/gswarm_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "head/stream.h"
+#include "core/base/clock.h"
+#include "server/head/stream.h"
 
 #define SILENT_SAMPLES  3
 #define SILENT_LEAST_NS 3000000000ull

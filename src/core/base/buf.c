@@ -1,4 +1,4 @@
-#include "base/buf.h"
+#include "core/base/buf.h"
 
 #include <errno.h>
 #include <stdarg.h>

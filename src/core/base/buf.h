@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 struct gs_buf {
 	uint8_t *data; /* owned; NULL while capacity_bytes is 0 */

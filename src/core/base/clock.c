@@ -1,4 +1,4 @@
-#include "base/clock.h"
+#include "core/base/clock.h"
 
 #include <time.h>
 

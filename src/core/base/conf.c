@@ -11,9 +11,9 @@
 #include <string.h>
 #include <yaml.h>
 
-#include "base/conf.h"
-#include "base/conf_int.h"
-#include "base/yaml_depth.h"
+#include "core/base/conf.h"
+#include "core/base/conf_int.h"
+#include "core/base/yaml_depth.h"
 
 #define PATH_MAX_BYTES 128
 #define MARKS_MAX      256

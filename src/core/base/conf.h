@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
 
 #define GS_CONF_FILE_MAX (1U << 20) /* bytes of a file */
 

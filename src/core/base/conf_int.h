@@ -2,7 +2,7 @@
 #ifndef GS_BASE_CONF_INT_H
 #define GS_BASE_CONF_INT_H
 
-#include "base/conf.h"
+#include "core/base/conf.h"
 
 /* Store text at base (the section's struct). 0, or -EINVAL and what is expected in err. */
 int gs_conf_set(const struct gs_conf_key *key, const char *text, size_t bytes, void *base,

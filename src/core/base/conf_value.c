@@ -5,8 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/conf_int.h"
-#include "base/fmt.h"
+#include "core/base/conf_int.h"
+#include "core/base/fmt.h"
 
 /* "100ms", "1s", "90s", "1h": the largest unit that has no remainder. */
 static void duration_text(char *out, size_t bytes, int64_t ns)

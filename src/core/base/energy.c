@@ -1,4 +1,4 @@
-#include "base/energy.h"
+#include "core/base/energy.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "base/err.h"
+#include "core/base/err.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef GS_BASE_ERR_H
 #define GS_BASE_ERR_H
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 struct gs_err {
 	char text[768]; /* one line, no newline at the end; empty when nobody set it */

@@ -1,4 +1,4 @@
-#include "base/fmt.h"
+#include "core/base/fmt.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 /* Three significant digits, and never fewer than the integer part has. */
 static void put_scaled(char out[GS_FMT_BYTES], double v, const char *unit)

@@ -1,5 +1,5 @@
 /* Folders that are chosen for who names none. */
-#include "base/folder.h"
+#include "core/base/folder.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 /* Where what outlives a run is kept: of the system for root, of the user for others. It is made if
  * need be. what and option: for err, as in "no home folder for the data: give --data DIR". */

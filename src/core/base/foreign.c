@@ -2,20 +2,23 @@
  * The shares are buckets: what a file or a user may have read at once, and what grows back in a
  * second. Sizes come from what honest programs need: finding the functions of a library of 450 MB
  * with all operators of PyTorch reads some 300 MB of it, a look at one function's row or name some
- * KB; a user with ten such libraries is served at once.
+ * KB; a user with ten such libraries is served at once. Of processor time such a library takes some
+ * hundred ms, the mappings of a process with PyTorch some 10 ms.
  */
-#include "base/foreign.h"
+#include "core/base/foreign.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/map.h"
-#include "base/mem.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
 
 #define FILE_TIMES      4u         /* a file may be read so many times at once */
 #define FILE_MIN_BYTES  (8u << 20) /* and a small one so much */
@@ -23,22 +26,29 @@
 #define FILE_PER_S      (16u << 20)
 #define USER_MAX_BYTES  (4ull << 30)
 #define USER_PER_S      (32u << 20)
+#define USER_MAX_NS     10000000000ull /* of processor time, at once */
+#define USER_NS_PER_S   50000000u
 #define ROOT_TIMES      16u /* what belongs to root is trusted with more */
 #define USERS_MAX       65536u
 #define READ_COST_BYTES 256u       /* a call costs as much as so many bytes */
 #define CHECK_BYTES     (1u << 20) /* stop is asked at least so often, */
 #define CHECK_READS     64u        /* and so */
+#define CHECK_STEPS     256u       /* of a loop, processor time is looked at */
 
 struct share {
-	uint64_t left_bytes, filled_ns;
+	uint64_t left, filled_ns;
+};
+
+struct user {
+	struct share bytes, time_ns;
 };
 
 struct gs_guard {
 	struct gs_guard_options options;
 	struct gs_map user_of_uid; /* -> index */
-	struct share *users;       /* owned */
+	struct user *users;        /* owned */
 	size_t n_users, capacity;
-	uint64_t read_bytes, checked_bytes;
+	uint64_t read_bytes, checked_bytes, time_ns;
 	unsigned n_reads;
 	bool stopped;
 	uint64_t refused[GS_REFUSED_COUNT], n_refused;
@@ -52,6 +62,8 @@ const char *gs_refused_words(enum gs_refused cause)
 	static const char *const words[GS_REFUSED_COUNT] = {
 		[GS_REFUSED_FILE_BYTES] = "files that cost too much to read",
 		[GS_REFUSED_USER_BYTES] = "files of a user whose share of reading is used up",
+		[GS_REFUSED_USER_TIME] =
+			"files and processes of a user whose share of processor time is used up",
 		[GS_REFUSED_USER_FILES] = "files beyond those that one user may have probed",
 		[GS_REFUSED_USER_PROBES] = "files beyond the probes that one user may have",
 		[GS_REFUSED_KIND] = "files that are not regular, or were replaced",
@@ -149,30 +161,48 @@ uint64_t gs_guard_bytes_read(const struct gs_guard *guard)
 	return guard->read_bytes;
 }
 
+uint64_t gs_guard_time_ns(const struct gs_guard *guard)
+{
+	return guard->time_ns;
+}
+
+void gs_guard_log_costs(const struct gs_guard *a, const struct gs_guard *b)
+{
+	gs_log(1, "files of traced programs: %llu KiB read; %llu ms of processor time for them",
+	       (unsigned long long)(a->read_bytes + b->read_bytes) >> 10,
+	       (unsigned long long)(a->time_ns + b->time_ns) / 1000000);
+}
+
 /* ---- shares ---- */
 
 /* What it holds at most, and what has grown back since it was looked at. */
 static void share_fill(struct share *s, uint64_t most, uint64_t per_s)
 {
-	uint64_t now = gs_clock_mono_ns(), passed = now - s->filled_ns;
-	uint64_t grown;
+	uint64_t now = gs_clock_mono_ns(), passed_ms = (now - s->filled_ns) / 1000000, grown;
 
-	if (passed > 1000000000000ull) /* long enough for any share */
-		passed = 1000000000000ull;
-	grown = passed / 1000000 * (per_s / 1000);
-	s->left_bytes =
-		s->left_bytes > most || grown > most - s->left_bytes ? most : s->left_bytes + grown;
-	s->filled_ns = now;
+	s->filled_ns += passed_ms * 1000000; /* what is left of a ms counts the next time */
+	if (passed_ms > 1000000)             /* long enough for any share */
+		passed_ms = 1000000;
+	grown = passed_ms * (per_s / 1000);
+	s->left = s->left > most || grown > most - s->left ? most : s->left + grown;
 }
 
-static bool share_take(struct share *s, uint64_t bytes, uint64_t most, uint64_t per_s)
+static bool share_take(struct share *s, uint64_t amount, uint64_t most, uint64_t per_s)
 {
-	if (s->left_bytes < bytes)
+	if (s->left < amount)
 		share_fill(s, most, per_s);
-	if (s->left_bytes < bytes)
+	if (s->left < amount)
 		return false;
-	s->left_bytes -= bytes;
+	s->left -= amount;
 	return true;
+}
+
+/* What has been used already. False: nothing is left. */
+static bool share_use(struct share *s, uint64_t amount, uint64_t most, uint64_t per_s)
+{
+	share_fill(s, most, per_s);
+	s->left -= amount < s->left ? amount : s->left;
+	return s->left > 0;
 }
 
 static uint64_t file_share(const struct gs_foreign *file)
@@ -183,13 +213,13 @@ static uint64_t file_share(const struct gs_foreign *file)
 	return want < FILE_MIN_BYTES ? FILE_MIN_BYTES : want;
 }
 
-static uint64_t user_share(uint32_t uid)
+static uint64_t times(uint32_t uid)
 {
-	return uid ? USER_MAX_BYTES : ROOT_TIMES * USER_MAX_BYTES;
+	return uid ? 1 : ROOT_TIMES;
 }
 
 /* NULL: no memory, or more users than any machine has. */
-static struct share *user_of(struct gs_guard *g, uint32_t uid)
+static struct user *user_of(struct gs_guard *g, uint32_t uid)
 {
 	uint64_t i;
 
@@ -197,7 +227,7 @@ static struct share *user_of(struct gs_guard *g, uint32_t uid)
 		return &g->users[i];
 	if (g->n_users == g->capacity) {
 		size_t capacity = g->capacity ? 2 * g->capacity : 16;
-		struct share *users = realloc(g->users, capacity * sizeof(*users));
+		struct user *users = realloc(g->users, capacity * sizeof(*users));
 
 		if (!users)
 			return NULL;
@@ -207,14 +237,15 @@ static struct share *user_of(struct gs_guard *g, uint32_t uid)
 	if (gs_map_put(&g->user_of_uid, uid, g->n_users) < 0)
 		return NULL;
 	g->users[g->n_users] =
-		(struct share){.left_bytes = user_share(uid), .filled_ns = gs_clock_mono_ns()};
+		(struct user){.bytes = {times(uid) * USER_MAX_BYTES, gs_clock_mono_ns()},
+			      .time_ns = {times(uid) * USER_MAX_NS, gs_clock_mono_ns()}};
 	return &g->users[g->n_users++];
 }
 
 int gs_guard_charge(uint32_t uid, uint64_t bytes)
 {
 	struct gs_guard *g = current;
-	struct share *user;
+	struct user *user;
 	char what[64];
 
 	if (!g)
@@ -223,16 +254,72 @@ int gs_guard_charge(uint32_t uid, uint64_t bytes)
 		return -ECANCELED;
 	g->read_bytes += bytes;
 	user = user_of(g, uid);
-	if (user) {
-		share_fill(user, user_share(uid), uid ? USER_PER_S : ROOT_TIMES * USER_PER_S);
-		user->left_bytes -= bytes < user->left_bytes ? bytes : user->left_bytes;
-		if (user->left_bytes)
-			return 0;
-	}
+	if (user &&
+	    share_use(&user->bytes, bytes, times(uid) * USER_MAX_BYTES, times(uid) * USER_PER_S))
+		return 0;
 	snprintf(what, sizeof(what), "a file of user %u", uid);
 	if (!bytes)
 		gs_guard_refuse(GS_REFUSED_USER_BYTES, 1, what);
 	return -EDQUOT;
+}
+
+int gs_guard_charge_time(uint32_t uid, uint64_t cpu_ns, const char *what)
+{
+	struct gs_guard *g = current;
+	struct user *user;
+
+	if (!g)
+		return 0;
+	if (gs_guard_stopped())
+		return -ECANCELED;
+	g->time_ns += cpu_ns;
+	user = user_of(g, uid);
+	if (user &&
+	    share_use(&user->time_ns, cpu_ns, times(uid) * USER_MAX_NS, times(uid) * USER_NS_PER_S))
+		return 0;
+	if (!cpu_ns)
+		gs_guard_refuse(GS_REFUSED_USER_TIME, 1, what);
+	return -EDQUOT;
+}
+
+static uint64_t thread_cpu_ns(void)
+{
+	struct timespec t;
+
+	return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) == 0
+		       ? (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec
+		       : 0;
+}
+
+int gs_guard_begin(struct gs_guard_work *w, uint32_t uid, const char *what)
+{
+	*w = (struct gs_guard_work){.uid = uid, .from_ns = thread_cpu_ns()};
+	snprintf(w->what, sizeof(w->what), "%s", what);
+	return gs_guard_charge_time(uid, 0, w->what);
+}
+
+int gs_guard_step(struct gs_guard_work *w)
+{
+	uint64_t now;
+	int r;
+
+	if (++w->n_steps % CHECK_STEPS)
+		return gs_guard_stopped() ? -ECANCELED : 0;
+	now = thread_cpu_ns();
+	r = gs_guard_charge_time(w->uid, now - w->from_ns, NULL);
+	w->from_ns = now;
+	if (r == -EDQUOT)
+		gs_guard_refuse(GS_REFUSED_USER_TIME, 1, w->what);
+	return r;
+}
+
+void gs_guard_end(struct gs_guard_work *w)
+{
+	uint64_t now = thread_cpu_ns();
+
+	if (now > w->from_ns)
+		(void)gs_guard_charge_time(w->uid, now - w->from_ns, NULL);
+	w->from_ns = now;
 }
 
 static void count_refused(struct gs_foreign *file, enum gs_refused cause)
@@ -252,7 +339,7 @@ static int charge(struct gs_foreign *file, size_t bytes)
 {
 	struct share own = {file->left_bytes, file->filled_ns};
 	struct gs_guard *g = current;
-	struct share *user;
+	struct user *user;
 
 	if (bytes < READ_COST_BYTES)
 		bytes = READ_COST_BYTES;
@@ -268,8 +355,8 @@ static int charge(struct gs_foreign *file, size_t bytes)
 		if (g->stopped)
 			return -ECANCELED;
 		user = user_of(g, file->uid);
-		if (!user || !share_take(user, bytes, user_share(file->uid),
-					 file->uid ? USER_PER_S : ROOT_TIMES * USER_PER_S)) {
+		if (!user || !share_take(&user->bytes, bytes, times(file->uid) * USER_MAX_BYTES,
+					 times(file->uid) * USER_PER_S)) {
 			count_refused(file, GS_REFUSED_USER_BYTES);
 			return -EDQUOT;
 		}
@@ -278,7 +365,7 @@ static int charge(struct gs_foreign *file, size_t bytes)
 		count_refused(file, GS_REFUSED_FILE_BYTES);
 		return -EDQUOT;
 	}
-	file->left_bytes = own.left_bytes;
+	file->left_bytes = own.left;
 	file->filled_ns = own.filled_ns;
 	return 0;
 }
@@ -393,6 +480,26 @@ uint64_t gs_foreign_skip_hole(struct gs_foreign *file, uint64_t off, uint64_t en
 		file->data_to = (uint64_t)to;
 	}
 	return (uint64_t)from < end ? (uint64_t)from : end;
+}
+
+uint32_t gs_foreign_process_uid(pid_t pid)
+{
+	char path[40], line[128];
+	GS_FCLOSE FILE *f = NULL;
+	struct stat st;
+	unsigned uid;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	if (stat(path, &st) < 0)
+		return 0;
+	if (st.st_uid)
+		return st.st_uid;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) /* some 60 lines */
+		if (sscanf(line, "Uid: %u", &uid) == 1)
+			return uid;
+	return 0;
 }
 
 const char *gs_foreign_reason(int r)

@@ -1,13 +1,15 @@
 /*
  * Reading what belongs to others: files of traced programs, which their owners can change, replace,
  * make sparse or huge at any moment. Such a file is opened and read here and nowhere else
- * (tools/foreign_reads.py), so that four things hold everywhere:
+ * (tools/foreign_reads.py), so that five things hold everywhere:
  *
  * - Only regular files are opened, without blocking, and, where it is known which file it has to
  *   be, only that one. A FIFO, a device or a file that took its place is refused.
  * - Each file, and each user by the owner of the file, has a share of bytes to be read. What is
  *   used up grows back slowly, so that a file that is read for days is not cut off. Holes cost
  *   nothing: they are skipped.
+ * - Each user has a share of processor time, for what bytes do not measure: what it takes to make
+ *   sense of his files, and to look through his processes.
  * - Whoever asks for the end (a signal, a deadline) gets it between two reads.
  * - What is refused is counted by cause.
  *
@@ -23,19 +25,20 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 /* ---- guards ---- */
 
 enum gs_refused {                            /* why something of a file or a user was left out */
 		  GS_REFUSED_FILE_BYTES = 1, /* a file whose reading costs too much */
 		  GS_REFUSED_USER_BYTES,     /* files of a user whose share is used up */
-		  GS_REFUSED_USER_FILES,     /* files beyond the number that one user may have */
-		  GS_REFUSED_USER_PROBES,    /* files beyond the probes that one user may have */
-		  GS_REFUSED_KIND,           /* files that are no regular ones, or changed */
-		  GS_REFUSED_DEBUG,          /* debug files that are not believed */
-		  GS_REFUSED_MEMORY,         /* tables that found no room */
-		  GS_REFUSED_NAMES,          /* names of code made at run time that found no room */
+		  GS_REFUSED_USER_TIME,   /* those, and processes, of one whose time is used up */
+		  GS_REFUSED_USER_FILES,  /* files beyond the number that one user may have */
+		  GS_REFUSED_USER_PROBES, /* files beyond the probes that one user may have */
+		  GS_REFUSED_KIND,        /* files that are no regular ones, or changed */
+		  GS_REFUSED_DEBUG,       /* debug files that are not believed */
+		  GS_REFUSED_MEMORY,      /* tables that found no room */
+		  GS_REFUSED_NAMES,       /* names of code made at run time that found no room */
 		  GS_REFUSED_COUNT
 };
 
@@ -72,6 +75,29 @@ void gs_guard_refuse(enum gs_refused cause, uint64_t count, const char *what);
  * nothing more is to be read for it; -ECANCELED as above. With 0 bytes: may anything be read? */
 int gs_guard_charge(uint32_t uid, uint64_t bytes);
 
+/* The same of processor time that was spent on something of this user's, by this thread or by
+ * another process for us. With 0 ns: may anything be done for him? what: counted as refused when
+ * not. */
+int gs_guard_charge_time(uint32_t uid, uint64_t cpu_ns, const char *what);
+
+/* A loop of this thread over something of a user's that is not a file: the mappings of a process.
+ * begin and step return what gs_guard_charge_time() does; after an error of begin the loop is not
+ * to be entered. end: in any case. */
+struct gs_guard_work {
+	uint32_t uid;
+	unsigned n_steps;
+	uint64_t from_ns; /* of the thread's processor time */
+	char what[64];
+};
+
+int gs_guard_begin(struct gs_guard_work *work, uint32_t uid, const char *what);
+int gs_guard_step(struct gs_guard_work *work);
+void gs_guard_end(struct gs_guard_work *work);
+
+/* Whose a process is, also of one that hides in a program that cannot be dumped (its files in /proc
+ * are root's then). 0 when it is gone. */
+uint32_t gs_foreign_process_uid(pid_t pid);
+
 /* How much has been refused of a cause since the last call, and the first of them ("" unknown). The
  * guard's own thread. */
 uint64_t gs_guard_refused(struct gs_guard *guard, enum gs_refused cause, char *ret_what,
@@ -82,6 +108,12 @@ uint64_t gs_guard_n_refused(void);
 
 /* Bytes read under this guard so far: the measure of work for somebody else. */
 uint64_t gs_guard_bytes_read(const struct gs_guard *guard);
+
+/* Processor time that was charged to users under it so far. */
+uint64_t gs_guard_time_ns(const struct gs_guard *guard);
+
+/* What two threads have read and spent, as a message of level 1. */
+void gs_guard_log_costs(const struct gs_guard *a, const struct gs_guard *b);
 
 /* ---- files ---- */
 

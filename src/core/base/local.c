@@ -1,4 +1,4 @@
-#include "base/local.h"
+#include "core/base/local.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define BACKLOG    64
 #define GROUPS_MAX 65536 /* NGROUPS_MAX of Linux */

@@ -1,4 +1,4 @@
-#include "base/log.h"
+#include "core/base/log.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /*
  * Debug messages. Rooms do not print: they return, and say at debug level what they did. The two
  * kinds of message that a user sees (a warning, the reason of a failure) are printed by the
- * commands (cli/cli.h).
+ * commands (commands/common/cli.h).
  */
 #ifndef GS_BASE_LOG_H
 #define GS_BASE_LOG_H
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 /* How much is told: 0 nothing, 1 (-v) decisions, 2 (-vv) every step. Process-wide, set once. */
 void gs_log_set_level(int level);

@@ -1,4 +1,4 @@
-#include "base/map.h"
+#include "core/base/map.h"
 
 #include <errno.h>
 #include <stdlib.h>

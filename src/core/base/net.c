@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/net.h"
+#include "core/base/net.h"
 
 bool gs_net_split(const char *text, char *host, size_t host_bytes, char *port, size_t port_bytes)
 {

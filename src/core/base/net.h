@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 #define GS_NET_TEXT_MAX 80 /* bytes of gs_net_text(), zero included */
 

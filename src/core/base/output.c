@@ -1,4 +1,4 @@
-#include "base/output.h"
+#include "core/base/output.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define LINKS_MAX 16
 
@@ -224,6 +224,7 @@ static int open_named(struct gs_output *o, const char *path, unsigned flags, int
 int gs_output_open(const char *path, unsigned flags, struct gs_output *o, struct gs_err *err)
 {
 	*o = (struct gs_output)GS_OUTPUT_INIT;
+	o->no_sync = flags & GS_OUTPUT_NO_SYNC;
 	snprintf(o->path, sizeof(o->path), "%s", path ? path : "standard output");
 	if (!path) {
 		o->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -247,7 +248,7 @@ static int settle(struct gs_output *o)
 	if (o->file && ferror(o->file))
 		return -EIO;
 	/* Otherwise the name could come to the disk before what is in the file. */
-	return o->part[0] && fsync(o->fd) < 0 ? -errno : 0;
+	return o->part[0] && !o->no_sync && fsync(o->fd) < 0 ? -errno : 0;
 }
 
 int gs_output_close(struct gs_output *o, int r, struct gs_err *err)

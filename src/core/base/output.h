@@ -10,13 +10,15 @@
 #ifndef GS_BASE_OUTPUT_H
 #define GS_BASE_OUTPUT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 enum gs_output_flag {
 	GS_OUTPUT_GROWS = 1,   /* takes its place at once */
 	GS_OUTPUT_PRIVATE = 2, /* 0600: it holds data of other users. Otherwise as the umask says */
+	GS_OUTPUT_NO_SYNC = 4, /* takes its place without waiting for the disk: written often */
 };
 
 struct gs_output {                 /* GS_OUTPUT_INIT: none */
@@ -25,6 +27,7 @@ struct gs_output {                 /* GS_OUTPUT_INIT: none */
 	int dir_fd;                /* owned; of name and part */
 	char name[256], part[288]; /* part "": it has its place */
 	char path[256];            /* as it was given, for messages */
+	bool no_sync;
 };
 
 #define GS_OUTPUT_INIT                                                                             \

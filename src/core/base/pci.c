@@ -1,4 +1,4 @@
-#include "base/pci.h"
+#include "core/base/pci.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "base/pidns.h"
+#include "core/base/pidns.h"
 
 #include <sys/stat.h>
 

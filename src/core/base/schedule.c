@@ -1,5 +1,5 @@
 /* Turns at equal distances; schedule.h says what holds. */
-#include "base/schedule.h"
+#include "core/base/schedule.h"
 
 void gs_schedule_start(struct gs_schedule *schedule, uint64_t interval_ns, uint64_t now_ns)
 {

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "base/secret.h"
+#include "core/base/mem.h"
+#include "core/base/secret.h"
 
 static bool is_trusted_owner(uid_t uid)
 {

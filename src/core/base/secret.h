@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 #define GS_SECRET_FILE_MAX 65536 /* bytes that a file has less than */
 

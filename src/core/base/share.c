@@ -1,4 +1,4 @@
-#include "base/share.h"
+#include "core/base/share.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 #ifndef GS_BASE_SHARE_H
 #define GS_BASE_SHARE_H
 
-#include "base/map.h"
+#include "core/base/map.h"
 
 struct gs_share_owner;
 

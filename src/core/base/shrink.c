@@ -1,4 +1,4 @@
-#include "base/shrink.h"
+#include "core/base/shrink.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 /* Of the stack below the caller this much stays: this file's own calls are in it. */
 #define STACK_KEPT (64u << 10)

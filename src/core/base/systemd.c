@@ -1,5 +1,5 @@
 /* One datagram for each message (sd_notify(3) tells the protocol). */
-#include "base/systemd.h"
+#include "core/base/systemd.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -10,8 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
 
 static void tell(const char *text)
 {

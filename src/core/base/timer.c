@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/timer.h"
+#include "core/base/timer.h"
 
 static void place(struct gs_timers *t, size_t i, struct gs_timer *timer)
 {

@@ -1,4 +1,4 @@
-#include "base/yaml_depth.h"
+#include "core/base/yaml_depth.h"
 
 #include <errno.h>
 #include <stdbool.h>

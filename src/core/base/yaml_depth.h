@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 #define GS_YAML_DEPTH_MAX 32
 

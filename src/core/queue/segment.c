@@ -1,5 +1,5 @@
 /* One file of batches, or the same in memory. */
-#include "spool/spool_int.h"
+#include "core/queue/spool_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 void spool_segment_name(uint64_t first_seq, char out[40])
 {
@@ -23,7 +23,8 @@ static uint32_t crc_of(const struct spool_entry *e, const uint8_t *data)
 	const size_t skip = offsetof(struct spool_entry, seq);
 	uLong crc = crc32(0, (const Bytef *)e + skip, (uInt)(sizeof(*e) - skip));
 
-	return (uint32_t)crc32(crc, data, e->bytes);
+	/* Without data there may be no buffer, for which zlib answers with a begin's sum. */
+	return (uint32_t)(e->bytes ? crc32(crc, data, e->bytes) : crc);
 }
 
 static int remember(struct spool_segment *s, const struct spool_entry *e)
@@ -72,6 +73,9 @@ static int scan_one(struct spool_segment *s, uint64_t file_bytes, uint8_t *buffe
 	    e.bytes > file_bytes - s->bytes - sizeof(e))
 		return 0;
 	if (s->n ? e.seq <= s->where[s->n - 1].seq : e.seq != s->first_seq)
+		return 0;
+	/* No number comes behind the last one, and offsets have 32 bits. */
+	if (e.seq == UINT64_MAX || e.bytes > UINT32_MAX - sizeof(e) - s->bytes)
 		return 0;
 	if (pread(s->fd, buffer, e.bytes, (off_t)(s->bytes + sizeof(e))) != (ssize_t)e.bytes ||
 	    crc_of(&e, buffer) != e.crc)

@@ -7,7 +7,7 @@
  * The state is written before files that it makes needless are removed. When it cannot be read, the
  * numbers that were used are not known, and a new stream begins behind what is still there.
  */
-#include "spool/spool_int.h"
+#include "core/queue/spool_int.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,8 +18,8 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
+#include "core/base/buf.h"
+#include "core/base/clock.h"
 
 struct spool_state {
 	uint32_t magic, crc; /* of what follows */

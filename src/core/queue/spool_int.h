@@ -2,7 +2,7 @@
 #ifndef GS_SPOOL_SPOOL_INT_H
 #define GS_SPOOL_SPOOL_INT_H
 
-#include "spool/spool.h"
+#include "core/queue/spool.h"
 
 /* In front of each batch's data, little endian. */
 struct spool_entry {

@@ -12,13 +12,14 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
-#include "base/clock.h"
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "reader/reader_int.h"
-#include "sandbox/sandbox.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/reader/reader_int.h"
+#include "core/sandbox/sandbox.h"
 
 #define LATE_MS  10000
 #define TRIES    16  /* readers that may die of one request, within its time */
@@ -39,6 +40,7 @@ struct gs_reader {
 	struct worker *last;                /* who answered */
 	void *states[GS_READER_N_SERVICES]; /* of options.here */
 	unsigned generation, held;
+	uint32_t owner; /* gs_reader_set_owner() */
 	bool has_said_held;
 	struct gs_reader_stats stats;
 };
@@ -86,6 +88,11 @@ void gs_reader_free(struct gs_reader **ref)
 		(void)reader_process_end(&reader->workers[i].process);
 	free(reader);
 	*ref = NULL;
+}
+
+void gs_reader_set_owner(struct gs_reader *reader, uint32_t uid)
+{
+	reader->owner = uid;
 }
 
 unsigned gs_reader_generation(const struct gs_reader *reader)
@@ -284,12 +291,24 @@ static int receive_answer(const struct exchange *x, struct gs_buf *reply, bool *
 	}
 }
 
+/* Of the reader, whether it lives or has just died. */
+static uint64_t cpu_ns_of(const struct worker *w)
+{
+	struct timespec t = {0};
+	clockid_t clock;
+
+	if (clock_getcpuclockid(w->process.pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static int run_exchange(struct gs_reader *reader, struct worker *w, uid_t owner, uint64_t end_ns,
 			const struct reader_request_head *h, const struct gs_buf *request,
 			const int *fds, struct gs_buf *reply, bool *ret_answered,
 			struct gs_err *err)
 {
 	const struct exchange x = {reader, w->process.fd, owner, end_ns};
+	uint64_t cpu_ns = cpu_ns_of(w), after_ns;
 	int r = send_bytes(&x, h, sizeof(*h), fds, h->n_fds);
 
 	if (r == 0)
@@ -297,13 +316,17 @@ static int run_exchange(struct gs_reader *reader, struct worker *w, uid_t owner,
 	/* It may have said why before it ended. */
 	if (r == 0 || r == -EPIPE || r == -ECONNRESET)
 		r = receive_answer(&x, reply, ret_answered, err);
+	after_ns = cpu_ns_of(w);
+	if (after_ns > cpu_ns)
+		(void)gs_guard_charge_time(owner, after_ns - cpu_ns, NULL);
 	return r;
 }
 
 /* Whose the files are: that of one who is not root, if any is. */
-static int owner_of(const int *fds, unsigned n_fds, uid_t *ret_owner)
+static int owner_of(const struct gs_reader *reader, const int *fds, unsigned n_fds,
+		    uid_t *ret_owner)
 {
-	*ret_owner = 0;
+	*ret_owner = n_fds ? 0 : reader->owner;
 	for (unsigned i = 0; i < n_fds; i++) {
 		struct stat st;
 
@@ -398,15 +421,19 @@ int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 						 .late_ms = reader->options.late_ms};
 	uint64_t end_ns = gs_clock_mono_ns() + head.late_ms * 1000000ull;
 	int status = 0, r;
+	char what[48];
 	uid_t owner;
 
 	if (n_fds > GS_READER_MAX_FDS || request->bytes > GS_READER_MAX_BYTES)
 		return -E2BIG;
 	if (reader->options.here)
 		return serve_here(reader, service, request, fds, n_fds, reply, err);
-	r = owner_of(fds, n_fds, &owner);
+	r = owner_of(reader, fds, n_fds, &owner);
 	if (r == 0)
 		r = gs_guard_charge(owner, 0);
+	snprintf(what, sizeof(what), "a file of user %u", owner);
+	if (r == 0)
+		r = gs_guard_charge_time(owner, 0, what);
 	if (r < 0)
 		return gs_err_set(err, r, "%s", gs_foreign_reason(r));
 	reader->stats.n_requests++;

@@ -5,10 +5,10 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "reader/reader_int.h"
-#include "sandbox/sandbox.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/reader/reader_int.h"
+#include "core/sandbox/sandbox.h"
 
 int reader_process_start(struct reader_process *process, struct gs_err *err)
 {
@@ -20,7 +20,7 @@ int reader_process_start(struct reader_process *process, struct gs_err *err)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return gs_err_set(err, -errno, "cannot make a socket for the reader: %s",
 				  strerror(errno));
-	r = gs_sandbox_spawn(argv, &ends[1], 1, &process->pid);
+	r = gs_sandbox_spawn(argv, &ends[1], 1, NULL, &process->pid);
 	close(ends[1]);
 	if (r < 0) {
 		close(ends[0]);

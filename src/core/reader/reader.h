@@ -22,9 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "reader/wire.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
+#include "core/reader/wire.h"
 
 #define GS_READER_MAX_FDS   2
 #define GS_READER_MAX_BYTES (32u << 20) /* of one request or answer */
@@ -39,12 +39,13 @@ struct gs_reader_request;
 typedef int (*gs_reader_serve_fn)(void **state, struct gs_reader_request *request,
 				  struct gs_wire_out *reply, struct gs_err *err);
 
-enum gs_reader_service { /* who does the work; one row each in the reader's table */
-			 GS_READER_PLAN,
-			 GS_READER_DESCRIBED,
-			 GS_READER_PYTHON,
-			 GS_READER_NATIVE,
-			 GS_READER_N_SERVICES
+/* Who does the work; one row each in the reader's table. */
+enum gs_reader_service {
+	GS_READER_PLAN,
+	GS_READER_DESCRIBED,
+	GS_READER_PYTHON,
+	GS_READER_NATIVE,
+	GS_READER_N_SERVICES
 };
 
 struct gs_reader_options {
@@ -69,11 +70,15 @@ int gs_reader_new(const struct gs_reader_options *options, struct gs_reader **re
 		  struct gs_err *err);
 void gs_reader_free(struct gs_reader **reader);
 
+/* Whose the next requests are that come without a file: what they cost is his. At first root's. */
+void gs_reader_set_owner(struct gs_reader *reader, uint32_t uid);
+
 /* Ask, and wait for the answer, which is put into *reply (reset first; its maximum is the
  * answer's). fds are lent. Returns what the service returned, with its text; or -ETIME: late, -EIO:
- * readers died of it, -EBADMSG: its answer is none. What is read counts against the share of the
- * first file's owner under the calling thread's guard (base/foreign.h), whose end also ends the
- * waiting: -EDQUOT, -ECANCELED. */
+ * readers died of it, -EBADMSG: its answer is none. What is read, and the processor time that the
+ * reader takes (as the kernel says, not as it says itself), count against the shares of the files'
+ * owner under the calling thread's guard (core/base/foreign.h), whose end also ends the waiting:
+ * -EDQUOT, -ECANCELED. */
 int gs_reader_ask(struct gs_reader *reader, enum gs_reader_service service,
 		  const struct gs_buf *request, const int *fds, unsigned n_fds,
 		  struct gs_buf *reply, struct gs_err *err);

@@ -4,8 +4,8 @@
 
 #include <sys/types.h>
 
-#include "reader/reader.h"
-#include "sandbox/sandbox.h"
+#include "core/reader/reader.h"
+#include "core/sandbox/sandbox.h"
 
 #define READER_ARGUMENT "--read-for-parent" /* argv[1]; the level of messages follows */
 #define READER_SOCKET   GS_SANDBOX_FIRST_FILE

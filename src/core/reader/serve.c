@@ -10,12 +10,12 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "base/clock.h"
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "reader/reader_int.h"
-#include "sandbox/sandbox.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/reader/reader_int.h"
+#include "core/sandbox/sandbox.h"
 
 #define MAX_MEMORY_BYTES (1ull << 30)
 #define MAX_CPU_S        300 /* of all requests: then it is replaced */

@@ -1,4 +1,4 @@
-#include "reader/wire.h"
+#include "core/reader/wire.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "core/base/buf.h"
 
 /* --- writing: fails for good once something did not fit --- */
 

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "sandbox/sandbox_int.h"
+#include "core/base/mem.h"
+#include "core/sandbox/sandbox_int.h"
 
 #define NR_CREATE_RULESET 444 /* the same on every machine (asm-generic/unistd.h) */
 #define NR_ADD_RULE       445

@@ -2,7 +2,7 @@
  * The steps, in the only order that works: what needs a capability comes before the capabilities
  * go, and the filter of system calls, which forbids all of these, is last.
  */
-#include "sandbox/sandbox.h"
+#include "core/sandbox/sandbox.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "sandbox/sandbox_int.h"
+#include "core/base/mem.h"
+#include "core/sandbox/sandbox_int.h"
 
 /* Numbers of users that nothing gives out: systemd, which has the longest list of who gives out
  * which (UIDS-GIDS.md), ends the range of containers at 0x6fffffff and uses nothing from there to

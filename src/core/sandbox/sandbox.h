@@ -16,20 +16,28 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum gs_sandbox_profile { /* which system calls remain (sandbox/syscalls.c) */
-			  /* Computes, reads and maps descriptors that it has or is sent, and
+/* Which system calls remain (core/sandbox/syscalls.c). */
+enum gs_sandbox_profile {
+	/* Computes, reads and maps descriptors that it has or is sent, and
 			   * answers on its socket. Opens nothing, starts nothing. */
-			  GS_SANDBOX_READER,
-			  /* Accepts connections on a socket that it has, reads and writes them, and
+	GS_SANDBOX_READER,
+	/* The same, and writes to descriptors that it has. */
+	GS_SANDBOX_PRINTER,
+	/* Accepts connections on a socket that it has, reads and writes them, and
 			   * has threads. Opens nothing, connects to nothing, starts nothing. */
-			  GS_SANDBOX_SERVER,
-			  GS_SANDBOX_N_PROFILES
+	GS_SANDBOX_SERVER,
+	/* Connects to others, has threads, finds the addresses of names: reads
+			   * files and loads libraries, as far as its user and paths go. Writes no
+			   * file, starts nothing. */
+	GS_SANDBOX_SENDER,
+	GS_SANDBOX_N_PROFILES
 };
 
-enum gs_sandbox_access { /* below a path */
-			 GS_SANDBOX_READ = 1,
-			 GS_SANDBOX_WRITE = 2, /* create, change, rename and remove as well */
-			 GS_SANDBOX_EXECUTE = 4,
+/* Below a path. */
+enum gs_sandbox_access {
+	GS_SANDBOX_READ = 1,
+	GS_SANDBOX_WRITE = 2, /* create, change, rename and remove as well */
+	GS_SANDBOX_EXECUTE = 4,
 };
 
 struct gs_sandbox_path {
@@ -64,14 +72,26 @@ unsigned gs_sandbox_enter(const struct gs_sandbox *sandbox);
 /* "user, seccomp": the names of these bits. Returns text. */
 const char *gs_sandbox_names(unsigned bits, char *text, size_t bytes);
 
+/* --- rights.c --- */
+
+/* Give up the capabilities that no tracer needs, for good: what stays is on the list there, and
+ * CAP_SYS_ADMIN where this kernel asks for it to open perf events, or for gpu_counters. Of the
+ * calling thread and those that it starts: before there are others. Who has none of them loses
+ * none. A program that loads programs into the kernel which write memory does that before
+ * (bpf_probe_write_user, as probes of PyTorch's operators do, asks for CAP_SYS_ADMIN). */
+void gs_sandbox_keep_tracing(bool gpu_counters);
+
 /* --- spawn.c --- */
 
 #define GS_SANDBOX_FIRST_FILE 3 /* the number of fds[0] in the new process */
+#define GS_SANDBOX_FILES_MAX  4
 
 /* Start this program a second time, to enter a sandbox as the first thing it does. It has these
- * descriptors as 3, 4, ..., no other, no terminal, and of the environment what the loader needs.
- * From any thread. 0 or a negative errno. */
-int gs_sandbox_spawn(char *const argv[], const int *fds, unsigned n_fds, pid_t *ret_pid);
+ * descriptors as 3, 4, ..., no other, no terminal, and of the environment what the loader needs
+ * and these variables, each as "NAME=", NULL at the end (or NULL). From any thread. 0 or a negative
+ * errno. */
+int gs_sandbox_spawn(char *const argv[], const int *fds, unsigned n_fds,
+		     const char *const *variables, pid_t *ret_pid);
 
 /* --- syscalls.c --- */
 

@@ -2,7 +2,7 @@
 #ifndef GS_SANDBOX_SANDBOX_INT_H
 #define GS_SANDBOX_SANDBOX_INT_H
 
-#include "sandbox/sandbox.h"
+#include "core/sandbox/sandbox.h"
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)

@@ -11,12 +11,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "sandbox/sandbox.h"
-#include "sandbox/sandbox_int.h"
+#include "core/base/mem.h"
+#include "core/sandbox/sandbox.h"
+#include "core/sandbox/sandbox_int.h"
 
-#define FILES_MAX     4
-#define VARIABLES_MAX 4
+#define VARIABLES_MAX 32
 
 #ifdef SANDBOX_WITH_SANITIZER
 #define KEEPS_STDERR 1 /* their reports go there */
@@ -57,21 +56,30 @@ static int set_attributes(posix_spawnattr_t *attr)
 	return r;
 }
 
-/* What the dynamic loader and sanitizers look for; secrets may be in the others. */
-static void choose_environment(char *chosen[VARIABLES_MAX + 1])
+static unsigned add_variables(char **chosen, unsigned n, const char *const *names)
 {
-	static const char *const names[VARIABLES_MAX] = {
-		"LD_LIBRARY_PATH=", "ASAN_OPTIONS=", "TSAN_OPTIONS=", "UBSAN_OPTIONS="};
-	unsigned n = 0;
-
-	for (unsigned k = 0; k < VARIABLES_MAX; k++)
+	for (; *names; names++)
 		for (char **at = environ; at && *at && n < VARIABLES_MAX; at++)
-			if (strncmp(*at, names[k], strlen(names[k])) == 0)
+			if (strncmp(*at, *names, strlen(*names)) == 0)
 				chosen[n++] = *at;
+	return n;
+}
+
+/* What the dynamic loader and sanitizers look for, and what the caller names; secrets may be in the
+ * others. */
+static void choose_environment(char *chosen[VARIABLES_MAX + 1], const char *const *names)
+{
+	static const char *const always[] = {
+		"LD_LIBRARY_PATH=", "ASAN_OPTIONS=", "TSAN_OPTIONS=", "UBSAN_OPTIONS=", NULL};
+	unsigned n = add_variables(chosen, 0, always);
+
+	if (names)
+		n = add_variables(chosen, n, names);
 	chosen[n] = NULL;
 }
 
-static int spawn_with(char *const argv[], const int *fds, unsigned n, pid_t *ret_pid)
+static int spawn_with(char *const argv[], const int *fds, unsigned n, const char *const *variables,
+		      pid_t *ret_pid)
 {
 	char *environment[VARIABLES_MAX + 1];
 	posix_spawn_file_actions_t files;
@@ -85,7 +93,7 @@ static int spawn_with(char *const argv[], const int *fds, unsigned n, pid_t *ret
 		posix_spawn_file_actions_destroy(&files);
 		return -r;
 	}
-	choose_environment(environment);
+	choose_environment(environment, variables);
 	r = set_files(&files, fds, n);
 	if (r == 0)
 		r = set_attributes(&attr);
@@ -96,21 +104,23 @@ static int spawn_with(char *const argv[], const int *fds, unsigned n, pid_t *ret
 	return -r;
 }
 
-int gs_sandbox_spawn(char *const argv[], const int *fds, unsigned n_fds, pid_t *ret_pid)
+int gs_sandbox_spawn(char *const argv[], const int *fds, unsigned n_fds,
+		     const char *const *variables, pid_t *ret_pid)
 {
-	int above[FILES_MAX] = {0}, r = n_fds > FILES_MAX ? -EINVAL : 0;
+	int above[GS_SANDBOX_FILES_MAX] = {0}, r = n_fds > GS_SANDBOX_FILES_MAX ? -EINVAL : 0;
 	unsigned n = 0;
 
 	/* Out of the way of the numbers that they get. */
 	for (; r == 0 && n < n_fds; n++) {
-		above[n] = fcntl(fds[n], F_DUPFD_CLOEXEC, GS_SANDBOX_FIRST_FILE + FILES_MAX);
+		above[n] = fcntl(fds[n], F_DUPFD_CLOEXEC,
+				 GS_SANDBOX_FIRST_FILE + GS_SANDBOX_FILES_MAX);
 		if (above[n] < 0) {
 			r = -errno;
 			break;
 		}
 	}
 	if (r == 0)
-		r = spawn_with(argv, above, n_fds, ret_pid);
+		r = spawn_with(argv, above, n_fds, variables, ret_pid);
 	while (n > 0)
 		close(above[--n]);
 	return r;

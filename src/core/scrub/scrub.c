@@ -3,7 +3,7 @@
  * name says "secret" is the secret, whatever is in it. Where there are only blanks to go by (a
  * script behind -c, a title that a program gave itself), quotes bound a value.
  */
-#include "scrub/scrub.h"
+#include "core/scrub/scrub.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define DEPTH_MAX          4 /* of lines in arguments of lines */
 #define NAME_MAX_BYTES     64

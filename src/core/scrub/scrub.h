@@ -9,6 +9,7 @@
 #ifndef GS_SCRUB_SCRUB_H
 #define GS_SCRUB_SCRUB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define GS_SCRUB_WORDS_PATH "/etc/gpuscope/secret-words"
@@ -22,5 +23,9 @@ size_t gs_scrub_arguments(const char *arguments, size_t bytes, char *out, size_t
  * terminated, and may not be text. Values with blanks are known by their quotes only, so arguments
  * are better scrubbed before they are joined. */
 void gs_scrub_text(const char *text, char *out, size_t out_bytes);
+
+/* A JSON document with every text called "command" in it scrubbed, or, whole, made empty. Owned by
+ * the caller (free). 0, -EINVAL: it is no JSON, or -ENOMEM. */
+int gs_scrub_json(const char *text, size_t bytes, bool whole, char **ret_text);
 
 #endif

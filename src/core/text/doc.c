@@ -1,4 +1,4 @@
-#include "text/doc.h"
+#include "core/text/doc.h"
 
 #include <math.h>
 #include <stdio.h>

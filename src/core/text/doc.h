@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "text/pen.h"
+#include "core/text/pen.h"
 
 /* A document being written. In maps every value has a key, in lists key is NULL. */
 struct gs_doc;

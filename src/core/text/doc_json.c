@@ -2,9 +2,9 @@
  * JSON (RFC 8259): two blanks for each level, and what is flat (a function, an
  * error) on one line, so that a person can read it and grep finds whole functions.
  */
-#include "base/mem.h"
-#include "text/doc.h"
-#include "text/text.h"
+#include "core/base/mem.h"
+#include "core/text/doc.h"
+#include "core/text/text.h"
 
 /* What stands before a value: a comma, a line or a blank, the key. */
 static void start_value(struct gs_doc *doc, const char *key)

@@ -3,9 +3,9 @@
  * so that readers of YAML 1.1 and of 1.2 see the same: every text that either could take for
  * something else is in double quotes.
  */
-#include "base/mem.h"
-#include "text/doc.h"
-#include "text/text.h"
+#include "core/base/mem.h"
+#include "core/text/doc.h"
+#include "core/text/text.h"
 
 /* What stands before a value: its line's indent, "- " in a list, the key in a map. */
 static void start_value(struct gs_doc *doc, const char *key)

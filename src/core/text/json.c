@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "text/json.h"
-#include "text/put.h"
-#include "text/text.h"
+#include "core/text/json.h"
+#include "core/text/put.h"
+#include "core/text/text.h"
 
 static bool is_plain(const char *text)
 {

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "core/base/buf.h"
 
 void gs_json_open(struct gs_buf *out, const char *key, char bracket); /* '{' or '[' */
 void gs_json_close(struct gs_buf *out, char bracket);

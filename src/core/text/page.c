@@ -1,9 +1,9 @@
-#include "text/page.h"
+#include "core/text/page.h"
 
 #include <stdint.h>
 #include <string.h>
 
-#include "text/text.h"
+#include "core/text/text.h"
 
 #define LINE_MAX_BYTES (1u << 20)
 #define NARROW_MIN     10 /* columns of a narrowed one */

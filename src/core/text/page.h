@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "text/pen.h"
+#include "core/text/pen.h"
 
 enum gs_ink {
 	GS_INK_PLAIN = 0,

@@ -1,6 +1,6 @@
-#include "text/pb.h"
+#include "core/text/pb.h"
 
-#include "text/put.h"
+#include "core/text/put.h"
 
 void gs_pb_close_moved(struct gs_pb *pb, uint8_t *mark, unsigned room)
 {

@@ -15,10 +15,11 @@ struct gs_pb {
 	uint8_t *at; /* where the next byte goes */
 };
 
-enum gs_pb_wire { /* of a field's tag */
-		  GS_PB_VARINT = 0,
-		  GS_PB_FIXED64 = 1,
-		  GS_PB_LENGTH = 2,
+/* Of a field's tag. */
+enum gs_pb_wire {
+	GS_PB_VARINT = 0,
+	GS_PB_FIXED64 = 1,
+	GS_PB_LENGTH = 2,
 };
 
 /* Bytes kept for the length of a nested message: what is known to stay below 128 bytes needs one.

@@ -1,4 +1,4 @@
-#include "text/pen.h"
+#include "core/text/pen.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "base/buf.h"
+#include "core/base/buf.h"
 
 struct gs_pen {
 	FILE *out; /* borrowed */

@@ -2,12 +2,12 @@
  * Numbers and texts into memory, by hand: a trace file is made of millions of them, and printf
  * would cost more than everything else together.
  */
-#include "text/put.h"
+#include "core/text/put.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "text/text.h"
+#include "core/text/text.h"
 
 static const char digit_pairs[] = "0001020304050607080910111213141516171819"
 				  "2021222324252627282930313233343536373839"

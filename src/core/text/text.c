@@ -1,4 +1,4 @@
-#include "text/text.h"
+#include "core/text/text.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "core/base/buf.h"
 
 /* What ends a line of CSV (RFC 4180). */
 #define GS_TEXT_CSV_EOL "\r\n"

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "node/gpu.h"
+#include "core/base/mem.h"
+#include "model/node/gpu.h"
 
 static const struct gs_gpu_field_info fields[GS_GPU_FIELD_COUNT] = {
 #define KIND_GAUGE   false
@@ -124,9 +124,16 @@ enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field)
 	case GS_GPU_PCIE_REPLAYS:
 	case GS_GPU_PCIE_CORRECTABLE ... GS_GPU_PCIE_FATAL:
 		return GS_GPU_PART_PCIE_LINK;
+	/* Rates come with GPM, with counters or by a call of their own. */
+	case GS_GPU_PCIE_TX_BPS:
+	case GS_GPU_PCIE_RX_BPS:
+		return GS_GPU_PART_PCIE_RATE;
 	case GS_GPU_NVLINK_TX:
 	case GS_GPU_NVLINK_RX:
 		return GS_GPU_PART_LINK_BYTES;
+	case GS_GPU_NVLINK_TX_BPS:
+	case GS_GPU_NVLINK_RX_BPS:
+		return GS_GPU_PART_LINK_RATE;
 	case GS_GPU_NVLINK_ACTIVE:
 	case GS_GPU_NVLINK_CRC ... GS_GPU_NVLINK_RECOVERY:
 	case GS_GPU_NVLINK_MALFORMED ... GS_GPU_NVLINK_SYMBOL:
@@ -139,7 +146,7 @@ enum gs_gpu_part gs_gpu_part_of(enum gs_gpu_field field)
 	case GS_GPU_REMAP_CORRECTABLE ... GS_GPU_RECOVERY_ACTION:
 	case GS_GPU_RETIRED_PENDING:
 		return GS_GPU_PART_REPAIRS;
-	default: /* the shares of time and the rates of bytes */
+	default: /* the shares of time */
 		return GS_GPU_PART_GPM;
 	}
 }

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/gpu_field.h"
+#include "model/node/gpu_field.h"
 
 #define GS_GPU_LINK_MAX 36 /* NVLinks of one GPU: 18 on Hopper, 36 ids in the API (nvml.h) */
 
@@ -33,7 +33,7 @@ enum gs_gpu_field {
 		GS_GPU_FIELD_COUNT
 };
 
-struct gs_gpu_field_info { /* a row of node/gpu_field.h */
+struct gs_gpu_field_info { /* a row of model/node/gpu_field.h */
 	const char *key;
 	enum gs_metric_unit unit;
 	bool counter;
@@ -56,6 +56,7 @@ struct gs_gpu_field_info { /* a row of node/gpu_field.h */
 	X(STATE, "state")                                                                          \
 	X(FAN, "fan")                                                                              \
 	X(PCIE, "pcie_bytes")                                                                      \
+	X(PCIE_RATE, "pcie_rate")                                                                  \
 	X(THROTTLE, "throttle_time")                                                               \
 	X(PROCESSES, "processes")                                                                  \
 	X(SHARES, "process_shares")                                                                \
@@ -67,6 +68,7 @@ struct gs_gpu_field_info { /* a row of node/gpu_field.h */
 	X(LINKS, "nvlink_state")                                                                   \
 	X(LINK_EACH, "nvlink_each")                                                                \
 	X(LINK_BYTES, "nvlink_bytes")                                                              \
+	X(LINK_RATE, "nvlink_rate")                                                                \
 	X(C2C, "c2c")                                                                              \
 	X(GPM, "gpm")
 
@@ -175,6 +177,9 @@ struct gs_gpu_sample {
 	uint8_t lost; /* no longer answers: everything else is what was known last */
 	/* Boot clock: when the values of each part were read. 0: not read, or not known. */
 	uint64_t part_ns[GS_GPU_PARTS];
+	/* 1: the rates of bytes over PCIe are those of 20 ms, which NVML measured on request
+	 * (nvmlDeviceGetPcieThroughput), for this GPU has neither counters nor GPM. */
+	uint8_t pcie_measured;
 };
 
 static inline bool gs_gpu_has(const struct gs_gpu_sample *s, enum gs_gpu_field f)
@@ -214,10 +219,11 @@ static inline void gs_gpu_set_age(struct gs_gpu_sample *s, enum gs_gpu_field f, 
 	s->part_ns[gs_gpu_part_of(f)] = s->time_ns > age_ns ? s->time_ns - age_ns : 0;
 }
 
-enum gs_gpu_process_kind { /* ored */
-			   GS_GPU_PROCESS_COMPUTE = 1,
-			   GS_GPU_PROCESS_GRAPHICS = 2,
-			   GS_GPU_PROCESS_MPS = 4,
+/* Flags, combined by or. */
+enum gs_gpu_process_kind {
+	GS_GPU_PROCESS_COMPUTE = 1,
+	GS_GPU_PROCESS_GRAPHICS = 2,
+	GS_GPU_PROCESS_MPS = 4,
 };
 
 /* A process on a GPU. Shares are over the time since the sample before; a process that did nothing
@@ -256,16 +262,16 @@ struct gs_gpu_event {
 
 const char *gs_gpu_xid_text(uint32_t xid); /* "" not known */
 
-enum gs_gpu_state { /* of the vendor's library */
-		    GS_GPU_STATE_OK = 0,
-		    GS_GPU_STATE_NO_LIBRARY = 1,
-		    GS_GPU_STATE_NO_DRIVER =
-			    2, /* library there, kernel module not loaded or another version */
-		    GS_GPU_STATE_NO_GPU = 3,
-		    GS_GPU_STATE_RELEASED = 4, /* let go on request, so that a GPU can be reset */
-		    GS_GPU_STATE_HUNG = 5,     /* a call has not come back */
-		    GS_GPU_STATE_FAILED = 6,
-		    GS_GPU_STATE_READING = 7, /* no answer yet: the library is only starting */
+/* Of the vendor's library. */
+enum gs_gpu_state {
+	GS_GPU_STATE_OK = 0,
+	GS_GPU_STATE_NO_LIBRARY = 1,
+	GS_GPU_STATE_NO_DRIVER = 2, /* library there, kernel module not loaded or another version */
+	GS_GPU_STATE_NO_GPU = 3,
+	GS_GPU_STATE_RELEASED = 4, /* let go on request, so that a GPU can be reset */
+	GS_GPU_STATE_HUNG = 5,     /* a call has not come back */
+	GS_GPU_STATE_FAILED = 6,
+	GS_GPU_STATE_READING = 7, /* no answer yet: the library is only starting */
 };
 
 const char *gs_gpu_state_name(unsigned state); /* "ok", "no_library", ... */

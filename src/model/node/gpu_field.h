@@ -5,7 +5,7 @@
  *
  * ID      enum gs_gpu_field GS_GPU_ID
  * key     the name in JSON, CSV, YAML and --fields; ends in its unit
- * unit    enum gs_metric_unit without GS_UNIT_
+ * unit    enum gs_metric_unit without GS_UNIT_OF_
  * kind    GAUGE, or COUNTER: only grows, since the driver was loaded
  * family  the Prometheus metric without its prefix "gpuscope_"; rows that differ only by a label
  *         share one. A counter's gets "_total" added.

@@ -1,6 +1,6 @@
 /* XID errors in words. */
-#include "base/mem.h"
-#include "node/gpu.h"
+#include "core/base/mem.h"
+#include "model/node/gpu.h"
 
 /* NVIDIA's "XID Errors" guide, the ones that are met. */
 static const struct {

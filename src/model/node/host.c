@@ -1,10 +1,10 @@
-#include "node/host.h"
+#include "model/node/host.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
+#include "core/base/map.h"
 
 const struct gs_host_sample gs_host_sample_unknown = {
 	.n_cpus = -1,

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-#include "node/gpu.h"
-#include "node/job_account.h"
+#include "model/node/gpu.h"
+#include "model/node/job_account.h"
 
 #define GS_HOST_NAME_BYTES    65
 #define GS_HOST_CMDLINE_BYTES 256
@@ -34,9 +34,10 @@ struct gs_host_sample {
 
 extern const struct gs_host_sample gs_host_sample_unknown; /* nothing is known of the machine */
 
-enum gs_host_process_flag { /* ored */
-			    /* only an ancestor of one that was asked for */
-			    GS_HOST_PROCESS_ANCESTOR = 1,
+/* Flags, combined by or. */
+enum gs_host_process_flag {
+	/* only an ancestor of one that was asked for */
+	GS_HOST_PROCESS_ANCESTOR = 1,
 };
 
 struct gs_host_process {

@@ -1,4 +1,4 @@
-#include "node/job.h"
+#include "model/node/job.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "node/job_account.h"
+#include "model/node/job_account.h"
 
 #include <stdlib.h>
 #include <string.h>

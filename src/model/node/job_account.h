@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/job.h"
-#include "node/job_usage.h"
+#include "model/node/job.h"
+#include "model/node/job_usage.h"
 
 enum gs_pressure {
 	GS_PRESSURE_CPU = 0,
@@ -18,7 +18,7 @@ enum gs_pressure {
 	GS_PRESSURE_COUNT
 };
 
-#define GS_JOB_FIGURES_MAX 64 /* room for every figure of verdict/verdict.h */
+#define GS_JOB_FIGURES_MAX 64 /* room for every figure of analysis/rules/verdict.h */
 
 struct gs_job_call_count { /* a system call, by its name */
 	char name[48];

@@ -1,5 +1,5 @@
 /* Tables of several owners added up. */
-#include "job/tables.h"
+#include "model/node/job_tables.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef GS_JOB_TABLES_H
 #define GS_JOB_TABLES_H
 
-#include "model/work_rows.h"
+#include "model/trace/work_rows.h"
 
 /* Adds one row: to the one of the same device, file system or peer, or as a new one. -ENOMEM. */
 int gs_job_tables_add_disk(struct gs_work_tables *tables, const struct gs_work_disk_row *row);

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/work.h"
+#include "model/trace/work.h"
 
 /* What is learned together. X(id, key) */
 #define GS_JOB_FAMILIES(X)                                                                         \
@@ -48,6 +48,7 @@ struct gs_job_usage {
 	struct gs_work work;
 	uint32_t known;             /* 1 << enum gs_job_family, ored */
 	bool io_rows;               /* the kernel told of I/O file system by file system */
+	bool sched_rows;            /* it told of wake-ups, migrations and each wait for a CPU */
 	int64_t memory_peak_bytes;  /* -1 unknown */
 	int64_t memory_limit_bytes; /* allocated; -1 unknown or without limit */
 	/* Of its group, highest; -1 unknown. */

@@ -1,4 +1,4 @@
-#include "node/record.h"
+#include "model/node/record.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,9 +1,9 @@
-/* Snapshots of a machine to records (model/record_node.h) and back. */
+/* Snapshots of a machine to records (model/trace/record_node.h) and back. */
 #ifndef GS_NODE_RECORD_H
 #define GS_NODE_RECORD_H
 
-#include "model/record_node.h"
-#include "node/host.h"
+#include "model/trace/record_node.h"
+#include "model/node/host.h"
 
 /* FNV-1a of 32 bits over the key's letters. No two keys share one (tested). */
 uint32_t gs_gpu_key_hash(const char *key);

@@ -1,10 +1,10 @@
-#include "model/dict.h"
+#include "model/trace/dict.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "model/event.h"
+#include "core/base/map.h"
+#include "model/trace/event.h"
 
 /* Records of one kind by id, each a copy of its own. */
 struct table {

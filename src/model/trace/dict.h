@@ -6,8 +6,8 @@
 #ifndef GS_MODEL_DICT_H
 #define GS_MODEL_DICT_H
 
-#include "model/record.h"
-#include "model/record_stack.h"
+#include "model/trace/record.h"
+#include "model/trace/record_stack.h"
 
 #define GS_DICT_MAX_ID (1u << 20) /* a larger id is refused: a file cannot ask for all memory */
 

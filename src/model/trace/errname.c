@@ -2,9 +2,9 @@
  * Return codes by name: cudaError_t (driver_types.h) and CUresult (cuda.h) of CUDA 13.0, and
  * ncclResult_t (nccl.h) of NCCL 2.28. Codes keep their numbers between versions.
  */
-#include "model/func.h"
+#include "model/trace/func.h"
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 struct code {
 	int32_t code;
@@ -275,7 +275,7 @@ const char *gs_error_name(unsigned layer, int32_t code)
 		return find(driver_codes, GS_ARRAY_LEN(driver_codes), code);
 	case GS_LAYER_NCCL:
 		return find(nccl_codes, GS_ARRAY_LEN(nccl_codes), code);
-	case GS_LAYER_TORCH: /* left by an exception: src/bpf/scope.bpf.h */
+	case GS_LAYER_TORCH: /* left by an exception: src/bpf/calls/scope.bpf.h */
 		return code == 1 ? "exception" : NULL;
 	default:
 		return NULL;

@@ -1,10 +1,10 @@
 /*
  * What crosses from the kernel to user space: raw events in the ring, and the cells of the arrays
  * that both sides map. Compiled by the BPF compiler and by the host's; fixed widths only, every
- * layout asserted. Nothing here reaches a disk or another machine (model/record.h does).
+ * layout asserted. Nothing here reaches a disk or another machine (model/trace/record.h does).
  *
- * Times are CLOCK_MONOTONIC ns; pid is the process (tgid), tid the thread, both in the initial pid
- * namespace.
+ * Times are CLOCK_MONOTONIC ns; pid is the process (tgid), tid the thread, both as gpuscope's own
+ * pid namespace numbers them.
  */
 #ifndef GS_MODEL_EVENT_H
 #define GS_MODEL_EVENT_H
@@ -15,8 +15,8 @@
 
 #define GS_FUNC_MAX 8192 /* ids of functions that can be traced: 1 .. GS_FUNC_MAX - 1 */
 #define GS_FUNC_FIXED                                                                              \
-	512 /* ids below are rows of model/func.c, the others are given during a                   \
-	     * run (model/func_set.h) */
+	1024 /* ids below are rows of model/trace/func.c, the others are given during a            \
+	      * run (model/trace/func_set.h) */
 /* Ids from GS_FUNC_MAX on are numbers that the kernel side gives to Python functions as it meets
  * them, and gives again after their process has ended; feed knows which is whose. */
 #define GS_PYFUNC_MAX      (65536 - GS_FUNC_MAX)
@@ -35,16 +35,17 @@
 
 enum gs_event_kind {
 	GS_EV_INVALID = 0,
-	GS_EV_CALL = 1,        /* struct gs_event_call */
-	GS_EV_COMM = 2,        /* struct gs_event_comm */
-	GS_EV_TASK = 3,        /* struct gs_event_task */
-	GS_EV_STACK = 4,       /* struct gs_event_stack */
-	GS_EV_SAMPLE = 5,      /* struct gs_event_sample */
-	GS_EV_CODE = 6,        /* a Python code object: src/bpf/python.bpf.h */
-	GS_EV_VALUES = 7,      /* a call and what a user's probe read: model/user_probe.h */
-	GS_EV_STACK_BYTES = 8, /* a copy of a native stack, to be unwound: src/bpf/native.bpf.h */
-	GS_EV_NAME = 9,        /* struct gs_event_name */
-	GS_EV_PYFUNC = 10,     /* a Python function got its number: struct gs_event_code */
+	GS_EV_CALL = 1,   /* struct gs_event_call */
+	GS_EV_COMM = 2,   /* struct gs_event_comm */
+	GS_EV_TASK = 3,   /* struct gs_event_task */
+	GS_EV_STACK = 4,  /* struct gs_event_stack */
+	GS_EV_SAMPLE = 5, /* struct gs_event_sample */
+	GS_EV_CODE = 6,   /* a Python code object: src/bpf/calls/python.bpf.h */
+	GS_EV_VALUES = 7, /* a call and what a user's probe read: model/trace/user_probe.h */
+	GS_EV_STACK_BYTES =
+		8,         /* a copy of a native stack, to be unwound: src/bpf/calls/native.bpf.h */
+	GS_EV_NAME = 9,    /* struct gs_event_name */
+	GS_EV_PYFUNC = 10, /* a Python function got its number: struct gs_event_code */
 	GS_EV_COUNT
 };
 
@@ -58,6 +59,7 @@ enum gs_layer {
 	GS_LAYER_TORCH_MEM = 5, /* its caching allocator */
 	GS_LAYER_PYTHON = 6,    /* functions, garbage collection, waits for the interpreter lock */
 	GS_LAYER_USER = 7,      /* probes that the user described */
+	GS_LAYER_MPI = 8,
 	GS_LAYER_COUNT
 };
 
@@ -79,20 +81,22 @@ struct gs_event {
 };
 
 /*
- * One finished call. bytes, stream, aux and arg[] mean, by class of the function (model/func.h):
+ * One finished call. bytes, stream, aux and arg[] mean, by class of the function
+ * (model/trace/func.h):
  *
- *   class        bytes           aux                     arg[0]       arg[1]      arg[2]     arg[3]
- *   launch       0               dynamic shared bytes    function     gx | gy<<32 gz | bx<<32 by |
- * bz<<32 graph launch 0               0                       graph exec alloc        of the block
- * flags                   pointer (of success: as returned) free         0 (unknown)     0 pointer
- *   copy         moved           enum gs_copy_kind       destination  source      copies of a batch
+ *   class        bytes           aux                     arg[0]       arg[1]       arg[2]            arg[3]
+ *   launch       0               dynamic shared bytes    function     gx | gy<<32  gz | bx<<32       by | bz<<32
+ *   graph launch 0               0                       graph exec
+ *   alloc        of the block    flags                   pointer (of success: as returned)
+ *   free         0 (unknown)     0                       pointer
+ *   copy         moved           enum gs_copy_kind       destination  source       copies of a batch
  *   memset       set             value                   pointer
  *   stream       0               flags or 0              event or function
  *   event        0               flags or 0              event        second event
  *   sync         0               0                       event
  *   device       0               device (int)
  *   module       0               0                       handle of success
- *   collective   count * size    dtype | op<<8 | root<<16 count       communicator send        recv
+ *   collective   count * size    dtype | op<<8 | root<<16 count       communicator send buffer      receive buffer
  *   p2p          count * size    dtype | peer<<16        count        communicator buffer
  *   group        0               0
  *   comm         0               0                       communicator
@@ -123,15 +127,16 @@ struct gs_event_call {
 };
 _Static_assert(sizeof(struct gs_event_call) == 104, "gs_event_call");
 
-enum gs_stack_kind { /* stored */
-		     GS_STACK_PYTHON = 1,
-		     GS_STACK_NATIVE = 2,
+/* The numbers are stored. */
+enum gs_stack_kind {
+	GS_STACK_PYTHON = 1,
+	GS_STACK_NATIVE = 2,
 };
 
-enum gs_stack_flag { /* stored */
-		     GS_STACK_TRUNCATED =
-			     1, /* deeper than GS_STACK_MAX: the outermost frames are missing */
-		     GS_STACK_PARTIAL = 2, /* reading stopped at memory that could not be read */
+/* The numbers are stored. */
+enum gs_stack_flag {
+	GS_STACK_TRUNCATED = 1, /* deeper than GS_STACK_MAX: the outermost frames are missing */
+	GS_STACK_PARTIAL = 2,   /* reading stopped at memory that could not be read */
 };
 
 struct gs_raw_frame {
@@ -221,13 +226,14 @@ struct gs_event_name {
 };
 _Static_assert(sizeof(struct gs_event_name) == 112, "gs_event_name");
 
-enum gs_copy_kind { /* cudaMemcpyKind of driver_types.h */
-		    GS_COPY_H2H = 0,
-		    GS_COPY_H2D = 1,
-		    GS_COPY_D2H = 2,
-		    GS_COPY_D2D = 3,
-		    GS_COPY_DEFAULT = 4, /* the library finds out by the pointers */
-		    GS_COPY_P2P = 5,     /* ours: a peer copy, named so by the call */
+/* CudaMemcpyKind of driver_types.h. */
+enum gs_copy_kind {
+	GS_COPY_H2H = 0,
+	GS_COPY_H2D = 1,
+	GS_COPY_D2H = 2,
+	GS_COPY_D2D = 3,
+	GS_COPY_DEFAULT = 4, /* the library finds out by the pointers */
+	GS_COPY_P2P = 5,     /* ours: a peer copy, named so by the call */
 };
 
 /* A communicator came into being; sent beside the call that made it. */
@@ -297,6 +303,9 @@ enum gs_loss {
 	GS_LOSS_FULL = 20, /* a .gst file's: calls left out of it, which had reached --max-size */
 	GS_LOSS_REFUSED = 21, /* user space: what was left out to bound what one user can cost */
 	GS_LOSS_NOTICE = 22, /* notices of processes, threads, communicators: no room in the ring */
+	GS_LOSS_SIZE = 23,   /* calls of MPI whose bytes are not known */
+	GS_LOSS_PEERS = 24,  /* transfers of MPI counted for no peer: too many */
+	GS_LOSS_ACCOUNT = 25, /* threads without a wall-clock account: too many at one time */
 	GS_LOSS_COUNT
 };
 

@@ -6,7 +6,7 @@
  * documentation has them). Functions that take a stream exist a second time for the per-thread
  * default stream, with _ptsz (asynchronous) or _ptds behind the name.
  */
-#include "model/func.h"
+#include "model/trace/func.h"
 
 #include <string.h>
 
@@ -88,6 +88,33 @@
 	ROW(NCCL, name, class, true, post, n, NO, NO, NO, NO, comm, NO, NO, NO, IN_PROGRESS)
 #define NC_SIGNAL(name, comm, stream)                                                              \
 	ROW(NCCL, name, OTHER, true, NONE, 0, NO, NO, stream, NO, comm, NO, NO, NO, IN_PROGRESS)
+
+/* MPI: words on the stack, count, datatype, peer or root, communicator (or window), how the bytes
+ * follow (enum gs_mpi_shape). */
+#define MP_(name_, class_, n_, count_, type_, peer_, comm_, status_, shape_, post_)                \
+	{                                                                                          \
+		.by_default = true, .name = "MPI_" name_, .desc = {                                \
+			.layer = GS_LAYER_MPI,                                                     \
+			.op = GS_CLASS_##class_,                                                   \
+			.post = GS_POST_##post_,                                                   \
+			.n_stack = n_,                                                             \
+			.v_bytes = count_,                                                         \
+			.v_bytes2 = type_,                                                         \
+			.v_stream = status_,                                                       \
+			.v_aux = (peer_) | GS_MPI_##shape_ << 4,                                   \
+			.v_arg = {count_, comm_, NO, NO},                                          \
+		}                                                                                  \
+	}
+#define MP(name, class, n, count, type, peer, comm, shape)                                         \
+	MP_(name, class, n, count, type, peer, comm, NO, shape, MPI)
+/* A collective and its kind that does not wait. */
+#define MP_both(name, inner, ...)                                                                  \
+	MP(name, COLLECTIVE, __VA_ARGS__), MP("I" inner, COLLECTIVE, __VA_ARGS__)
+#define MP_send(name)                MP(name, P2P, 0, A1, A2, A3, A5, SEND)
+#define MP_rma(name, n, comm, shape) MP(name, P2P, n, A1, A2, A3, comm, shape)
+#define MP_file(name, class, count)  MP(name, class, 0, count, (count) + 1, NO, NO, PLAIN)
+/* Without bytes: of the class, and what handle it has. */
+#define MP_plain(name, class, comm) MP(name, class, 0, NO, NO, NO, comm, PLAIN)
 
 static struct gs_func table[GS_FUNC_MAX] = {
 	[0] = {.name = ""},
@@ -475,6 +502,126 @@ static struct gs_func table[GS_FUNC_MAX] = {
 	ROW(NCCL, "ncclMemFree", FREE, true, NONE, 0, NO, NO, NO, NO, A0, NO, NO, NO, 0),
 	ROW(NCCL, "ncclCommGetAsyncError", QUERY, false, NONE, 0, NO, NO, NO, NO, A0, NO, NO, NO,
 	    IN_PROGRESS),
+
+	/* --- MPI (mpi.h of MPICH 4.0 and Open MPI 4.1): as the macros above say --- */
+	MP_send("Send"),
+	MP_send("Ssend"),
+	MP_send("Bsend"),
+	MP_send("Rsend"),
+	MP_send("Isend"),
+	MP_send("Issend"),
+	MP_send("Ibsend"),
+	MP_send("Irsend"),
+	MP_("Recv", P2P, 1, A1, A2, A3, A5, S(0), RECV, MPI),
+	MP("Irecv", P2P, 0, A1, A2, A3, A5, RECV),
+	MP("Mrecv", P2P, 0, A1, A2, NO, NO, PLAIN),
+	MP("Imrecv", P2P, 0, A1, A2, NO, NO, PLAIN),
+	MP("Sendrecv", P2P, 6, A1, A2, A3, S(4), SENDRECV),
+	MP("Sendrecv_replace", P2P, 3, A1, A2, A3, S(1), SENDRECV_REPLACE),
+	/* Persistent ones: what a start moves was told when the request was made. */
+	MP_plain("Start", P2P, NO),
+	MP_plain("Startall", P2P, NO),
+	MP_plain("Send_init", OTHER, A5),
+	MP_plain("Recv_init", OTHER, A5),
+	MP_plain("Probe", SYNC, A2),
+	MP_plain("Mprobe", SYNC, A2),
+	MP_plain("Iprobe", QUERY, A2),
+	MP_plain("Improbe", QUERY, A2),
+	MP_plain("Wait", SYNC, NO),
+	MP_plain("Waitall", SYNC, NO),
+	MP_plain("Waitany", SYNC, NO),
+	MP_plain("Waitsome", SYNC, NO),
+	MP_plain("Test", QUERY, NO),
+	MP_plain("Testall", QUERY, NO),
+	MP_plain("Testany", QUERY, NO),
+	MP_plain("Testsome", QUERY, NO),
+
+	/* collectives */
+	MP_both("Barrier", "barrier", 0, NO, NO, NO, A0, PLAIN),
+	MP_both("Bcast", "bcast", 0, A1, A2, A3, A4, PLAIN),
+	MP_both("Reduce", "reduce", 1, A2, A3, A5, S(0), PLAIN),
+	MP_both("Allreduce", "allreduce", 0, A2, A3, NO, A5, PLAIN),
+	MP_both("Scan", "scan", 0, A2, A3, NO, A5, PLAIN),
+	MP_both("Exscan", "exscan", 0, A2, A3, NO, A5, PLAIN),
+	MP_both("Allgather", "allgather", 1, A1, A2, NO, S(0), GATHER),
+	MP_both("Allgatherv", "allgatherv", 2, A1, A2, NO, S(1), GATHERV),
+	MP_both("Gather", "gather", 2, A1, A2, S(0), S(1), GATHER),
+	MP_both("Gatherv", "gatherv", 3, A1, A2, S(1), S(2), GATHERV),
+	MP_both("Scatter", "scatter", 2, A4, A5, S(0), S(1), SCATTER),
+	MP_both("Scatterv", "scatterv", 3, A5, S(0), S(1), S(2), SCATTERV),
+	MP_both("Alltoall", "alltoall", 1, A1, A2, NO, S(0), ALLTOALL),
+	MP_both("Alltoallv", "alltoallv", 3, A1, A3, NO, S(2), ALLTOALLV),
+	MP_both("Alltoallw", "alltoallw", 3, A1, A3, NO, S(2), UNSIZED),
+	MP_both("Reduce_scatter", "reduce_scatter", 0, A2, A3, NO, A5, SUM),
+	MP_both("Reduce_scatter_block", "reduce_scatter_block", 0, A2, A3, NO, A5, PER_RANK),
+	MP_both("Neighbor_allgather", "neighbor_allgather", 1, A1, A2, NO, S(0), PLAIN),
+	MP_both("Neighbor_alltoall", "neighbor_alltoall", 1, A1, A2, NO, S(0), UNSIZED),
+	MP_both("Neighbor_alltoallv", "neighbor_alltoallv", 3, A1, A3, NO, S(2), UNSIZED),
+
+	/* one-sided: origin, count, type, rank, offset, then count and type there, window */
+	MP_rma("Put", 2, S(1), SEND),
+	MP_rma("Rput", 2, S(1), SEND),
+	MP_rma("Get", 2, S(1), RECV),
+	MP_rma("Rget", 2, S(1), RECV),
+	MP_rma("Accumulate", 3, S(2), SEND),
+	MP_rma("Raccumulate", 3, S(2), SEND),
+	MP_plain("Get_accumulate", P2P, NO),
+	MP_plain("Fetch_and_op", P2P, NO),
+	MP_plain("Compare_and_swap", P2P, NO),
+	MP_plain("Win_create", COMM, NO),
+	MP_plain("Win_allocate", COMM, NO),
+	MP_plain("Win_allocate_shared", COMM, NO),
+	MP_plain("Win_free", COMM, NO),
+	MP_plain("Win_fence", SYNC, NO),
+	MP_plain("Win_start", SYNC, NO),
+	MP_plain("Win_complete", SYNC, NO),
+	MP_plain("Win_post", SYNC, NO),
+	MP_plain("Win_wait", SYNC, NO),
+	MP_plain("Win_lock", SYNC, NO),
+	MP_plain("Win_unlock", SYNC, NO),
+	MP_plain("Win_lock_all", SYNC, NO),
+	MP_plain("Win_unlock_all", SYNC, NO),
+	MP_plain("Win_flush", SYNC, NO),
+	MP_plain("Win_flush_all", SYNC, NO),
+	MP_plain("Win_flush_local", SYNC, NO),
+	MP_plain("Win_flush_local_all", SYNC, NO),
+
+	/* files: what is asked for; the end of a file may give less */
+	MP_plain("File_open", OTHER, NO),
+	MP_plain("File_close", OTHER, NO),
+	MP_plain("File_sync", SYNC, NO),
+	MP_plain("File_set_view", OTHER, NO),
+	MP_plain("File_set_size", OTHER, NO),
+	MP_file("File_read", COPY, A2),
+	MP_file("File_read_all", COPY, A2),
+	MP_file("File_read_shared", COPY, A2),
+	MP_file("File_read_ordered", COPY, A2),
+	MP_file("File_read_at", COPY, A3),
+	MP_file("File_read_at_all", COPY, A3),
+	MP_file("File_iread", COPY, A2),
+	MP_file("File_iread_at", COPY, A3),
+	MP_file("File_write", COPY, A2),
+	MP_file("File_write_all", COPY, A2),
+	MP_file("File_write_shared", COPY, A2),
+	MP_file("File_write_ordered", COPY, A2),
+	MP_file("File_write_at", COPY, A3),
+	MP_file("File_write_at_all", COPY, A3),
+	MP_file("File_iwrite", COPY, A2),
+	MP_file("File_iwrite_at", COPY, A3),
+
+	/* the rest */
+	MP_plain("Init", COMM, NO),
+	MP_plain("Init_thread", COMM, NO),
+	MP_plain("Finalize", COMM, NO),
+	MP_("Comm_rank", COMM, 0, NO, NO, NO, A0, NO, PLAIN, COMM_RANK),
+	MP_("Comm_size", COMM, 0, NO, NO, NO, A0, NO, PLAIN, COMM_SIZE),
+	MP_plain("Comm_dup", COMM, A0),
+	MP_plain("Comm_split", COMM, A0),
+	MP_plain("Comm_split_type", COMM, A0),
+	MP_plain("Comm_create", COMM, A0),
+	MP_plain("Comm_create_group", COMM, A0),
+	MP("Comm_free", COMM, 0, NO, NO, NO, NO, COMM_FREE),
+	MP_plain("Cart_create", COMM, A0),
 };
 
 static unsigned n_funcs;
@@ -502,4 +649,23 @@ const struct gs_func *gs_func_by_name(const char *name)
 unsigned gs_func_count(void)
 {
 	return n_funcs;
+}
+
+/* Calls that return when the GPU has done something: waits, and copies that are not asynchronous
+ * by their name. */
+unsigned gs_func_inside(const struct gs_func *func)
+{
+	switch (func->desc.layer) {
+	case GS_LAYER_NCCL:
+		return GS_INSIDE_NCCL;
+	case GS_LAYER_MPI:
+		return GS_INSIDE_MPI;
+	case GS_LAYER_CUDA_RUNTIME:
+	case GS_LAYER_CUDA_DRIVER:
+		if (func->desc.op == GS_CLASS_SYNC ||
+		    (func->desc.op == GS_CLASS_COPY && !strstr(func->name, "Async")))
+			return GS_INSIDE_GPU_WAIT;
+		return GS_INSIDE_CUDA;
+	}
+	return GS_INSIDE_NONE;
 }

@@ -10,13 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/class.h"
-#include "model/kernel_side.h"
-#include "model/record.h"
+#include "model/trace/class.h"
+#include "model/trace/kernel_side.h"
+#include "model/trace/record.h"
 
 /* Layers that are traced when none are chosen. */
 #define GS_LAYERS_DEFAULT                                                                          \
-	(1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL)
+	(1u << GS_LAYER_CUDA_RUNTIME | 1u << GS_LAYER_CUDA_DRIVER | 1u << GS_LAYER_NCCL |          \
+	 1u << GS_LAYER_MPI)
 
 struct gs_func {
 	uint16_t id;      /* index in the table, from 1; not stored, not stable between versions */
@@ -28,6 +29,9 @@ struct gs_func {
 /* NULL when there is none. */
 const struct gs_func *gs_func_by_id(unsigned id);
 const struct gs_func *gs_func_by_name(const char *name);
+
+/* What a thread is in during a call of the function: enum gs_account_inside. */
+unsigned gs_func_inside(const struct gs_func *func);
 
 /* Ids run from 1 to this. */
 unsigned gs_func_count(void);

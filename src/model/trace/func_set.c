@@ -1,10 +1,10 @@
-#include "model/func_set.h"
+#include "model/trace/func_set.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "base/mem.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
 
 struct gs_func_set {
 	struct gs_func *items[GS_FUNC_MAX - GS_FUNC_FIXED]; /* owned, with their names; those

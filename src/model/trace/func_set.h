@@ -1,12 +1,12 @@
 /*
- * The functions of one run: the fixed table of model/func.c, and those found during the run
+ * The functions of one run: the fixed table of model/trace/func.c, and those found during the run
  * (operators, Python functions, probes of the user), which get ids from GS_FUNC_FIXED on. One
  * thread adds, any thread looks up; nothing is ever taken out.
  */
 #ifndef GS_MODEL_FUNC_SET_H
 #define GS_MODEL_FUNC_SET_H
 
-#include "model/func.h"
+#include "model/trace/func.h"
 
 struct gs_func_set;
 

@@ -1,4 +1,4 @@
-#include "model/hist.h"
+#include "model/trace/hist.h"
 
 uint64_t gs_hist_bucket_start_ns(unsigned bucket)
 {

@@ -1,13 +1,15 @@
 /*
  * What the kernel side and user space share beside the ring: the constants of a run, the cells and
  * threads in arrays that both map, and how a function's arguments are read. Compiled by the BPF
- * compiler and by the host's, like model/event.h.
+ * compiler and by the host's, like model/trace/event.h.
  */
 #ifndef GS_MODEL_KERNEL_SIDE_H
 #define GS_MODEL_KERNEL_SIDE_H
 
-#include "model/event.h"
-#include "model/hist.h"
+#include "model/trace/account.h"
+#include "model/trace/event.h"
+#include "model/trace/hist.h"
+#include "model/trace/mpi.h"
 
 /* What calls of CUDA and NCCL did under a function of a layer above, the innermost around them. */
 struct gs_use {
@@ -60,9 +62,12 @@ struct gs_frame {
 	__u64 sp; /* stack pointer at entry */
 	__u16 func;
 	__u8 flags;
-	__u8 jumps; /* GS_COOKIE_JUMPS */
-	__u32 cpu;
-	__u64 v[16]; /* 0..5 registers, 6..12 words above the return address, 13 always 0 */
+	__u8 jumps;  /* GS_COOKIE_JUMPS */
+	__u16 abi;   /* of MPI: model/trace/mpi.h */
+	__u8 inside; /* enum gs_account_inside */
+	__u8 pad;
+	__u64 v[16]; /* 0..5 registers, 6..12 words above the return address, 13 always 0, 14 of
+		      * MPI: the peer */
 };
 _Static_assert(sizeof(struct gs_frame) == 152, "gs_frame");
 
@@ -80,7 +85,7 @@ struct gs_scope {
 	__u64 sp; /* stack pointer at entry */
 	__u16 func;
 	__u8 layer;
-	__u8 resumed; /* a generator or coroutine went on */
+	__u8 resumed; /* a generator or coroutine went on; or a described call's, scope.bpf.h */
 	__u32 cell;   /* index into the cells; 0 not looked up yet */
 	/* Only with gs_kernel_config.py_func: */
 	__u64 inside_ns; /* in scopes inside of it that have ended */
@@ -103,11 +108,14 @@ struct gs_thread {
 	char comm[16];
 	__u32 scope_depth;
 	__u32 turned; /* this hit was taken by a link that replaces another, see GS_TURN_BOTH */
-	__u32 span_pending; /* id of the span that begins next, src/bpf/span.bpf.c */
+	__u32 span_pending; /* id of the span that begins next, src/bpf/calls/span.bpf.c */
 	__u32 untimed_id;   /* the last call was of this function, whose end is not seen */
 	__u64 untimed_sp, untimed_ip; /* where it came in */
 	__u64 cpu_first_ns;           /* time on processors when the thread was met */
 	__u64 cpu_ns;                 /* the same as of its last hit, or at its end */
+	__u64 mpi_row;                /* of its process, GS_MPI_SPAN; 0 not looked for yet */
+	__u32 account;                /* its struct gs_account; 0: it has none */
+	__u32 pad;
 	__u64 py_state;    /* address of the interpreter's state of this thread; 0 not known */
 	__u64 py_retry_ns; /* when it is worth looking for it again */
 	__u16 cell[GS_FUNC_FIXED]; /* index into the cells; 0 none yet. Others: map gs_cell_of */
@@ -129,8 +137,10 @@ struct gs_func_desc {
 	__u8 v_aux;
 	__u8 v_arg[4];
 	__s32 not_error; /* a return code beside 0 that is an answer, not a failure; 0 none */
+	__u8 inside;     /* enum gs_account_inside: what the thread is in during the call */
+	__u8 pad[3];
 };
-_Static_assert(sizeof(struct gs_func_desc) == 16, "gs_func_desc");
+_Static_assert(sizeof(struct gs_func_desc) == 20, "gs_func_desc");
 
 /* What is done beyond copying saved words. "Behind v[n]" is memory of the traced process. */
 enum gs_post {
@@ -178,6 +188,8 @@ enum gs_post {
 	GS_POST_COMM_SIZE = 38,          /* the number of ranks, likewise */
 	/* Nothing is read; the program's function that it is given may make the same call again. */
 	GS_POST_CALLBACK = 39,
+	GS_POST_MPI = 40, /* v_bytes elements of the datatype in v_bytes2; model/trace/mpi.h has the
+			     rest */
 };
 
 /*
@@ -200,7 +212,8 @@ enum gs_post {
 #define GS_COOKIE_BY_EXITS (1ull << 17)
 #define GS_COOKIE_NO_END   (1ull << 18)
 #define GS_COOKIE_JUMPS                                                                            \
-	(1ull << 20) /* with BY_EXITS: or by a jump to a function that returns                     \
+	(1ull                                                                                      \
+	 << 20) /* with BY_EXITS: or by a jump to a function that returns                     \
 		      * in its place */
 
 /*
@@ -212,7 +225,7 @@ enum gs_post {
 #define GS_COOKIE_GROUP_MASK  0xffffull
 #define GS_GROUP_MAX          4096
 
-/* The cookies of the probes that see spans (src/bpf/span.bpf.c). */
+/* The cookies of the probes that see spans (src/bpf/calls/span.bpf.c). */
 enum gs_span_site {
 	GS_SPAN_NAME = 1,
 	GS_SPAN_BEGIN = 2,
@@ -249,21 +262,22 @@ struct gs_kernel_config {
 	__u32 span_first;       /* the first of GS_SPAN_NAMES ids of spans: of those without one */
 	__u32 n_cells;          /* cells that there are: GS_CELL_MAX or GS_CELL_MAX_PYTHON */
 	__u16 py_func;          /* Python functions are traced: all have the mode of this id; 0 */
-	__u16 pad;
+	__u8 account;           /* 1: threads have a wall-clock account */
+	__u8 pad;
 	__u32 pid_namespace; /* inode of ours, whose process ids are told; 0: the first one */
 };
 _Static_assert(sizeof(struct gs_kernel_config) == 72, "gs_kernel_config");
 
-enum gs_stack_at { /* ored */
-		   GS_AT_SAMPLE = 1,
-		   GS_AT_LAUNCH = 2,
-		   GS_AT_COLLECTIVE = 4,
-		   GS_AT_ALLOC = 8,
-		   GS_AT_SLOW_SCOPE =
-			   16, /* an operator or user's probe of at least slow_scope_ns */
-		   GS_AT_COPY = 32,
-		   GS_AT_SYNC = 64,
-		   GS_AT_PROBE = 128, /* a described probe that asks for it */
+/* Flags, combined by or. */
+enum gs_stack_at {
+	GS_AT_SAMPLE = 1,
+	GS_AT_LAUNCH = 2,
+	GS_AT_COLLECTIVE = 4,
+	GS_AT_ALLOC = 8,
+	GS_AT_SLOW_SCOPE = 16, /* an operator or user's probe of at least slow_scope_ns */
+	GS_AT_COPY = 32,
+	GS_AT_SYNC = 64,
+	GS_AT_PROBE = 128, /* a described probe that asks for it */
 };
 
 /* How a function is traced, from dear to cheap; set by user space during a run. */
@@ -297,7 +311,7 @@ struct gs_kernel_state {
 	__u32 n_stacks;   /* stacks sent so far, from 1: their ids */
 	__u32 n_native;   /* native stacks taken so far: their ids */
 	__u32 n_pyfuncs;  /* numbers of Python functions handed out so far */
-	__u32 pad;
+	__u32 n_accounts; /* accounts of threads handed out so far, from 1 */
 	__u64 lost[GS_LAYER_MAX][GS_LOSS_COUNT];
 };
 

@@ -1,8 +1,8 @@
-#include "model/line.h"
+#include "model/trace/line.h"
 
 #include <fnmatch.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 bool gs_line_is_library(const char *file)
 {

@@ -2,7 +2,7 @@
 #ifndef GS_MODEL_LINE_H
 #define GS_MODEL_LINE_H
 
-#include "model/dict.h"
+#include "model/trace/dict.h"
 
 /* True for files of the standard library, of installed packages and of the import machinery: where
  * a stack is shown as one line these are passed over, for the line that asked for their work. */

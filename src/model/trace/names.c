@@ -1,9 +1,9 @@
 /* The words for the numbers: layers, classes, losses, NCCL types, and the arguments of a call. */
-#include "model/func.h"
+#include "model/trace/func.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 static const char *word(const char *const *words, size_t n, unsigned i)
 {
@@ -14,7 +14,7 @@ const char *gs_layer_name(unsigned layer)
 {
 	static const char *const w[GS_LAYER_COUNT] = {"all",    "cuda-runtime", "cuda-driver",
 						      "nccl",   "torch",        "torchmem",
-						      "python", "user"};
+						      "python", "user",         "mpi"};
 
 	return word(w, GS_ARRAY_LEN(w), layer);
 }
@@ -22,8 +22,8 @@ const char *gs_layer_name(unsigned layer)
 const char *gs_layer_title(unsigned layer)
 {
 	static const char *const w[GS_LAYER_COUNT] = {
-		"all layers",        "CUDA runtime",   "CUDA driver", "NCCL",
-		"PyTorch operators", "PyTorch memory", "Python",      "user probes"};
+		"all layers",     "CUDA runtime", "CUDA driver", "NCCL", "PyTorch operators",
+		"PyTorch memory", "Python",       "user probes", "MPI"};
 
 	return word(w, GS_ARRAY_LEN(w), layer);
 }
@@ -46,7 +46,8 @@ const char *gs_loss_name(unsigned cause)
 		"unmatched",   "short",        "late_attach", "output_failed", "bad_event",
 		"map_notices", "process_gone", "blocks",      "stacks",        "frames",
 		"budget",      "thinned",      "taken_off",   "untimed",       "python_functions",
-		"file_full",   "refused",      "notices"};
+		"file_full",   "refused",      "notices",     "sizes",         "peers",
+		"account"};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
 }
@@ -87,7 +88,12 @@ const char *gs_loss_text(unsigned cause)
 				   "time, or code that could not be read",
 		[GS_LOSS_NOTICE] = "notices of processes, threads and communicators dropped: no "
 				   "room in the ring (names or ranks may be missing)",
+		[GS_LOSS_SIZE] = "calls of MPI whose bytes are not known (derived datatypes of "
+				 "MPICH, communicators whose size was not asked for)",
+		[GS_LOSS_PEERS] = "transfers of MPI counted by function only: too many peers",
 		[GS_LOSS_REFUSED] = "refused, to limit what one user can cost",
+		[GS_LOSS_ACCOUNT] = "threads missing from the wall-clock account: too many at one "
+				    "time",
 	};
 
 	return word(w, GS_ARRAY_LEN(w), cause);
@@ -156,7 +162,10 @@ static void add_text(struct gs_arg *args, size_t *n, const char *name, const cha
 {
 	struct gs_arg *a = add(args, n, name, GS_ARG_TEXT, 0);
 
-	size_t bytes = strnlen(text, sizeof(a->text) - 1);
+	size_t bytes = strlen(text);
+
+	if (bytes > sizeof(a->text) - 1)
+		bytes = sizeof(a->text) - 1;
 
 	memcpy(a->text, text, bytes);
 	a->text[bytes] = '\0';
@@ -196,6 +205,22 @@ static size_t nccl_args(const struct gs_rec_call *c, unsigned func_class, struct
 	} else if (c->arg[0]) {
 		add(args, &n, "comm", GS_ARG_HANDLE, c->arg[0]);
 	}
+	return n;
+}
+
+static size_t mpi_args(const struct gs_rec_call *c, unsigned func_class, struct gs_arg *args)
+{
+	size_t n = 0;
+
+	if (c->bytes)
+		add(args, &n, "bytes", GS_ARG_BYTES, c->bytes);
+	if (c->aux == GS_MPI_AUX_ANY || c->aux == GS_MPI_AUX_NOBODY)
+		add_text(args, &n, "peer", c->aux == GS_MPI_AUX_ANY ? "any" : "none");
+	else if (c->aux)
+		add(args, &n, func_class == GS_CLASS_COLLECTIVE ? "root" : "peer", GS_ARG_U64,
+		    c->aux - 1);
+	if (c->arg[1])
+		add(args, &n, "comm", GS_ARG_HANDLE, c->arg[1]);
 	return n;
 }
 
@@ -273,7 +298,8 @@ size_t gs_call_args(const struct gs_rec_call *c, unsigned layer, unsigned func_c
 	size_t n = layer == GS_LAYER_NCCL && func_class != GS_CLASS_ALLOC &&
 				   func_class != GS_CLASS_FREE
 			   ? nccl_args(c, func_class, args)
-			   : cuda_args(c, func_class, args);
+		   : layer == GS_LAYER_MPI ? mpi_args(c, func_class, args)
+					   : cuda_args(c, func_class, args);
 
 	if (layer == GS_LAYER_TORCH_MEM && func_class == GS_CLASS_ALLOC)
 		add(args, &n, "device", GS_ARG_U64, c->aux);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/kernel_side.h"
+#include "model/trace/kernel_side.h"
 
 /* What a call costs depends on how it is caught. */
 enum gs_price_kind {

@@ -1,11 +1,11 @@
 /*
  * What the kernel side is told of a Python interpreter, and what it tells of a code object that it
- * meets. Compiled by the BPF compiler and by the host's, like model/event.h.
+ * meets. Compiled by the BPF compiler and by the host's, like model/trace/event.h.
  */
 #ifndef GS_MODEL_PYTHON_H
 #define GS_MODEL_PYTHON_H
 
-#include "model/event.h"
+#include "model/trace/event.h"
 
 #define GS_PY_NONE        0xffff /* an offset that this version does not have */
 #define GS_PY_FRAME_BYTES 128    /* a frame is read in one piece of at most this */
@@ -88,7 +88,7 @@ struct gs_event_code {
 };
 _Static_assert(sizeof(struct gs_event_code) == 64 + 32 + 768, "gs_event_code");
 
-/* --- calls of Python functions (src/bpf/pycall.bpf.c) --- */
+/* --- calls of Python functions (src/bpf/calls/pycall.bpf.c) --- */
 
 /* Versions whose evaluation function is entered for each call of a Python function: 3.8 to 3.10.
  * From 3.11 on calls from Python to Python stay inside of it (Python/ceval.c, CALL and

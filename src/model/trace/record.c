@@ -1,10 +1,12 @@
-#include "model/record.h"
-#include "model/record_stack.h"
+#include "model/trace/record.h"
+#include "model/trace/record_stack.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "model/record_node.h"
+#include "model/trace/record_mpi.h"
+#include "model/trace/record_account.h"
+#include "model/trace/record_node.h"
 
 #define STRING_MAX_BYTES 4096
 
@@ -36,7 +38,9 @@ static const uint16_t least_bytes[GS_REC_COUNT] = {
 	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
 	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
 	[GS_REC_HOST_JOB] = sizeof(struct gs_rec_host_job),
-	[GS_REC_COARSE] = 24, /* store/coarse.h */
+	[GS_REC_MPI] = sizeof(struct gs_rec_mpi),
+	[GS_REC_COARSE] = 24, /* server/store/coarse.h */
+	[GS_REC_ACCOUNT] = sizeof(struct gs_rec_account),
 };
 
 void *gs_record_put(struct gs_buf *buf, enum gs_record_kind kind, size_t struct_bytes,
@@ -91,6 +95,12 @@ static bool tail_fits(const struct gs_record *r)
 		const struct gs_rec_values *v = (const void *)r;
 
 		return v->n_values <= (r->bytes - sizeof(*v)) / sizeof(v->values[0]);
+	}
+	if (r->kind == GS_REC_ACCOUNT) {
+		const struct gs_rec_account *a = (const void *)r;
+
+		return (size_t)a->n_states * a->n_insides <=
+		       (r->bytes - sizeof(*a)) / sizeof(a->ns[0]);
 	}
 	if (r->kind == GS_REC_AGGREGATE) {
 		const struct gs_rec_aggregate *a = (const void *)r;

@@ -16,53 +16,55 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "model/event.h"
+#include "core/base/buf.h"
+#include "model/trace/event.h"
 
 #define GS_RECORD_VERSION   2
 #define GS_RECORD_MAX_BYTES 65528
 
 /* Ids of functions are below this; the same function has one id in a stream. */
 #define GS_FUNCTION_ID_MAX 32768
-
-enum gs_record_kind { /* stored: numbers are never reused */
-		      GS_REC_INVALID = 0,
-		      GS_REC_SESSION = 1,
-		      GS_REC_STRING = 2,
-		      GS_REC_PROCESS = 3,
-		      GS_REC_THREAD = 4,
-		      GS_REC_FUNCTION = 5,
-		      GS_REC_CALL = 6,
-		      GS_REC_STATS = 7,
-		      GS_REC_LOSS = 8,
-		      GS_REC_ATTACH = 9,
-		      GS_REC_COMM = 10,
-		      GS_REC_COUNTER = 11,
-		      GS_REC_END = 12,
-		      GS_REC_FRAME = 13,
-		      GS_REC_STACK = 14,
-		      GS_REC_SAMPLE = 15,
-		      GS_REC_VALUES = 16,
-		      GS_REC_USE = 17,
-		      GS_REC_AGGREGATE = 18,
-		      GS_REC_ALLOCATOR = 19,
-		      /* of samples: model/record_node.h */
-		      GS_REC_GPU_INFO = 20,
-		      GS_REC_GPU_SAMPLE = 21,
-		      GS_REC_GPU_PROCESS = 22,
-		      GS_REC_GPU_EVENT = 23,
-		      GS_REC_HOST_SAMPLE = 24,
-		      GS_REC_HOST_PROCESS = 25,
-		      GS_REC_LEAK = 26,     /* of PyTorch's allocator: model/record_stack.h */
-		      GS_REC_HOST_JOB = 27, /* of samples */
-		      GS_REC_COARSE = 28,   /* of samples: store/coarse.h */
-		      GS_REC_COUNT
+/* Stored: numbers are never reused. */
+enum gs_record_kind {
+	GS_REC_INVALID = 0,
+	GS_REC_SESSION = 1,
+	GS_REC_STRING = 2,
+	GS_REC_PROCESS = 3,
+	GS_REC_THREAD = 4,
+	GS_REC_FUNCTION = 5,
+	GS_REC_CALL = 6,
+	GS_REC_STATS = 7,
+	GS_REC_LOSS = 8,
+	GS_REC_ATTACH = 9,
+	GS_REC_COMM = 10,
+	GS_REC_COUNTER = 11,
+	GS_REC_END = 12,
+	GS_REC_FRAME = 13,
+	GS_REC_STACK = 14,
+	GS_REC_SAMPLE = 15,
+	GS_REC_VALUES = 16,
+	GS_REC_USE = 17,
+	GS_REC_AGGREGATE = 18,
+	GS_REC_ALLOCATOR = 19,
+	/* of samples: model/trace/record_node.h */
+	GS_REC_GPU_INFO = 20,
+	GS_REC_GPU_SAMPLE = 21,
+	GS_REC_GPU_PROCESS = 22,
+	GS_REC_GPU_EVENT = 23,
+	GS_REC_HOST_SAMPLE = 24,
+	GS_REC_HOST_PROCESS = 25,
+	GS_REC_LEAK = 26,     /* of PyTorch's allocator: model/trace/record_stack.h */
+	GS_REC_HOST_JOB = 27, /* of samples */
+	GS_REC_COARSE = 28,   /* of samples: server/store/coarse.h */
+	GS_REC_MPI = 29,      /* model/trace/record_mpi.h */
+	GS_REC_ACCOUNT = 30,  /* model/trace/record_account.h */
+	GS_REC_COUNT
 };
 
 struct gs_record {
 	uint16_t bytes; /* whole record, a multiple of 8 */
 	uint16_t kind;
-	uint32_t flags; /* 0 */
+	uint32_t flags; /* by kind; 0 where its struct says nothing else */
 };
 
 /* First of a stream. Strings may follow it: ids may be used here before they are defined. */
@@ -134,8 +136,8 @@ static inline uint32_t gs_function_line(const struct gs_rec_function *f)
 	return f->head.bytes >= sizeof(*f) ? f->line : 0;
 }
 
-/* A call; see struct gs_event_call in model/event.h for what bytes, aux and arg mean. What the
- * kernel could not know is filled in by span: bytes of a free. */
+/* A call; see struct gs_event_call in model/trace/event.h for what bytes, aux and arg mean. What
+ * the kernel could not know is filled in by span: bytes of a free. */
 struct gs_rec_call {
 	struct gs_record head;
 	uint64_t start_ns;
@@ -187,7 +189,7 @@ static inline uint64_t gs_call_flow(const struct gs_rec_call *c)
 }
 
 struct gs_rec_bucket {
-	uint32_t bucket; /* model/hist.h */
+	uint32_t bucket; /* model/trace/hist.h */
 	uint32_t count;
 };
 
@@ -341,7 +343,6 @@ static inline const struct gs_record *gs_record_after(const struct gs_batch *bat
 	return gs_record_next(batch, &offset);
 }
 
-/* for (const struct gs_record *r ...) over a batch. */
 #define gs_records_for_each(batch, r)                                                              \
 	for (const struct gs_record *r = gs_record_after((batch), NULL); r;                        \
 	     r = gs_record_after((batch), r))

@@ -1,17 +1,17 @@
 /*
- * Snapshots of a machine as records; node/record.h makes them and reads them back. One moment is
- * one HOST_SAMPLE, which says how many records of each other kind belong to it, and these:
+ * Snapshots of a machine as records; model/node/record.h makes them and reads them back. One moment
+ * is one HOST_SAMPLE, which says how many records of each other kind belong to it, and these:
  * GPU_INFO, GPU_SAMPLE (one of each GPU), GPU_PROCESS, GPU_EVENT, HOST_PROCESS, HOST_JOB. A moment
  * needs nothing from an earlier one, so that a file can be read from any moment on.
  *
  * Texts stand behind a record's fields, one after the other without terminators; text_bytes[] says
- * how long each is. A value of a GPU is known by the hash of its key in node/gpu_field.h, so that
- * rows can be added there; a reader leaves out values that it does not know.
+ * how long each is. A value of a GPU is known by the hash of its key in model/node/gpu_field.h, so
+ * that rows can be added there; a reader leaves out values that it does not know.
  */
 #ifndef GS_MODEL_RECORD_NODE_H
 #define GS_MODEL_RECORD_NODE_H
 
-#include "model/record.h"
+#include "model/trace/record.h"
 
 enum { GS_TEXT_HOST_NAME, GS_TEXT_HOST_GPU_STATE, GS_N_TEXTS_HOST };
 

@@ -5,7 +5,7 @@
 #ifndef GS_MODEL_RECORD_STACK_H
 #define GS_MODEL_RECORD_STACK_H
 
-#include "model/record.h"
+#include "model/trace/record.h"
 
 enum gs_frame_kind {
 	GS_FRAME_PYTHON = 1,
@@ -85,7 +85,7 @@ struct gs_rec_use {
 	uint64_t total_ns; /* of all these calls */
 	uint64_t bytes;    /* of those that succeeded */
 	/* From here on: not in older files. Of a Python function, and 0 of others: as
-	 * struct gs_py_use of model/kernel_side.h. */
+	 * struct gs_py_use of model/trace/kernel_side.h. */
 	uint64_t py_self_ns, py_launches, py_resumes;
 };
 #define GS_REC_USE_V1_BYTES 80
@@ -97,7 +97,7 @@ struct gs_rec_aggregate {
 	uint32_t thread;
 	uint32_t function;
 	uint64_t time_ns;
-	uint16_t aggregate;  /* enum gs_user_aggregate, model/user_probe.h */
+	uint16_t aggregate;  /* enum gs_user_aggregate, model/trace/user_probe.h */
 	uint16_t is_signed;  /* of sum, min and max */
 	uint32_t value_str;  /* the name of the value; 0 none (a count) */
 	uint32_t value_type; /* enum gs_value_type */

@@ -1,4 +1,4 @@
-#include "model/summary.h"
+#include "model/trace/summary.h"
 
 #include <stdlib.h>
 #include <string.h>

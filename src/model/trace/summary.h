@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/trace/account.h"
+
 #define GS_SUMMARY_VERSION 1
 
 /* One function, in one thread, in one process or over all. */
@@ -150,7 +152,7 @@ struct gs_aggregate_summary {
 	uint16_t layer;
 	const char *comm;
 	const char *function;
-	uint16_t aggregate;  /* enum gs_user_aggregate, model/user_probe.h */
+	uint16_t aggregate;  /* enum gs_user_aggregate, model/trace/user_probe.h */
 	uint8_t is_signed;   /* of sum, min and max */
 	uint16_t value_type; /* enum gs_value_type */
 	const char *value;   /* its name; "" of a count; "duration" is in ns */
@@ -180,6 +182,63 @@ struct gs_leak_summary {
 	const char *site; /* the operator, Python function or probe around; "" none */
 	uint32_t py_stack;
 	uint64_t blocks, bytes;
+};
+
+/* A process that called MPI. */
+struct gs_mpi_rank_summary {
+	uint32_t pid;
+	int32_t rank, n_ranks; /* of its largest communicator, as it asked for them; -1 unknown */
+	const char *comm;      /* the process's name */
+	uint64_t calls;
+	uint64_t total_ns; /* in MPI, of all its threads */
+	uint64_t span_ns;  /* from the begin of the first call to the end of the last */
+	uint64_t sent_calls, sent_bytes; /* to peers: not by collectives */
+	uint64_t received_calls, received_bytes;
+	uint64_t room_calls; /* of those received: their bytes are the room, the message may be
+			      * shorter */
+	uint64_t unsized;    /* calls whose bytes are not known */
+};
+
+/* What it moved to or from one of them. */
+struct gs_mpi_peer_summary {
+	uint32_t pid;
+	int32_t rank;       /* of the process; -1 unknown */
+	int32_t peer;       /* in the communicator; -1: any */
+	uint64_t comm;      /* handle of the communicator or window */
+	uint32_t direction; /* enum gs_mpi_direction */
+	uint64_t calls, bytes, unsized;
+};
+
+/* Where the time of a thread went (model/trace/account.h). Its cells sum to wall_ns. */
+struct gs_account_thread {
+	uint32_t pid, tid, parent_pid;
+	const char *comm, *process;
+	uint64_t wall_ns;  /* for how long it is accounted for */
+	uint64_t start_ns; /* since when, from the start of the trace */
+	uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
+	uint64_t launches, collectives; /* calls that it made */
+	uint8_t ended;
+	uint8_t idle;     /* only parked: waited for others for more than GS_ACCOUNT_IDLE_PCT */
+	uint8_t critical; /* it sets the pace: one at most */
+};
+
+struct gs_account_summary {
+	struct gs_account_thread *threads; /* by process, the most active first */
+	size_t n_threads;
+	uint64_t n_rest; /* threads that are not listed: too many */
+	uint64_t rest_ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
+};
+
+/* What is slow and why, in one answer (analysis/rules/trace.h). */
+struct gs_verdict_summary {
+	const char *class_name; /* "gpu_bound"; NULL: there is none */
+	const char *title;      /* the same for people */
+	const char *evidence;
+	const char *advice;  /* what to do next */
+	const char *command; /* that shows more */
+	double share;        /* of the pace-setting thread's wall time; -1: not by time */
+	double confidence;   /* 0 to 1; 0: no cause is named */
+	uint8_t is_unknown;  /* no cause is named */
 };
 
 struct gs_summary {
@@ -228,6 +287,13 @@ struct gs_summary {
 	size_t n_allocators;
 	struct gs_leak_summary *leaks; /* most bytes first */
 	size_t n_leaks;
+
+	struct gs_mpi_rank_summary *mpi_ranks; /* by rank */
+	size_t n_mpi_ranks;
+	struct gs_mpi_peer_summary *mpi_peers; /* most bytes first */
+	size_t n_mpi_peers;
+	struct gs_account_summary account; /* no threads: there is none */
+	struct gs_verdict_summary verdict;
 
 	void **allocations; /* every block above; owned */
 	size_t n_allocations;

@@ -2,13 +2,13 @@
  * Probes that the user describes: a table that one generic program in the kernel follows. A row is
  * one described function of one file, or one site of a static probe; it says which values are read
  * where, which calls are of interest, and what becomes of them. Compiled by the BPF compiler and by
- * the host's, like model/event.h.
+ * the host's, like model/trace/event.h.
  */
 #ifndef GS_MODEL_USER_PROBE_H
 #define GS_MODEL_USER_PROBE_H
 
-#include "model/event.h"
-#include "model/hist.h"
+#include "model/trace/event.h"
+#include "model/trace/hist.h"
 
 #define GS_USER_ROW_MAX    4096 /* rows of a run; row 0 is never used */
 #define GS_USER_VALUE_MAX  8    /* values of one probe */
@@ -36,7 +36,7 @@ enum gs_user_when {
 /* One value: a register, constant or word of the stack; chain[] of pointers followed from there;
  * and of what is found at the end, so many bytes. */
 struct gs_user_value {
-	__u8 value_type; /* enum gs_value_type, model/record_stack.h */
+	__u8 value_type; /* enum gs_value_type, model/trace/record_stack.h */
 	__u8 from;       /* enum gs_user_from */
 	__u8 reg;        /* place in struct pt_regs */
 	__u8 index_reg;  /* likewise, added shifted left by index_shift; GS_USER_NONE */
@@ -111,12 +111,13 @@ enum gs_user_flag {
 	GS_USER_NATIVE_STACK = 64, /* likewise */
 };
 
-enum gs_user_aggregate { /* stored */
-			 GS_AGGREGATE_NONE = 0,
-			 GS_AGGREGATE_COUNT = 1,
-			 GS_AGGREGATE_SUM = 2,
-			 GS_AGGREGATE_HIST = 3,
-			 GS_AGGREGATE_HIST_DURATION = 4,
+/* The numbers are stored. */
+enum gs_user_aggregate {
+	GS_AGGREGATE_NONE = 0,
+	GS_AGGREGATE_COUNT = 1,
+	GS_AGGREGATE_SUM = 2,
+	GS_AGGREGATE_HIST = 3,
+	GS_AGGREGATE_HIST_DURATION = 4,
 };
 
 struct gs_user_row {

@@ -1,9 +1,9 @@
-#include "model/user_set.h"
+#include "model/trace/user_set.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 struct row_names {
 	unsigned n;

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/user_probe.h"
+#include "model/trace/user_probe.h"
 
 #define GS_USER_SPEC_MAX 1024 /* probes of one file */
 #define GS_USER_NAME_MAX 64   /* bytes of the name of a value, with its zero */

@@ -1,10 +1,11 @@
 /* Words and sums of what the kernel did. */
-#include "model/work.h"
+#include "model/trace/work.h"
 
+#include <math.h>
 #include <stdio.h>
 
-#include "base/mem.h"
-#include "model/work_names.h"
+#include "core/base/mem.h"
+#include "model/trace/work_names.h"
 
 const char *gs_work_time_name(unsigned time)
 {
@@ -66,8 +67,8 @@ void gs_work_io_add(struct gs_work_io_count *a, const struct gs_work_io_count *b
 }
 
 /* The struct is counters of one width from end to end; a field that is not would break this. */
-_Static_assert(sizeof(struct gs_work) == sizeof(__u64) * (GS_TIME_COUNT + 1 + 3 + 2 + 3 +
-							  6 * GS_WORK_IO_KINDS + 5 + 5 + 3),
+_Static_assert(sizeof(struct gs_work) == sizeof(__u64) * (GS_TIME_COUNT + 1 + 4 + GS_WORK_LOG2 + 1 +
+							  2 + 3 + 6 * GS_WORK_IO_KINDS + 5 + 5 + 3),
 	       "struct gs_work holds 64-bit counters only");
 
 void gs_work_add(struct gs_work *a, const struct gs_work *b)
@@ -142,6 +143,33 @@ void gs_work_peer_add(struct gs_work_peer *a, const struct gs_work_peer *b)
 	a->rtt_ns += b->rtt_ns;
 	a->rtt_max_ns = larger(a->rtt_max_ns, b->rtt_max_ns);
 	a->rtt_count += b->rtt_count;
+}
+
+uint64_t gs_work_queue_timed(const struct gs_work *w)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < GS_WORK_LOG2; i++)
+		n += w->queue_hist[i];
+	return n;
+}
+
+double gs_work_queue_quantile_ns(const struct gs_work *w, double q)
+{
+	double wanted = q * (double)gs_work_queue_timed(w), below = 0;
+
+	for (size_t i = 0; i < GS_WORK_LOG2; i++) {
+		double here = (double)w->queue_hist[i];
+
+		/* As if they lay evenly between the bucket's ends. */
+		if (here > 0 && below + here >= wanted) {
+			double part = wanted > below ? (wanted - below) / here : 0;
+
+			return i ? (double)(1ull << i) * (1 + part) : 2 * part;
+		}
+		below += here;
+	}
+	return NAN;
 }
 
 uint64_t gs_work_wall_ns(const struct gs_work *w)

@@ -65,6 +65,13 @@ struct gs_work { /* one process or cgroup */
 	 * pool that wait for work, as a rule, not for a lock that another holds. */
 	__u64 idle_ns;
 	__u64 switches_voluntary, switches_forced, migrations;
+	__u64 wakeups; /* also of a thread that had not left its processor yet */
+	/* Turns on a processor that have ended, as the scheduler counts them: before each, the
+	 * thread waited for it. Those waits by length, from being woken, born or preempted to
+	 * running; some have none: the kernel passes over a probe now and then, and their time is
+	 * part of what the thread slept for. */
+	__u64 queue_waits;
+	__u64 queue_hist[GS_WORK_LOG2];
 	__u64 threads_started, threads_ended; /* started: those alive when following began too */
 	__u64 syscalls, syscall_errors, syscall_ns;
 	struct gs_work_io_count io[GS_WORK_IO_KINDS];
@@ -151,6 +158,11 @@ void gs_work_syscall_settle(struct gs_work_syscall *c);
 void gs_work_disk_add(struct gs_work_disk *a, const struct gs_work_disk *b);
 void gs_work_peer_add(struct gs_work_peer *a, const struct gs_work_peer *b);
 void gs_work_io_add(struct gs_work_io_count *a, const struct gs_work_io_count *b);
+
+/* Of the waits for a processor: those that have a length, and the q-th quantile (0..1) of the
+ * lengths in ns, within the power of two that the histogram has; NAN without any. */
+uint64_t gs_work_queue_timed(const struct gs_work *w);
+double gs_work_queue_quantile_ns(const struct gs_work *w, double q);
 
 /* The sum of the time counters: threads x wall. */
 uint64_t gs_work_wall_ns(const struct gs_work *w);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/work.h"
+#include "model/trace/work.h"
 
 struct gs_work_call_row {
 	uint32_t id; /* GS_WORK_CALL() */

@@ -1,11 +1,12 @@
 /*
- * What the kernel side of the work probes (bpfwork/work.bpf.c) and user space (work/load.c) share
- * beside the counters themselves: constants of a run, slots, cells and their keys.
+ * What the kernel side of the work probes (bpf/tasks/work.bpf.c) and user space
+ * (sources/taskstats/load.c) share beside the counters themselves: constants of a run, slots, cells
+ * and their keys.
  */
 #ifndef GS_MODEL_WORK_SIDE_H
 #define GS_MODEL_WORK_SIDE_H
 
-#include "model/work.h"
+#include "model/trace/work.h"
 
 #define GS_WORK_TABLE_CALLS 512 /* numbers below are described, in each of the two numberings */
 #define GS_WORK_GPU_MAJORS  8

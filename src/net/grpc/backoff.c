@@ -1,5 +1,5 @@
 /* When to try again. */
-#include "rpc/rpc_client.h"
+#include "net/grpc/rpc_client.h"
 
 uint64_t gs_rpc_backoff_next_ns(struct gs_rpc_backoff *b, uint64_t random)
 {

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "rpc/server_int.h"
+#include "net/grpc/server_int.h"
 
 struct gs_rpc_call *gs_rpc_call_new(struct gs_rpc_core *core, struct gs_rpc_peer *peer)
 {

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "base/clock.h"
-#include "rpc/client_int.h"
+#include "core/base/clock.h"
+#include "net/grpc/client_int.h"
 
 #define READ_BYTES    65536
 #define READS_AT_ONCE 16
@@ -301,7 +301,10 @@ static bool start_connect(struct gs_rpc_client *c)
 	const struct addrinfo *a = c->candidate;
 	const struct gs_rpc_target *t = &c->targets[c->target];
 	struct sockaddr_storage address = {0};
-	int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), on = 1;
+	bool by_owner = a == &t->local && c->o.connect_local;
+	int fd = by_owner ? c->o.connect_local(c->o.ctx, c->target)
+			  : socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
 
 	memcpy(&address, a->ai_addr, a->ai_addrlen);
 	if (a == &t->local) {
@@ -313,12 +316,12 @@ static bool start_connect(struct gs_rpc_client *c)
 	}
 	c->started_ns = gs_clock_mono_ns();
 	if (fd < 0) {
-		next_candidate(c, strerror(errno));
+		next_candidate(c, strerror(by_owner ? -fd : errno));
 		return true;
 	}
 	if (a->ai_family != AF_UNIX)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) {
+	if (!by_owner && connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) {
 		int saved = errno;
 
 		close(fd);

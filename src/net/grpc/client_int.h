@@ -8,8 +8,8 @@
 #include <netdb.h>
 #include <sys/un.h>
 
-#include "base/net.h"
-#include "rpc/rpc_int.h"
+#include "core/base/net.h"
+#include "net/grpc/rpc_int.h"
 
 /* --- resolve.c --- */
 

@@ -7,8 +7,8 @@
  *                                                 its way)
  *
  * A connection of which nothing has come holds neither TLS nor HTTP/2. One without a running call
- * gives its place to a new one when there are no more (base/share.h). A connection reads and writes
- * only so much in a turn.
+ * gives its place to a new one when there are no more (core/base/share.h). A connection reads and
+ * writes only so much in a turn.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -17,9 +17,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#include "base/clock.h"
-#include "base/local.h"
-#include "rpc/conn_int.h"
+#include "core/base/clock.h"
+#include "core/base/local.h"
+#include "net/grpc/conn_int.h"
 
 #define READS_PER_TURN   4
 #define RECORDS_PER_TURN 16     /* of TLS, 16 KiB each */

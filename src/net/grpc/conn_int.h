@@ -2,9 +2,9 @@
 #ifndef GS_RPC_CONN_INT_H
 #define GS_RPC_CONN_INT_H
 
-#include "base/net.h"
-#include "base/share.h"
-#include "rpc/server_int.h"
+#include "core/base/net.h"
+#include "core/base/share.h"
+#include "net/grpc/server_int.h"
 
 #define GS_RPC_READ_BYTES 65536
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "rpc/server_int.h"
+#include "net/grpc/server_int.h"
 
 static int by_path(const void *a, const void *b)
 {

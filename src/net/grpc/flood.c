@@ -2,8 +2,8 @@
  * What costs a client nothing and us something, when there is too much of it: the connection ends
  * with GOAWAY and ENHANCE_YOUR_CALM (RFC 9113, 10.5).
  */
-#include "base/clock.h"
-#include "rpc/session_int.h"
+#include "core/base/clock.h"
+#include "net/grpc/session_int.h"
 
 /* Control frames (PING, SETTINGS, PRIORITY, resets, empty DATA) that nobody needs in such numbers:
  * GS_RPC_CONTROL_BURST at once, then so many a second. */

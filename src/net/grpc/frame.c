@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "rpc/rpc_int.h"
+#include "net/grpc/rpc_int.h"
 
 #define KEEP_BYTES 65536 /* of memory of a message that is over */
 

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/clock.h"
-#include "rpc/session_int.h"
+#include "core/base/clock.h"
+#include "net/grpc/session_int.h"
 
 static bool is(const char *name, size_t bytes, const char *wanted)
 {

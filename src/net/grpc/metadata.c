@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "rpc/rpc_int.h"
+#include "net/grpc/rpc_int.h"
 
 int gs_rpc_table_add(struct gs_rpc_table *t, const void *name, size_t name_bytes, const void *value,
 		     size_t value_bytes)

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "rpc/client_int.h"
+#include "core/base/clock.h"
+#include "net/grpc/client_int.h"
 
 /* --- the end of a call --- */
 

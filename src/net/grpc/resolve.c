@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "rpc/client_int.h"
+#include "net/grpc/client_int.h"
 
 struct gs_rpc_resolve {
 	atomic_uint refs; /* the client's and the thread's */

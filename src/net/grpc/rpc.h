@@ -26,7 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 /* The numbers of gRPC (its doc/statuscodes.md). */
 enum gs_rpc_status {

@@ -15,7 +15,7 @@
 #ifndef GS_RPC_RPC_CLIENT_H
 #define GS_RPC_RPC_CLIENT_H
 
-#include "rpc/rpc.h"
+#include "net/grpc/rpc.h"
 
 struct gs_rpc_client;
 struct gs_rpc_request; /* the client's side of a call */
@@ -47,6 +47,10 @@ struct gs_rpc_client_options {
 	const char *token;       /* "authorization: Bearer ..." on each call; NULL: none */
 	const char *user_agent;  /* NULL: "gpuscope/<version>" */
 	struct gs_rpc_client_events events;
+	/* A connected socket to address number `address`, a "unix:PATH", which becomes the
+	 * client's, or a negative errno: for a process that cannot connect to it itself. May be
+	 * NULL. */
+	int (*connect_local)(void *ctx, size_t address);
 	void *ctx; /* of events */
 
 	/* Limits; 0 is what stands behind it. */

@@ -6,9 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/buf.h"
-#include "base/timer.h"
-#include "rpc/rpc_client.h"
+#include "core/base/buf.h"
+#include "core/base/timer.h"
+#include "net/grpc/rpc_client.h"
 
 /* --- text.c: what stands in headers --- */
 

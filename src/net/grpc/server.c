@@ -12,9 +12,9 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
-#include "base/clock.h"
-#include "base/shrink.h"
-#include "rpc/conn_int.h"
+#include "core/base/clock.h"
+#include "core/base/shrink.h"
+#include "net/grpc/conn_int.h"
 
 #define ACCEPTS     64
 #define EVENTS      256

@@ -14,7 +14,7 @@
 #ifndef GS_RPC_SERVER_INT_H
 #define GS_RPC_SERVER_INT_H
 
-#include "rpc/rpc_int.h"
+#include "net/grpc/rpc_int.h"
 
 #define GS_RPC_OWN_METADATA_BYTES 8192
 

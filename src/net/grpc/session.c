@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "rpc/session_int.h"
+#include "core/base/clock.h"
+#include "net/grpc/session_int.h"
 
 static void make_ready(struct gs_rpc_session *s)
 {

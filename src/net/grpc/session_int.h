@@ -2,7 +2,7 @@
 #ifndef GS_RPC_SESSION_INT_H
 #define GS_RPC_SESSION_INT_H
 
-#include "rpc/server_int.h"
+#include "net/grpc/server_int.h"
 
 /* One field of a request. */
 void gs_rpc_header_take(struct gs_rpc_call *call, const char *name, size_t name_bytes,

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "rpc/rpc_int.h"
+#include "net/grpc/rpc_int.h"
 
 const char *gs_rpc_status_name(unsigned status)
 {

@@ -14,8 +14,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "rpc/rpc_int.h"
-#include "tls/context.h"
+#include "net/grpc/rpc_int.h"
+#include "net/tls/context.h"
 
 struct gs_rpc_tls {
 	SSL_CTX *ctx;

@@ -16,9 +16,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "http/apart_int.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "net/http/apart_int.h"
 
 #define OUT_MAX_BYTES (REPLY_MAX_BYTES + (8U << 20))
 #define OUT_FULL_BYTES                                                                             \
@@ -194,7 +194,7 @@ static int start_server(struct gs_http *h)
 		return -errno;
 	fds[0] = ends[1];
 	fds[1] = h->settings->listen_fd;
-	r = gs_sandbox_spawn(argv, fds, 2, &pid);
+	r = gs_sandbox_spawn(argv, fds, 2, NULL, &pid);
 	close(ends[1]);
 	if (r < 0) {
 		close(ends[0]);

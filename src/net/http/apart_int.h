@@ -9,9 +9,9 @@
 #ifndef GS_HTTP_APART_INT_H
 #define GS_HTTP_APART_INT_H
 
-#include "http/server_int.h"
-#include "reader/wire.h"
-#include "sandbox/sandbox.h"
+#include "net/http/server_int.h"
+#include "core/reader/wire.h"
+#include "core/sandbox/sandbox.h"
 
 #define HTTP_APART_ARGUMENT "--serve-for-parent" /* argv[1] of the server */
 #define HTTP_APART_SOCKET   GS_SANDBOX_FIRST_FILE

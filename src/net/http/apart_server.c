@@ -14,9 +14,9 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "http/apart_int.h"
-#include "tls/context.h"
+#include "core/base/clock.h"
+#include "net/http/apart_int.h"
+#include "net/tls/context.h"
 
 #define MAX_MEMORY_BYTES (1ULL << 30)
 #define SPARE_FILES      64
@@ -311,14 +311,15 @@ static void answer_late(struct server_process *p, uint64_t now)
 
 static int loop_wait_ms(struct server_process *p)
 {
-	bool vital = false;
+	bool vital = false, told_open;
 
 	pthread_mutex_lock(&p->lock);
 	for (struct passed *r = p->first; r && !vital; r = r->next)
 		vital = r->deadline_ns;
+	told_open = p->told.open;
 	pthread_mutex_unlock(&p->lock);
 	/* Counts change while somebody is connected. */
-	return vital ? 100 : p->http->open || p->told.open ? (int)(COUNTS_NS / 1000000) : -1;
+	return vital ? 100 : p->http->open || told_open ? (int)(COUNTS_NS / 1000000) : -1;
 }
 
 static void read_holder(struct server_process *p, struct gs_buf *in)

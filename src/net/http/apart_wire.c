@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "http/apart_int.h"
+#include "net/http/apart_int.h"
 
 size_t http_apart_begin(struct gs_wire_out *out)
 {

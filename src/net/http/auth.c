@@ -3,8 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/secret.h"
-#include "http/http_int.h"
+#include "core/base/secret.h"
+#include "net/http/http_int.h"
 
 /* Both are zero behind their text. The time tells nothing of where they differ. */
 static bool same_secret(const char a[GS_HTTP_SECRET_MAX], const char b[GS_HTTP_SECRET_MAX])

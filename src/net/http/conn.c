@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "http/server_int.h"
+#include "core/base/clock.h"
+#include "net/http/server_int.h"
 
 #define DRAIN_NS        1000000000ULL
 #define DRAIN_MAX_BYTES (1U << 20)

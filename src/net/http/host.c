@@ -17,8 +17,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/net.h"
-#include "http/http_int.h"
+#include "core/base/net.h"
+#include "net/http/http_int.h"
 
 #define FILE_MAX_BYTES 32768
 

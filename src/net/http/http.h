@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
 
 #define GS_HTTP_HEADERS_MAX 64
 #define GS_HTTP_PATH_MAX    1024

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "http/http.h"
+#include "net/http/http.h"
 
 #define GS_HTTP_SECRETS_MAX 64
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "http/server_int.h"
+#include "core/base/clock.h"
+#include "net/http/server_int.h"
 
 struct gs_http_mail {
 	pthread_mutex_t lock; /* what follows */

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/net.h"
-#include "http/http_int.h"
+#include "core/base/net.h"
+#include "net/http/http_int.h"
 
 bool gs_http_listen_valid(const char *text)
 {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "http/http_int.h"
+#include "net/http/http_int.h"
 
 #define WORTH_BYTES 1024 /* less is not made smaller in packets by compression */
 

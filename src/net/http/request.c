@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/http_int.h"
+#include "net/http/http_int.h"
 
 static bool is_token(const char *text, size_t bytes)
 {

@@ -2,7 +2,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http/http_int.h"
+#include "net/http/http_int.h"
 
 /* "/a/{}": what stands for {} goes to params. */
 bool gs_http_matches(const char *pattern, struct gs_http_request *q)

@@ -14,10 +14,10 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include "base/clock.h"
-#include "base/net.h"
-#include "base/secret.h"
-#include "http/server_int.h"
+#include "core/base/clock.h"
+#include "core/base/net.h"
+#include "core/base/secret.h"
+#include "net/http/server_int.h"
 
 void http_settings_free(struct settings **ref)
 {
@@ -390,19 +390,20 @@ static int start_server(struct settings **settings, const struct gs_http_options
 		r = -ENOMEM;
 	if (r == 0 && o->apart)
 		r = http_apart_new(h, o);
+	/* A client may be served before this returns: who serves it looks for the server there. */
+	*ret_http = h;
 	if (r == 0)
 		r = start_thread(h, o->apart ? http_apart_thread : server_thread);
 	if (r < 0) {
+		*ret_http = NULL;
 		http_settings_free(&h->settings);
 		http_mail_close(&h->mail);
 		http_apart_free(&h->apart);
 		gs_close_p(&h->wake_fd);
 		free(h->scratch);
 		free(h);
-		return r;
 	}
-	*ret_http = h;
-	return 0;
+	return r;
 }
 
 int gs_http_start(const struct gs_http_options *o, struct gs_http **ret_http, struct gs_err *err)

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/share.h"
-#include "http/http_int.h"
+#include "core/base/share.h"
+#include "net/http/http_int.h"
 
 #define REPLY_MAX_BYTES  (256U << 20)
 #define HEARTBEAT_NS     15000000000ULL

@@ -1,7 +1,7 @@
 /*
  * TLS by OpenSSL, linked statically into the release build (which is why the server is not
  * libmicrohttpd: its TLS is GnuTLS, whose libraries cannot be linked in, and a GPU node has them or
- * not). What it does with sockets that never block; contexts are made in tls/context.c.
+ * not). What it does with sockets that never block; contexts are made in net/tls/context.c.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -9,8 +9,8 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-#include "http/http_int.h"
-#include "tls/context.h"
+#include "net/http/http_int.h"
+#include "net/tls/context.h"
 
 struct gs_tls {
 	SSL_CTX *ctx;

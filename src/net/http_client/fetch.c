@@ -1,17 +1,17 @@
 /*
- * HTTP and SMTP by libcurl, opened at run time. A transfer is one easy handle, made and freed here:
- * messages are rare, and a connection that is kept would only be found dead by the next.
+ * HTTP and SMTP by libcurl, opened at run time, in the sender. A transfer is one easy handle, made
+ * and freed here: messages are rare, and a connection that is kept would only be found dead by the
+ * next.
  */
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "fetch/curl_abi.h"
-#include "fetch/fetch.h"
+#include "net/http_client/curl_abi.h"
+#include "net/http_client/fetch_int.h"
 
 struct curl_slist; /* libcurl's */
 
@@ -27,7 +27,6 @@ static struct {
 	void (*slist_free_all)(struct curl_slist *list);
 } curl;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char why_not[256]; /* "" it is there */
 
 static void load(void)
@@ -72,10 +71,10 @@ static void load(void)
 		snprintf(why_not, sizeof(why_not), "libcurl does not start");
 }
 
-int gs_fetch_load(struct gs_err *err)
+const char *fetch_load_curl(void)
 {
-	pthread_once(&once, load);
-	return why_not[0] ? gs_err_set(err, -ENOENT, "%s", why_not) : 0;
+	load();
+	return why_not;
 }
 
 const char *gs_fetch_shown(const char *url, bool is_secret, char *out, size_t bytes)
@@ -95,8 +94,7 @@ const char *gs_fetch_shown(const char *url, bool is_secret, char *out, size_t by
 }
 
 struct answer {
-	struct gs_buf *to; /* NULL: dropped */
-	int (*take)(void *ctx, const void *data, size_t bytes);
+	int (*take)(void *ctx, const void *data, size_t bytes); /* NULL: dropped */
 	void *take_ctx;
 	uint64_t retry_after_ns;
 };
@@ -107,9 +105,6 @@ static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
 
 	if (a && a->take)
 		return a->take(a->take_ctx, data, size * n) < 0 ? 0 : size * n;
-	/* What has no room is dropped: nobody reads that far. */
-	if (a && a->to)
-		(void)gs_buf_put(a->to, data, size * n);
 	return size * n;
 }
 
@@ -198,16 +193,14 @@ static struct curl_slist *headers_of(const struct gs_fetch_http *q)
 	return list;
 }
 
-int gs_fetch_http(const struct gs_fetch_http *q, long *ret_status, uint64_t *ret_retry_after_ns,
-		  struct gs_err *err)
+void fetch_perform_http(const struct gs_fetch_http *q, struct fetch_result *ret)
 {
 	struct curl_slist *heads = headers_of(q);
-	struct answer answer = {.to = q->answer, .take = q->take, .take_ctx = q->take_ctx};
+	struct answer answer = {.take = q->take, .take_ctx = q->take_ctx};
 	char error[GS_CURL_ERROR_SIZE];
 	void *easy = curl.easy_init();
-	int r = -ENOMEM;
 
-	*ret_status = 0;
+	ret->r = -ENOMEM;
 	if (easy && heads) {
 		set_common(easy, q->url, GS_CURLPROTO_HTTP | GS_CURLPROTO_HTTPS, q->ca_file,
 			   q->timeout_ns, q->stop, &answer, error);
@@ -218,14 +211,12 @@ int gs_fetch_http(const struct gs_fetch_http *q, long *ret_status, uint64_t *ret
 			curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDSIZE, (long)q->bytes);
 			curl.easy_setopt(easy, GS_CURLOPT_POSTFIELDS, q->body);
 		}
-		r = perform(easy, error, ret_status, err);
+		ret->r = perform(easy, error, &ret->status, &ret->err);
 	}
 	curl.slist_free_all(heads);
 	if (easy)
 		curl.easy_cleanup(easy);
-	if (ret_retry_after_ns)
-		*ret_retry_after_ns = answer.retry_after_ns;
-	return r;
+	ret->retry_after_ns = answer.retry_after_ns;
 }
 
 struct body {
@@ -265,15 +256,14 @@ static struct curl_slist *recipients_of(const char *text)
 	return list;
 }
 
-int gs_fetch_mail(const struct gs_fetch_mail *m, long *ret_status, struct gs_err *err)
+void fetch_perform_mail(const struct gs_fetch_mail *m, struct fetch_result *ret)
 {
 	struct curl_slist *to = recipients_of(m->recipients);
 	struct body body = {m->body, m->bytes};
 	char error[GS_CURL_ERROR_SIZE], from[200];
 	void *easy = curl.easy_init();
-	int r = -ENOMEM;
 
-	*ret_status = 0;
+	ret->r = -ENOMEM;
 	snprintf(from, sizeof(from), "<%s>", m->from);
 	if (easy && to) {
 		set_common(easy, m->url, GS_CURLPROTO_SMTP | GS_CURLPROTO_SMTPS, m->ca_file,
@@ -288,10 +278,9 @@ int gs_fetch_mail(const struct gs_fetch_mail *m, long *ret_status, struct gs_err
 		curl.easy_setopt(easy, GS_CURLOPT_READFUNCTION, give_body);
 		curl.easy_setopt(easy, GS_CURLOPT_READDATA, &body);
 		curl.easy_setopt(easy, GS_CURLOPT_UPLOAD, 1L);
-		r = perform(easy, error, ret_status, err);
+		ret->r = perform(easy, error, &ret->status, &ret->err);
 	}
 	curl.slist_free_all(to);
 	if (easy)
 		curl.easy_cleanup(easy);
-	return r;
 }

@@ -1,6 +1,8 @@
 /*
  * HTTP requests and e-mail to others' servers, by libcurl, which is opened at run time: whoever
- * sends nothing needs none. A call waits for its answer and belongs on a thread that may wait.
+ * sends nothing needs none. Both are made in a process without rights (sender/sender.h), which is
+ * kept for the next request of the same URL; when it dies or hangs, the request has failed and the
+ * next one gets another process. A call waits for its answer and belongs on a thread that may wait.
  */
 #ifndef GS_FETCH_FETCH_H
 #define GS_FETCH_FETCH_H
@@ -10,10 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
 
-/* Open the library, once. -ENOENT with err: it is not installed, or too old. */
+/* Start a process that will have the library, and do not wait for it: for a program that has other
+ * things to do before gs_fetch_load(). */
+void gs_fetch_begin(void);
+
+/* Have a process that has the library. -ENOENT with err: it is not installed, or too old. */
 int gs_fetch_load(struct gs_err *err);
 
 /* A URL as it may stand in messages and logs: users, passwords and what is asked for are left out,
@@ -44,10 +50,11 @@ struct gs_fetch_http {
 int gs_fetch_http(const struct gs_fetch_http *request, long *ret_status,
 		  uint64_t *ret_retry_after_ns, struct gs_err *err);
 
-enum gs_fetch_ssl { /* libcurl's numbers */
-		    GS_FETCH_SSL_NO = 0,
-		    GS_FETCH_SSL_TRY = 1, /* if the server can */
-		    GS_FETCH_SSL_ALWAYS = 3,
+/* Libcurl's numbers. */
+enum gs_fetch_ssl {
+	GS_FETCH_SSL_NO = 0,
+	GS_FETCH_SSL_TRY = 1, /* if the server can */
+	GS_FETCH_SSL_ALWAYS = 3,
 };
 
 struct gs_fetch_mail {
@@ -63,5 +70,8 @@ struct gs_fetch_mail {
 
 /* Likewise; the status is SMTP's last. */
 int gs_fetch_mail(const struct gs_fetch_mail *mail, long *ret_status, struct gs_err *err);
+
+/* Of a process that was started to send (gs_sender_is_called() with "fetch"). Does not return. */
+int gs_fetch_sender_main(void);
 
 #endif

@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "base/secret.h"
-#include "tls/context.h"
+#include "core/base/mem.h"
+#include "core/base/secret.h"
+#include "net/tls/context.h"
 
 SSL_CTX *gs_tls_context_new(bool server)
 {

@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
 
 struct ssl_ctx_st; /* OpenSSL's SSL_CTX */
 

@@ -4,15 +4,15 @@
  * system values percent. It answers nothing while the stream runs, so what went out counts as
  * delivered.
  */
-#include "link/link_int.h"
+#include "net/uplink/link_int.h"
 
 #include <errno.h>
 #include <string.h>
 #include <zstd.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 #include "gswarm_profiler.pb-c.h"
-#include "node/record.h"
+#include "model/node/record.h"
 
 #define SERVICE "/gswarm_profiler.ProfilerService/"
 
@@ -61,7 +61,7 @@ static void fill_metric(Metric *m, const struct gs_gpu_info *info, const struct 
 }
 
 /* One message of a moment; 0 or a negative errno. */
-static int send_update(struct gs_link *l, const struct gs_node_snapshot *node)
+static int send_update(struct link_line *l, const struct gs_node_snapshot *node)
 {
 	GswarmProfiler__MetricsUpdate m = GSWARM_PROFILER__METRICS_UPDATE__INIT;
 	GswarmProfiler__SystemMetrics system = GSWARM_PROFILER__SYSTEM_METRICS__INIT;
@@ -102,13 +102,13 @@ static int send_update(struct gs_link *l, const struct gs_node_snapshot *node)
 
 static void on_writable(void *ctx, struct gs_rpc_request *request)
 {
-	((struct gs_link *)ctx)->blocked = false;
+	((struct link_line *)ctx)->blocked = false;
 }
 
 static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
 		     const char *text)
 {
-	struct gs_link *l = ctx;
+	struct link_line *l = ctx;
 
 	l->request = NULL;
 	link_failed(l, status, text,
@@ -116,7 +116,7 @@ static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_stat
 			    status == GS_RPC_PERMISSION_DENIED);
 }
 
-static void begin_stream(struct gs_link *l)
+static void begin_stream(struct link_line *l)
 {
 	struct gs_rpc_request_options o = {
 		.size = sizeof(o),
@@ -130,20 +130,18 @@ static void begin_stream(struct gs_link *l)
 		link_failed(l, GS_RPC_UNAVAILABLE, strerror(-r), false);
 		return;
 	}
-	pthread_mutex_lock(&l->lock);
 	l->welcomed = true;
-	l->stats.state = GS_LINK_CONNECTED;
-	l->stats.gswarm = true;
-	l->stats.connects++;
-	pthread_mutex_unlock(&l->lock);
-	link_say(l, "connected to the head of gswarm-profiler at %s", l->stats.head);
+	l->state.state = GS_LINK_CONNECTED;
+	l->state.gswarm = true;
+	l->state.connects++;
+	link_say(l, "connected to the head of gswarm-profiler at %s", l->state.head);
 }
 
 /* --- Connect, and how it samples --- */
 
 static void on_status(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
 {
-	struct gs_link *l = ctx;
+	struct link_line *l = ctx;
 	GswarmProfiler__StatusResponse *m =
 		gswarm_profiler__status_response__unpack(NULL, bytes, data);
 	struct gs_link_wish wish = {.processes = false};
@@ -151,17 +149,18 @@ static void on_status(void *ctx, struct gs_rpc_request *request, const void *dat
 	if (!m)
 		return;
 	wish.interval_ns = m->freq > 0 ? (uint64_t)m->freq * 1000000 : 0;
+	if (wish.interval_ns > LINK_WISH_MOST_NS)
+		wish.interval_ns = LINK_WISH_MOST_NS;
 	wish.bandwidth = m->enable_bandwidth_profiling;
 	wish.nvlink = m->enable_nvlink_profiling;
-	if (l->o.wish)
-		l->o.wish(l->o.ctx, &wish);
+	link_tell_wish(l, &wish);
 	gswarm_profiler__status_response__free_unpacked(m, NULL);
 }
 
 static void on_connect_reply(void *ctx, struct gs_rpc_request *request, const void *data,
 			     size_t bytes)
 {
-	struct gs_link *l = ctx;
+	struct link_line *l = ctx;
 	GswarmProfiler__ConnectResponse *m =
 		gswarm_profiler__connect_response__unpack(NULL, bytes, data);
 
@@ -173,7 +172,7 @@ static void on_connect_reply(void *ctx, struct gs_rpc_request *request, const vo
 static void on_connect_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
 			     const char *text)
 {
-	struct gs_link *l = ctx;
+	struct link_line *l = ctx;
 	GswarmProfiler__Empty empty = GSWARM_PROFILER__EMPTY__INIT;
 	struct gs_rpc_request_options o = {.size = sizeof(o),
 					   .path = SERVICE "GetStatus",
@@ -193,7 +192,7 @@ static void on_connect_ended(void *ctx, struct gs_rpc_request *request, enum gs_
 
 /* Say who we are, with the GPUs of the oldest moment that waits: there is one before we connect, or
  * the head learns of GPUs from the stream. */
-static void begin(struct gs_link *l)
+static void begin(struct link_line *l)
 {
 	struct gs_rpc_request_options o = {
 		.size = sizeof(o),
@@ -205,15 +204,13 @@ static void begin(struct gs_link *l)
 	GswarmProfiler__InitialInfo m = GSWARM_PROFILER__INITIAL_INFO__INIT;
 	struct gs_node_snapshot *node = NULL;
 	GswarmProfiler__GPUInfo *info = NULL, **pointers = NULL;
-	struct gs_spool_batch b;
+	struct link_reply got;
 	size_t n = 0, bytes;
 	int r = -ENOMEM;
 
-	pthread_mutex_lock(&l->lock);
-	l->stats.gswarm = false; /* not before the stream stands */
-	if (gs_spool_get(l->spool, 0, &b) == 0)
-		node = decode(&b);
-	pthread_mutex_unlock(&l->lock);
+	l->state.gswarm = false; /* not before the stream stands */
+	if (link_ask(l, LINK_GET, 0, &got) == 0)
+		node = decode(&got.batch);
 	n = node ? node->gpu->n_gpus : 0;
 	info = calloc(n + 1, sizeof(*info));
 	pointers = calloc(n + 1, sizeof(*pointers));
@@ -239,37 +236,38 @@ static void begin(struct gs_link *l)
 		link_failed(l, GS_RPC_UNAVAILABLE, strerror(-r), false);
 }
 
-static void pump(struct gs_link *l)
+static void pump(struct link_line *l)
 {
-	struct gs_spool_batch b;
+	struct link_reply got, acked;
 	int r = 0;
 
 	/* A head of gswarm takes moments alone. */
-	if (!l->welcomed || l->o.kind != GS_LINK_SAMPLES || !l->stats.gswarm)
+	if (!l->welcomed || l->kind != GS_LINK_SAMPLES || !l->state.gswarm)
 		return;
-	while ((r = gs_spool_get(l->spool, l->next_send, &b)) != GS_SPOOL_END) {
+	while ((r = link_ask(l, LINK_GET, l->next_send, &got)) != GS_SPOOL_END) {
 		struct gs_node_snapshot *node;
-		uint64_t seq = b.seq, bytes = b.bytes;
+		uint64_t seq = got.batch.seq, bytes = got.batch.bytes;
 
 		if (r == -EBADMSG || r == -EIO)
 			continue;
 		if (r < 0)
 			break;
-		node = decode(&b);
+		node = decode(&got.batch);
 		r = node ? send_update(l, node) : 0;
 		gs_node_snapshot_free(&node);
 		if (r < 0)
 			break;
 		l->next_send = seq + 1;
-		l->stats.sent_batches++;
-		l->stats.sent_bytes += bytes;
-		gs_spool_ack(l->spool, seq);
-		l->stats.acked_batches++;
+		l->state.sent_batches++;
+		l->state.sent_bytes += bytes;
+		(void)link_ask(l, LINK_SENT, seq, &acked);
+		(void)link_ask(l, LINK_ACK, seq, &acked);
+		l->state.acked_batches++;
 	}
 	l->blocked = r == -ENOBUFS;
 }
 
-static void end(struct gs_link *l)
+static void end(struct link_line *l)
 {
 	gs_rpc_request_end(l->request);
 }

@@ -1,5 +1,5 @@
 /* The thread that looks for what streams left. */
-#include "link/left.h"
+#include "net/uplink/left.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "link/outbox.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "net/uplink/outbox.h"
 
 #define EVERY_NS 60000000000ull
 #define FIRST_NS 1000000000ull

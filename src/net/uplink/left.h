@@ -1,11 +1,11 @@
 /*
- * What streams that ended left on this machine (link/outbox.h), delivered by who is connected to
- * the head anyway: now and then, on a thread of its own, while a link stays.
+ * What streams that ended left on this machine (net/uplink/outbox.h), delivered by who is connected
+ * to the head anyway: now and then, on a thread of its own, while a link stays.
  */
 #ifndef GS_LINK_LEFT_H
 #define GS_LINK_LEFT_H
 
-#include "link/link.h"
+#include "net/uplink/link.h"
 
 struct gs_left;
 

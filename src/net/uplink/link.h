@@ -4,8 +4,9 @@
  * connects, sends and tries again; whoever measures never waits for the network.
  *
  * A head of gpuscope acknowledges what it stored (proto/gpuscope.proto); what it has not is sent
- * again, also after this program or the head was killed. A head of gswarm-profiler, which knows no
- * acknowledgements, gets each moment once, in its own form: what it was sent counts as delivered.
+ * again, also after this program, its sender or the head was killed. A head of gswarm-profiler,
+ * which knows no acknowledgements, gets each moment once, in its own form: what it was sent counts
+ * as delivered.
  */
 #ifndef GS_LINK_LINK_H
 #define GS_LINK_LINK_H
@@ -14,15 +15,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "model/record.h"
+#include "core/base/err.h"
+#include "model/trace/record.h"
 
 struct gs_link;
 
-enum gs_link_kind { /* as in proto/gpuscope.proto */
-		    GS_LINK_SAMPLES = 1,
-		    GS_LINK_TRACE = 2,
-		    GS_LINK_JOBS = 3, /* a run is the report of a job, not records */
+/* As in proto/gpuscope.proto. */
+enum gs_link_kind {
+	GS_LINK_SAMPLES = 1,
+	GS_LINK_TRACE = 2,
+	GS_LINK_JOBS = 3, /* a run is the report of a job, not records */
 };
 
 /* What the head wants measured. */
@@ -108,6 +110,9 @@ uint64_t gs_link_drain(struct gs_link *link, uint64_t drain_ns, bool ended);
  * What is left stays in the spool for the next start; how many samples that are is returned. ended:
  * the stream is over, nothing will ever follow (a trace). */
 uint64_t gs_link_stop(struct gs_link **link, uint64_t drain_ns, bool ended);
+
+/* Of a process that was started to deliver (gs_sender_is_called() with "link"). An exit status. */
+int gs_link_sender_main(void);
 
 /* The machine's own number, as in /etc/machine-id, of its firmware where there is none, else
  * "host-" and its name. -ENOENT: none of these. */

@@ -1,17 +1,15 @@
 /* Talking to a head of gpuscope: proto/gpuscope.proto, service Node. */
-#include "link/link_int.h"
+#include "net/uplink/link_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "gpuscope.pb-c.h"
 
-#define PATH             "/gpuscope.v1.Node/Link"
-#define INTERVAL_MOST_NS 3600000000000ull
-#define BLAMED_MOST      3 /* so often a stream may end at the same batch */
+#define PATH        "/gpuscope.v1.Node/Link"
+#define BLAMED_MOST 3 /* so often a stream may end at the same batch */
 
-static int send_message(struct gs_link *l, const Gpuscope__V1__ToHead *m)
+static int send_message(struct link_line *l, const Gpuscope__V1__ToHead *m)
 {
 	size_t bytes = gpuscope__v1__to_head__get_packed_size(m);
 	int r;
@@ -28,73 +26,62 @@ static int send_message(struct gs_link *l, const Gpuscope__V1__ToHead *m)
 
 /* Somebody else delivers our stream: our folder is a copy, or an older one. What waits is delivered
  * as a stream of its own, so that nobody's numbers stand for two things. */
-static void renew(struct gs_link *l, uint64_t keep_seq, const char *why)
+static void renew(struct link_line *l, uint64_t keep_seq, const char *why)
 {
-	int r;
+	struct link_reply reply;
+	int r = link_ask(l, LINK_RENEW, keep_seq, &reply);
 
-	pthread_mutex_lock(&l->lock);
-	r = gs_spool_renew(l->spool, keep_seq);
-	l->sent_seq = 0;
-	pthread_mutex_unlock(&l->lock);
 	link_failed(l, GS_RPC_ABORTED, r < 0 ? "the spool cannot be begun anew" : why, false);
 }
 
-static void on_config(struct gs_link *l, const Gpuscope__V1__Config *c)
+static void on_config(struct link_line *l, const Gpuscope__V1__Config *c)
 {
-	struct gs_link_wish wish = {.interval_ns = c->interval_ns < INTERVAL_MOST_NS
+	struct gs_link_wish wish = {.interval_ns = c->interval_ns < LINK_WISH_MOST_NS
 							   ? c->interval_ns
-							   : INTERVAL_MOST_NS,
+							   : LINK_WISH_MOST_NS,
 				    .bandwidth = c->bandwidth,
 				    .nvlink = c->nvlink,
 				    .processes = c->processes};
 
-	if (l->o.wish)
-		l->o.wish(l->o.ctx, &wish);
+	link_tell_wish(l, &wish);
 }
 
-static void on_welcome(struct gs_link *l, const Gpuscope__V1__Welcome *w)
+static void on_welcome(struct link_line *l, const Gpuscope__V1__Welcome *w)
 {
-	struct gs_spool_stats st, after;
-	bool ahead;
+	struct link_reply before, after;
 
 	if (l->welcomed) {
 		link_failed(l, GS_RPC_INTERNAL, "the head welcomes us twice", false);
 		return;
 	}
-	pthread_mutex_lock(&l->lock);
-	gs_spool_stats(l->spool, &st);
-	/* Neither sent by this program nor by one that had the folder before. */
-	ahead = w->last_seq > l->sent_seq && w->last_seq >= st.opened_seq;
-	if (!ahead) {
-		/* Stored, but its Ack did not get here. */
-		gs_spool_resume(l->spool, w->last_seq);
-		gs_spool_stats(l->spool, &after);
-		l->stats.acked_batches += st.n_batches - after.n_batches;
-	}
+	(void)link_ask(l, LINK_WAITING, 0, &before);
 	l->next_send = w->last_seq + 1;
 	l->max_batch = w->max_batch_bytes;
-	l->welcomed = !ahead;
-	l->stats.state = GS_LINK_CONNECTED;
-	l->stats.gswarm = false;
-	l->stats.connects++;
-	pthread_mutex_unlock(&l->lock);
-	if (ahead) {
-		renew(l, st.opened_seq,
+	l->state.state = GS_LINK_CONNECTED;
+	l->state.gswarm = false;
+	l->state.connects++;
+	/* Neither sent by this program nor by one that had the folder before. */
+	if (w->last_seq > before.sent_seq && w->last_seq >= before.opened_seq) {
+		renew(l, before.opened_seq,
 		      "the head has numbers of this stream that we did not send: is the spool a "
 		      "copy, or an old one? Begun anew");
 		return;
 	}
-	link_say(l, "connected to the head at %s", l->stats.head);
+	/* Stored, but its Ack did not get here. */
+	(void)link_ask(l, LINK_RESUME, w->last_seq, &after);
+	l->state.acked_batches += before.n_batches - after.n_batches;
+	l->welcomed = true;
+	link_say(l, "connected to the head at %s", l->state.head);
 	if (w->config)
 		on_config(l, w->config);
 }
 
-/* What is on its way. Its bytes are known as a whole alone: let go when all has arrived. */
-static void count_flight(struct gs_link *l)
+/* What is on its way. Its bytes are known as a whole alone: none when all has arrived. */
+static void count_flight(struct link_line *l)
 {
-	struct gs_spool_stats st;
+	struct link_reply st;
 
-	gs_spool_stats(l->spool, &st);
+	(void)link_ask(l, LINK_WAITING, 0, &st);
 	l->flight_batches =
 		st.first_seq && st.first_seq < l->next_send ? l->next_send - st.first_seq : 0;
 	if (l->flight_batches == 0)
@@ -102,52 +89,49 @@ static void count_flight(struct gs_link *l)
 }
 
 /* The head takes no batch of this number. */
-static void on_refused(struct gs_link *l, uint64_t seq, const char *why)
+static void on_refused(struct link_line *l, uint64_t seq, const char *why)
 {
 	char text[160];
 
 	snprintf(text, sizeof(text), "the head refuses it: %s", why);
-	pthread_mutex_lock(&l->lock);
 	link_give_up(l, seq, text);
 	count_flight(l);
-	pthread_mutex_unlock(&l->lock);
 }
 
-static void on_ack(struct gs_link *l, uint64_t seq)
+static void on_ack(struct link_line *l, uint64_t seq)
 {
-	struct gs_spool_stats before, after;
+	struct link_reply before, after;
 
 	if (!l->welcomed || seq >= l->next_send) {
 		link_failed(l, GS_RPC_INTERNAL, "the head acknowledges what it was not sent",
 			    false);
 		return;
 	}
-	pthread_mutex_lock(&l->lock);
-	gs_spool_stats(l->spool, &before);
-	gs_spool_ack(l->spool, seq);
-	gs_spool_stats(l->spool, &after);
-	l->stats.acked_batches += before.n_batches - after.n_batches;
+	(void)link_ask(l, LINK_WAITING, 0, &before);
+	(void)link_ask(l, LINK_ACK, seq, &after);
+	l->state.acked_batches += before.n_batches - after.n_batches;
 	count_flight(l);
-	pthread_mutex_unlock(&l->lock);
 }
 
-static void on_clock(struct gs_link *l, const Gpuscope__V1__Clock *c)
+/* By the clocks that samples are stamped with: asked of their process, in the time of an answer. */
+static void on_clock(struct link_line *l, const Gpuscope__V1__Clock *c)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__ClockReply reply = GPUSCOPE__V1__CLOCK_REPLY__INIT;
+	struct link_reply now;
 
+	(void)link_ask(l, LINK_WAITING, 0, &now);
 	reply.id = c->id;
-	reply.receive_wall_ns = (int64_t)gs_clock_wall_ns();
+	reply.receive_wall_ns = reply.send_wall_ns = (int64_t)now.wall_ns;
+	reply.send_boot_ns = now.boot_ns;
 	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_CLOCK;
 	m.clock = &reply;
-	reply.send_wall_ns = (int64_t)gs_clock_wall_ns();
-	reply.send_boot_ns = gs_clock_boot_ns();
 	(void)send_message(l, &m); /* a head without an answer asks again */
 }
 
 static void on_message(void *ctx, struct gs_rpc_request *request, const void *data, size_t bytes)
 {
-	struct gs_link *l = ctx;
+	struct link_line *l = ctx;
 	Gpuscope__V1__ToNode *m = gpuscope__v1__to_node__unpack(NULL, bytes, data);
 
 	if (!m) {
@@ -182,30 +166,28 @@ static void on_message(void *ctx, struct gs_rpc_request *request, const void *da
 
 static void on_writable(void *ctx, struct gs_rpc_request *request)
 {
-	((struct gs_link *)ctx)->blocked = false;
+	((struct link_line *)ctx)->blocked = false;
 }
 
 /* A head that cannot name the batch ends the stream: it is the oldest that it has not taken. Twice
  * may be chance, since others are on their way behind it. */
-static void blame(struct gs_link *l, const char *why)
+static void blame(struct link_line *l, const char *why)
 {
-	struct gs_spool_stats st;
+	struct link_reply st;
 
-	pthread_mutex_lock(&l->lock);
-	gs_spool_stats(l->spool, &st);
+	(void)link_ask(l, LINK_WAITING, 0, &st);
 	if (st.first_seq && st.first_seq < l->next_send) {
 		l->n_blamed = l->blamed_seq == st.first_seq ? l->n_blamed + 1 : 1;
 		l->blamed_seq = st.first_seq;
 		if (l->n_blamed == BLAMED_MOST)
 			link_give_up(l, st.first_seq, why);
 	}
-	pthread_mutex_unlock(&l->lock);
 }
 
 static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_status status,
 		     const char *text)
 {
-	struct gs_link *l = ctx;
+	struct link_line *l = ctx;
 	const bool welcomed = l->welcomed;
 
 	l->request = NULL;
@@ -228,7 +210,7 @@ static void on_ended(void *ctx, struct gs_rpc_request *request, enum gs_rpc_stat
 
 /* --- what we say --- */
 
-static void begin(struct gs_link *l)
+static void begin(struct link_line *l)
 {
 	struct gs_rpc_request_options o = {
 		.size = sizeof(o),
@@ -238,28 +220,26 @@ static void begin(struct gs_link *l)
 	};
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Hello hello = GPUSCOPE__V1__HELLO__INIT;
-	struct gs_spool_stats st;
+	struct link_reply st;
 	int r = gs_rpc_client_call(l->client, &o, &l->request);
 
 	if (r < 0) {
 		link_failed(l, GS_RPC_UNAVAILABLE, strerror(-r), false);
 		return;
 	}
-	pthread_mutex_lock(&l->lock);
-	gs_spool_stats(l->spool, &st);
-	hello.stream = gs_spool_stream(l->spool);
-	pthread_mutex_unlock(&l->lock);
+	(void)link_ask(l, LINK_BEGIN, 0, &st);
+	hello.stream = st.stream;
 	hello.protocol = 1;
 	hello.machine_id = l->machine_id;
 	hello.instance = l->instance;
 	hello.hostname = l->hostname;
-	hello.kind = (Gpuscope__V1__StreamKind)l->o.kind;
+	hello.kind = (Gpuscope__V1__StreamKind)l->kind;
 	hello.title = l->title;
 	hello.version = (char *)GS_VERSION;
 	hello.first_seq = st.first_seq;
 	hello.next_seq = st.next_seq;
 	hello.run = l->run;
-	hello.attempt = ++l->attempt;
+	hello.attempt = st.attempt;
 	m.body_case = GPUSCOPE__V1__TO_HEAD__BODY_HELLO;
 	m.hello = &hello;
 	r = send_message(l, &m);
@@ -267,7 +247,7 @@ static void begin(struct gs_link *l)
 		link_failed(l, GS_RPC_UNAVAILABLE, strerror(-r), false);
 }
 
-static int send_batch(struct gs_link *l, const struct gs_spool_batch *b)
+static int send_batch(struct link_line *l, const struct gs_spool_batch *b)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Batch batch = GPUSCOPE__V1__BATCH__INIT;
@@ -288,7 +268,7 @@ static int send_batch(struct gs_link *l, const struct gs_spool_batch *b)
 	return send_message(l, &m);
 }
 
-static void send_bye(struct gs_link *l)
+static void send_bye(struct link_line *l)
 {
 	Gpuscope__V1__ToHead m = GPUSCOPE__V1__TO_HEAD__INIT;
 	Gpuscope__V1__Bye bye = GPUSCOPE__V1__BYE__INIT;
@@ -299,41 +279,42 @@ static void send_bye(struct gs_link *l)
 	l->ended_sent = send_message(l, &m) == 0;
 }
 
-static void pump(struct gs_link *l)
+static void pump(struct link_line *l)
 {
-	struct gs_spool_batch b;
+	struct link_reply got, sent;
+	const struct gs_spool_batch *b = &got.batch;
 	int r = 0;
 
 	if (!l->welcomed)
 		return;
 	while (l->flight_batches < LINK_FLIGHT_BATCHES && l->flight_bytes < LINK_FLIGHT_BYTES) {
-		r = gs_spool_get(l->spool, l->next_send, &b);
+		r = link_ask(l, LINK_GET, l->next_send, &got);
 		if (r == -EBADMSG || r == -EIO)
 			continue; /* counted as lost by the spool: the next */
 		if (r != 0)
 			break;
-		if (l->max_batch && b.raw_bytes > l->max_batch) {
-			link_give_up(l, b.seq, "it is larger than the head takes");
+		if (l->max_batch && b->raw_bytes > l->max_batch) {
+			link_give_up(l, b->seq, "it is larger than the head takes");
 			continue;
 		}
-		r = send_batch(l, &b);
+		r = send_batch(l, b);
 		if (r != 0)
 			break;
-		l->next_send = b.seq + 1;
-		if (b.seq > l->sent_seq)
-			l->sent_seq = b.seq;
-		gs_spool_sent(l->spool, b.seq);
+		/* It goes out when this function has returned: the holder knows before, since this
+		 * process may end at any moment. */
+		(void)link_ask(l, LINK_SENT, b->seq, &sent);
+		l->next_send = b->seq + 1;
 		l->flight_batches++;
-		l->flight_bytes += b.bytes;
-		l->stats.sent_batches++;
-		l->stats.sent_bytes += b.bytes;
+		l->flight_bytes += b->bytes;
+		l->state.sent_batches++;
+		l->state.sent_bytes += b->bytes;
 	}
 	l->blocked = r == -ENOBUFS;
-	if (r == GS_SPOOL_END && l->stopping && l->ended && !l->ended_sent)
+	if (r == GS_SPOOL_END && l->news.stopping && l->news.ended && !l->ended_sent)
 		send_bye(l);
 }
 
-static void end(struct gs_link *l)
+static void end(struct link_line *l)
 {
 	gs_rpc_request_end(l->request);
 }

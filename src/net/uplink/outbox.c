@@ -1,5 +1,5 @@
 /* Folders of streams that end. */
-#include "link/outbox.h"
+#include "net/uplink/outbox.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,11 +11,23 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include <zlib.h>
+
+#include "core/base/clock.h"
+#include "core/base/mem.h"
 
 #define TITLE_BYTES 256
 #define SETTLED_S   60
+#define SAVED       ".saved"
+#define SAVED_MAGIC 0x31537347u /* "GsS1" */
+#define SAVED_MAX   (8u << 20)
+
+struct saved_head { /* of a file of saved records, in this machine's order of bytes */
+	uint32_t magic;
+	uint32_t crc; /* of the records */
+	int64_t first_wall_ns, last_wall_ns;
+	uint32_t n_samples, bytes;
+};
 
 struct gs_outbox {
 	struct gs_link *link;
@@ -92,6 +104,132 @@ static bool is_stream(const char *name)
 	return strlen(name) >= 18 && name[8] == 'T' && name[15] == 'Z' && name[16] == '-';
 }
 
+/* --- saved records --- */
+
+static int write_whole(int fd, const void *data, size_t bytes)
+{
+	for (const char *at = data; bytes;) {
+		ssize_t n = write(fd, at, bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		at += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+static int read_whole(int fd, void *data, size_t bytes)
+{
+	for (char *at = data; bytes;) {
+		ssize_t n = read(fd, at, bytes);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EBADMSG;
+		at += n;
+		bytes -= (size_t)n;
+	}
+	return 0;
+}
+
+int gs_outbox_save(struct gs_outbox *b, const char *name, const struct gs_batch *records,
+		   const struct gs_link_span *span)
+{
+	struct saved_head head = {
+		.magic = SAVED_MAGIC,
+		.crc = (uint32_t)crc32(0, records->data, (uInt)records->bytes),
+		.first_wall_ns = span->first_wall_ns,
+		.last_wall_ns = span->last_wall_ns,
+		.n_samples = span->n_samples,
+		.bytes = (uint32_t)records->bytes,
+	};
+	char part[800], path[800];
+	GS_CLOSE int fd = -1;
+	int r;
+
+	if (!records->bytes || records->bytes > SAVED_MAX)
+		return -EMSGSIZE;
+	snprintf(part, sizeof(part), "%s/%s.part", b->path, name);
+	snprintf(path, sizeof(path), "%s/%s" SAVED, b->path, name);
+	fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	r = write_whole(fd, &head, sizeof(head));
+	if (r == 0)
+		r = write_whole(fd, records->data, records->bytes);
+	if (r == 0 && rename(part, path) < 0)
+		r = -errno;
+	if (r < 0)
+		(void)unlink(part);
+	return r;
+}
+
+void gs_outbox_unsave(struct gs_outbox *b, const char *name)
+{
+	char path[800];
+
+	snprintf(path, sizeof(path), "%s/%s" SAVED, b->path, name);
+	(void)unlink(path);
+}
+
+/* -EBADMSG: it is not what was saved. */
+static int push_saved_file(int dir_fd, const char *name, struct gs_link *link)
+{
+	GS_CLOSE int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	GS_FREE uint8_t *data = NULL;
+	struct saved_head head;
+	struct gs_link_span span;
+	struct gs_batch records;
+	int r = fd < 0 ? -errno : read_whole(fd, &head, sizeof(head));
+
+	if (r < 0)
+		return r;
+	if (head.magic != SAVED_MAGIC || !head.bytes || head.bytes > SAVED_MAX)
+		return -EBADMSG;
+	data = malloc(head.bytes);
+	if (!data)
+		return -ENOMEM;
+	r = read_whole(fd, data, head.bytes);
+	if (r == 0 && (uint32_t)crc32(0, data, head.bytes) != head.crc)
+		r = -EBADMSG;
+	if (r < 0)
+		return r;
+	records = (struct gs_batch){data, head.bytes};
+	span = (struct gs_link_span){.first_wall_ns = head.first_wall_ns,
+				     .last_wall_ns = head.last_wall_ns,
+				     .n_samples = head.n_samples};
+	return gs_link_push(link, &records, &span);
+}
+
+/* What a stream that was killed had saved, into its spool. False: some found no room there. */
+static bool push_saved(const char *path, struct gs_link *link)
+{
+	DIR *d = opendir(path);
+	bool all = true;
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		size_t n = strlen(e->d_name);
+		int r;
+
+		if (e->d_name[0] == '.' || n <= strlen(SAVED) ||
+		    strcmp(e->d_name + n - strlen(SAVED), SAVED) != 0)
+			continue;
+		r = push_saved_file(dirfd(d), e->d_name, link);
+		/* Twice does no harm: a report that comes again replaces itself. */
+		if (r == 0 || r == -EBADMSG)
+			(void)unlinkat(dirfd(d), e->d_name, 0);
+		else
+			all = false;
+	}
+	if (d)
+		closedir(d);
+	return all;
+}
+
 /* --- life --- */
 
 int gs_outbox_open(const struct gs_link_options *options, const char *folder,
@@ -151,6 +289,7 @@ void gs_outbox_deliver(const struct gs_link_options *like, const char *folder, u
 		struct gs_err err = {{0}};
 		char path[1000], title[TITLE_BYTES];
 		uint64_t now = gs_clock_mono_ns();
+		bool pushed;
 
 		if (!is_stream(e->d_name))
 			continue;
@@ -167,7 +306,8 @@ void gs_outbox_deliver(const struct gs_link_options *like, const char *folder, u
 		}
 		if (gs_link_start(&o, &link, &err) < 0)
 			continue; /* of one that still goes on */
-		if (gs_link_stop(&link, until_ns - now, true) > 0) {
+		pushed = push_saved(path, link);
+		if (gs_link_stop(&link, until_ns - now, true) > 0 || !pushed) {
 			++*left;
 			continue;
 		}

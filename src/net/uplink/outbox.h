@@ -2,7 +2,7 @@
  * Streams that end, on their way to a head: a trace, the reports of a measurement. Each has a
  * folder of its own,
  *
- *   FOLDER/TIME-PID/   its spool, and its title
+ *   FOLDER/TIME-PID/   its spool, its title, and NAME.saved: what it would push at its end
  *
  * and one whose stream could not deliver everything stays: the next stream of FOLDER takes it
  * along. What is in a stream needs what is before it: when a spool is full, what comes is refused,
@@ -11,7 +11,7 @@
 #ifndef GS_LINK_OUTBOX_H
 #define GS_LINK_OUTBOX_H
 
-#include "link/link.h"
+#include "net/uplink/link.h"
 
 struct gs_outbox;
 
@@ -21,6 +21,15 @@ int gs_outbox_open(const struct gs_link_options *options, const char *folder,
 		   struct gs_outbox **ret_outbox, struct gs_err *err);
 
 struct gs_link *gs_outbox_link(struct gs_outbox *outbox); /* to push to */
+
+/* Keeps a run of records that this stream pushes at its end: should it be killed before, who
+ * delivers what it left pushes them instead. Takes the place of what was saved under that name;
+ * survives the death of the program. name: 1 to 64 letters, digits, '.', '_', '-'. 0 or a negative
+ * errno. */
+int gs_outbox_save(struct gs_outbox *outbox, const char *name, const struct gs_batch *records,
+		   const struct gs_link_span *span);
+/* It was pushed: what waits in the spool is enough. */
+void gs_outbox_unsave(struct gs_outbox *outbox, const char *name);
 
 struct gs_outbox_result {
 	uint64_t lost_samples;     /* found no room to wait */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "prom/prom_int.h"
+#include "output/metrics/prom_int.h"
 
 #define MIB (1.0 / 1048576)
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "prom/prom_int.h"
+#include "output/metrics/prom_int.h"
 
 int gs_prom_gpus_add(struct gs_prom_gpus *g, uint32_t gpu, const struct gs_prom_label *labels,
 		     size_t n_labels)

@@ -1,10 +1,10 @@
 /* Jobs under their own names. Each family goes over all jobs: lines of one follow each other. */
-#include "prom/job.h"
+#include "output/metrics/job.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "prom/job_int.h"
+#include "output/metrics/job_int.h"
 
 #define S(ns) ((double)(ns) / 1e9)
 
@@ -53,6 +53,17 @@ static bool switches(const struct gs_job_account *a, unsigned i, const char *val
 static bool migrations(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
 {
 	return only(i, v, (double)a->work.migrations);
+}
+
+static bool wakeups(const struct gs_job_account *a, unsigned i, const char *values[2], double *v)
+{
+	return only(i, v, (double)a->work.wakeups);
+}
+
+static bool queue_waits(const struct gs_job_account *a, unsigned i, const char *values[2],
+			double *v)
+{
+	return only(i, v, (double)a->work.queue_waits);
 }
 
 static bool threads_started(const struct gs_job_account *a, unsigned i, const char *values[2],
@@ -327,6 +338,20 @@ static const struct one families[] = {
 	 "Moves of threads to another processor.",
 	 GS_JOB_KNOWS_SYSCALLS,
 	 migrations,
+	 {0}},
+	{"gpuscope_job_wakeups",
+	 GS_PROM_COUNTER,
+	 "",
+	 "Times that a thread was woken.",
+	 GS_JOB_KNOWS_SYSCALLS,
+	 wakeups,
+	 {0}},
+	{"gpuscope_job_run_queue_waits",
+	 GS_PROM_COUNTER,
+	 "",
+	 "Waits of threads for a processor that have ended.",
+	 GS_JOB_KNOWS_SYSCALLS,
+	 queue_waits,
 	 {0}},
 	{"gpuscope_job_threads_started",
 	 GS_PROM_COUNTER,

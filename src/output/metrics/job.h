@@ -7,8 +7,8 @@
 #ifndef GS_PROM_JOB_H
 #define GS_PROM_JOB_H
 
-#include "node/job_account.h"
-#include "prom/prom.h"
+#include "model/node/job_account.h"
+#include "output/metrics/prom.h"
 
 enum gs_prom_job_names {
 	GS_PROM_JOBS_NATIVE = 0,

@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "prom/job_int.h"
+#include "output/metrics/job_int.h"
 
 enum metric {
 	CPU_PERCENT,

@@ -2,7 +2,7 @@
 #ifndef GS_PROM_JOB_INT_H
 #define GS_PROM_JOB_INT_H
 
-#include "prom/job.h"
+#include "output/metrics/job.h"
 
 /* The names that ebpf-hpc-monitor gives its metrics (its JSON keys), behind hpc_monitor_. */
 void gs_prom_jobs_hpc_monitor(struct gs_prom *p, const struct gs_job_accounts *accounts);

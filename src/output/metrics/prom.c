@@ -6,8 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "prom/prom.h"
-#include "text/text.h"
+#include "output/metrics/prom.h"
+#include "core/text/text.h"
 
 void gs_prom_init(struct gs_prom *p, struct gs_buf *out, bool openmetrics)
 {

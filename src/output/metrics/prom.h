@@ -1,7 +1,7 @@
 /*
  * Metrics for Prometheus: its text format 0.0.4 and OpenMetrics 1.0. A writer appends families to
- * a buffer; above it, the GPU's families come from the table of node/gpu_field.h, under their own
- * names or under those of dcgm-exporter, so that dashboards made for it work.
+ * a buffer; above it, the GPU's families come from the table of model/node/gpu_field.h, under their
+ * own names or under those of dcgm-exporter, so that dashboards made for it work.
  *
  * A value that is not there makes no line. A family without lines makes no heading.
  */
@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "node/gpu.h"
+#include "core/base/buf.h"
+#include "model/node/gpu.h"
 
 #define GS_PROM_TYPE_TEXT        "text/plain; version=0.0.4; charset=utf-8"
 #define GS_PROM_TYPE_OPENMETRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -2,7 +2,7 @@
 #ifndef GS_PROM_PROM_INT_H
 #define GS_PROM_PROM_INT_H
 
-#include "prom/prom.h"
+#include "output/metrics/prom.h"
 
 struct gs_prom_gpus {
 	const struct gs_gpu_snapshot *snapshot;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "push/push.h"
+#include "output/metrics_push/push.h"
 
 /* What Prometheus takes as a name; names that begin with "__" are its own. */
 static bool is_name(const char *s, size_t n)

@@ -8,20 +8,22 @@
  *   Scope           { string name = 1; string version = 2; }
  *   Metric          { string name = 1, description = 2, unit = 3; Gauge gauge = 5; Sum sum = 7; }
  *   Gauge           { repeated NumberDataPoint data_points = 1; }
- *   Sum             { ... = 1; AggregationTemporality aggregation_temporality = 2; bool
- * is_monotonic = 3; } NumberDataPoint { repeated KeyValue attributes = 7; fixed64
- * start_time_unix_nano = 2; fixed64 time_unix_nano = 3; double as_double = 4; } KeyValue        {
- * string key = 1; AnyValue value = 2; }   AnyValue { string string_value = 1; }
+ *   Sum             { repeated NumberDataPoint data_points = 1;
+ *                     AggregationTemporality aggregation_temporality = 2; bool is_monotonic = 3; }
+ *   NumberDataPoint { fixed64 start_time_unix_nano = 2; fixed64 time_unix_nano = 3;
+ *                     double as_double = 4; repeated KeyValue attributes = 7; }
+ *   KeyValue        { string key = 1; AnyValue value = 2; }
+ *   AnyValue        { string string_value = 1; }
  *
  * Lengths of what contains all the rest are not known before its end: five bytes are kept for them,
  * which every reader takes.
  */
-#include "push/push_int.h"
+#include "output/metrics_push/push_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "text/pb.h"
+#include "core/text/pb.h"
 
 #define CUMULATIVE 2
 

@@ -1,5 +1,5 @@
 /* The text of a scrape: Prometheus's 0.0.4 and OpenMetrics 1.0, as far as both are made here. */
-#include "push/push_int.h"
+#include "output/metrics_push/push_int.h"
 
 #include <ctype.h>
 #include <errno.h>

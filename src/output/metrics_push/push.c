@@ -6,7 +6,7 @@
  * (opentelemetry.io/docs/specs/otlp); what else is no success will never be one: it is dropped, and
  * counted. Order is kept, as remote write asks for.
  */
-#include "push/push_int.h"
+#include "output/metrics_push/push_int.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,10 +16,10 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "fetch/fetch.h"
-#include "spool/spool.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "net/http_client/fetch.h"
+#include "core/queue/spool.h"
 
 #define INTERVAL_NS 15000000000ull
 #define TIMEOUT_NS  10000000000ull

@@ -2,7 +2,7 @@
 #ifndef GS_PUSH_PUSH_INT_H
 #define GS_PUSH_PUSH_INT_H
 
-#include "push/push.h"
+#include "output/metrics_push/push.h"
 
 #define PUSH_LABELS_MAX 64
 #define PUSH_TEXT_MAX   4096 /* of names and values of one line, unescaped */

@@ -8,13 +8,13 @@
  *
  * Labels stand sorted by name, __name__ among them; none has an empty value.
  */
-#include "push/push_int.h"
+#include "output/metrics_push/push_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/pb.h"
+#include "core/text/pb.h"
 
 static int by_name(const void *a, const void *b)
 {

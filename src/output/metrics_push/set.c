@@ -1,11 +1,11 @@
 /* The receivers of a configuration: keys, opening, and what is told of them. */
-#include "push/set.h"
+#include "output/metrics_push/set.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "base/secret.h"
+#include "core/base/mem.h"
+#include "core/base/secret.h"
 
 #define DRAIN_NS 5000000000ull
 #define S        1000000000ll

@@ -6,9 +6,9 @@
 #ifndef GS_PUSH_SET_H
 #define GS_PUSH_SET_H
 
-#include "base/conf.h"
-#include "prom/prom.h"
-#include "push/push.h"
+#include "core/base/conf.h"
+#include "output/metrics/prom.h"
+#include "output/metrics_push/push.h"
 
 #define GS_PUSH_PROTOCOLS 2 /* of enum gs_push_protocol */
 

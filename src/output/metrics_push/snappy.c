@@ -1,6 +1,6 @@
 /* Snappy's block format (google/snappy, format_description.txt): the length as a varint, then
  * elements; one kind of element is a run of literal bytes. */
-#include "push/push_int.h"
+#include "output/metrics_push/push_int.h"
 
 #include <dlfcn.h>
 #include <errno.h>

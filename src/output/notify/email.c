@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/secret.h"
-#include "fetch/fetch.h"
-#include "notify/notify_int.h"
+#include "core/base/clock.h"
+#include "core/base/secret.h"
+#include "net/http_client/fetch.h"
+#include "output/notify/notify_int.h"
 
 struct email {
 	struct gs_alert_email conf;

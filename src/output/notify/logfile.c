@@ -4,8 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
-#include "notify/notify_int.h"
+#include "core/base/clock.h"
+#include "output/notify/notify_int.h"
 
 struct logfile {
 	char path[256]; /* "" standard error */

@@ -1,5 +1,5 @@
 /* Queues and workers: one of each for a receiver. */
-#include "notify/notify.h"
+#include "output/notify/notify.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "notify/notify_int.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "output/notify/notify_int.h"
 
 #define PAUSE_FIRST_NS   500000000ull
 #define PAUSE_CLOSING_NS 250000000ull

@@ -9,9 +9,9 @@
 #ifndef GS_NOTIFY_NOTIFY_H
 #define GS_NOTIFY_NOTIFY_H
 
-#include "alert/alert.h"
-#include "alert/conf.h"
-#include "base/err.h"
+#include "analysis/alert/alert.h"
+#include "analysis/alert/conf.h"
+#include "core/base/err.h"
 
 struct gs_notify;
 

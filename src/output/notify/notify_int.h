@@ -4,8 +4,8 @@
 
 #include <stdatomic.h>
 
-#include "base/buf.h"
-#include "notify/notify.h"
+#include "core/base/buf.h"
+#include "output/notify/notify.h"
 
 #define GS_NOTIFY_REFUSED 1 /* of send: it will never be taken, so it is not tried again */
 

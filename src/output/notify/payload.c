@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "notify/notify_int.h"
-#include "text/text.h"
+#include "output/notify/notify_int.h"
+#include "core/text/text.h"
 
 static const char *event_name(enum gs_alert_event e)
 {

@@ -1,5 +1,5 @@
 /* Text, colours and the axis of time. */
-#include "plot/plot_int.h"
+#include "output/plot/plot_int.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* The library, opened once. */
-#include "plot/plot_int.h"
+#include "output/plot/plot_int.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,12 +1,12 @@
 /* Moments into bins. */
-#include "plot/plot_int.h"
+#include "output/plot/plot_int.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define DEVICES_MAX  20000
 #define FIRST_BIN_NS 100000000ll

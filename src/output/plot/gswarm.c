@@ -3,7 +3,7 @@
  * texts: shares of 1 for utilisation and memory, KiB/s for bandwidth. Those that are numbers are
  * ours (percent and GB/s), null is a value that is not known; ours also have power and energy.
  */
-#include "plot/plot_int.h"
+#include "output/plot/plot_int.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define GPUS_MAX 4096 /* of a frame */
 

@@ -1,11 +1,11 @@
 /* The panels with a time axis: lines of devices, and the bubbles. */
-#include "plot/plot_int.h"
+#include "output/plot/plot_int.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define LINES_HEIGHT 150.0
 #define HEAD         26.0

@@ -1,5 +1,5 @@
 /* A page: title, panels, table; and the file it goes to. */
-#include "plot/plot_int.h"
+#include "output/plot/plot_int.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "base/output.h"
+#include "core/base/mem.h"
+#include "core/base/output.h"
 
 #define WIDTH          1000.0
 #define MARGIN         24.0

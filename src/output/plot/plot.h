@@ -13,22 +13,23 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "node/host.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
+#include "model/node/host.h"
 
 struct gs_plot;
 
-enum gs_plot_panel { /* ored */
-		     GS_PLOT_UTIL = 1,
-		     GS_PLOT_MEMORY = 2,
-		     GS_PLOT_PCIE = 4,   /* received and sent */
-		     GS_PLOT_NVLINK = 8, /* likewise */
-		     GS_PLOT_DRAM = 16,  /* share of time in which device memory was busy */
-		     GS_PLOT_POWER = 32,
-		     GS_PLOT_BUBBLE = 64,   /* each GPU a row, coloured by utilisation */
-		     GS_PLOT_DEVICES = 128, /* percentiles and energy of each, as a table */
-		     GS_PLOT_ALL = 255,
+/* Flags, combined by or. */
+enum gs_plot_panel {
+	GS_PLOT_UTIL = 1,
+	GS_PLOT_MEMORY = 2,
+	GS_PLOT_PCIE = 4,   /* received and sent */
+	GS_PLOT_NVLINK = 8, /* likewise */
+	GS_PLOT_DRAM = 16,  /* share of time in which device memory was busy */
+	GS_PLOT_POWER = 32,
+	GS_PLOT_BUBBLE = 64,   /* each GPU a row, coloured by utilisation */
+	GS_PLOT_DEVICES = 128, /* percentiles and energy of each, as a table */
+	GS_PLOT_ALL = 255,
 };
 
 struct gs_plot_options {

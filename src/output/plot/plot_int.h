@@ -2,9 +2,9 @@
 #ifndef GS_PLOT_PLOT_INT_H
 #define GS_PLOT_PLOT_INT_H
 
-#include "base/energy.h"
-#include "base/map.h"
-#include "plot/plot.h"
+#include "core/base/energy.h"
+#include "core/base/map.h"
+#include "output/plot/plot.h"
 
 enum plot_value {
 	PLOT_UTIL, /* 0 to 1 */

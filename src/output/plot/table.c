@@ -1,9 +1,9 @@
 /* Each device in a row: how busy it was, and what it used. */
-#include "plot/plot_int.h"
+#include "output/plot/plot_int.h"
 
 #include <math.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define ROW      13.0
 #define HEAD     40.0

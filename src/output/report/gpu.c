@@ -1,13 +1,13 @@
 /* Which renderer a view and a format of GPUs are, and rows of cells in every format. */
-#include "render/gpu.h"
+#include "output/report/gpu.h"
 
 #include <math.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "render/gpu_int.h"
-#include "text/text.h"
+#include "core/base/mem.h"
+#include "output/report/gpu_int.h"
+#include "core/text/text.h"
 
 typedef unsigned (*row_fn)(const struct gs_gpu_snapshot *s, unsigned i,
 			   const struct gs_gpu_style *style, struct gs_gpu_cell *cells,

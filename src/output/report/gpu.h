@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "render/summary.h"
-#include "node/gpu.h"
+#include "output/report/summary.h"
+#include "model/node/gpu.h"
 
 enum gs_gpu_view {
 	GS_GPU_VIEW_ALL = 0,    /* devices, processes and events, as far as the format has room */
@@ -19,9 +19,10 @@ enum gs_gpu_view {
 	GS_GPU_VIEW_GSWARM = 4, /* the fields of gswarm's GPUMetric */
 };
 
-enum gs_gpu_show { /* ored; CSV takes one */
-		   GS_GPU_SHOW_DEVICES = 1,
-		   GS_GPU_SHOW_PROCESSES = 2,
+/* Ored; CSV takes one. */
+enum gs_gpu_show {
+	GS_GPU_SHOW_DEVICES = 1,
+	GS_GPU_SHOW_PROCESSES = 2,
 };
 
 struct gs_gpu_style {

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "render/gpu_int.h"
+#include "output/report/gpu_int.h"
 
 static const char *vendor_name(uint32_t vendor)
 {
@@ -94,6 +94,9 @@ static void put_gpu(struct gs_doc *doc, const struct gs_gpu_snapshot *s, unsigne
 			gs_doc_put_text(doc, gs_gpu_field_info(f)->key, gs_gpu_why_name(v->why[f]));
 	}
 	gs_doc_end(doc);
+	/* Which of the ways to these values it was. */
+	if (v->pcie_measured)
+		gs_doc_put_text(doc, "pcie_rate_source", "nvmlDeviceGetPcieThroughput, 20 ms");
 	if (!style->n_fields)
 		put_links(doc, v);
 	gs_doc_end(doc);

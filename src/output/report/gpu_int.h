@@ -2,9 +2,9 @@
 #ifndef GS_RENDER_GPU_INT_H
 #define GS_RENDER_GPU_INT_H
 
-#include "text/doc.h"
-#include "render/gpu.h"
-#include "text/page.h"
+#include "core/text/doc.h"
+#include "output/report/gpu.h"
+#include "core/text/page.h"
 
 /* A named value of a flat row; numbers that are not there are texts that are not there. */
 struct gs_gpu_cell {

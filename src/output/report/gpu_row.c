@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "render/gpu_int.h"
+#include "output/report/gpu_int.h"
 
 static struct gs_gpu_cell text(const char *name, const char *t)
 {

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "render/gpu_int.h"
+#include "core/base/mem.h"
+#include "output/report/gpu_int.h"
 
 /* A column is the value of a field times scale, or the share of the time since the snapshot before
  * in which a counter of seconds ran. */

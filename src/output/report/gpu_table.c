@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "render/gpu_int.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "output/report/gpu_int.h"
 
 #define COMMAND_MIN 16 /* columns of a command that are worth showing */
 

@@ -1,4 +1,4 @@
-#include "render/node.h"
+#include "output/report/node.h"
 
 #include <errno.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "text/text.h"
+#include "core/text/text.h"
 
 #define MAX_BYTES (256u << 20)
 

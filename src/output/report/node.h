@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "node/host.h"
+#include "model/node/host.h"
 
 /* What is not known is null (CSV: empty). 0, or what writing returned. */
 int gs_export_node_json(FILE *out, const struct gs_node_snapshot *node);

@@ -1,10 +1,10 @@
 /* The formats of a summary. */
-#include "render/summary.h"
+#include "output/report/summary.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "render/summary_int.h"
+#include "output/report/summary_int.h"
 
 static void put_doc(struct gs_pen *pen, const struct gs_summary *summary,
 		    const struct gs_doc_ops *ops)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "model/summary.h"
+#include "model/trace/summary.h"
 
 enum gs_summary_format {
 	GS_SUMMARY_TABLE = 0,

@@ -3,17 +3,18 @@
  * the first few things and a line for the rest. Losses and attach failures come last and always,
  * also when there are none: no word about them could mean either.
  */
-#include "render/summary_probed.h"
-#include "render/summary_table.h"
+#include "output/report/summary_mpi.h"
+#include "output/report/summary_probed.h"
+#include "output/report/summary_table.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/map.h"
-#include "model/func.h"
-#include "model/record.h"
+#include "core/base/fmt.h"
+#include "core/base/map.h"
+#include "model/trace/func.h"
+#include "model/trace/record.h"
 
 /* Most lines of a part. */
 #define N_COMMS  16
@@ -395,6 +396,7 @@ void gs_summary_attention(struct gs_page *page, const struct gs_summary *s, bool
 {
 	put_uses(page, s, all);
 	gs_summary_probed_table(page, s, all);
+	gs_summary_mpi_table(page, s, all);
 	put_comms(page, s, all);
 	put_open_calls(page, s, all);
 	put_errors(page, s, all);

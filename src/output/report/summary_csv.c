@@ -3,41 +3,42 @@
  * thread, then what failed, was lost or could not be attached to. One set of columns for all rows;
  * what a row has no value for is empty. doc/summary.md tells every column.
  */
-#include "render/summary_int.h"
-#include "text/text.h"
-#include "model/func.h"
+#include "output/report/summary_mpi.h"
+#include "core/text/text.h"
+#include "model/trace/func.h"
 
-enum column { /* the order of the columns */
-	      COL_RECORD,
-	      COL_SCOPE,
-	      COL_PID,
-	      COL_TID,
-	      COL_COMM,
-	      COL_LAYER,
-	      COL_FUNCTION,
-	      COL_CLASS,
-	      COL_CALLS,
-	      COL_ERRORS,
-	      COL_TOTAL,
-	      COL_MEAN,
-	      COL_P50,
-	      COL_P95,
-	      COL_P99,
-	      COL_MAX,
-	      COL_BYTES,
-	      COL_INNER,
-	      COL_CODE,
-	      COL_NAME,
-	      COL_COUNT,
-	      COL_DETAIL,
-	      COL_LAUNCHES,
-	      COL_COPIES,
-	      COL_ALLOCS,
-	      COL_COLLECTIVES,
-	      COL_OTHERS,
-	      COL_STEPPED,
-	      COL_PARTIAL,
-	      N_COLUMNS
+/* The order of the columns. */
+enum column {
+	COL_RECORD,
+	COL_SCOPE,
+	COL_PID,
+	COL_TID,
+	COL_COMM,
+	COL_LAYER,
+	COL_FUNCTION,
+	COL_CLASS,
+	COL_CALLS,
+	COL_ERRORS,
+	COL_TOTAL,
+	COL_MEAN,
+	COL_P50,
+	COL_P95,
+	COL_P99,
+	COL_MAX,
+	COL_BYTES,
+	COL_INNER,
+	COL_CODE,
+	COL_NAME,
+	COL_COUNT,
+	COL_DETAIL,
+	COL_LAUNCHES,
+	COL_COPIES,
+	COL_ALLOCS,
+	COL_COLLECTIVES,
+	COL_OTHERS,
+	COL_STEPPED,
+	COL_PARTIAL,
+	N_COLUMNS
 };
 
 static const char *const heads[N_COLUMNS] = {
@@ -279,6 +280,46 @@ static void put_probed(struct row *row, const struct gs_summary *s)
 	}
 }
 
+static void put_mpi(struct row *row, const struct gs_summary *s)
+{
+	char detail[192];
+
+	for (size_t i = 0; i < s->n_mpi_ranks; i++) {
+		const struct gs_mpi_rank_summary *r = &s->mpi_ranks[i];
+
+		put_text(row, COL_RECORD, "mpi_rank");
+		put_text(row, COL_SCOPE, "process");
+		put_number(row, COL_PID, r->pid);
+		put_text(row, COL_COMM, r->comm);
+		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_MPI));
+		put_number(row, COL_CALLS, r->calls);
+		put_number(row, COL_TOTAL, r->total_ns);
+		put_number(row, COL_BYTES, r->sent_bytes);
+		snprintf(detail, sizeof(detail),
+			 "rank=%d;ranks=%d;span_ns=%llu;received_bytes=%llu;posted_calls=%llu",
+			 r->rank, r->n_ranks, (unsigned long long)r->span_ns,
+			 (unsigned long long)r->received_bytes, (unsigned long long)r->room_calls);
+		put_text(row, COL_DETAIL, detail);
+		end_row(row);
+	}
+	for (size_t i = 0; i < s->n_mpi_peers; i++) {
+		const struct gs_mpi_peer_summary *p = &s->mpi_peers[i];
+
+		put_text(row, COL_RECORD, "mpi_peer");
+		put_text(row, COL_SCOPE, "process");
+		put_number(row, COL_PID, p->pid);
+		put_text(row, COL_LAYER, gs_layer_name(GS_LAYER_MPI));
+		put_number(row, COL_CALLS, p->calls);
+		put_number(row, COL_BYTES, p->bytes);
+		put_text(row, COL_NAME, gs_summary_mpi_direction(p->direction));
+		snprintf(detail, sizeof(detail), "rank=%d;peer=%d;communicator=0x%llx;unsized=%llu",
+			 p->rank, p->peer, (unsigned long long)p->comm,
+			 (unsigned long long)p->unsized);
+		put_text(row, COL_DETAIL, detail);
+		end_row(row);
+	}
+}
+
 static void put_lost(struct row *row, const struct gs_summary *s)
 {
 	for (size_t i = 0; i < s->n_lost; i++) {
@@ -331,6 +372,7 @@ void gs_summary_csv(struct gs_pen *pen, const struct gs_summary *s,
 	put_python(&row, s);
 	put_lines(&row, s);
 	put_probed(&row, s);
+	put_mpi(&row, s);
 	put_lost(&row, s);
 	put_attach_failures(&row, s);
 }

@@ -10,13 +10,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "render/summary_int.h"
-#include "render/summary_probed.h"
-#include "render/summary_python.h"
-#include "model/func.h"
-#include "model/hist.h"
-#include "model/record.h"
+#include "core/base/mem.h"
+#include "output/report/summary_account.h"
+#include "output/report/summary_int.h"
+#include "output/report/summary_mpi.h"
+#include "output/report/summary_probed.h"
+#include "output/report/summary_python.h"
+#include "model/trace/func.h"
+#include "model/trace/hist.h"
+#include "model/trace/record.h"
 
 static void put_handle(struct gs_doc *doc, const char *key, uint64_t handle)
 {
@@ -299,12 +301,15 @@ void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *s)
 	gs_doc_put_i64_if(doc, "exit_status", s->exit_status, s->exit_status >= 0);
 	gs_doc_put_bool(doc, "complete", s->complete);
 	gs_doc_put_tenths(doc, "percentile_error_pct", (unsigned)(GS_HIST_ERROR_PCT * 10 + 0.5));
+	gs_summary_verdict_doc(doc, s);
+	gs_summary_account_doc(doc, s);
 	put_functions(doc, &s->functions);
 	put_processes(doc, s);
 	put_uses(doc, s);
 	put_errors(doc, s);
 	put_open_calls(doc, s);
 	put_comms(doc, s);
+	gs_summary_mpi_doc(doc, s);
 	gs_summary_probed_doc(doc, s);
 	gs_summary_python_doc(doc, s);
 	put_python(doc, s);

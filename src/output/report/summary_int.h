@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "text/doc.h"
-#include "render/summary.h"
-#include "text/pen.h"
-#include "model/summary.h"
+#include "core/text/doc.h"
+#include "output/report/summary.h"
+#include "core/text/pen.h"
+#include "model/trace/summary.h"
 
 /* The whole summary as one map. */
 void gs_doc_summary(struct gs_doc *doc, const struct gs_summary *summary);

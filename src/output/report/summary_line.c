@@ -1,12 +1,12 @@
 /* The lines of Python code in the table: only the columns that have something. */
-#include "render/summary_table.h"
+#include "output/report/summary_table.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "model/func.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
 
 #define N_LINES       20
 #define GAP           2

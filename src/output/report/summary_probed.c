@@ -1,14 +1,14 @@
-#include "render/summary_probed.h"
+#include "output/report/summary_probed.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "model/func.h"
-#include "model/record_stack.h"
-#include "model/user_probe.h"
+#include "core/base/fmt.h"
+#include "model/trace/func.h"
+#include "model/trace/record_stack.h"
+#include "model/trace/user_probe.h"
 
 #define MAX_LEAKS 10 /* in the table, unless all are wanted */
 #define BAR_WIDTH 40

@@ -3,8 +3,8 @@
 #ifndef GS_RENDER_SUMMARY_PROBED_H
 #define GS_RENDER_SUMMARY_PROBED_H
 
-#include "render/summary_int.h"
-#include "text/page.h"
+#include "output/report/summary_int.h"
+#include "core/text/page.h"
 
 void gs_summary_probed_table(struct gs_page *page, const struct gs_summary *summary, bool all);
 void gs_summary_probed_doc(struct gs_doc *doc, const struct gs_summary *summary);

@@ -1,12 +1,12 @@
 /* Python functions of which each call was traced. */
-#include "render/summary_python.h"
+#include "output/report/summary_python.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "model/func.h"
+#include "core/base/fmt.h"
+#include "model/trace/func.h"
 
 enum column { COL_CALLS, COL_RESUMES, COL_TOTAL, COL_SELF, COL_MAX, COL_LAUNCHES, N_COLUMNS };
 

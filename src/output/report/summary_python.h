@@ -2,8 +2,8 @@
 #ifndef GS_RENDER_SUMMARY_PYTHON_H
 #define GS_RENDER_SUMMARY_PYTHON_H
 
-#include "render/summary_int.h"
-#include "text/page.h"
+#include "output/report/summary_int.h"
+#include "core/text/page.h"
 
 /* Nothing where there were none; n_top 0: all. */
 void gs_summary_python_table(struct gs_page *page, const struct gs_summary *summary,

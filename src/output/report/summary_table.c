@@ -8,19 +8,20 @@
  * set. When the page is too narrow columns are left out in the order of the field "leave", then
  * names are cut; no line is longer than the page.
  */
-#include "render/summary_table.h"
-#include "render/summary_python.h"
+#include "output/report/summary_table.h"
+#include "output/report/summary_account.h"
+#include "output/report/summary_python.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/fmt.h"
-#include "text/page.h"
-#include "model/func.h"
-#include "model/hist.h"
-#include "model/record.h"
+#include "core/base/fmt.h"
+#include "core/text/page.h"
+#include "model/trace/func.h"
+#include "model/trace/hist.h"
+#include "model/trace/record.h"
 
 enum column {
 	COL_CALLS,
@@ -642,7 +643,10 @@ void gs_summary_table(struct gs_pen *pen, const struct gs_summary *s,
 	put_functions(&t);
 	fit(&t);
 	t.measuring = false;
+	gs_summary_verdict_table(&t.page, s);
 	put_head(&t);
+	if (!style->part)
+		gs_summary_account_table(&t.page, s);
 	if (without_idle(s->functions.items, s->functions.n) ||
 	    count_inner(s->functions.items, s->functions.n))
 		put_functions(&t);

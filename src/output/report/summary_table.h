@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-#include "text/page.h"
-#include "render/summary_int.h"
+#include "core/text/page.h"
+#include "output/report/summary_int.h"
 
 /* Communicators, open calls, errors, losses, what was attached to. Lists are cut unless all. */
 void gs_summary_attention(struct gs_page *page, const struct gs_summary *summary, bool all);

@@ -3,12 +3,12 @@
  * the formats have in common is here: the dictionary, the start that waits until the session's
  * texts are known, the limit on the size, and the entities that a call names.
  */
-#include "export/export_int.h"
-#include "export/export_line.h"
+#include "output/trace_export/export_int.h"
+#include "output/trace_export/export_line.h"
 
 #include <errno.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 static const struct gs_writer *const writers[] = {
 	&gs_writer_perfetto, &gs_writer_json, &gs_writer_csv, &gs_writer_folded, &gs_writer_svg};

@@ -7,9 +7,9 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "flame/flame.h"
-#include "model/record.h"
+#include "core/base/err.h"
+#include "pipeline/flamegraph/flame.h"
+#include "model/trace/record.h"
 
 struct gs_export; /* an open trace file */
 

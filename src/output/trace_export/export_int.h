@@ -15,12 +15,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/output.h"
-#include "export/export.h"
-#include "model/dict.h"
-#include "model/func.h"
-#include "model/record_stack.h"
-#include "text/put.h"
+#include "core/base/output.h"
+#include "output/trace_export/export.h"
+#include "model/trace/dict.h"
+#include "model/trace/func.h"
+#include "model/trace/record_stack.h"
+#include "core/text/put.h"
 
 #define GS_OUT_BYTES        (1u << 20)
 #define GS_OUT_RECORD_BYTES (256u << 10) /* at most of one record in any format */

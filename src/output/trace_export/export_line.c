@@ -1,4 +1,4 @@
-#include "export/export_line.h"
+#include "output/trace_export/export_line.h"
 
 #include <stdio.h>
 #include <string.h>

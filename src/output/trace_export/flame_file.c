@@ -1,4 +1,4 @@
-#include "export/flame_file.h"
+#include "output/trace_export/flame_file.h"
 
 uint8_t *gs_flame_file_start(struct gs_export *e, uint8_t *p)
 {

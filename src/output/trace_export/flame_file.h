@@ -3,8 +3,8 @@
 #ifndef GS_EXPORT_FLAME_FILE_H
 #define GS_EXPORT_FLAME_FILE_H
 
-#include "export/export_int.h"
-#include "flame/flame.h"
+#include "output/trace_export/export_int.h"
+#include "pipeline/flamegraph/flame.h"
 
 struct gs_flame_file {          /* the writer's state */
 	struct gs_flame *flame; /* owned */

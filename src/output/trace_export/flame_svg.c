@@ -4,11 +4,11 @@
  * the <svg>) at a place in per cent: the text is cut at its edge and all follow the width of the
  * window. flame.js adds zoom, search and keys. Roots are at the top.
  */
-#include "export/flame_file.h"
+#include "output/trace_export/flame_file.h"
 
 #include <stdio.h>
 
-#include "base/fmt.h"
+#include "core/base/fmt.h"
 #include "flame_css.h"
 #include "flame_js.h"
 

@@ -7,7 +7,7 @@
  * The number is nanoseconds, launches or bytes. A ";" inside of a name becomes ",", a control
  * character a blank.
  */
-#include "export/flame_file.h"
+#include "output/trace_export/flame_file.h"
 
 #define LINE_MAX_BYTES (GS_OUT_RECORD_BYTES - 8192) /* of one line; what is inside is cut */
 #define DEPTH_MAX      4096

@@ -3,13 +3,13 @@
  * reader that went away), the file is cut back to the end of the last whole record that fits,
  * so that what was written can be read; from then on every call returns that error.
  */
-#include "export/export_int.h"
+#include "output/trace_export/export_int.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <time.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 int gs_out_open(struct gs_out *out, const char *path, unsigned flags, struct gs_err *err)
 {

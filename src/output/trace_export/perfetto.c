@@ -15,13 +15,13 @@
  * the time the stream told it. The numbers of fields are those of protos/perfetto/trace in
  * Perfetto's sources; tests/golden/perfetto_subset.proto lists the ones used here.
  */
-#include "export/export_int.h"
-#include "text/pb.h"
+#include "output/trace_export/export_int.h"
+#include "core/text/pb.h"
 
-#include "base/mem.h"
-#include "export/export_line.h"
-#include "model/record_stack.h"
-#include "base/map.h"
+#include "core/base/mem.h"
+#include "output/trace_export/export_line.h"
+#include "model/trace/record_stack.h"
+#include "core/base/map.h"
 
 enum { /* fields, by message */
        TRACE_PACKET = 1,

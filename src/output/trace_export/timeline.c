@@ -11,13 +11,13 @@
  * known when the wait comes (or the next launch), so the newest call of each flow is kept until
  * then; readers sort by time.
  */
-#include "export/export_int.h"
-#include "model/line.h"
+#include "output/trace_export/export_int.h"
+#include "model/trace/line.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define MAX_BEGINS  64    /* kept of a thread; outer ones before inner ones */
 #define MAX_THREADS 65536 /* ids; others nest without help */

@@ -10,13 +10,13 @@
  *   operator python  the function of a layer above around it; the line of Python that made it
  *   flow waited      shared by work and the call that waited for it; 1: this is that call
  *   values           what a user's probe read, as a JSON object
- *   all others       the arguments as model/func.h names them; handles and addresses in hex
+ *   all others       the arguments as model/trace/func.h names them; handles and addresses in hex
  */
-#include "export/export_int.h"
+#include "output/trace_export/export_int.h"
 
 #include <time.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 /* Columns that are arguments: the column, and the argument's name where that is another. */
 static const struct {

@@ -10,9 +10,9 @@
  *
  * A file that was cut is what those readers accept too: they take the missing end for granted.
  */
-#include "export/export_int.h"
-#include "export/export_line.h"
-#include "model/record_stack.h"
+#include "output/trace_export/export_int.h"
+#include "output/trace_export/export_line.h"
+#include "model/trace/record_stack.h"
 
 #define LINE_BYTES 256 /* of one line of a stack: all of them fit into a record */
 

@@ -1,4 +1,4 @@
-#include "tui/columns.h"
+#include "output/tui/columns.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "tui/screen.h"
+#include "output/tui/screen.h"
 
 struct tui_shape { /* of a column */
 	const char *title;

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/format.h"
-#include "tui/layout.h"
-#include "tui/lines.h"
+#include "output/tui/format.h"
+#include "output/tui/layout.h"
+#include "output/tui/lines.h"
 
 #define ROWS_OF_PROCESS 64 /* GPUs that one process is on */
 

@@ -1,4 +1,4 @@
-#include "tui/format.h"
+#include "output/tui/format.h"
 
 #include <stdio.h>
 #include <string.h>

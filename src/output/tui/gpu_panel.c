@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "tui/format.h"
-#include "tui/layout.h"
+#include "output/tui/format.h"
+#include "output/tui/layout.h"
 
 #define WIDE_COLUMNS     150 /* from here on GPUs stand side by side */
 #define GRAPH_ROWS_LEAST 2

@@ -1,4 +1,4 @@
-#include "tui/history.h"
+#include "output/tui/history.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "base/map.h"
+#include "core/base/map.h"
 
 #define TUI_HISTORY_LEN  256  /* moments */
 #define TUI_HISTORY_MAX  4096 /* things; more have no history */

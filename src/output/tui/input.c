@@ -1,4 +1,4 @@
-#include "tui/input.h"
+#include "output/tui/input.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -5,7 +5,7 @@
 #ifndef GS_TUI_INPUT_H
 #define GS_TUI_INPUT_H
 
-#include "tui/ui.h"
+#include "output/tui/ui.h"
 
 enum { /* beyond Unicode; below it a key is its character */
        TUI_KEY_UP = 0x200000,
@@ -23,12 +23,13 @@ enum { /* beyond Unicode; below it a key is its character */
 };
 #define TUI_KEY_F(n) (TUI_KEY_F0 + (n))
 
-enum tui_ask { /* what a key asks of the loop; in ret_value with what goes with it */
-	       TUI_ASK_NOTHING,
-	       TUI_ASK_QUIT,
-	       TUI_ASK_STEP,     /* of a recording: so many moments on or back */
-	       TUI_ASK_GO,       /* to a moment; SIZE_MAX the last */
-	       TUI_ASK_INTERVAL, /* options.interval_ns is new */
+/* What a key asks of the loop; in ret_value with what goes with it. */
+enum tui_ask {
+	TUI_ASK_NOTHING,
+	TUI_ASK_QUIT,
+	TUI_ASK_STEP,     /* of a recording: so many moments on or back */
+	TUI_ASK_GO,       /* to a moment; SIZE_MAX the last */
+	TUI_ASK_INTERVAL, /* options.interval_ns is new */
 };
 
 struct tui_asked {

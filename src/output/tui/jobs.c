@@ -1,5 +1,5 @@
 /* Rows of jobs: which there are, their order, and what stands in them. */
-#include "tui/jobs.h"
+#include "output/tui/jobs.h"
 
 #include <errno.h>
 #include <math.h>
@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "tui/columns.h"
-#include "tui/format.h"
-#include "tui/lines.h"
+#include "core/base/mem.h"
+#include "output/tui/columns.h"
+#include "output/tui/format.h"
+#include "output/tui/lines.h"
 
 #define NAME_LEAST 10 /* columns that the name should have */
 #define CELL_BYTES 160

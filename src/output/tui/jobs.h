@@ -5,8 +5,8 @@
 #ifndef GS_TUI_JOBS_H
 #define GS_TUI_JOBS_H
 
-#include "node/host.h"
-#include "tui/screen.h"
+#include "model/node/host.h"
+#include "output/tui/screen.h"
 
 enum tui_job_column {
 	TUI_JOB_ID,

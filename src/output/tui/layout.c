@@ -1,12 +1,12 @@
-#include "tui/layout.h"
+#include "output/tui/layout.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include "tui/format.h"
-#include "tui/input.h"
+#include "output/tui/format.h"
+#include "output/tui/input.h"
 
 #define STATE_ROWS 3 /* for what is wrong with the driver, where there is room */
 

@@ -2,7 +2,7 @@
 #ifndef GS_TUI_LAYOUT_H
 #define GS_TUI_LAYOUT_H
 
-#include "tui/ui.h"
+#include "output/tui/ui.h"
 
 /* The whole screen, into s as large as it is. Only scroll positions of the ui change. */
 void tui_layout(struct tui_ui *ui, struct tui_screen *s);

@@ -1,4 +1,4 @@
-#include "tui/lines.h"
+#include "output/tui/lines.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef GS_TUI_LINES_H
 #define GS_TUI_LINES_H
 
-#include "tui/screen.h"
+#include "output/tui/screen.h"
 
 struct tui_lines {
 	struct tui_screen *s;

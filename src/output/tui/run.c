@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "tui/input.h"
-#include "tui/layout.h"
-#include "tui/term.h"
+#include "core/base/clock.h"
+#include "output/tui/input.h"
+#include "output/tui/layout.h"
+#include "output/tui/term.h"
 
 #define MESSAGE_NS 6000000000ull /* after which a message has been read */
 #define SILENT_NS  3000000000ull /* without anything new, beyond the interval: worth telling */

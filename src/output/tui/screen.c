@@ -1,4 +1,4 @@
-#include "tui/screen.h"
+#include "output/tui/screen.h"
 
 #include <errno.h>
 #include <stdarg.h>

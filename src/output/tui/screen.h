@@ -9,24 +9,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/buf.h"
+#include "core/base/buf.h"
 
-enum tui_style { /* what a cell means; themes say how that looks */
-		 TUI_PLAIN,
-		 TUI_DIM,
-		 TUI_BOLD,
-		 TUI_TITLE,
-		 TUI_HEAD, /* of the table */
-		 TUI_HEAD_SORT,
-		 TUI_GOOD,
-		 TUI_WARN,
-		 TUI_BAD,
-		 TUI_ALARM,
-		 TUI_SELECTED,
-		 TUI_KEY,
-		 TUI_GRAPH,
-		 TUI_GRAPH_2,
-		 TUI_N_STYLES
+/* What a cell means; themes say how that looks. */
+enum tui_style {
+	TUI_PLAIN,
+	TUI_DIM,
+	TUI_BOLD,
+	TUI_TITLE,
+	TUI_HEAD, /* of the table */
+	TUI_HEAD_SORT,
+	TUI_GOOD,
+	TUI_WARN,
+	TUI_BAD,
+	TUI_ALARM,
+	TUI_SELECTED,
+	TUI_KEY,
+	TUI_GRAPH,
+	TUI_GRAPH_2,
+	TUI_N_STYLES
 };
 
 struct tui_cell {

@@ -1,12 +1,12 @@
 /* The rows of the process table: which there are, and in which order. table_draw.c shows them. */
-#include "tui/table.h"
+#include "output/tui/table.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "tui/format.h"
+#include "core/base/map.h"
+#include "output/tui/format.h"
 
 #define TREE_MAX_DEPTH 32
 

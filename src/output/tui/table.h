@@ -7,8 +7,8 @@
 
 #include <stdbool.h>
 
-#include "node/host.h"
-#include "tui/screen.h"
+#include "model/node/host.h"
+#include "output/tui/screen.h"
 
 enum tui_column {
 	TUI_COL_GPU,

@@ -2,9 +2,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tui/format.h"
-#include "tui/columns.h"
-#include "tui/table.h"
+#include "output/tui/format.h"
+#include "output/tui/columns.h"
+#include "output/tui/table.h"
 
 #define COMMAND_LEAST 12 /* columns that the command should have */
 

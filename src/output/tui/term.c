@@ -1,4 +1,4 @@
-#include "tui/term.h"
+#include "output/tui/term.h"
 
 #include <curses.h>
 #include <errno.h>
@@ -10,8 +10,8 @@
 
 #undef columns /* term.h has macros of such names */
 
-#include "base/clock.h"
-#include "tui/input.h"
+#include "core/base/clock.h"
+#include "output/tui/input.h"
 
 /* Presses and releases that come at once, as over a slow connection, ncurses makes clicks of. */
 #define PRESSED   (BUTTON1_PRESSED | BUTTON1_CLICKED)

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "tui/screen.h"
-#include "tui/tui.h"
+#include "core/base/err.h"
+#include "output/tui/screen.h"
+#include "output/tui/tui.h"
 
 enum tui_event_kind {
 	TUI_EVENT_NONE,

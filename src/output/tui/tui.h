@@ -13,14 +13,15 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "node/host.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
+#include "model/node/host.h"
 
-enum gs_tui_next { /* outcomes of next() */
-		   GS_TUI_MOMENT = 0,
-		   GS_TUI_LATER = 1, /* nothing new yet */
-		   GS_TUI_END = 2,   /* of a recording; one that still grows may go on */
+/* Outcomes of next(). */
+enum gs_tui_next {
+	GS_TUI_MOMENT = 0,
+	GS_TUI_LATER = 1, /* nothing new yet */
+	GS_TUI_END = 2,   /* of a recording; one that still grows may go on */
 };
 
 /* What may be NULL cannot be done with this source, and the screen says so. */

@@ -1,5 +1,5 @@
 /* A new moment: its history, what is wrong with each GPU, and the order in which they stand. */
-#include "tui/ui.h"
+#include "output/tui/ui.h"
 
 #include <errno.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/format.h"
+#include "output/tui/format.h"
 
 #define XID_FRESH_NS  (600 * 1000000000ull) /* for so long an XID puts its GPU first */
 #define IDLE_LEAST_NS (20 * 1000000000ull)  /* held and unused for so long is worth telling */

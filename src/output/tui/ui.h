@@ -5,11 +5,11 @@
 #ifndef GS_TUI_UI_H
 #define GS_TUI_UI_H
 
-#include "tui/history.h"
-#include "tui/jobs.h"
-#include "tui/screen.h"
-#include "tui/table.h"
-#include "tui/tui.h"
+#include "output/tui/history.h"
+#include "output/tui/jobs.h"
+#include "output/tui/screen.h"
+#include "output/tui/table.h"
+#include "output/tui/tui.h"
 
 enum tui_mode {
 	TUI_MAIN,

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/line.h"
-#include "view/tally.h"
+#include "core/base/mem.h"
+#include "model/trace/line.h"
+#include "pipeline/aggregate/tally.h"
 
 struct line_use { /* of one stack */
 	uint64_t samples, sample_ns;

@@ -2,10 +2,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/hist.h"
-#include "model/user_probe.h"
-#include "view/tally.h"
+#include "core/base/mem.h"
+#include "model/trace/hist.h"
+#include "model/trace/user_probe.h"
+#include "pipeline/aggregate/tally.h"
 
 #define MAX_AGGREGATES 16384
 

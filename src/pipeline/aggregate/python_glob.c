@@ -1,4 +1,4 @@
-#include "view/python_glob.h"
+#include "pipeline/aggregate/python_glob.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -60,7 +60,7 @@ int gs_py_glob_parse(const char *text, struct gs_py_glob *ret_glob)
 }
 
 /* * first stands for nothing, and for one character more each time that what follows does not
- * match. As bpf/pycall.bpf.c does it. */
+ * match. As bpf/calls/pycall.bpf.c does it. */
 static bool matches_from(const struct gs_py_pattern *p, unsigned from, const char *text)
 {
 	const char *star_text = NULL;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "model/python.h"
+#include "model/trace/python.h"
 
 /* By name ("forward", "test_*"), or by file and name ("train.py:*", "models/x*.py:forward"; a path
  * that does not begin with a slash is the end of one). -EINVAL: empty; -E2BIG: too long. */

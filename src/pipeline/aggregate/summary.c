@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "view/tally.h"
+#include "core/base/mem.h"
+#include "pipeline/aggregate/tally.h"
 
 struct table {
 	struct acc sum[GS_VIEW_MAX_FUNCTIONS]; /* by function; each hist owned */
@@ -615,6 +615,8 @@ static int add_comms(struct build *b)
 	for (size_t i = 0; i < b->v->comms.n; i++) {
 		const struct gs_rec_process *p = gs_dict_process(b->v->dict, c[i].process);
 
+		if (gs_view_is_mpi_comm(b->v, &c[i]))
+			continue;
 		s->comms[s->n_comms++] =
 			(struct gs_comm_summary){.pid = p ? p->pid : 0,
 						 .rank = c[i].rank,
@@ -670,7 +672,8 @@ int gs_view_summary(struct gs_view *v, struct gs_summary **ret_summary)
 	add_session(b);
 	if (add_calls(b) < 0 || add_uses(b) < 0 || add_python_functions(b) < 0 ||
 	    add_errors(b) < 0 || add_attached(b) < 0 || add_lost(b) < 0 || add_open_calls(b) < 0 ||
-	    add_comms(b) < 0 || gs_view_lines(v, b->s) < 0 || gs_view_add_probed(v, b->s) < 0)
+	    add_comms(b) < 0 || gs_view_lines(v, b->s) < 0 || gs_view_add_probed(v, b->s) < 0 ||
+	    gs_view_add_mpi(v, b->s) < 0 || gs_view_add_account(v, b->s) < 0)
 		return -ENOMEM;
 	*ret_summary = gs_take(b->s);
 	return 0;

@@ -11,11 +11,13 @@
 
 #include <stdbool.h>
 
-#include "base/map.h"
-#include "model/dict.h"
-#include "model/func.h"
-#include "model/record_stack.h"
-#include "view/view.h"
+#include "core/base/map.h"
+#include "model/trace/dict.h"
+#include "model/trace/func.h"
+#include "model/trace/record_mpi.h"
+#include "model/trace/record_account.h"
+#include "model/trace/record_stack.h"
+#include "pipeline/aggregate/view.h"
 
 struct acc {
 	uint64_t calls;
@@ -87,6 +89,14 @@ struct view_open {
 	uint8_t depth;
 };
 
+/* A thread's account as of its last record. */
+struct view_account {
+	uint32_t pid, tid, uid, parent_pid, comm_str, process_str;
+	bool ended;
+	uint64_t born_ns, time_ns;
+	uint64_t ns[GS_STATE_COUNT][GS_INSIDE_COUNT];
+};
+
 /* A growable array of any element; see grow() in view.c. */
 struct array {
 	void *items; /* owned */
@@ -101,6 +111,16 @@ struct view_aggregate {
 	struct gs_rec_aggregate sum; /* its head, thread and buckets unused; ends in an array */
 };
 
+/* Of MPI, by process, communicator, peer and direction. */
+struct view_mpi {
+	uint32_t process;
+	int32_t peer;
+	uint64_t comm;
+	uint32_t direction; /* enum gs_mpi_direction */
+	uint64_t calls, bytes, unsized;
+	uint64_t first_ns, last_ns; /* of GS_MPI_SPAN */
+};
+
 struct gs_view {
 	struct gs_sink sink;
 	struct gs_dict *dict;        /* owned */
@@ -108,15 +128,21 @@ struct gs_view {
 	uint32_t n_threads;
 	struct acc *accs; /* owned; [0] is never used */
 	uint32_t n_accs, n_accs_room;
-	struct array comms;      /* struct view_comm */
-	struct gs_map comm_idx;  /* comm_key() -> index into comms, the newest */
-	struct array lost;       /* struct view_lost */
-	struct array attached;   /* struct gs_rec_attach */
-	struct array open;       /* struct view_open */
-	struct array aggregates; /* struct view_aggregate */
-	struct array allocators; /* struct gs_rec_allocator */
-	struct array leaks;      /* struct gs_rec_leak */
-	uint64_t n_left_out;     /* records that had no place */
+	struct array comms;               /* struct view_comm */
+	struct gs_map comm_idx;           /* comm_key() -> index into comms, the newest */
+	struct array lost;                /* struct view_lost */
+	struct array attached;            /* struct gs_rec_attach */
+	struct array open;                /* struct view_open */
+	struct array aggregates;          /* struct view_aggregate */
+	struct array allocators;          /* struct gs_rec_allocator */
+	struct array leaks;               /* struct gs_rec_leak */
+	struct array mpi;                 /* struct view_mpi */
+	struct gs_map mpi_idx;            /* hash of who and where -> index into mpi */
+	uint64_t n_left_out;              /* records that had no place */
+	struct array accounts;            /* struct view_account */
+	struct gs_map account_idx;        /* of them, by thread and birth */
+	struct view_account account_rest; /* threads that found no room */
+	uint64_t n_account_rest;
 	uint64_t n_lost_calls;
 	struct gs_native_count native;
 	/* What tracing cost: by the counters of that. */
@@ -140,8 +166,25 @@ void gs_view_probed_fini(struct gs_view *v);
 /* 0 or -ENOMEM. */
 int gs_view_add_probed(struct gs_view *v, struct gs_summary *summary);
 
+/* --- account.c: where the time of threads went --- */
+
+int gs_view_take_account(struct gs_view *v, const struct gs_rec_account *record);
+
+/* After the calls were added. 0 or -ENOMEM. */
+int gs_view_add_account(struct gs_view *v, struct gs_summary *summary);
+
 /* Add one of a view, or a sum that is not empty, to a sum; 0 or -ENOMEM. */
 int gs_view_acc_add(struct acc *sum, const struct acc *more);
+
+/* --- mpi.c --- */
+
+void gs_view_mpi_init(struct gs_view *v);
+void gs_view_mpi_fini(struct gs_view *v);
+void gs_view_take_mpi(struct gs_view *v, const struct gs_rec_mpi *record);
+bool gs_view_is_mpi_comm(const struct gs_view *v, const struct view_comm *comm);
+
+/* When processes are in the summary; 0 or -ENOMEM. */
+int gs_view_add_mpi(struct gs_view *v, struct gs_summary *summary);
 
 /* --- line.c: 0 or -ENOMEM --- */
 

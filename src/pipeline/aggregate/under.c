@@ -1,17 +1,17 @@
-#include "view/under.h"
+#include "pipeline/aggregate/under.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "model/class.h"
-#include "model/dict.h"
-#include "model/record_stack.h"
-#include "view/python_glob.h"
+#include "core/base/buf.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "model/trace/class.h"
+#include "model/trace/dict.h"
+#include "model/trace/record_stack.h"
+#include "pipeline/aggregate/python_glob.h"
 
 #define MAX_BYTES      (512u << 20) /* of the times of one thread */
 #define NAME_MAX_BYTES 1024
@@ -259,6 +259,7 @@ static bool keeps(struct gs_under *u, const struct gs_record *r)
 	case GS_REC_USE:
 	case GS_REC_AGGREGATE:
 	case GS_REC_ALLOCATOR:
+	case GS_REC_MPI:
 		return false;
 	default:
 		return true;

@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-#include "model/python.h"
-#include "model/record.h"
+#include "model/trace/python.h"
+#include "model/trace/record.h"
 
 struct gs_under;
 

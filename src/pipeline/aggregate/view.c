@@ -4,14 +4,14 @@
  * function in a thread, failures, communicators, announcements) is out of line. Memory grows with
  * the number of threads and functions seen and never with the number of calls.
  */
-#include "view/view.h"
+#include "pipeline/aggregate/view.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/record_stack.h"
-#include "view/tally.h"
+#include "core/base/mem.h"
+#include "model/trace/record_stack.h"
+#include "pipeline/aggregate/tally.h"
 
 static int view_push(void *ctx, const struct gs_batch *batch);
 
@@ -28,6 +28,8 @@ int gs_view_new(struct gs_view **ret_view)
 	gs_dict_keep_stacks(v->dict);
 	v->sink = (struct gs_sink){.push = view_push, .ctx = v};
 	v->comm_idx = GS_MAP_INIT(GS_VIEW_MAX_COMMS);
+	gs_view_mpi_init(v);
+	v->account_idx = GS_MAP_INIT(GS_VIEW_MAX_ACCOUNTS);
 	v->funcs[0].kind = FUNC_PLAIN;
 	v->n_accs = 1;
 	*ret_view = v;
@@ -53,6 +55,9 @@ void gs_view_free(struct gs_view **view)
 	free(v->attached.items);
 	free(v->open.items);
 	gs_view_probed_fini(v);
+	gs_view_mpi_fini(v);
+	free(v->accounts.items);
+	gs_map_fini(&v->account_idx);
 	gs_map_fini(&v->comm_idx);
 	gs_view_lines_free(v);
 	gs_dict_free(&v->dict);
@@ -300,6 +305,8 @@ static enum func_kind func_kind(const struct gs_view *v, uint32_t function)
 		return FUNC_NEW;
 	if (f->func_class == GS_CLASS_PYTHON)
 		return FUNC_PYTHON;
+	if (f->layer == GS_LAYER_MPI)
+		return FUNC_PLAIN;
 	if (f->func_class == GS_CLASS_COLLECTIVE || f->func_class == GS_CLASS_P2P)
 		return FUNC_COMM_USE;
 	if (strcmp(name, "ncclCommDestroy") == 0 || strcmp(name, "ncclCommAbort") == 0)
@@ -307,7 +314,7 @@ static enum func_kind func_kind(const struct gs_view *v, uint32_t function)
 	return FUNC_PLAIN;
 }
 
-/* The same sorts as the kernel side's (use_add() in src/bpf/cell.bpf.h). */
+/* The same sorts as the kernel side's (use_add() in src/bpf/calls/cell.bpf.h). */
 static __attribute__((noinline)) void take_scope(struct gs_view *v, const struct gs_rec_call *call)
 {
 	const struct gs_rec_function *f = gs_dict_function(v->dict, call->function);
@@ -625,6 +632,9 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 		return take_entity(v, r);
 	case GS_REC_AGGREGATE:
 		return gs_view_take_aggregate(v, (const void *)r);
+	case GS_REC_MPI:
+		gs_view_take_mpi(v, (const void *)r);
+		return 0;
 	case GS_REC_ALLOCATOR: {
 		void *a = gs_view_grow(&v->allocators, sizeof(struct gs_rec_allocator),
 				       GS_VIEW_MAX_COMMS);
@@ -644,6 +654,8 @@ static int take_other(struct gs_view *v, const struct gs_record *r)
 			v->n_left_out++;
 		return 0;
 	}
+	case GS_REC_ACCOUNT:
+		return gs_view_take_account(v, (const void *)r);
 	case GS_REC_END:
 		memcpy(&v->end, r, sizeof(v->end));
 		v->ended = true;

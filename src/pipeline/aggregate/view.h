@@ -8,8 +8,8 @@
 #ifndef GS_VIEW_VIEW_H
 #define GS_VIEW_VIEW_H
 
-#include "model/record.h"
-#include "model/summary.h"
+#include "model/trace/record.h"
+#include "model/trace/summary.h"
 
 /* Beyond these, calls are still counted, under fewer names: pairs of thread and function go to a
  * thread "unknown", functions to "unknown". Communicators, files and open calls past their limit
@@ -21,6 +21,7 @@
 #define GS_VIEW_MAX_ATTACHED  (1u << 14)
 #define GS_VIEW_MAX_OPEN      (1u << 16)
 #define GS_VIEW_MAX_LOST      1024
+#define GS_VIEW_MAX_ACCOUNTS  (1u << 14) /* threads beyond are added up as one */
 
 struct gs_view;
 

@@ -23,13 +23,13 @@
  * A communicator's place is given back when its handle is closed (destroyed, overtaken by a new one
  * with the same handle, exec) and nobody waits for it.
  */
-#include "span/comm.h"
+#include "pipeline/correlate/comm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "span/span.h"
+#include "core/base/mem.h"
+#include "pipeline/correlate/span.h"
 
 void comms_init(struct comms *cs)
 {

@@ -4,8 +4,8 @@
 #ifndef GS_SPAN_COMM_H
 #define GS_SPAN_COMM_H
 
-#include "base/map.h"
-#include "model/record.h"
+#include "core/base/map.h"
+#include "model/trace/record.h"
 
 #define SHRINK_KINDS 4 /* different lists of excluded ranks told apart by parent */
 

@@ -4,14 +4,14 @@
  * moves the ones behind it back into the gap (linear probing, Knuth 6.4, algorithm R): after
  * warm-up nothing is allocated.
  */
-#include "span/ledger.h"
+#include "pipeline/correlate/ledger.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/dict.h"
-#include "span/span.h"
+#include "model/trace/dict.h"
+#include "pipeline/correlate/span.h"
 
 #define FIRST_SLOTS 256
 

@@ -9,19 +9,19 @@
  * What a function means is found out by its name once, at its first call, and kept by its id, so
  * that a call of no interest costs one look into an array.
  */
-#include "span/span.h"
+#include "pipeline/correlate/span.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/dict.h"
-#include "model/func.h"
-#include "span/comm.h"
-#include "span/ledger.h"
-#include "span/sync.h"
-#include "span/torch_memory.h"
+#include "core/base/mem.h"
+#include "model/trace/dict.h"
+#include "model/trace/func.h"
+#include "pipeline/correlate/comm.h"
+#include "pipeline/correlate/ledger.h"
+#include "pipeline/correlate/sync.h"
+#include "pipeline/correlate/torch_memory.h"
 
 #define MAX_FUNCTIONS (2 * GS_FUNC_MAX)                 /* ids beyond have no meaning here */
 #define N_NAMES       (SPACE_COUNT + TORCH_MAX_DEVICES) /* strings of our own */

@@ -14,12 +14,13 @@
 #ifndef GS_SPAN_SPAN_H
 #define GS_SPAN_SPAN_H
 
-#include "model/record.h"
+#include "model/trace/record.h"
 
 #define GS_SPAN_MAX_BLOCKS                                                                         \
 	(1u << 20) /* live blocks remembered; more are not followed, and counted */
 #define GS_SPAN_MAX_COMMS                                                                          \
-	(1u << 16) /* communicators; when full, those that ended or were waiting                   \
+	(1u                                                                                        \
+	 << 16) /* communicators; when full, those that ended or were waiting                   \
 		    * for ranks never seen make room, and a new one that finds                     \
 		    * none is passed on as it came */
 

@@ -1,9 +1,9 @@
-#include "span/sync.h"
+#include "pipeline/correlate/sync.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/func.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
 
 #define FIRST_ENTRIES 64
 #define MAX_DEPS      4

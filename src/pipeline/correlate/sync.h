@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/record.h"
+#include "model/trace/record.h"
 
 #define SYNC_MAX_ENTRIES (1u << 14) /* streams and events; when full, all begins anew */
 

@@ -1,12 +1,12 @@
-#include "span/torch_memory.h"
+#include "pipeline/correlate/torch_memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/record_stack.h"
-#include "span/span.h"
+#include "core/base/mem.h"
+#include "model/trace/record_stack.h"
+#include "pipeline/correlate/span.h"
 
 void torch_memory_init(struct torch_memory *m)
 {

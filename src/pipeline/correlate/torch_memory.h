@@ -6,9 +6,9 @@
 #ifndef GS_SPAN_TORCH_MEMORY_H
 #define GS_SPAN_TORCH_MEMORY_H
 
-#include "base/map.h"
-#include "model/record.h"
-#include "span/ledger.h"
+#include "core/base/map.h"
+#include "model/trace/record.h"
+#include "pipeline/correlate/ledger.h"
 
 #define TORCH_MAX_DEVICES 16   /* with a counter track */
 #define TORCH_MAX_SITES   1024 /* of blocks never freed, told apart */

@@ -3,14 +3,14 @@
  * two stacks) and enter the tree at the end, when all stacks are known; calls enter it as the
  * outermost of them return.
  */
-#include "flame/flame_int.h"
+#include "pipeline/flamegraph/flame_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "base/mem.h"
-#include "model/func.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
 
 static const char *const by_names[GS_FLAME_BY_COUNT] = {"auto",     "samples", "time",
 							"launches", "bytes",   "memory"};

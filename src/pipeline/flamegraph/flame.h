@@ -18,11 +18,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/dict.h"
-#include "model/record_stack.h"
+#include "model/trace/dict.h"
+#include "model/trace/record_stack.h"
 
 #define GS_FLAME_MAX_NODES                                                                         \
-	(1u << 19) /* of the tree, and of calls that wait for the one around them; what            \
+	(1u                                                                                        \
+	 << 19) /* of the tree, and of calls that wait for the one around them; what            \
 		    * finds no room counts where it belongs, less finely */
 
 enum gs_flame_by {

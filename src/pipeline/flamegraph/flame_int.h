@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "flame/flame.h"
+#include "pipeline/flamegraph/flame.h"
 
 /* --- tree.c: node by (parent, kind, ref) --- */
 

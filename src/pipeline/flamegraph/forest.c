@@ -13,13 +13,13 @@
  * waited for it falls to the next call around it, or, at the end, below the operator that each call
  * names.
  */
-#include "flame/flame_int.h"
+#include "pipeline/flamegraph/flame_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/func.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
 
 #define FIRST_SPANS 1024
 #define MAX_HOLDERS 256   /* of a thread: far above what can be open at one time */

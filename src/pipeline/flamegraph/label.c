@@ -1,5 +1,5 @@
 /* What a node is called. */
-#include "flame/flame_int.h"
+#include "pipeline/flamegraph/flame_int.h"
 
 #include <stdio.h>
 #include <string.h>

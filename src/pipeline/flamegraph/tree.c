@@ -3,13 +3,13 @@
  * parent stands before its children and totals are one walk from the end; a hash of (parent, kind,
  * ref) finds a child. What finds no room counts at the node that it was to stand below.
  */
-#include "flame/flame_int.h"
+#include "pipeline/flamegraph/flame_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/func.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
 
 #define FIRST_NODES 256
 #define MAX_DEPTH   2048 /* of the tree; deeper ones count at their ancestor */

@@ -8,7 +8,7 @@
  * of the id; for InitAll, which makes all ranks in one process, one made up of process, time and
  * first handle.
  */
-#include "feed/feed_int.h"
+#include "pipeline/ingest/feed_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -113,7 +113,9 @@ static void learn(struct gs_feed *f, const struct gs_event_comm *ev, struct gs_r
 	const struct gs_rec_comm *known = comm_get(f, c.process, ev->comm);
 	bool more = false;
 
-	c.origin_str = 0; /* the call that made it was another one, perhaps not seen */
+	/* The call that made it was another one, perhaps not seen. Of MPI all are learned. */
+	if (gs_func_by_id(ev->func)->desc.layer != GS_LAYER_MPI)
+		c.origin_str = 0;
 	if (known)
 		c = *known;
 	c.comm = ev->comm;

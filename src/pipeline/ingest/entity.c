@@ -14,13 +14,13 @@
  * Tables that are full give up an ended entry, or, when the search meets none, a living one, which
  * then gets a new number at its next event.
  */
-#include "feed/feed_int.h"
+#include "pipeline/ingest/feed_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "model/dict.h"
+#include "core/base/clock.h"
+#include "model/trace/dict.h"
 
 #define STRING_MAX       (1u << 17)
 #define STRING_MAX_BYTES 4096
@@ -75,8 +75,7 @@ uint32_t gs_feed_intern(struct gs_feed *f, const char *text)
 	return (uint32_t)id;
 }
 
-/* The same of a text that this user has made up. */
-static uint32_t intern_of(struct gs_feed *f, uint32_t uid, const char *text)
+uint32_t gs_feed_intern_of(struct gs_feed *f, uint32_t uid, const char *text)
 {
 	size_t bytes = strnlen(text, STRING_MAX_BYTES);
 	uint64_t id = 0, used = 0, n = 0, times = uid ? 1 : STRINGS_BYTES / 2 / USER_BYTES;
@@ -167,7 +166,7 @@ static struct gs_feed_thread *thread_slot(struct gs_feed *f)
 
 static void put_thread(struct gs_feed *f, struct gs_feed_thread *t, const char *comm)
 {
-	uint32_t comm_str = intern_of(f, t->uid, comm);
+	uint32_t comm_str = gs_feed_intern_of(f, t->uid, comm);
 	struct gs_rec_thread *r = gs_feed_put(f, GS_REC_THREAD, sizeof(*r), 0);
 
 	r->id = t->id;
@@ -263,10 +262,10 @@ static void put_process(struct gs_feed *f, struct gs_feed_process *p,
 			const struct gs_place_process *known, const char *comm_hint)
 {
 	const char *comm = known->comm[0] ? known->comm : comm_hint;
-	uint32_t uid = p->uid, comm_str = intern_of(f, uid, comm);
-	uint32_t exe_str = intern_of(f, uid, known->exe);
-	uint32_t cmdline_str = intern_of(f, uid, known->cmdline);
-	uint32_t container_str = intern_of(f, uid, known->container);
+	uint32_t uid = p->uid, comm_str = gs_feed_intern_of(f, uid, comm);
+	uint32_t exe_str = gs_feed_intern_of(f, uid, known->exe);
+	uint32_t cmdline_str = gs_feed_intern_of(f, uid, known->cmdline);
+	uint32_t container_str = gs_feed_intern_of(f, uid, known->container);
 	struct gs_rec_process *r = gs_feed_put(f, GS_REC_PROCESS, sizeof(*r), 0);
 
 	r->id = p->id;

@@ -2,13 +2,13 @@
  * Events, cells and open calls to records. gs_feed_event() for a call of a known thread is the path
  * that every traced call takes: one look into a small table, one record.
  */
-#include "feed/feed.h"
+#include "pipeline/ingest/feed.h"
 
 #include <string.h>
 
-#include "base/clock.h"
-#include "feed/feed_int.h"
-#include "model/record_stack.h"
+#include "core/base/clock.h"
+#include "pipeline/ingest/feed_int.h"
+#include "model/trace/record_stack.h"
 
 static void bad(struct gs_feed *f)
 {
@@ -260,7 +260,6 @@ void gs_feed_open_call(struct gs_feed *f, const struct gs_thread *thread,
 	c->dur_ns = now_mono_ns > frame->start_ns ? now_mono_ns - frame->start_ns : 0;
 	c->thread = id;
 	c->function = func->id;
-	c->cpu = (uint16_t)frame->cpu;
 	c->depth = (uint8_t)depth;
 	c->call_flags = frame->flags | GS_CALL_UNFINISHED;
 	gs_feed_open_args(&func->desc, frame, c);

@@ -8,15 +8,15 @@
  * A sink that fails is out: the stream it has seen has a hole from there on. The calls that it
  * misses are counted, and told to the sinks that are left before the end.
  */
-#include "feed/feed.h"
+#include "pipeline/ingest/feed.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "base/clock.h"
-#include "feed/feed_int.h"
+#include "core/base/clock.h"
+#include "pipeline/ingest/feed_int.h"
 
 void *gs_feed_put(struct gs_feed *f, enum gs_record_kind kind, size_t struct_bytes,
 		  size_t tail_bytes)

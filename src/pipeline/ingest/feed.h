@@ -8,14 +8,14 @@
 
 #include <stdint.h>
 
-#include "base/err.h"
-#include "model/attach.h"
-#include "model/event.h"
-#include "model/kernel_side.h"
-#include "model/func_set.h"
-#include "model/record.h"
-#include "model/user_set.h"
-#include "place/place.h"
+#include "core/base/err.h"
+#include "model/trace/attach.h"
+#include "model/trace/event.h"
+#include "model/trace/kernel_side.h"
+#include "model/trace/func_set.h"
+#include "model/trace/record.h"
+#include "model/trace/user_set.h"
+#include "sources/identity/place.h"
 
 #define GS_FEED_MAX_SINKS 8
 
@@ -63,8 +63,8 @@ int gs_feed_sink_error(struct gs_feed *feed, const char **ret_name);
  * of its cells. */
 void gs_feed_event(struct gs_feed *feed, const struct gs_event *event);
 
-/* A process has mapped code there (elf/library.h), or (NULL) begun a new program: needed for its
- * native stacks, which may be looked at after it has ended. */
+/* A process has mapped code there (sources/elf/library.h), or (NULL) begun a new program: needed
+ * for its native stacks, which may be looked at after it has ended. */
 struct gs_mapping;
 void gs_feed_map(struct gs_feed *feed, uint32_t pid, uint64_t mono_ns,
 		 const struct gs_mapping *mapping);
@@ -79,6 +79,10 @@ void gs_feed_cell(struct gs_feed *feed, const struct gs_thread *thread,
  * value is aggregated, an AGGREGATE behind it. */
 void gs_feed_user(struct gs_feed *feed, const struct gs_user_sum *sum);
 
+/* What a process moved by MPI to or from a peer, or when it called MPI, since before. */
+void gs_feed_mpi(struct gs_feed *feed, const struct gs_mpi_row *before,
+		 const struct gs_mpi_row *now);
+
 /* A call that is still open: sent as a CALL with GS_CALL_UNFINISHED, dur_ns its age. Arguments that
  * only its return tells, or that lie in memory of the process, are 0. */
 void gs_feed_open_call(struct gs_feed *feed, const struct gs_thread *thread,
@@ -87,6 +91,9 @@ void gs_feed_open_call(struct gs_feed *feed, const struct gs_thread *thread,
 /* A function of the layers above CUDA that is still open: thread->scope[depth]. */
 void gs_feed_open_scope(struct gs_feed *feed, const struct gs_thread *thread, unsigned depth,
 			uint64_t now_mono_ns);
+
+/* Where a thread's time went so far: an ACCOUNT record. */
+void gs_feed_account(struct gs_feed *feed, const struct gs_account_reading *reading);
 
 /* count more were lost; detail may be NULL. */
 /* A value of the machine, now. */

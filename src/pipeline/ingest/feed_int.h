@@ -11,10 +11,10 @@
 
 #include <stdbool.h>
 
-#include "base/map.h"
-#include "feed/feed.h"
-#include "model/func.h"
-#include "model/python.h"
+#include "core/base/map.h"
+#include "pipeline/ingest/feed.h"
+#include "model/trace/func.h"
+#include "model/trace/python.h"
 
 #define GS_FEED_BATCH_BYTES (256u << 10) /* a batch is handed over when it has this much */
 #define GS_FEED_SPARE_BYTES (64u << 10)  /* more than what one call of feed.h can add to it */
@@ -110,6 +110,9 @@ void gs_feed_entities_fini(struct gs_feed *feed);
 
 /* The id of a text, announced when it is new; 0 for "" and when there are too many. */
 uint32_t gs_feed_intern(struct gs_feed *feed, const char *text);
+
+/* The same of a text that this user has made up. */
+uint32_t gs_feed_intern_of(struct gs_feed *feed, uint32_t uid, const char *text);
 
 /* The function, announced when it is new; NULL when there is none with the id. Its own id is that
  * of records: of a Python function it is another one. */

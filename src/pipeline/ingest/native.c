@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "feed/feed_int.h"
-#include "model/record_stack.h"
-#include "stack/native.h"
+#include "core/base/clock.h"
+#include "pipeline/ingest/feed_int.h"
+#include "model/trace/record_stack.h"
+#include "sources/unwind/native.h"
 
 #define CAPTURES       65536u /* remembered; a power of two: far more than a ring holds */
 #define FRAMES_MAX     (1u << 20)

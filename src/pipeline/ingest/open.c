@@ -4,9 +4,9 @@
  * Handles that the call has yet to make, and what lies in memory of the process, are not known
  * here: they are 0, and GS_CALL_ARGS_UNREAD says so where an argument is missing.
  */
-#include "feed/feed_int.h"
+#include "pipeline/ingest/feed_int.h"
 
-#include "model/func.h"
+#include "model/trace/func.h"
 
 static uint64_t word(const struct gs_frame *frame, unsigned v)
 {
@@ -134,6 +134,12 @@ void gs_feed_open_args(const struct gs_func_desc *d, const struct gs_frame *fram
 		break;
 	case GS_POST_FILL32:
 		c->bytes *= 4;
+		break;
+	case GS_POST_MPI: /* whom it waits for, and for how much, is told when it returns */
+		c->bytes = 0;
+		c->stream = 0;
+		c->aux = 0;
+		c->call_flags |= GS_CALL_ARGS_UNREAD;
 		break;
 	case GS_POST_NCCL:
 		nccl_args(d, frame, c);

@@ -1,14 +1,15 @@
 /*
  * Python functions that are called: the kernel side gives each code object a number, by process,
  * and tells its file and name once. Here the numbers become functions of records: one for all
- * processes that run the same line of the same file. Their ids follow those of model/func_set.h.
+ * processes that run the same line of the same file. Their ids follow those of
+ * model/trace/func_set.h.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "feed/feed_int.h"
+#include "pipeline/ingest/feed_int.h"
 
 #define FUNCS_MAX  (GS_FUNCTION_ID_MAX - GS_FUNC_MAX)
 #define NAME_BYTES 1024

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "feed/feed_int.h"
-#include "model/record_stack.h"
-#include "stack/python.h"
+#include "pipeline/ingest/feed_int.h"
+#include "model/trace/record_stack.h"
+#include "sources/unwind/python.h"
 
 #define CODES_MAX  131072
 #define FRAMES_MAX (1u << 20)

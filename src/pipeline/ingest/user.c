@@ -1,9 +1,9 @@
 /* Calls of probes that the user described: their values, and what the kernel side added up. */
 #include <string.h>
 
-#include "base/clock.h"
-#include "feed/feed_int.h"
-#include "model/record_stack.h"
+#include "core/base/clock.h"
+#include "pipeline/ingest/feed_int.h"
+#include "model/trace/record_stack.h"
 
 /* As many values as the row has, and texts as the event says, all inside of it. */
 static const struct gs_user_name *check(const struct gs_feed *f, const struct gs_event *ev)

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "journal/journal_int.h"
+#include "pipeline/recording/journal_int.h"
 
 void gs_crc32_init(struct gs_crc32 *crc)
 {

@@ -9,8 +9,8 @@
  */
 #include <string.h>
 
-#include "base/log.h"
-#include "journal/journal_int.h"
+#include "core/base/log.h"
+#include "pipeline/recording/journal_int.h"
 
 void gs_defs_init(struct gs_defs *defs)
 {

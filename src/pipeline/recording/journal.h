@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "model/record.h"
+#include "core/base/err.h"
+#include "model/trace/record.h"
 
 struct gs_journal; /* a file being written */
 
@@ -51,6 +51,7 @@ struct gs_journal_stats {   /* what reading found so far */
 	uint64_t cut_bytes;        /* behind the last whole frame, not readable; known at the end */
 	uint64_t skipped_bytes;    /* of damage in the middle */
 	uint64_t n_skipped_frames; /* missing by their sequence numbers, in front of a whole one */
+	uint64_t vain_bytes;       /* looked at as frames that were none; the measure of work */
 };
 
 #define GS_JOURNAL_EOF 1 /* outcome of gs_journal_next(): no more whole frames */

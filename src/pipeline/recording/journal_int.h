@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/map.h"
-#include "model/record.h"
+#include "core/base/buf.h"
+#include "core/base/map.h"
+#include "model/trace/record.h"
 
 /* As PNG's: not text, broken by any transfer that takes it for text. */
 #define GS_JOURNAL_MAGIC       "\x89GST\r\n\x1a\n"

@@ -8,12 +8,16 @@
  *    ...│header│payload│header│pay####│header│payload│head        # damaged
  *       └── handed out ┘      └skipped┘└─ handed out ┘└ cut (the end of the file came first)
  *
+ * What a damaged or hostile file costs is in proportion to its length: holes are passed over,
+ * frames that turn out to be none are searched from within only as long as that has not cost
+ * several times what was read, and no stretch is searched for a snapshot twice.
+ *
  * Sequence numbers tell what is missing. Definitions in a missing frame would leave ids without a
  * name, so after a gap the next snapshot is wanted: in a regular file it is looked up by stepping
  * over frame headers and handed out first (a detour), in a pipe it comes when it comes. Without a
  * gap snapshots repeat what is known and are passed over.
  */
-#include "journal/journal.h"
+#include "pipeline/recording/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,12 +26,14 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "journal/journal_int.h"
+#include "pipeline/recording/journal_int.h"
 
 #define WINDOW_BYTES      (sizeof(struct gs_frame_header) + GS_FRAME_PAYLOAD_MAX_BYTES)
 #define READ_BYTES        (256u << 10)
 #define HEADER_MAX_BYTES  4096 /* of the file; a later minor version may use more than ours */
 #define DETOUR_MAX_FRAMES 65536
+#define VAIN_BYTES        (64ull << 20) /* of frames that are none, before they are passed over, */
+#define VAIN_TIMES        4             /* and so many times what lies before them */
 
 struct gs_journal_reader {
 	int fd; /* owned */
@@ -48,6 +54,9 @@ struct gs_journal_reader {
 
 	bool is_detour; /* snapshots at detour_off are read before next_off */
 	uint64_t detour_off, detour_sequence;
+	uint64_t searched_off; /* no snapshot begins before it that is not known of */
+	bool is_searched_all;  /* the search ended there by a snapshot or by damage */
+	bool has_later;        /* the snapshot there was handed out, whole */
 
 	struct gs_journal_stats stats;
 };
@@ -115,13 +124,16 @@ static bool take_header(const struct gs_journal_reader *r, const uint8_t *data,
 	       h->raw_bytes > 0 && h->raw_bytes <= GS_FRAME_RAW_MAX_BYTES;
 }
 
-/* Is the frame whose header is at off whole? 1 yes, 0 no or not all there, negative errno. */
-static int check_frame(struct gs_journal_reader *r, uint64_t off, struct gs_frame_header *h)
+/* Is the frame whose header is at off whole? 1 yes, 0 no or not all there, negative errno.
+ * ret_seen: so many bytes from off on were looked at as a frame, 0: there is no header. */
+static int check_frame(struct gs_journal_reader *r, uint64_t off, struct gs_frame_header *h,
+		       size_t *ret_seen)
 {
 	const uint8_t *p;
 	size_t n;
 	int e;
 
+	*ret_seen = 0;
 	e = peek(r, off, sizeof(*h), &p, &n);
 	if (e < 0)
 		return e;
@@ -130,8 +142,36 @@ static int check_frame(struct gs_journal_reader *r, uint64_t off, struct gs_fram
 	e = peek(r, off, frame_bytes(h), &p, &n);
 	if (e < 0)
 		return e;
+	*ret_seen = n < frame_bytes(h) ? n : (size_t)frame_bytes(h);
 	return n >= frame_bytes(h) &&
 	       gs_crc32(&r->crc, p + sizeof(*h), h->payload_bytes) == h->payload_crc;
+}
+
+/* Where to look on when so many bytes from off on were looked at in vain. Within them, a frame may
+ * begin that the damage has moved; but frames can be made so that each holds the next, or claims
+ * the same bytes. */
+static uint64_t behind_vain(struct gs_journal_reader *r, uint64_t off, uint64_t seen)
+{
+	r->stats.vain_bytes += seen;
+	return r->stats.vain_bytes > VAIN_BYTES + VAIN_TIMES * off ? off + seen : off + 1;
+}
+
+/* Past a hole, of which a file can have any length. */
+static int skip_hole(struct gs_journal_reader *r, uint64_t *off)
+{
+	struct stat st;
+	off_t data;
+
+	if (!r->is_regular)
+		return 0;
+	data = lseek(r->fd, (off_t)*off, SEEK_DATA);
+	if (data < 0 && errno == ENXIO && fstat(r->fd, &st) == 0)
+		data = st.st_size;
+	if (data < 0 || (uint64_t)data <= r->window_off + r->window_bytes)
+		return lseek(r->fd, (off_t)(r->window_off + r->window_bytes), SEEK_SET) < 0 ? -errno
+											    : 0;
+	*off = (uint64_t)data;
+	return rewind_to(r, *off);
 }
 
 /* The next whole frame at or behind *off; *off moves to it. 0, GS_JOURNAL_EOF or negative errno. */
@@ -141,12 +181,16 @@ static int find_frame(struct gs_journal_reader *r, uint64_t *off, struct gs_fram
 
 	for (;;) {
 		const uint8_t *p, *q;
-		size_t n;
+		size_t n, seen;
 		int e;
 
-		e = check_frame(r, *off, h);
+		e = check_frame(r, *off, h, &seen);
 		if (e)
 			return e < 0 ? e : 0;
+		if (seen) {
+			*off = behind_vain(r, *off, seen);
+			continue;
+		}
 		e = peek(r, *off, sizeof(*h), &p, &n);
 		if (e < 0)
 			return e;
@@ -154,6 +198,9 @@ static int find_frame(struct gs_journal_reader *r, uint64_t *off, struct gs_fram
 			return GS_JOURNAL_EOF;
 		q = memmem(p + 1, n - 1, &magic, sizeof(magic));
 		*off += q ? (size_t)(q - p) : n - (sizeof(magic) - 1);
+		e = q ? 0 : skip_hole(r, off);
+		if (e < 0)
+			return e;
 	}
 }
 
@@ -203,15 +250,28 @@ static int start_detour(struct gs_journal_reader *r)
 
 	if (!r->is_regular)
 		return 0;
+	if (off < r->searched_off) {
+		/* What was found there, if anything, holds the definitions of this gap too. */
+		if (r->is_searched_all) {
+			r->has_gap = !r->has_later;
+			return 0;
+		}
+		off = r->searched_off;
+	}
+	r->is_searched_all = r->has_later = false;
 	for (int i = 0; i < DETOUR_MAX_FRAMES; i++, off += frame_bytes(&h)) {
 		ssize_t n = pread(r->fd, data, sizeof(data), (off_t)off);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		if (n != sizeof(data) || !take_header(r, data, &h) || h.file_id != r->file_id)
+		r->searched_off = off;
+		if (n != sizeof(data) || !take_header(r, data, &h) || h.file_id != r->file_id) {
+			r->is_searched_all = true;
 			return 0;
+		}
 		if (!(h.flags & GS_FRAME_SNAPSHOT_FIRST))
 			continue;
+		r->is_searched_all = true;
 		r->is_detour = true;
 		r->detour_off = off;
 		r->detour_sequence = h.sequence;
@@ -224,10 +284,11 @@ static int start_detour(struct gs_journal_reader *r)
 static int next_of_detour(struct gs_journal_reader *r, struct gs_batch *ret_batch)
 {
 	struct gs_frame_header h;
+	size_t seen;
 	int e = 0;
 
 	if (r->has_gap) /* the last frame of it was not there yet */
-		e = check_frame(r, r->detour_off, &h);
+		e = check_frame(r, r->detour_off, &h, &seen);
 	if (e > 0 && h.flags & GS_FRAME_SNAPSHOT && h.sequence == r->detour_sequence)
 		e = unpack(r, r->detour_off, &h);
 	else if (e > 0)
@@ -241,6 +302,7 @@ static int next_of_detour(struct gs_journal_reader *r, struct gs_batch *ret_batc
 		return 1;
 	}
 	r->is_detour = false;
+	r->has_later = !r->has_gap;
 	return rewind_to(r, r->next_off);
 }
 
@@ -289,7 +351,7 @@ int gs_journal_next(struct gs_journal_reader *r, struct gs_batch *ret_batch)
 			return e < 0 ? e : end_of_file(r);
 		n_missing = h.sequence - r->next_sequence;
 		if (h.sequence < r->next_sequence) { /* was handed out already */
-			off++;
+			off = behind_vain(r, off, frame_bytes(&h));
 			continue;
 		}
 		if (!(h.flags & GS_FRAME_SNAPSHOT) || r->has_gap || n_missing) {
@@ -297,7 +359,7 @@ int gs_journal_next(struct gs_journal_reader *r, struct gs_batch *ret_batch)
 			if (e < 0)
 				return e;
 			if (e == 0) {
-				off++;
+				off = behind_vain(r, off, frame_bytes(&h));
 				continue;
 			}
 			note_skipped(r, off, n_missing);
@@ -328,7 +390,8 @@ int gs_journal_seek(struct gs_journal_reader *r, const struct gs_journal_place *
 {
 	if (!r->is_regular)
 		return -ESPIPE;
-	r->is_detour = r->has_gap = false;
+	r->is_detour = r->has_gap = r->has_later = r->is_searched_all = false;
+	r->searched_off = 0;
 	r->next_off = place->off;
 	r->next_sequence = place->sequence;
 	return rewind_to(r, place->off);

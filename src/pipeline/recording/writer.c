@@ -13,7 +13,7 @@
  *   records, but not before four times its own size was written: it costs a quarter at most. A
  *   last one comes at closing, so that a loss anywhere leaves the names known.
  */
-#include "journal/journal.h"
+#include "pipeline/recording/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,10 +24,10 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/output.h"
-#include "journal/journal_int.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/output.h"
+#include "pipeline/recording/journal_int.h"
 
 #define FRAME_BYTES_DEFAULT   (256u << 10)
 #define SNAPSHOT_EVERY_FRAMES 64

@@ -1,5 +1,5 @@
 /* The table of endpoints, the server's life, and what live shows of the head. */
-#include "api/api_int.h"
+#include "server/api/api_int.h"
 
 #include <errno.h>
 #include <string.h>
@@ -59,7 +59,7 @@ const size_t api_n_endpoints = GS_ARRAY_LEN(api_endpoints);
 
 #define N_ROUTES (GS_LIVE_ENDPOINTS + GS_ARRAY_LEN(api_endpoints))
 
-/* --- what live shows of the head (live/live.h) --- */
+/* --- what live shows of the head (server/live/live.h) --- */
 
 static void settings(void *ctx, struct gs_live_settings *ret)
 {

@@ -10,19 +10,20 @@
 #ifndef GS_API_API_H
 #define GS_API_API_H
 
-#include "base/err.h"
-#include "head/head.h"
+#include "core/base/err.h"
+#include "server/head/head.h"
 
 struct gs_api;
 
 struct gs_api_options {
-	size_t size;                                          /* of this struct */
-	struct gs_head *head;                                 /* lent until the stop */
-	const char *listen;                                   /* "127.0.0.1:8091" */
-	const char *tls_cert, *tls_key;                       /* lent until the stop */
-	unsigned (*token_role)(void *ctx, const char *token); /* as in http/http.h; NULL: all may */
+	size_t size;                    /* of this struct */
+	struct gs_head *head;           /* lent until the stop */
+	const char *listen;             /* "127.0.0.1:8091" */
+	const char *tls_cert, *tls_key; /* lent until the stop */
+	unsigned (*token_role)(void *ctx,
+			       const char *token); /* as in net/http/http.h; NULL: all may */
 	void *token_ctx;
-	const char *hosts; /* as in http/http.h, both; lent until the stop */
+	const char *hosts; /* as in net/http/http.h, both; lent until the stop */
 	bool anonymous, guarded;
 	const char *grpc_address; /* shown on the page; lent */
 };

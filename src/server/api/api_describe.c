@@ -1,13 +1,13 @@
 /*
- * What requests and answers look like, in the short form of describe/describe.h. A test holds the
- * answers of a real head against all of it, and misses what has no row: an answer and its row
+ * What requests and answers look like, in the short form of server/openapi/describe.h. A test holds
+ * the answers of a real head against all of it, and misses what has no row: an answer and its row
  * change together.
  */
-#include "api/api_int.h"
+#include "server/api/api_int.h"
 
 #include <string.h>
 
-#include "describe/describe.h"
+#include "server/openapi/describe.h"
 
 #define GET    GS_HTTP_GET
 #define POST   GS_HTTP_POST

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/api_int.h"
-#include "base/clock.h"
+#include "server/api/api_int.h"
+#include "core/base/clock.h"
 
 #define OTHERS_MAX 64
 

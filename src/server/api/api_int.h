@@ -7,13 +7,13 @@
 
 #include <stdatomic.h>
 
-#include "api/api.h"
-#include "head/session.h"
-#include "http/http.h"
-#include "live/answer.h"
-#include "live/live.h"
-#include "live/look.h"
-#include "live/reply.h"
+#include "server/api/api.h"
+#include "server/head/session.h"
+#include "net/http/http.h"
+#include "server/live/answer.h"
+#include "server/live/live.h"
+#include "server/live/look.h"
+#include "server/live/reply.h"
 
 #define API_THREADS_MAX 6 /* that read the store for one request each */
 

@@ -1,8 +1,8 @@
 /* The head's own metrics for Prometheus. */
-#include "api/api_int.h"
+#include "server/api/api_int.h"
 
-#include "head/head_push.h"
-#include "prom/prom.h"
+#include "server/head/head_push.h"
+#include "output/metrics/prom.h"
 
 static void put_states(struct gs_prom *p, const struct gs_live_look *l)
 {

@@ -2,14 +2,14 @@
  * Figures of a session (room plot), drawn on a thread that reads the store. A figure takes memory
  * by the number of GPUs, so there are few at a time, and of not too many GPUs.
  */
-#include "api/api_int.h"
+#include "server/api/api_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "archive/archive.h"
-#include "base/clock.h"
-#include "plot/plot.h"
+#include "server/session_export/archive.h"
+#include "core/base/clock.h"
+#include "output/plot/plot.h"
 
 #define PLOTS_MAX 2   /* at a time */
 #define GPUS_MAX  512 /* 64 MiB; and no eye tells more of them apart */

@@ -1,14 +1,14 @@
 /* A process in the past: when it was last seen, and its values over time, out of the store. */
-#include "api/api_int.h"
+#include "server/api/api_int.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "live/process.h"
-#include "live/stretch.h"
-#include "node/record.h"
-#include "store/coarse.h"
+#include "core/base/clock.h"
+#include "server/live/process.h"
+#include "server/live/stretch.h"
+#include "model/node/record.h"
+#include "server/store/coarse.h"
 
 #define SAME_START_NS 2000000000ll /* a start is told by clocks of which two never quite agree */
 

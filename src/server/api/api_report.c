@@ -3,7 +3,7 @@
  * what their reports say. Lists are read on the reader's thread, comparisons on a thread of their
  * own.
  */
-#include "api/api_int.h"
+#include "server/api/api_int.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "scrub/scrub.h"
-#include "job/compare.h"
-#include "job/delivery.h"
-#include "job/report.h"
-#include "live/job.h"
-#include "store/report.h"
+#include "core/base/clock.h"
+#include "core/scrub/scrub.h"
+#include "analysis/job_report/compare.h"
+#include "analysis/job_report/delivery.h"
+#include "analysis/job_report/report.h"
+#include "server/live/job.h"
+#include "server/store/report.h"
 
 #define IDS_MAX       200
 #define COMPARED      100 /* when nothing else is asked for */
@@ -231,44 +231,16 @@ static bool parse_id(const char *text, size_t length, int64_t *ret)
 	return *ret > 0;
 }
 
-/* Commands in a report as far as who asks may see them. */
-static void hide_commands(json_t *at, enum gs_http_see see, int depth)
-{
-	char scrubbed[GS_JOB_COMMAND_BYTES];
-	const char *key;
-	json_t *value;
-	size_t i;
-
-	if (depth == 8)
-		return;
-	json_array_foreach(at, i, value) hide_commands(value, see, depth + 1);
-	json_object_foreach(at, key, value)
-	{
-		if (strcmp(key, "command") != 0 || !json_is_string(value)) {
-			hide_commands(value, see, depth + 1);
-			continue;
-		}
-		gs_scrub_text(json_string_value(value), scrubbed, sizeof(scrubbed));
-		(void)json_string_set(value, see == GS_HTTP_SEE_NAMES ? "" : scrubbed);
-	}
-}
-
 /* It was parsed when it came: an object, and nothing behind it but blanks. */
 static int put_document(struct gs_buf *b, const struct gs_buf *text, enum gs_http_see see)
 {
-	json_t *document;
-	char *shown;
+	GS_FREE char *shown = NULL;
 	int r;
 
 	if (see == GS_HTTP_SEE_WHOLE)
 		return gs_buf_put(b, text->data, text->bytes);
-	document = json_loadb((const char *)text->data, text->bytes, 0, NULL);
-	hide_commands(document, see, 0);
-	shown = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(15));
-	r = shown ? gs_buf_puts(b, shown) : -ENOMEM;
-	free(shown);
-	json_decref(document);
-	return r;
+	r = gs_scrub_json((const char *)text->data, text->bytes, see == GS_HTTP_SEE_NAMES, &shown);
+	return r < 0 ? r : gs_buf_puts(b, shown);
 }
 
 static void show(struct inquiry *l, struct gs_store *store, struct gs_http_reply *reply)

@@ -6,11 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "api/api_int.h"
-#include "base/clock.h"
-#include "live/series.h"
-#include "node/record.h"
-#include "store/coarse.h"
+#include "server/api/api_int.h"
+#include "core/base/clock.h"
+#include "server/live/series.h"
+#include "model/node/record.h"
+#include "server/store/coarse.h"
 
 #define SKEW_NS API_SKEW_NS
 

@@ -1,6 +1,6 @@
 /* Sessions: a change is a job of the head's store and answered when it is on the disk; an export is
  * made by a thread and sent as it is made. */
-#include "api/api_int.h"
+#include "server/api/api_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "archive/archive.h"
-#include "base/clock.h"
-#include "base/conf.h"
-#include "text/text.h"
+#include "server/session_export/archive.h"
+#include "core/base/clock.h"
+#include "core/base/conf.h"
+#include "core/text/text.h"
 
 /* --- what requests say --- */
 

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "api/api_int.h"
+#include "server/api/api_int.h"
 
 static void *run(void *arg)
 {

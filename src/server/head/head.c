@@ -1,11 +1,11 @@
 /* The head's life. */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 
 #define INTERVAL_NS 1000000000ull
 #define GRACE_NS    1000000000ull
@@ -29,6 +29,11 @@ static enum gs_rpc_status authorize(void *ctx, const struct gs_rpc_call *call,
 	const struct gs_head *h = ctx;
 
 	return h->o.authorize ? h->o.authorize(h->o.authorize_ctx, call, method, token) : GS_RPC_OK;
+}
+
+enum gs_archive_commands head_may_see(const struct gs_head *h, const struct gs_rpc_call *call)
+{
+	return h->o.may_see ? h->o.may_see(h->o.may_see_ctx, call) : GS_ARCHIVE_COMMANDS_NONE;
 }
 
 int head_know_node(void *ctx, const struct gs_store_node *node)

@@ -17,9 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "cluster/cluster.h"
-#include "rpc/rpc.h"
+#include "server/session_export/archive.h"
+#include "core/base/err.h"
+#include "server/registry/cluster.h"
+#include "net/grpc/rpc.h"
 
 struct gs_head;
 
@@ -69,6 +70,10 @@ struct gs_head_options {
 	bool (*may_be)(void *ctx, const struct gs_rpc_call *call, const char *hostname, char *why,
 		       size_t bytes);
 	void *may_be_ctx;
+	/* How much of command lines and users who makes the call may see in exports and reports;
+	 * traces only with some of it. Any thread. NULL: none of it. */
+	enum gs_archive_commands (*may_see)(void *ctx, const struct gs_rpc_call *call);
+	void *may_see_ctx;
 	const char *denied;   /* what a call that is not permitted is told; NULL: of its token */
 	uint64_t interval_ns; /* between samples when no session asks for less; 0: 1 s */
 	bool bandwidth, nvlink;

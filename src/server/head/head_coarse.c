@@ -3,15 +3,15 @@
  * its place, with a connection of its own; the store's thread only replaces, a few stretches at a
  * time, between its transactions. So what comes in is stored meanwhile.
  */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "store/downsample.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "server/store/downsample.h"
 
 #define EVERY_NS    5000000000ull
 #define ALL_NS      (6 * 3600000000000ull) /* what came late is looked for as often */

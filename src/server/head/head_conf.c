@@ -1,13 +1,13 @@
 /* The head's configuration: tables, and what they mean. */
-#include "head/head_conf.h"
+#include "server/head/head_conf.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
-#include "head/head_int.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
+#include "server/head/head_int.h"
 
 #define MS 1000000ll
 #define S  (1000 * MS)

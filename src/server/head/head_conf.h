@@ -1,13 +1,13 @@
 /*
- * The head's configuration file: the tables of which src/base/conf makes the parser and the
+ * The head's configuration file: the tables of which src/core/base/conf makes the parser and the
  * commented default. What options of the command line say is put over it by the same parser.
  */
 #ifndef GS_HEAD_HEAD_CONF_H
 #define GS_HEAD_HEAD_CONF_H
 
-#include "base/conf.h"
-#include "head/head.h"
-#include "push/set.h"
+#include "core/base/conf.h"
+#include "server/head/head.h"
+#include "output/metrics_push/set.h"
 
 struct gs_head_conf {
 	struct {
@@ -44,7 +44,7 @@ struct gs_head_override { /* an option of the command line: its name, the key, w
 };
 
 /* The file (NULL: the defaults), and options over it. -EINVAL, ... with err; tell: as in
- * base/conf.h. */
+ * core/base/conf.h. */
 int gs_head_conf_read(const char *path, const struct gs_head_override *overrides, size_t n,
 		      struct gs_head_conf *ret_conf, gs_conf_tell_fn tell, struct gs_err *err);
 

@@ -2,12 +2,12 @@
  * The service Control of proto/gpuscope.proto: messages in, a job, messages out. What the job does
  * is in head_session.c.
  */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 #include "gpuscope.pb-c.h"
 
 #define SESSIONS_LIMIT     100 /* of a list, when nothing else is asked for */
@@ -561,7 +561,7 @@ static void export_session(struct ask *a, struct gs_store *store)
 
 static void list_reports(struct ask *a, struct gs_store *store)
 {
-	head_reports_list(a->call, a->message, store);
+	head_reports_list(a->head, a->call, a->message, store);
 }
 
 /* --- the methods --- */

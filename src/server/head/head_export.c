@@ -3,7 +3,7 @@
  * between: what the peer does not take yet stops the one that makes it, and nothing is held in
  * between.
  */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "archive/archive.h"
+#include "server/session_export/archive.h"
 #include "gpuscope.pb-c.h"
 
 #define EXPORTS_MAX 8
@@ -25,7 +25,8 @@ struct export
 	struct gs_store *store;   /* of the thread that makes */
 	struct gs_store_session session;
 	struct gs_archive_options o;
-	int64_t trace; /* 0: the samples */
+	int64_t trace;       /* 0: the samples */
+	unsigned n_left_out; /* traces that the caller may not see */
 	int pipe[2];
 	int made; /* what making said */
 	struct gs_err err;
@@ -55,9 +56,8 @@ static void *make(void *arg)
 }
 
 /* Waits while the peer does not read. -EPIPE: it is gone. */
-static int send_part(struct export *e, const void *data, size_t bytes, const char *file)
+static int send_message(struct export *e, const Gpuscope__V1__ExportPart *m)
 {
-	Gpuscope__V1__ExportPart m = GPUSCOPE__V1__EXPORT_PART__INIT;
 	uint8_t out[PART_BYTES + 512];
 	struct timespec until;
 	size_t n;
@@ -65,12 +65,10 @@ static int send_part(struct export *e, const void *data, size_t bytes, const cha
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += PATIENCE_S;
-	m.data = (ProtobufCBinaryData){.data = (uint8_t *)data, .len = bytes};
-	m.file = (char *)file;
-	n = gpuscope__v1__export_part__get_packed_size(&m);
+	n = gpuscope__v1__export_part__get_packed_size(m);
 	if (n > sizeof(out))
 		return -EINVAL;
-	gpuscope__v1__export_part__pack(&m, out);
+	gpuscope__v1__export_part__pack(m, out);
 	for (;;) {
 		uint64_t before;
 		bool late = false;
@@ -90,6 +88,24 @@ static int send_part(struct export *e, const void *data, size_t bytes, const cha
 					  "nothing was read for %d s: the export is given up",
 					  PATIENCE_S);
 	}
+}
+
+static int send_part(struct export *e, const void *data, size_t bytes, const char *file)
+{
+	Gpuscope__V1__ExportPart m = GPUSCOPE__V1__EXPORT_PART__INIT;
+
+	m.data = (ProtobufCBinaryData){.data = (uint8_t *)data, .len = bytes};
+	m.file = (char *)file;
+	return send_message(e, &m);
+}
+
+/* How many traces the caller was not given, and how to get them. */
+static int send_left_out(struct export *e)
+{
+	Gpuscope__V1__ExportPart m = GPUSCOPE__V1__EXPORT_PART__INIT;
+
+	m.traces_left_out = e->n_left_out;
+	return e->n_left_out ? send_message(e, &m) : 0;
 }
 
 /* One file; 0 or a negative errno with e->err. */
@@ -121,6 +137,10 @@ static int send_trace(void *ctx, int64_t stream, const char *name)
 {
 	struct export *e = ctx;
 
+	if (e->o.commands == GS_ARCHIVE_COMMANDS_NONE) {
+		e->n_left_out++;
+		return 0;
+	}
 	e->trace = stream;
 	return send_file(e, name);
 }
@@ -154,6 +174,8 @@ static void *run(void *arg)
 		list.store = lister;
 		if (r == 0)
 			r = gs_archive_traces(&list, send_trace, e);
+		if (r == 0)
+			r = send_left_out(e);
 		gs_store_close(&lister);
 	}
 	if (r < 0)
@@ -190,7 +212,8 @@ int head_export_start(struct gs_head *h, struct gs_rpc_call *call, const struct 
 		.head = h, .call = gs_rpc_call_ref(call), .session = *s, .pipe = {-1, -1}};
 	e->o = (struct gs_archive_options){.size = sizeof(e->o),
 					   .session = &e->session,
-					   .format = (enum gs_archive_format)format};
+					   .format = (enum gs_archive_format)format,
+					   .commands = head_may_see(h, call)};
 	r = gs_head_reader(h, &e->store, err);
 	e->o.store = e->store;
 	if (r == 0)

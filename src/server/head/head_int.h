@@ -5,15 +5,15 @@
 #include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
 
-#include "base/buf.h"
-#include "head/head.h"
-#include "head/head_push.h"
-#include "head/reply.h"
-#include "head/session.h"
-#include "head/stream.h"
-#include "node/record.h"
-#include "store/report.h"
-#include "store/store.h"
+#include "core/base/buf.h"
+#include "server/head/head.h"
+#include "server/head/head_push.h"
+#include "server/head/reply.h"
+#include "server/head/session.h"
+#include "server/head/stream.h"
+#include "model/node/record.h"
+#include "server/store/report.h"
+#include "server/store/store.h"
 
 /* --- streams, and the queue in front of the store: head_stream.c, head_store.c --- */
 
@@ -189,7 +189,11 @@ bool head_report_look(const struct Gpuscope__V1__Batch *batch, struct gs_buf *ra
 		      struct gs_store_report *ret_report);
 
 /* The answer to ListJobReports, on the reader's thread (NULL: the head ends). */
-void head_reports_list(struct gs_rpc_call *call, const void *query, struct gs_store *store);
+void head_reports_list(const struct gs_head *h, struct gs_rpc_call *call, const void *query,
+		       struct gs_store *store);
+
+/* What who makes the call may see of other people's commands. Any thread. */
+enum gs_archive_commands head_may_see(const struct gs_head *h, const struct gs_rpc_call *call);
 
 extern const struct gs_rpc_method head_node_method;
 

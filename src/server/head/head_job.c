@@ -3,7 +3,7 @@
  * them between its transactions (head_store.c); the reader's has a connection of its own, so that a
  * long look at what is stored stops nobody from storing.
  */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* What is too old, or too much, is removed: little by little, so that storing goes on. */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <string.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 
 #define EVERY_NS 10000000000ull
 #define AGAIN_NS 1000000000ull /* while there is more to remove */

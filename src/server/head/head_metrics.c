@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 static void put_cluster(struct gs_prom *p, struct gs_cluster *c)
 {

@@ -1,13 +1,13 @@
 /* The service Node of proto/gpuscope.proto: streams of batches. */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 #include "gpuscope.pb-c.h"
-#include "node/record.h"
+#include "model/node/record.h"
 
 #define CLOCK_FIRST_NS  1000000000ull /* between the first few questions */
 #define CLOCK_EVERY_NS  30000000000ull

@@ -2,15 +2,15 @@
  * What is pushed, in parts: the head's own families first, then nodes, some at a time, all out of
  * one view of the cluster.
  */
-#include "head/head_push.h"
+#include "server/head/head_push.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "head/head_int.h"
+#include "core/base/clock.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "server/head/head_int.h"
 
 #define PART_BYTES (2u << 20) /* of text; then a part is enough for one request */
 /* Engines refuse what is much older than what they have; Prometheus takes the last two hours of a

@@ -6,8 +6,8 @@
 #ifndef GS_HEAD_HEAD_PUSH_H
 #define GS_HEAD_HEAD_PUSH_H
 
-#include "head/head.h"
-#include "push/set.h"
+#include "server/head/head.h"
+#include "output/metrics_push/set.h"
 
 /* From now on to these receivers, instead of others before. hostname: the label instance of what is
  * the head's own. With nothing configured nothing is pushed. The thread that started the head. */

@@ -1,12 +1,13 @@
 /* Reports of jobs: what a node sends is looked at, and lists of them are sent to who asks. */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpuscope.pb-c.h"
-#include "job/delivery.h"
+#include "analysis/job_report/delivery.h"
+#include "core/scrub/scrub.h"
 
 #define LIMIT      100 /* of a list, when nothing else is asked for */
 #define LIMIT_MAX  1000
@@ -50,13 +51,38 @@ bool head_report_look(const struct Gpuscope__V1__Batch *b, struct gs_buf *raw,
 struct answer {
 	Gpuscope__V1__JobReport **report; /* owned, as all in it */
 	size_t n, limit, bytes;
+	enum gs_archive_commands commands; /* that who asks may see */
 	char next[GS_STORE_REPORT_AFTER_BYTES];
 };
+
+/* The document as far as who asks may see it. */
+static int put_document(Gpuscope__V1__JobReport *m, enum gs_archive_commands commands,
+			const char *text, size_t bytes)
+{
+	char *shown = NULL;
+	int r;
+
+	if (commands == GS_ARCHIVE_COMMANDS_STORED) {
+		m->document.data = malloc(bytes + 1);
+		if (!m->document.data)
+			return -ENOMEM;
+		memcpy(m->document.data, text, bytes);
+		m->document.len = bytes;
+		return 0;
+	}
+	r = gs_scrub_json(text, bytes, commands == GS_ARCHIVE_COMMANDS_NONE, &shown);
+	if (r == 0) {
+		m->document.data = (uint8_t *)shown;
+		m->document.len = strlen(shown);
+	}
+	return r;
+}
 
 static int add(void *ctx, const struct gs_store_report *report, const char *text, size_t bytes)
 {
 	struct answer *a = ctx;
 	Gpuscope__V1__JobReport *m;
+	int r;
 
 	if (!text)
 		return 0; /* damaged */
@@ -70,12 +96,10 @@ static int add(void *ctx, const struct gs_store_report *report, const char *text
 	m->id = report->id;
 	m->node = strdup(report->hostname);
 	m->state = (Gpuscope__V1__JobReportState)report->state; /* the same numbers */
-	m->document.data = malloc(bytes + 1);
-	if (!m->node || !m->document.data)
-		return -ENOMEM;
-	memcpy(m->document.data, text, bytes);
-	m->document.len = bytes;
-	a->bytes += bytes;
+	r = m->node ? put_document(m, a->commands, text, bytes) : -ENOMEM;
+	if (r < 0)
+		return r;
+	a->bytes += m->document.len;
 	gs_store_report_after(report, a->next);
 	return 0;
 }
@@ -95,7 +119,8 @@ static bool text_fits(const char *text, size_t bytes)
 	return strlen(text) < bytes;
 }
 
-void head_reports_list(struct gs_rpc_call *call, const void *query, struct gs_store *store)
+void head_reports_list(const struct gs_head *h, struct gs_rpc_call *call, const void *query,
+		       struct gs_store *store)
 {
 	const Gpuscope__V1__JobReportQuery *m = query;
 	struct gs_store_report_query q = {
@@ -110,7 +135,8 @@ void head_reports_list(struct gs_rpc_call *call, const void *query, struct gs_st
 	};
 	struct answer a = {.limit = !m->limit              ? LIMIT
 				    : m->limit > LIMIT_MAX ? LIMIT_MAX
-							   : m->limit};
+							   : m->limit,
+			   .commands = head_may_see(h, call)};
 	Gpuscope__V1__JobReports out = GPUSCOPE__V1__JOB_REPORTS__INIT;
 	int r;
 

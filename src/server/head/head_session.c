@@ -2,7 +2,7 @@
  * Sessions, and what they make nodes measure. The store has them; a copy of those that are active
  * is kept under the head's lock, so that nodes can be answered without asking it.
  */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "head/session.h"
-#include "node/gpu.h"
+#include "core/base/clock.h"
+#include "server/head/session.h"
+#include "model/node/gpu.h"
 
 /* As the plots of gswarm-profiler are called; others are keys of values. */
 static const char *const reports[] = {"gpu_utilization", "gpu_memory", "gpu_dram_bandwidth",

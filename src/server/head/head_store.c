@@ -2,13 +2,13 @@
  * The thread that stores. It takes what has come meanwhile as one transaction: while one is written
  * the next gathers, so that a slow disk makes larger transactions, not longer queues.
  */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 
 #define GATHER_NS       100000000ull /* at least between two transactions */
 #define RETRY_NS        1000000000ull

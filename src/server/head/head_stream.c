@@ -1,11 +1,11 @@
 /* Streams: what a node delivers over one call, as items for the store's thread. */
-#include "head/head_int.h"
+#include "server/head/head_int.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 
 struct gs_head_stream *head_stream_new(struct gs_head *h, struct gs_rpc_call *call)
 {

@@ -1,10 +1,10 @@
 /* Messages of protobuf as answers. */
-#include "head/reply.h"
+#include "server/head/reply.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 void gs_head_reply(struct gs_rpc_call *call, const ProtobufCMessage *m)
 {

@@ -4,7 +4,7 @@
 
 #include <protobuf-c/protobuf-c.h>
 
-#include "rpc/rpc.h"
+#include "net/grpc/rpc.h"
 
 /* The call ends with an error when the message is too large, or there is no memory for it. */
 void gs_head_reply(struct gs_rpc_call *call, const ProtobufCMessage *m);

@@ -9,9 +9,9 @@
 #ifndef GS_HEAD_SESSION_H
 #define GS_HEAD_SESSION_H
 
-#include "base/err.h"
-#include "head/head.h"
-#include "store/store.h"
+#include "core/base/err.h"
+#include "server/head/head.h"
+#include "server/store/store.h"
 
 /* fn is called once, with the store to be used; NULL: the head ends, nothing can be done. 0 or
  * -ENOMEM (fn is not called). */

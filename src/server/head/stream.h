@@ -10,9 +10,9 @@
 #ifndef GS_HEAD_STREAM_H
 #define GS_HEAD_STREAM_H
 
-#include "head/head.h"
-#include "node/record.h"
-#include "store/store.h"
+#include "server/head/head.h"
+#include "model/node/record.h"
+#include "server/store/store.h"
 
 struct gs_head_stream;
 

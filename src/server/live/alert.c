@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "live/live_int.h"
+#include "server/live/live_int.h"
 
 struct alerts {
 	struct gs_buf *b;

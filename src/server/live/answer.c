@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "live/live_int.h"
-#include "base/clock.h"
+#include "server/live/live_int.h"
+#include "core/base/clock.h"
 
 #define ANSWERS_MAX       64
 #define ANSWERS_MAX_BYTES (16u << 20)

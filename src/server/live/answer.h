@@ -2,7 +2,7 @@
 #ifndef GS_LIVE_ANSWER_H
 #define GS_LIVE_ANSWER_H
 
-#include "live/look.h"
+#include "server/live/look.h"
 
 typedef void (*gs_live_answer_fn)(void *ctx, const struct gs_live_look *l,
 				  const struct gs_http_request *q, struct gs_http_reply *reply);

@@ -1,8 +1,8 @@
 /* What happens, told as it happens: server-sent events for pages. */
 #include <string.h>
 
-#include "base/clock.h"
-#include "live/live_int.h"
+#include "core/base/clock.h"
+#include "server/live/live_int.h"
 
 #define TOPIC 1u
 

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "live/live_int.h"
-#include "base/clock.h"
-#include "text/put.h"
+#include "server/live/live_int.h"
+#include "core/base/clock.h"
+#include "core/text/put.h"
 
 static const struct {
 	const char *key;

@@ -1,11 +1,11 @@
 /* Jobs that are on GPUs now, as their processes show them, with the GPU that holds a job up. */
-#include "live/job.h"
+#include "server/live/job.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "live/live_int.h"
+#include "server/live/live_int.h"
 
 const char *live_job_of(const struct gs_cluster_node *n, const struct gs_gpu_process *p)
 {

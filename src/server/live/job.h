@@ -2,7 +2,7 @@
 #ifndef GS_LIVE_JOB_H
 #define GS_LIVE_JOB_H
 
-#include "live/live.h"
+#include "server/live/live.h"
 
 /* The member "report" of a job: its newest report, or null. 0 or a negative errno. */
 typedef int (*gs_live_report_fn)(void *ctx, const char *job, struct gs_buf *b);

@@ -1,12 +1,12 @@
 /* The table of endpoints, and its life in a server. */
-#include "live/live.h"
+#include "server/live/live.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "live/live_int.h"
+#include "core/base/clock.h"
+#include "server/live/live_int.h"
 
 #define KEEP_NS 5000000000ull /* what was made for an answer, for the next one */
 

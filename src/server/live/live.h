@@ -8,9 +8,9 @@
 #ifndef GS_LIVE_LIVE_H
 #define GS_LIVE_LIVE_H
 
-#include "base/err.h"
-#include "cluster/cluster.h"
-#include "http/http.h"
+#include "core/base/err.h"
+#include "server/registry/cluster.h"
+#include "net/http/http.h"
 
 struct gs_live;
 struct gs_live_series;  /* series.h */

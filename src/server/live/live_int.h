@@ -6,11 +6,11 @@
 
 #include <stdatomic.h>
 
-#include "base/mem.h"
-#include "live/answer.h"
-#include "live/live.h"
-#include "live/look.h"
-#include "live/reply.h"
+#include "core/base/mem.h"
+#include "server/live/answer.h"
+#include "server/live/live.h"
+#include "server/live/look.h"
+#include "server/live/reply.h"
 
 struct live_route {
 	struct gs_live *live;

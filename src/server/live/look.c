@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "live/live_int.h"
-#include "base/clock.h"
+#include "server/live/live_int.h"
+#include "core/base/clock.h"
 
 #define IDLE_RATIO 0.05
 /* nvml.h, nvmlClocksEventReason*: power cap, slowdown, sync boost, software and hardware thermal,

@@ -7,15 +7,16 @@
 
 #include <stdatomic.h>
 
-#include "live/live.h"
+#include "server/live/live.h"
 
-enum gs_live_state { /* of a GPU, worse is more */
-		     GS_LIVE_OK = 0,
-		     GS_LIVE_IDLE = 1,
-		     GS_LIVE_THROTTLED = 2,
-		     GS_LIVE_UNREACHABLE = 3,
-		     GS_LIVE_FAILING = 4,
-		     GS_LIVE_STATES
+/* Of a GPU, worse is more. */
+enum gs_live_state {
+	GS_LIVE_OK = 0,
+	GS_LIVE_IDLE = 1,
+	GS_LIVE_THROTTLED = 2,
+	GS_LIVE_UNREACHABLE = 3,
+	GS_LIVE_FAILING = 4,
+	GS_LIVE_STATES
 };
 const char *gs_live_state_name(unsigned state);
 

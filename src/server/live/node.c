@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "live/live_int.h"
-#include "live/process.h"
-#include "base/clock.h"
+#include "server/live/live_int.h"
+#include "server/live/process.h"
+#include "core/base/clock.h"
 
 static double memory_ratio(const struct gs_gpu_sample *s)
 {

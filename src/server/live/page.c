@@ -1,5 +1,5 @@
 /* The page: files of web/ that the build put into this program (page_files.h). */
-#include "live/live_int.h"
+#include "server/live/live_int.h"
 
 #include <string.h>
 

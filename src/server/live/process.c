@@ -1,12 +1,12 @@
 /* One process that is there now: who it is, what it has of which GPU. */
-#include "live/process.h"
+#include "server/live/process.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "scrub/scrub.h"
-#include "live/live_int.h"
+#include "core/scrub/scrub.h"
+#include "server/live/live_int.h"
 
 void gs_live_put_owner(struct gs_buf *b, enum gs_http_see see, const char *user,
 		       const char *command)

@@ -2,9 +2,9 @@
 #ifndef GS_LIVE_PROCESS_H
 #define GS_LIVE_PROCESS_H
 
-#include "base/buf.h"
-#include "http/http.h"
-#include "node/record.h"
+#include "core/base/buf.h"
+#include "net/http/http.h"
+#include "model/node/record.h"
 
 struct gs_live_process {
 	int64_t node;

@@ -1,12 +1,12 @@
 /* What requests say, and how answers are written. */
-#include "live/reply.h"
+#include "server/live/reply.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/text.h"
+#include "core/text/text.h"
 
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     2000

@@ -2,9 +2,9 @@
 #ifndef GS_LIVE_REPLY_H
 #define GS_LIVE_REPLY_H
 
-#include "base/err.h"
-#include "http/http.h"
-#include "text/json.h"
+#include "core/base/err.h"
+#include "net/http/http.h"
+#include "core/text/json.h"
 
 /* Every line of a document is one of these. */
 #define j_open   gs_json_open

@@ -2,13 +2,13 @@
  * Values of a GPU over time, in stretches of equal length with least, mean and most, out of what
  * the cluster remembers: the last minutes. What is older is the server's to know.
  */
-#include "live/series.h"
+#include "server/live/series.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "live/live_int.h"
+#include "core/base/clock.h"
+#include "server/live/live_int.h"
 
 double gs_live_field(const struct gs_gpu_sample *s, int field)
 {

@@ -2,8 +2,8 @@
 #ifndef GS_LIVE_SERIES_H
 #define GS_LIVE_SERIES_H
 
-#include "live/stretch.h"
-#include "node/gpu.h"
+#include "server/live/stretch.h"
+#include "model/node/gpu.h"
 
 #define GS_LIVE_SERIES_VALUES 8
 

@@ -1,12 +1,12 @@
 /* Values over time as charts want them: a number of stretches of equal length. */
-#include "live/stretch.h"
+#include "server/live/stretch.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "live/reply.h"
+#include "core/base/clock.h"
+#include "server/live/reply.h"
 
 #define POINTS_MAX     2000
 #define POINTS_DEFAULT 300

@@ -2,8 +2,8 @@
 #ifndef GS_LIVE_STRETCH_H
 #define GS_LIVE_STRETCH_H
 
-#include "base/buf.h"
-#include "http/http.h"
+#include "core/base/buf.h"
+#include "net/http/http.h"
 
 struct gs_live_stretch {
 	double sum, least, most;

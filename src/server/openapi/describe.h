@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/buf.h"
+#include "core/base/buf.h"
 
 struct gs_describe_endpoint {
 	const char *path;   /* "{}" for each parameter in it; those of one path follow each other */

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "describe/describe_int.h"
-#include "text/json.h"
+#include "server/openapi/describe_int.h"
+#include "core/text/json.h"
 
 /* "/a/{}" with the name of the parameter; moves *names on to the next. */
 static void put_path(const char *pattern, const char **names, char *out, size_t bytes)

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "describe/describe_int.h"
-#include "text/json.h"
+#include "server/openapi/describe_int.h"
+#include "core/text/json.h"
 
 static const char *skip(const char *p)
 {

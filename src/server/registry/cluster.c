@@ -3,7 +3,7 @@
  * with it, not copied; the rest of a node is some hundred bytes, which are copied for a view, some
  * nodes at a time, so that who delivers never waits for long.
  */
-#include "cluster/cluster_int.h"
+#include "server/registry/cluster_int.h"
 
 #include <errno.h>
 #include <math.h>
@@ -11,9 +11,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/map.h"
-#include "base/mem.h"
+#include "core/base/clock.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
 
 #define NODES_MAX 1000000
 

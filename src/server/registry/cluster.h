@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/host.h"
+#include "model/node/host.h"
 
 #define GS_CLUSTER_SILENT_NS 30000000000ull /* without a sample: not healthy */
 
@@ -33,7 +33,7 @@ enum gs_cluster_value {
 #define GS_CLUSTER_POINTS   300
 #define GS_CLUSTER_GPUS_MAX 16384 /* that have a history: 62 MiB; further ones have none */
 
-/* The row of node/gpu_field.h; share of memory: memory_used_bytes. -1: no such value. */
+/* The row of model/node/gpu_field.h; share of memory: memory_used_bytes. -1: no such value. */
 int gs_cluster_value_field(unsigned value);
 
 struct gs_cluster_node {

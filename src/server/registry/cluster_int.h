@@ -2,7 +2,7 @@
 #ifndef GS_CLUSTER_CLUSTER_INT_H
 #define GS_CLUSTER_CLUSTER_INT_H
 
-#include "cluster/cluster.h"
+#include "server/registry/cluster.h"
 
 struct gs_cluster_history;
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "cluster/cluster_int.h"
+#include "core/base/mem.h"
+#include "server/registry/cluster_int.h"
 
 #define SPACING_NS 990000000ll /* of points; a little less than a second, for clocks tremble */
 

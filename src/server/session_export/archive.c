@@ -1,12 +1,12 @@
 /* Names, and the way to each format. */
-#include "archive/archive.h"
+#include "server/session_export/archive.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
 
-#include "archive/archive_int.h"
+#include "server/session_export/archive_int.h"
 
 static const char *const names[] = {"json", "gswarm", "csv", "gst"};
 

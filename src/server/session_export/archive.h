@@ -11,9 +11,9 @@
 #ifndef GS_ARCHIVE_ARCHIVE_H
 #define GS_ARCHIVE_ARCHIVE_H
 
-#include "base/err.h"
-#include "node/host.h"
-#include "store/store.h"
+#include "core/base/err.h"
+#include "model/node/host.h"
+#include "server/store/store.h"
 
 enum gs_archive_format {
 	GS_ARCHIVE_JSON = 0,   /* numbers, percent, GB/s */
@@ -42,7 +42,7 @@ struct gs_archive_options {
 	enum gs_archive_format format;
 	int64_t now_wall_ns; /* where a session that has no end yet ends; 0: now */
 	int64_t node;        /* only what this one measured, by its number; 0: all of them */
-	enum gs_archive_commands commands; /* of processes, in .gst */
+	enum gs_archive_commands commands; /* of processes, in .gst and traces */
 };
 
 struct gs_archive_stats {
@@ -68,9 +68,11 @@ int gs_archive_moments(const struct gs_archive_options *options,
 		       struct gs_archive_stats *ret_stats, struct gs_err *err);
 
 /* The traces that nodes of the session delivered and that reach into its time; each is a .gst file
- * of its own, called name. */
+ * of its own, called name. options->commands does not matter here. */
 int gs_archive_traces(const struct gs_archive_options *options,
 		      int (*fn)(void *ctx, int64_t stream, const char *name), void *ctx);
+/* The one of this number. By options->commands its texts are as they were stored, or without what
+ * looks like a secret; -EACCES where no commands may be shown: a trace is full of them. */
 int gs_archive_trace(const struct gs_archive_options *options, int64_t stream, int fd,
 		     struct gs_err *err);
 

@@ -2,12 +2,12 @@
 #ifndef GS_ARCHIVE_ARCHIVE_INT_H
 #define GS_ARCHIVE_ARCHIVE_INT_H
 
-#include "archive/archive.h"
-#include "base/energy.h"
-#include "base/map.h"
-#include "node/host.h"
-#include "store/coarse.h"
-#include "text/pen.h"
+#include "server/session_export/archive.h"
+#include "core/base/energy.h"
+#include "core/base/map.h"
+#include "model/node/host.h"
+#include "server/store/coarse.h"
+#include "core/text/pen.h"
 
 struct archive_node {
 	int64_t id;
@@ -72,16 +72,17 @@ int archive_gst(struct archive *a, int fd, struct gs_err *err);
 
 /* --- frames: frame.c --- */
 
-enum archive_value { /* of a GPU, in base units; then those of the session's fields */
-		     ARCHIVE_UTIL,
-		     ARCHIVE_MEMORY,
-		     ARCHIVE_PCIE_RX,
-		     ARCHIVE_PCIE_TX,
-		     ARCHIVE_DRAM,
-		     ARCHIVE_NVLINK_RX,
-		     ARCHIVE_NVLINK_TX,
-		     ARCHIVE_AGE, /* of the oldest of those above, in s */
-		     ARCHIVE_N_VALUES
+/* Of a GPU, in base units; then those of the session's fields. */
+enum archive_value {
+	ARCHIVE_UTIL,
+	ARCHIVE_MEMORY,
+	ARCHIVE_PCIE_RX,
+	ARCHIVE_PCIE_TX,
+	ARCHIVE_DRAM,
+	ARCHIVE_NVLINK_RX,
+	ARCHIVE_NVLINK_TX,
+	ARCHIVE_AGE, /* of the oldest of those above, in s */
+	ARCHIVE_N_VALUES
 };
 
 struct archive_mean {

@@ -1,9 +1,9 @@
 /* One row for each sample of each GPU, with the sample's own time. */
 #include <math.h>
 
-#include "archive/archive_int.h"
-#include "text/doc.h"
-#include "text/text.h"
+#include "server/session_export/archive_int.h"
+#include "core/text/doc.h"
+#include "core/text/text.h"
 
 struct csv {
 	struct archive *a;

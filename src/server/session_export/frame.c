@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "archive/archive_int.h"
+#include "server/session_export/archive_int.h"
 
 #define WINDOW       65536 /* frames that may be open */
 #define BEHIND       3     /* frames that stay open behind the time that is passed */

@@ -8,12 +8,13 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "archive/archive_int.h"
-#include "scrub/scrub.h"
-#include "journal/journal.h"
-#include "node/record.h"
+#include "server/session_export/archive_int.h"
+#include "core/scrub/scrub.h"
+#include "pipeline/recording/journal.h"
+#include "model/node/record.h"
 
 #define RECORDS_MAX (8u << 20)
+#define TEXT_BYTES  8192 /* twice the longest text of a trace: a secret may grow by two bytes */
 
 struct gst {
 	const struct gs_sink *sink;
@@ -197,6 +198,31 @@ int gs_archive_traces(const struct gs_archive_options *options,
 	return r;
 }
 
+/* The records of a batch with each text scrubbed: which of them are command lines is known only
+ * when all have been read. -EBADMSG: the batch ends within a record. */
+static int put_scrubbed(struct gs_buf *out, const struct gs_batch *batch)
+{
+	char text[TEXT_BYTES], scrubbed[TEXT_BYTES];
+	size_t off = 0, length;
+	int r = 0;
+
+	gs_buf_reset(out);
+	for (const struct gs_record *one; r == 0 && (one = gs_record_next(batch, &off));) {
+		const struct gs_rec_string *s = (const struct gs_rec_string *)one;
+
+		if (one->kind != GS_REC_STRING) {
+			r = gs_buf_put(out, one, one->bytes);
+			continue;
+		}
+		length = s->text_bytes < sizeof(text) ? s->text_bytes : sizeof(text) - 1;
+		memcpy(text, s->text, length);
+		text[length] = '\0';
+		gs_scrub_text(text, scrubbed, sizeof(scrubbed));
+		r = gs_record_put_string(out, s->id, scrubbed, strlen(scrubbed));
+	}
+	return r < 0 ? r : off == batch->bytes ? 0 : -EBADMSG;
+}
+
 int gs_archive_trace(const struct gs_archive_options *options, int64_t stream, int fd,
 		     struct gs_err *err)
 {
@@ -206,16 +232,27 @@ int gs_archive_trace(const struct gs_archive_options *options, int64_t stream, i
 	struct gs_store_cursor *cursor = NULL;
 	struct gs_store_found found;
 	struct gs_journal *journal = NULL;
-	int r = journal_on(fd, &journal, err), closed;
+	struct gs_buf records = GS_BUF_INIT(2 * GS_STORE_BATCH_MAX);
+	int r, closed;
 
+	if (options->commands == GS_ARCHIVE_COMMANDS_NONE)
+		return gs_err_set(err, -EACCES, "a trace is not for those who may see no commands");
+	r = journal_on(fd, &journal, err);
 	if (r < 0)
 		return r;
 	r = gs_store_cursor_open(options->store, &range, &cursor);
 	while (r == 0 && (r = gs_store_cursor_next(cursor, &found)) == 0) {
 		const struct gs_sink *sink = gs_journal_sink(journal);
+		struct gs_batch batch = found.records;
 
-		r = sink->push(sink->ctx, &found.records);
+		if (options->commands == GS_ARCHIVE_COMMANDS_SCRUBBED) {
+			r = put_scrubbed(&records, &batch);
+			batch = (struct gs_batch){records.data, records.bytes};
+		}
+		if (r == 0)
+			r = sink->push(sink->ctx, &batch);
 	}
+	gs_buf_fini(&records);
 	gs_store_cursor_close(&cursor);
 	closed = gs_journal_close(&journal, err);
 	return r == GS_STORE_END ? closed : r;

@@ -7,10 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "archive/archive_int.h"
-#include "text/doc.h"
-#include "text/put.h"
-#include "text/text.h"
+#include "server/session_export/archive_int.h"
+#include "core/text/doc.h"
+#include "core/text/put.h"
+#include "core/text/text.h"
 
 struct json {
 	struct archive *a;

@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "archive/archive_int.h"
-#include "base/clock.h"
-#include "node/record.h"
+#include "server/session_export/archive_int.h"
+#include "core/base/clock.h"
+#include "model/node/record.h"
 
 #define GROUPS_MAX      16
 #define GROUP_SPREAD_NS 1000000000ll

@@ -1,5 +1,5 @@
 /* Batches: in, how much there is, and out when they are old. */
-#include "store/store_int.h"
+#include "server/store/store_int.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 /* Moments into one. */
-#include "store/coarse.h"
+#include "server/store/coarse.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "base/mem.h"
-#include "node/record.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "model/node/record.h"
 
 #define PROCESSES_MAX 65536 /* of one moment and kind */
 #define EVENTS_MAX    65536

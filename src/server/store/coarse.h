@@ -18,8 +18,8 @@
 #ifndef GS_STORE_COARSE_H
 #define GS_STORE_COARSE_H
 
-#include "node/host.h"
-#include "model/record.h"
+#include "model/node/host.h"
+#include "model/trace/record.h"
 
 struct gs_rec_coarse { /* n_values of the following behind it */
 	struct gs_record head;

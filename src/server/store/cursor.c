@@ -1,5 +1,5 @@
 /* Reading batches of a stretch of time. */
-#include "store/store_int.h"
+#include "server/store/store_int.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 /* Looking for what can be coarser, and replacing it. */
-#include "store/downsample.h"
+#include "server/store/downsample.h"
 
 #include <errno.h>
 #include <string.h>
 #include <zstd.h>
 
-#include "base/map.h"
-#include "base/mem.h"
-#include "node/record.h"
-#include "store/coarse.h"
-#include "store/store_int.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "model/node/record.h"
+#include "server/store/coarse.h"
+#include "server/store/store_int.h"
 
 #define CELLS         8          /* intervals in a stretch */
 #define PART_BYTES    (2u << 20) /* of records, unpacked: then a batch is enough */

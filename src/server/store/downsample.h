@@ -1,9 +1,9 @@
 /*
- * Downsampling: batches of samples that are old are replaced by coarser ones (store/coarse.h). One
- * connection looks for them and makes what shall take their place, a piece at a time: of one stream
- * and a stretch of eight intervals. Another one, which writes, replaces a piece in a transaction:
- * each moment is there in the old form or in the new one, never in both and never in none, whenever
- * the program is killed.
+ * Downsampling: batches of samples that are old are replaced by coarser ones
+ * (server/store/coarse.h). One connection looks for them and makes what shall take their place, a
+ * piece at a time: of one stream and a stretch of eight intervals. Another one, which writes,
+ * replaces a piece in a transaction: each moment is there in the old form or in the new one, never
+ * in both and never in none, whenever the program is killed.
  *
  * Nothing is noted of what was done: a batch that is coarse already is found to be so by its times
  * and its number of samples, without being read. So what arrives late, from a node that was away
@@ -12,7 +12,7 @@
 #ifndef GS_STORE_DOWNSAMPLE_H
 #define GS_STORE_DOWNSAMPLE_H
 
-#include "store/store.h"
+#include "server/store/store.h"
 
 struct gs_store_scan;
 

@@ -2,9 +2,9 @@
  * The layout of the file, also told in doc/cluster.md: a list of steps, each of which is one
  * transaction that brings a file of the layout before it to its own. A file is never brought back.
  */
-#include "store/store_int.h"
+#include "server/store/store_int.h"
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 /* Before anything is in the file. 16 KiB hold a handful of batches without overflow pages. */
 static const char pragmas_sql[] = "PRAGMA page_size = 16384;"

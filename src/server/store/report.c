@@ -1,13 +1,13 @@
 /* Reports of jobs: in, found again, and out when they are old. */
-#include "store/report.h"
+#include "server/store/report.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "store/store_int.h"
+#include "core/base/clock.h"
+#include "server/store/store_int.h"
 
 #define DAY_NS 86400000000000ll
 

@@ -6,12 +6,13 @@
 #ifndef GS_STORE_REPORT_H
 #define GS_STORE_REPORT_H
 
-#include "store/store.h"
+#include "server/store/store.h"
 
-enum gs_store_report_state { /* stored */
-			     GS_STORE_REPORT_RUNNING = 1,
-			     GS_STORE_REPORT_FINISHED = 2,
-			     GS_STORE_REPORT_PARTIAL = 3,
+/* The numbers are stored. */
+enum gs_store_report_state {
+	GS_STORE_REPORT_RUNNING = 1,
+	GS_STORE_REPORT_FINISHED = 2,
+	GS_STORE_REPORT_PARTIAL = 3,
 };
 
 #define GS_STORE_REPORT_MAX (1u << 20) /* bytes of one, unpacked */

@@ -1,12 +1,12 @@
 /* Sessions and their marks. */
-#include "store/store_int.h"
+#include "server/store/store_int.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
-#include "base/map.h"
+#include "core/base/clock.h"
+#include "core/base/map.h"
 
 const char *gs_store_session_state_name(unsigned state)
 {
@@ -39,8 +39,8 @@ static size_t utf8_bytes(const unsigned char *p)
 	return n;
 }
 
-/* Whether these n bytes are a mark that changes the direction of text (as text/text.c knows them):
- * a name would be shown as another. */
+/* Whether these n bytes are a mark that changes the direction of text (as core/text/text.c knows
+ * them): a name would be shown as another. */
 static bool turns_text(const unsigned char *p, size_t n)
 {
 	if (n == 2)

@@ -1,5 +1,5 @@
 /* The file: opening, transactions, nodes and streams. */
-#include "store/store_int.h"
+#include "server/store/store_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -18,9 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "model/record.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
+#include "model/trace/record.h"
 
 struct gs_store;
 
@@ -145,11 +145,11 @@ int gs_store_unpack(uint32_t codec, const void *data, size_t bytes, uint32_t raw
 
 /* --- sessions --- */
 
-enum gs_store_session_state { /* stored */
-			      GS_STORE_SESSION_ACTIVE = 1,
-			      GS_STORE_SESSION_STOPPED = 2,
-			      GS_STORE_SESSION_RECOVERABLE =
-				      3, /* the head ended while it was active */
+/* The numbers are stored. */
+enum gs_store_session_state {
+	GS_STORE_SESSION_ACTIVE = 1,
+	GS_STORE_SESSION_STOPPED = 2,
+	GS_STORE_SESSION_RECOVERABLE = 3, /* the head ended while it was active */
 };
 
 const char *gs_store_session_state_name(unsigned state); /* "active", ...; "unknown" */

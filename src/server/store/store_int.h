@@ -4,17 +4,18 @@
 
 #include <sqlite3.h>
 
-#include "store/store.h"
+#include "server/store/store.h"
 
-enum store_sql { /* statements that are kept prepared: store.c has their texts */
-		 STORE_NODE_PUT,
-		 STORE_NODE_ID,
-		 STORE_STREAM_PUT,
-		 STORE_STREAM_GET,
-		 STORE_APPEND,
-		 STORE_STREAM_MOVE,
-		 STORE_NODE_MOVE,
-		 STORE_SQL_COUNT
+/* Statements that are kept prepared: store.c has their texts. */
+enum store_sql {
+	STORE_NODE_PUT,
+	STORE_NODE_ID,
+	STORE_STREAM_PUT,
+	STORE_STREAM_GET,
+	STORE_APPEND,
+	STORE_STREAM_MOVE,
+	STORE_NODE_MOVE,
+	STORE_SQL_COUNT
 };
 
 struct gs_store {

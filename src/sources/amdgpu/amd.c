@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/pci.h"
-#include "amd/amd.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "core/base/pci.h"
+#include "sources/amdgpu/amd.h"
 
 #define AMD_MAX    64
 #define FILE_BYTES 4096

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/gpu.h"
+#include "model/node/gpu.h"
 
 struct gs_amd;
 

@@ -10,8 +10,8 @@
  */
 #include <string.h>
 
-#include "amd/amd.h"
-#include "base/mem.h"
+#include "sources/amdgpu/amd.h"
+#include "core/base/mem.h"
 
 enum how {
 	PLAIN,

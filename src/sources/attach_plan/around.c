@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "plan/plan_int.h"
+#include "core/base/mem.h"
+#include "sources/attach_plan/plan_int.h"
 
 #define MAX_NAME_BYTES 256
 

@@ -1,12 +1,12 @@
 /* What a file has of the functions and static probes that the user described. */
-#include "plan/described.h"
+#include "sources/attach_plan/described.h"
 
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "plan/plan_int.h"
+#include "core/base/mem.h"
+#include "sources/attach_plan/plan_int.h"
 
 struct search {
 	const struct gs_described_query *query;
@@ -43,11 +43,14 @@ static int tell_function(struct search *s, unsigned want, const struct gs_elf_fu
 					  .size_bytes = f->size_bytes,
 					  .indirect = f->indirect,
 					  .plan = &plan};
+	const struct gs_described_want *w = &s->query->wants[want];
 	int r = 0;
 
-	d.has_scope = s->query->wants[want].scope && !f->indirect;
+	d.has_scope = w->scope && !f->indirect;
 	if (d.has_scope)
-		r = gs_plan_add_scope(&plan, &c, &symbol, f->name, GS_FAMILY_USCOPE, 0, 0);
+		r = w->values ? gs_plan_add_call(&plan, &c, &symbol, f->name, w->by_ret)
+			      : gs_plan_add_scope(&plan, &c, &symbol, f->name, GS_FAMILY_USCOPE, 0,
+						  0);
 	if (!f->indirect)
 		d.site = gs_plan_site(s->elf, f->file_off, f->size_bytes, &options->sites);
 	if (d.site.kind == GS_SITE_MOVED && options->first_byte) {

@@ -5,9 +5,9 @@
 #ifndef GS_PLAN_DESCRIBED_H
 #define GS_PLAN_DESCRIBED_H
 
-#include "elf/usdt.h"
-#include "plan/plan.h"
-#include "reader/reader.h"
+#include "sources/elf/usdt.h"
+#include "sources/attach_plan/plan.h"
+#include "core/reader/reader.h"
 
 /* So many functions and sites of a file are told: more than a run can have. */
 #define GS_DESCRIBED_MAX 16384u
@@ -16,7 +16,9 @@ struct gs_described_want {            /* all borrowed */
 	const char *function;         /* NULL: a static probe */
 	bool is_glob;                 /* function may be a pattern; else it is the whole name */
 	bool if_defined;              /* only when .dynsym has it */
-	bool scope;                   /* of one that may throw: where it is left, too */
+	bool scope;                   /* its end is to be seen: where it is left, too; */
+	bool values;                  /* with what is read there, else only its time, */
+	bool by_ret;                  /* at its very ret */
 	const char *provider, *probe; /* patterns */
 };
 
@@ -27,8 +29,8 @@ struct gs_described_function {
 	bool indirect;
 	struct gs_site site;        /* where a probe of its entry goes; not of an indirect one */
 	bool has_scope;             /* asked for: */
-	const struct gs_plan *plan; /* as gs_plan_add_scope() makes it, without an id: n 0 when
-				     * it must not be probed */
+	const struct gs_plan *plan; /* as gs_plan_add_scope() or, with values, gs_plan_add_call()
+				     * makes it, without an id: n 0 when it must not be probed */
 };
 
 struct gs_described_site {

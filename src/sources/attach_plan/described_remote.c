@@ -4,13 +4,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/mem.h"
-#include "elf/elf.h"
-#include "plan/described.h"
-#include "plan/plan_int.h"
-#include "plan/remote_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
+#include "sources/attach_plan/described.h"
+#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/remote_int.h"
 
-#define WANT_BYTES 15 /* at least */
+#define WANT_BYTES 17 /* at least */
 #define MAX_WANTS  4096
 
 enum { ANSWER_END, ANSWER_FUNCTION, ANSWER_SITE, ANSWER_TOLD };
@@ -31,6 +31,8 @@ static void put_query(struct gs_wire_out *out, const struct gs_described_query *
 		gs_wire_put_u8(out, w->is_glob);
 		gs_wire_put_u8(out, w->if_defined);
 		gs_wire_put_u8(out, w->scope);
+		gs_wire_put_u8(out, w->values);
+		gs_wire_put_u8(out, w->by_ret);
 	}
 }
 
@@ -53,6 +55,8 @@ static int take_wants(struct gs_wire_in *in, struct gs_described_want **ret, uns
 		w->is_glob = gs_wire_u8(in);
 		w->if_defined = gs_wire_u8(in);
 		w->scope = gs_wire_u8(in);
+		w->values = gs_wire_u8(in);
+		w->by_ret = gs_wire_u8(in);
 		if (!w->function && (!w->provider || !w->probe))
 			return -EBADMSG;
 	}
@@ -149,13 +153,13 @@ static const struct gs_described_want *want_of(const struct gs_described_query *
 	return want < q->n_wants ? &q->wants[want] : NULL;
 }
 
-/* Places where a scope begins and ends: of its family, without ids, inside the file. */
-static bool is_scope(const struct gs_plan *plan, uint64_t file_bytes)
+/* Places where a call begins and ends: of its family, without ids, inside the file. */
+static bool is_scope(const struct gs_plan *plan, enum gs_family family, uint64_t file_bytes)
 {
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct gs_plan_place *p = &plan->places[i];
 
-		if (p->family != GS_FAMILY_USCOPE || p->func || (p->cookie & 0xffff) ||
+		if (p->family != family || p->func || (p->cookie & 0xffff) ||
 		    p->cookie >> GS_COOKIE_GROUP_SHIFT & GS_COOKIE_GROUP_MASK ||
 		    p->file_off >= file_bytes || p->ref_ctr_off)
 			return false;
@@ -188,7 +192,7 @@ static int take_function(const struct gs_described_query *q, uint64_t file_bytes
 		return -EBADMSG;
 	if (f.file_off >= file_bytes || f.site.offset_bytes >= file_bytes - f.file_off ||
 	    f.site.kind > GS_SITE_REFUSED || (f.has_scope && !w->scope) ||
-	    !is_scope(&plan, file_bytes))
+	    !is_scope(&plan, w->values ? GS_FAMILY_USER : GS_FAMILY_USCOPE, file_bytes))
 		return -EBADMSG;
 	if (!f.indirect && (!f.site.kind || (f.site.kind == GS_SITE_REFUSED && !f.site.reason)))
 		return -EBADMSG;

@@ -8,17 +8,18 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "model/func.h"
-#include "code/exit.h"
-#include "elf/code.h"
-#include "plan/plan_int.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "sources/x86/exit.h"
+#include "sources/elf/code.h"
+#include "sources/attach_plan/plan_int.h"
 
 #define MAX_DYNSTR_BYTES (4u << 20)
 
 static const char *const markers[] = {"cudaLaunchKernel", "cudaMalloc",    "cuLaunchKernel",
-				      "cuMemAlloc_v2",    "ncclAllReduce", "ncclCommInitRank"};
+				      "cuMemAlloc_v2",    "ncclAllReduce", "ncclCommInitRank",
+				      PLAN_MPI_MARKER};
 
 static bool matches_any(const char *name, const char *const *globs, size_t n)
 {
@@ -199,6 +200,8 @@ int plan_add(struct gs_plan *plan, const struct gs_plan_context *c,
 
 #define MAX_EXITS          256u
 #define MAX_FUNCTION_BYTES (256u << 10)
+#define MAX_TAIL_LEVELS    3
+#define MAX_NAME_BYTES     256u
 
 /* Two probes at one place are asked in an order of the kernel's. The entry gives way to the exit: a
  * function of "test; jne" whose first byte is single-stepped has both on the jump. */
@@ -298,16 +301,75 @@ static int add_rets(struct gs_plan *plan, const struct gs_plan_context *c,
 	return n < 0 ? n : r;
 }
 
-/* Of a stub, which jumps to the function proper, on that one's. jumps_too: one that may also be
- * left by a jump will do. */
+/* The function to which another one jumps in the place of a return: of this file, there or behind a
+ * stub of the linker. */
+static bool find_tail(const struct gs_plan_context *c, uint64_t file_off,
+		      struct gs_elf_symbol *ret_body)
+{
+	char text[MAX_NAME_BYTES];
+	const char *name = text;
+
+	*ret_body = (struct gs_elf_symbol){.file_off = file_off, .found = true};
+	if (gs_elf_function_bytes(c->elf, file_off, &ret_body->size_bytes) == 0)
+		return true;
+	return gs_elf_stub_name(c->elf, file_off, text, sizeof(text)) == 0 &&
+	       gs_elf_find(c->elf, &name, 1, false, ret_body, NULL) == 0 && ret_body->found;
+}
+
+static bool has_exit(const struct gs_plan *plan, uint64_t from, uint64_t bytes)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->places[i].cookie & GS_COOKIE_EXIT && plan->places[i].file_off >= from &&
+		    plan->places[i].file_off - from < bytes)
+			return true;
+	return false;
+}
+
+/* Probes on the rets of all functions to which one jumps in the place of a return. Several may jump
+ * to the same, which has its probes once: whose frame it is tells the stack pointer. */
+static int add_tails(struct gs_plan *plan, const struct gs_plan_context *c,
+		     const struct gs_elf_symbol *symbol, size_t entry,
+		     const struct gs_returns *returns, unsigned level)
+{
+	int r = returns->n_tails && returns->n_tails <= GS_TAILS_MAX && level < MAX_TAIL_LEVELS
+			? 0
+			: -EILSEQ;
+
+	for (unsigned i = 0; r == 0 && i < returns->n_tails; i++) {
+		struct gs_elf_symbol body;
+		struct gs_returns more;
+
+		if (!find_tail(c, symbol->file_off + (uint64_t)returns->tails[i], &body))
+			return -EILSEQ;
+		if (has_exit(plan, body.file_off, body.size_bytes))
+			continue;
+		r = add_rets(plan, c, &body, entry, &more);
+		if (r == 0 && more.jumps)
+			r = add_tails(plan, c, &body, entry, &more, level + 1);
+	}
+	return r;
+}
+
+/* Of a stub, which jumps to the function proper, on that one's. One that may also
+ * be left by a jump will do; tails_too: what it jumps to has probes as well. */
 static int add_returns(struct gs_plan *plan, const struct gs_plan_context *c,
-		       const struct gs_elf_symbol *symbol, size_t entry, bool jumps_too)
+		       const struct gs_elf_symbol *symbol, size_t entry, bool tails_too)
 {
 	struct gs_elf_symbol body = {.found = true};
 	struct gs_returns returns;
 	int r = add_rets(plan, c, symbol, entry, &returns);
 
-	if (r == 0 && returns.jumps && !returns.calls) {
+	if (r == 0 && returns.jumps && tails_too) {
+		size_t before = plan->n;
+		uint32_t n_stepped = plan->n_stepped;
+
+		/* What cannot be followed is mostly what follows an error. */
+		if (add_tails(plan, c, symbol, entry, &returns, 0) < 0) {
+			plan->n = before;
+			plan->n_stepped = n_stepped;
+			r = before == entry + 1 ? -EILSEQ : 0;
+		}
+	} else if (r == 0 && returns.jumps && !returns.calls) {
 		r = -EILSEQ;
 		if (returns.indirect_jump >= 0 &&
 		    gs_elf_stub_body(c->elf, symbol->file_off + (uint64_t)returns.indirect_jump,
@@ -316,8 +378,6 @@ static int add_returns(struct gs_plan *plan, const struct gs_plan_context *c,
 		if (r == 0 && returns.jumps)
 			r = -EILSEQ;
 	}
-	if (r == 0 && returns.jumps && !jumps_too)
-		r = -EILSEQ;
 	if (r < 0)
 		return r;
 	for (size_t i = entry; i < plan->n; i++)
@@ -361,22 +421,70 @@ int gs_plan_add_scope(struct gs_plan *plan, const struct gs_plan_context *c,
 	return 0;
 }
 
+/* One that calls nothing is left by its ret alone, unless a signal's handler is unwound through it.
+ */
+static bool is_alone(const struct gs_plan_context *c, const struct gs_elf_symbol *symbol)
+{
+	GS_FREE uint8_t *code = read_whole(c, symbol);
+	struct gs_exit exits[MAX_EXITS];
+	struct gs_returns returns;
+
+	return code &&
+	       gs_returns_x86_64(code, symbol->size_bytes, exits, MAX_EXITS, &returns) > 0 &&
+	       returns.alone;
+}
+
+/* The ends of the call whose entry is at that index of the plan. */
+static int add_ends(struct gs_plan *plan, const struct gs_plan_context *c,
+		    const struct gs_elf_symbol *symbol, size_t entry, bool by_ret)
+{
+	int r;
+
+	if (!c->options->no_return_probes && (c->options->returns_are_kept || is_alone(c, symbol)))
+		return 0;
+	if (by_ret)
+		return add_returns(plan, c, symbol, entry, false);
+	r = add_exits(plan, c, symbol, entry, false);
+	for (size_t i = entry; i < plan->n; i++)
+		plan->places[i].has_return = false;
+	plan->places[entry].cookie |= GS_COOKIE_BY_EXITS;
+	return r;
+}
+
+int gs_plan_add_call(struct gs_plan *plan, const struct gs_plan_context *c,
+		     const struct gs_elf_symbol *symbol, const char *name, bool by_ret)
+{
+	uint32_t n_moved = plan->n_moved, n_stepped = plan->n_stepped;
+	size_t before = plan->n;
+	int r = plan_add(plan, c, symbol, name, GS_FAMILY_USER, 0, 0);
+
+	if (r < 0 || plan->n == before)
+		return r;
+	r = add_ends(plan, c, symbol, before, by_ret);
+	if (r != -EILSEQ && r != -E2BIG)
+		return r;
+	plan->n = before;
+	plan->n_moved = n_moved;
+	plan->n_stepped = n_stepped;
+	plan_tell(c, name, PLAN_NO_RETURNS, -EOPNOTSUPP, 0);
+	return 0;
+}
+
 /* May it wait, open files, or call functions of the program? Then a thread may be cancelled in it,
- * or throw through it. What is left puts work into a queue, or asks: nothing in the usual course of
- * these is a cancellation point. */
+ * or throw through it. What is left puts work into a queue, or asks. None of it is a cancellation
+ * point in 4,000 calls with a full queue (tests/gpu/harm.cc, `points`, driver 580); events that are
+ * recorded, copies to pageable memory and allocations in the order of a stream are. */
 static bool may_be_unwound(const struct gs_func *f)
 {
+	if (f->desc.layer == GS_LAYER_MPI) /* it waits, and calls functions for operations */
+		return true;
 	switch (f->desc.op) {
 	case GS_CLASS_LAUNCH:
 	case GS_CLASS_GRAPH_LAUNCH:
-	case GS_CLASS_EVENT:
 	case GS_CLASS_QUERY:
 		return false;
 	case GS_CLASS_STREAM:
 		return f->desc.post == GS_POST_CALLBACK;
-	case GS_CLASS_ALLOC:
-	case GS_CLASS_FREE:
-	case GS_CLASS_COPY:
 	case GS_CLASS_MEMSET:
 		return !strstr(f->name, "Async");
 	default:
@@ -397,7 +505,7 @@ static int choose_end(struct gs_plan *plan, const struct gs_plan_context *c,
 	if ((!may_be_unwound(func) || c->options->returns_are_kept) &&
 	    !c->options->no_return_probes)
 		return 0;
-	r = add_returns(plan, c, symbol, entry, true);
+	r = add_returns(plan, c, symbol, entry, func->desc.layer == GS_LAYER_MPI);
 	if (r == 0)
 		return 0;
 	plan->n = entry + 1;
@@ -411,7 +519,34 @@ static int choose_end(struct gs_plan *plan, const struct gs_plan_context *c,
 	return 0;
 }
 
-/* Functions of the fixed table. */
+enum gs_family plan_fixed_family(uint16_t func)
+{
+	switch (gs_func_by_id(func)->desc.layer) {
+	case GS_LAYER_NCCL:
+		return GS_FAMILY_NCCL;
+	case GS_LAYER_MPI:
+		return GS_FAMILY_MPI;
+	default:
+		return GS_FAMILY_CUDA;
+	}
+}
+
+int plan_add_fixed(struct gs_plan *plan, const struct gs_plan_context *c,
+		   const struct gs_elf_symbol *symbol, uint16_t id)
+{
+	const struct gs_func *func = gs_func_by_id(id);
+	size_t entry = plan->n;
+	int r;
+
+	if (has_place(plan, symbol->file_off))
+		return 0;
+	r = plan_add(plan, c, symbol, func->name, plan_fixed_family(id), func->desc.layer, id);
+	if (r == 0 && plan->n > entry)
+		r = choose_end(plan, c, symbol, func, entry);
+	return r;
+}
+
+/* Functions of the fixed table, but for those of MPI. */
 static int plan_fixed(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe,
 		      struct gs_err *err)
 {
@@ -424,25 +559,15 @@ static int plan_fixed(struct gs_plan *plan, const struct gs_plan_context *c, boo
 	if (!c->selection->n || !is_of_interest(c->elf, is_exe))
 		return 0;
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
-		if (!c->selection->wanted[id])
+		if (!c->selection->wanted[id] || gs_func_by_id(id)->desc.layer == GS_LAYER_MPI)
 			continue;
 		names[n] = gs_func_by_id(id)->name;
 		ids[n++] = (uint16_t)id;
 	}
 	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);
-	for (size_t i = 0; r == 0 && i < n; i++) {
-		const struct gs_func *func = gs_func_by_id(ids[i]);
-		enum gs_family family =
-			func->desc.layer == GS_LAYER_NCCL ? GS_FAMILY_NCCL : GS_FAMILY_CUDA;
-
-		size_t entry = plan->n;
-
-		if (!symbols[i].found || has_place(plan, symbols[i].file_off))
-			continue;
-		r = plan_add(plan, c, &symbols[i], func->name, family, func->desc.layer, func->id);
-		if (r == 0 && plan->n > entry)
-			r = choose_end(plan, c, &symbols[i], func, entry);
-	}
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (symbols[i].found)
+			r = plan_add_fixed(plan, c, &symbols[i], ids[i]);
 	return r;
 }
 
@@ -503,6 +628,8 @@ int gs_plan_file(struct gs_plan *plan, const struct gs_plan_selection *selection
 				    .callees = &callees};
 	int r = plan_fixed(plan, &c, file->is_exe, err);
 
+	if (r == 0)
+		r = mpi_plan(plan, &c, file->is_exe, err);
 	if (r == 0 && file->is_exe)
 		plan_tell_hidden_runtime(&c);
 	if (r == 0 && selection->unwind)

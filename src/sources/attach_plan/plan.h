@@ -9,13 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "base/map.h"
-#include "code/site.h"
-#include "elf/elf.h"
-#include "elf/library.h"
-#include "model/attach.h"
-#include "model/func_set.h"
+#include "core/base/err.h"
+#include "core/base/map.h"
+#include "sources/x86/site.h"
+#include "sources/elf/elf.h"
+#include "sources/elf/library.h"
+#include "model/trace/attach.h"
+#include "model/trace/func_set.h"
 
 enum gs_op_set {
 	GS_OPS_DEFAULT = 0, /* all but those that start no work: properties, views, memory */
@@ -23,17 +23,19 @@ enum gs_op_set {
 	GS_OPS_EACGM, /* the 24 operators of eACGM, under its names */
 };
 
-enum gs_family { /* whose programs are at a place */
-		 GS_FAMILY_CUDA,
-		 GS_FAMILY_NCCL,
-		 GS_FAMILY_TORCH,
-		 GS_FAMILY_SPAN,
-		 GS_FAMILY_PYSPAN,
-		 GS_FAMILY_PYCALL,
-		 GS_FAMILY_USCOPE, /* described functions that may throw */
-		 GS_FAMILY_UNWIND, /* the last of those that gs_plan_file() has places for */
-		 GS_FAMILY_USER,
-		 GS_N_FAMILIES
+/* Whose programs are at a place. */
+enum gs_family {
+	GS_FAMILY_CUDA,
+	GS_FAMILY_NCCL,
+	GS_FAMILY_MPI,
+	GS_FAMILY_TORCH,
+	GS_FAMILY_SPAN,
+	GS_FAMILY_PYSPAN,
+	GS_FAMILY_PYCALL,
+	GS_FAMILY_USCOPE, /* described functions that may throw */
+	GS_FAMILY_UNWIND, /* the last of those that gs_plan_file() has places for */
+	GS_FAMILY_USER,
+	GS_N_FAMILIES
 };
 
 /* What chooses spans among operators: all of them or none, their names are known when they are
@@ -44,7 +46,7 @@ enum gs_family { /* whose programs are at a place */
 struct gs_plan_place { /* one probe */
 	uint64_t file_off;
 	uint64_t ref_ctr_off; /* of a static probe's counter; 0 none */
-	uint64_t cookie;      /* but for the group; of described probes the row, else func and
+	uint64_t cookie;      /* but for the group; func, of described probes the row, and
 			       * GS_COOKIE_* */
 	uint16_t func;        /* gs_func id; 0 of GS_FAMILY_UNWIND */
 	uint8_t family;       /* enum gs_family */
@@ -126,6 +128,9 @@ struct gs_plan_context {
 };
 
 #define PLAN_NO_EXITS "where it returns cannot be told from its code"
+#define PLAN_NO_RETURNS                                                                            \
+	"its code does not show where it returns, and a return probe would end a program that "    \
+	"throws through it: return: false sees its calls"
 
 /* One function that may throw: a probe where it is cheap at the entry, and on what it is left by,
  * for a return probe would end the program. name is for messages. 0 also when it must not be probed
@@ -133,6 +138,13 @@ struct gs_plan_context {
 int gs_plan_add_scope(struct gs_plan *plan, const struct gs_plan_context *context,
 		      const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
 		      unsigned layer, uint16_t func);
+
+/* The same for a described function whose entry and end are both to be seen, with what is read
+ * there: a place of GS_FAMILY_USER at its entry, and those where it is left (GS_COOKIE_BY_EXITS).
+ * A return probe is taken only where nothing can unwind the function: when it calls nothing and
+ * makes no system call. by_ret: the end has to be its very ret, where its result is known. */
+int gs_plan_add_call(struct gs_plan *plan, const struct gs_plan_context *context,
+		     const struct gs_elf_symbol *symbol, const char *name, bool by_ret);
 
 /* Where in the function at that place of the file a probe is cheap and safe. */
 struct gs_site gs_plan_site(struct gs_elf *elf, uint64_t file_off, uint64_t function_bytes,

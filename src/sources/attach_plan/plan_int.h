@@ -2,9 +2,9 @@
 #ifndef GS_PLAN_PLAN_INT_H
 #define GS_PLAN_PLAN_INT_H
 
-#include "code/exit.h"
-#include "elf/usdt.h"
-#include "plan/plan.h"
+#include "sources/x86/exit.h"
+#include "sources/elf/usdt.h"
+#include "sources/attach_plan/plan.h"
 
 /* --- plan.c --- */
 
@@ -21,6 +21,12 @@ int plan_add_probes(struct gs_plan *plan, const struct gs_usdt_places *probe, en
 int plan_add(struct gs_plan *plan, const struct gs_plan_context *context,
 	     const struct gs_elf_symbol *symbol, const char *name, enum gs_family family,
 	     unsigned layer, uint16_t func);
+
+/* Places of a function of the fixed table, unless another name of it has them. */
+int plan_add_fixed(struct gs_plan *plan, const struct gs_plan_context *context,
+		   const struct gs_elf_symbol *symbol, uint16_t id);
+
+enum gs_family plan_fixed_family(uint16_t id);
 
 /* As gs_plan_add_scope() for the loop of an interpreter (gs_exit_around.is_loop); cookies of its
  * ways out have the exact distance of the stack pointer to that at the entry. What cannot be told
@@ -47,6 +53,13 @@ int torch_select(struct gs_plan_selection *s, const struct gs_plan_options *opti
 
 /* Add the chosen operators that the file defines; nothing when it defines none. */
 int torch_plan(struct gs_plan *plan, const struct gs_plan_context *context, struct gs_err *err);
+
+/* --- mpi.c --- */
+
+#define PLAN_MPI_MARKER "PMPI_Init" /* whoever defines it is a library of MPI */
+
+int mpi_plan(struct gs_plan *plan, const struct gs_plan_context *context, bool is_exe,
+	     struct gs_err *err);
 
 /* --- pyspan.c: what an interpreter does beside running code --- */
 

@@ -3,11 +3,11 @@
  */
 #include <errno.h>
 
-#include "base/mem.h"
-#include "elf/python_site.h"
-#include "model/func.h"
-#include "model/python.h"
-#include "plan/plan_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/python_site.h"
+#include "model/trace/func.h"
+#include "model/trace/python.h"
+#include "sources/attach_plan/plan_int.h"
 
 #define EVALUATE "_PyEval_EvalFrameDefault"
 /* What it ends with: looks whether the result and an exception go together. */

@@ -1,12 +1,12 @@
 /*
  * What an interpreter does beside running code: collecting garbage, and waiting for its lock, at
- * the places that elf/python_site.h tells.
+ * the places that sources/elf/python_site.h tells.
  */
 #include <errno.h>
 
-#include "elf/python_site.h"
-#include "model/func.h"
-#include "plan/plan_int.h"
+#include "sources/elf/python_site.h"
+#include "model/trace/func.h"
+#include "sources/attach_plan/plan_int.h"
 
 static int add_all(struct gs_plan *plan, const struct gs_plan_context *c, enum gs_python_deed deed,
 		   unsigned func_class, const char *shown, unsigned *ret_n, struct gs_err *err)

@@ -1,7 +1,7 @@
 /*
- * Planning by a reader (reader/reader.h): what is wanted goes there with the open file, places come
- * back. The reader chooses from the same options as we did and gives operators ids of its own; the
- * answer names them, and they get ours here.
+ * Planning by a reader (core/reader/reader.h): what is wanted goes there with the open file, places
+ * come back. The reader chooses from the same options as we did and gives operators ids of its own;
+ * the answer names them, and they get ours here.
  *
  * A place is where the kernel will put a breakpoint, so an answer is taken only when each place is
  * one that was asked for: a wanted function, a cookie of its family, inside the file. That a lie
@@ -11,15 +11,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/mem.h"
-#include "elf/elf.h"
-#include "model/func.h"
-#include "plan/plan_int.h"
-#include "plan/remote.h"
-#include "plan/remote_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
+#include "model/trace/func.h"
+#include "sources/attach_plan/plan_int.h"
+#include "sources/attach_plan/remote.h"
+#include "sources/attach_plan/remote_int.h"
 
 #define MAX_TEXTS  4096
-#define N_FAMILIES 9
+#define N_FAMILIES 10
 
 #define FLAG_RETURN  1
 #define FLAG_STEPPED 2
@@ -279,11 +279,6 @@ static int take_told(struct gs_wire_in *in, const struct answer *a)
 	return in->bad ? -EBADMSG : r;
 }
 
-static enum gs_family fixed_family(uint16_t func)
-{
-	return gs_func_by_id(func)->desc.layer == GS_LAYER_NCCL ? GS_FAMILY_NCCL : GS_FAMILY_CUDA;
-}
-
 /* The family that places of a function have which was found. */
 static bool found_family(const struct answer *a, const struct gs_plan_place *p)
 {
@@ -318,7 +313,7 @@ static bool check_place(const struct answer *a, struct gs_plan_place *p)
 	if ((uint16_t)p->cookie != theirs)
 		return false;
 	if (theirs < GS_FUNC_FIXED)
-		return theirs && s->wanted[theirs] && p->family == fixed_family(theirs);
+		return theirs && s->wanted[theirs] && p->family == plan_fixed_family(theirs);
 	if (theirs >= GS_FUNC_MAX || !a->ours[theirs])
 		return false;
 	p->func = a->ours[theirs];

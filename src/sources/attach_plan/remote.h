@@ -5,8 +5,8 @@
 #ifndef GS_PLAN_REMOTE_H
 #define GS_PLAN_REMOTE_H
 
-#include "plan/plan.h"
-#include "reader/reader.h"
+#include "sources/attach_plan/plan.h"
+#include "core/reader/reader.h"
 
 /* Answers as gs_plan_file() and gs_reader_ask() do. fd is lent. */
 int gs_plan_ask(struct gs_plan *plan, struct gs_reader *reader,

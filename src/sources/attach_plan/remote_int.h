@@ -3,8 +3,8 @@
 #ifndef GS_PLAN_REMOTE_INT_H
 #define GS_PLAN_REMOTE_INT_H
 
-#include "plan/plan.h"
-#include "reader/wire.h"
+#include "sources/attach_plan/plan.h"
+#include "core/reader/wire.h"
 
 /* In the reader: options as they came. The texts are the request's. */
 struct remote_options {

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "elf/elf.h"
-#include "model/func.h"
-#include "plan/plan_int.h"
-#include "elf/torch_name.h"
+#include "core/base/log.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
+#include "model/trace/func.h"
+#include "sources/attach_plan/plan_int.h"
+#include "sources/elf/torch_name.h"
 
 #define MAX_OPERATORS (GS_FUNC_MAX - GS_FUNC_FIXED)
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "elf/library.h"
-#include "elf/library_int.h"
+#include "sources/elf/library.h"
+#include "sources/elf/library_int.h"
 
 /* "libc.so.6" is asked for by that, and by "libc". */
 static bool is_called(const char *name, const char *asked)

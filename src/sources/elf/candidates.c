@@ -10,18 +10,18 @@
  * cache; the default folders. Each name is looked for once, as the loader does. Not followed:
  * glibc-hwcaps below folders (below those of the cache it is, by the cache), LD_AUDIT, "nodeflib".
  */
-#include "elf/code.h"
-#include "elf/library_int.h"
+#include "sources/elf/code.h"
+#include "sources/elf/library_int.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "elf/elf_int.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf_int.h"
 
 #define MAX_PRELOAD_BYTES 16384u
 #define MAX_OBJECTS       1024u /* more are not followed */

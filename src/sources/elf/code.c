@@ -1,12 +1,12 @@
 /* Unwind tables, sections by name and symbols by address: plain reads of what is asked for. */
-#include "elf/code.h"
+#include "sources/elf/code.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "elf/elf_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf_int.h"
 
 #define BLOCK_SYMBOLS 8192u
 #define MAX_SEGMENTS  512u

@@ -1,7 +1,7 @@
 /*
  * What unwinding and naming addresses need of an ELF file: its unwind tables, its symbols by
- * address, and the file that holds its debug information. Like elf/elf.h nothing is loaded whole,
- * and nothing in the file is trusted.
+ * address, and the file that holds its debug information. Like sources/elf/elf.h nothing is loaded
+ * whole, and nothing in the file is trusted.
  */
 #ifndef GS_ELF_CODE_H
 #define GS_ELF_CODE_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elf/elf.h"
+#include "sources/elf/elf.h"
 
 /* A run of bytes of the file, and where the loader puts it (before relocation). */
 struct gs_elf_part {

@@ -3,15 +3,15 @@
  * beforehand. Nothing is loaded whole: symbols are streamed first and those that are functions kept
  * as three numbers; sorted by where their names lie, they are named by one pass over the strings.
  */
-#include "elf/elf_int.h"
+#include "sources/elf/elf_int.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
+#include "core/base/buf.h"
+#include "core/base/mem.h"
 
 #define BLOCK_BYTES   (256u << 10)
 #define MAX_TEXT      4096u /* with its NUL */

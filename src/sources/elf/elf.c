@@ -13,13 +13,13 @@
  * that is still being written or was cut short, and is refused as a whole: a probe placed into it
  * would be placed by chance.
  */
-#include "elf/elf_int.h"
+#include "sources/elf/elf_int.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define MAX_SEGMENTS    512u /* the kernel starts no program with more than 73 */
 #define MAX_SECTIONS    262144u

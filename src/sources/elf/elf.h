@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "base/foreign.h"
+#include "core/base/err.h"
+#include "core/base/foreign.h"
 
 struct gs_elf; /* an open file */
 
@@ -27,7 +27,8 @@ struct gs_elf_symbol {
 int gs_elf_open(const char *path, struct gs_elf **ret_elf, struct gs_err *err);
 void gs_elf_close(struct gs_elf **elf);
 
-/* The same, when it is the wanted file (base/foreign.h). -ESTALE: another one stands at the path.
+/* The same, when it is the wanted file (core/base/foreign.h). -ESTALE: another one stands at the
+ * path.
  */
 int gs_elf_open_known(const char *path, const struct gs_foreign_want *want, struct gs_elf **ret_elf,
 		      struct gs_err *err);
@@ -101,6 +102,10 @@ int gs_elf_stub_name(struct gs_elf *elf, uint64_t file_off, char *ret_name, size
  * does not change where: entries of NVIDIA's driver are such stubs. Its size is the distance to the
  * next function with unwind tables. -ENOENT: it cannot be told. */
 int gs_elf_stub_body(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_off, uint64_t *ret_bytes);
+
+/* How many bytes the function that begins at file_off has: the distance to the next one with unwind
+ * tables. -ENOENT: none begins there. */
+int gs_elf_function_bytes(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_bytes);
 
 /* True when the file has a .symtab (is not stripped). */
 bool gs_elf_has_symtab(struct gs_elf *elf);

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/foreign.h"
-#include "elf/elf.h"
+#include "core/base/foreign.h"
+#include "sources/elf/elf.h"
 
 struct gs_elf_load { /* a PT_LOAD segment */
 	uint64_t vaddr;

@@ -10,13 +10,13 @@
  * The entries are sorted, so those of one name are adjacent. Running ldconfig would be slow, and
  * it may be missing.
  */
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/foreign.h"
-#include "base/mem.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
 
 #define MAX_BYTES    (16u << 20)
 #define OLD_MAGIC    "ld.so-1.7.0"

@@ -14,15 +14,15 @@
  *
  * The first is preferred to the link because it stays good when the mapping or the process ends.
  */
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/foreign.h"
-#include "base/mem.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
 
 #define DELETED " (deleted)"
 
@@ -187,8 +187,9 @@ static bool resolve_mapping(const struct scan *scan, struct gs_maps_line *line,
 	return under_root;
 }
 
-static int scan_line(struct scan *scan, char *text, struct gs_seen *seen, gs_mapped_file_fn fn,
-		     void *ctx)
+/* named: what is mapped under one name with one inode number is looked up once. */
+static int scan_line(struct scan *scan, char *text, struct gs_seen *named, struct gs_seen *seen,
+		     gs_mapped_file_fn fn, void *ctx)
 {
 	struct gs_mapped_file file;
 	struct gs_maps_line line;
@@ -196,8 +197,10 @@ static int scan_line(struct scan *scan, char *text, struct gs_seen *seen, gs_map
 
 	if (!gs_maps_parse(text, &line) || !line.executable || !line.path)
 		return 0;
-	if (!resolve_mapping(scan, &line, &file))
-		return 0;
+	r = gs_seen_add(named,
+			(struct gs_file_id){gs_hash_bytes(line.path, strlen(line.path)), line.ino});
+	if (r <= 0 || !resolve_mapping(scan, &line, &file))
+		return r < 0 ? r : 0;
 	r = gs_seen_add(seen, file.id);
 	return r > 0 ? fn(ctx, &file) : r;
 }
@@ -222,15 +225,22 @@ static int visit_mapping(struct scan *scan, char *text, gs_mapping_fn fn, void *
 /* Each line of maps to one of the two: once a file, or once a mapping. */
 static int scan_lines(pid_t pid, gs_mapped_file_fn file_fn, gs_mapping_fn mapping_fn, void *ctx)
 {
+	GS_CLEANUP(gs_seen_fini) struct gs_seen named = GS_SEEN_INIT;
 	GS_CLEANUP(gs_seen_fini) struct gs_seen seen = GS_SEEN_INIT;
+	GS_CLEANUP(gs_guard_end) struct gs_guard_work work = {0};
 	GS_FCLOSE FILE *maps = NULL;
 	GS_FREE char *text = NULL;
 	size_t text_bytes = 0;
 	struct scan scan;
 	char path[64];
+	int r;
 
 	if (pid <= 0)
 		return -ESRCH;
+	snprintf(path, sizeof(path), "mappings of process %d", pid);
+	r = gs_guard_begin(&work, gs_foreign_process_uid(pid), path);
+	if (r < 0)
+		return r;
 	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
 	maps = fopen(path, "re");
 	if (!maps)
@@ -238,15 +248,14 @@ static int scan_lines(pid_t pid, gs_mapped_file_fn file_fn, gs_mapping_fn mappin
 	scan_init(&scan, pid);
 	/* The kernel bounds a line: a path of 4096 bytes, each at most four characters. */
 	for (;;) {
-		int r;
-
 		/* A process may have 65,530 mappings, and its user many such processes. */
-		if (gs_guard_stopped())
-			return -ECANCELED;
+		r = gs_guard_step(&work);
+		if (r < 0)
+			return r;
 		errno = 0;
 		if (getline(&text, &text_bytes, maps) < 0)
 			return -errno; /* 0 at the end */
-		r = file_fn ? scan_line(&scan, text, &seen, file_fn, ctx)
+		r = file_fn ? scan_line(&scan, text, &named, &seen, file_fn, ctx)
 			    : visit_mapping(&scan, text, mapping_fn, ctx);
 		if (r != 0)
 			return r;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 /* A file, whatever it is called and from whichever mount namespace it is seen. */
 struct gs_file_id {

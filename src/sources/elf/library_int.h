@@ -12,8 +12,8 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "base/map.h"
-#include "elf/library.h"
+#include "core/base/map.h"
+#include "sources/elf/library.h"
 
 /* ---- files that have been visited ------------------------------------------------------- */
 

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "elf/elf_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf_int.h"
 
 #define BLOCK_SYMBOLS 8192u
 #define WINDOW_BYTES  512u

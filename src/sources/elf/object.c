@@ -3,14 +3,14 @@
  * for programs whose tables are small (an interpreter, not a library of 450 MB): more than
  * MAX_BYTES is refused.
  */
-#include "elf/object.h"
+#include "sources/elf/object.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "elf/elf_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf_int.h"
 
 #define MAX_BYTES    (16u << 20) /* of one table or its strings */
 #define MAX_SECTIONS 1024u
@@ -75,4 +75,13 @@ int gs_elf_objects(struct gs_elf *elf, const char *const *names, size_t n, uint6
 		if (!ret_vaddr[k])
 			return search(elf, &elf->symtab, names, n, ret_vaddr);
 	return r;
+}
+
+int gs_elf_object_read(struct gs_elf *elf, uint64_t vaddr, void *buf, size_t bytes)
+{
+	uint64_t off, there;
+
+	if (!gs_elf_vaddr_to_off(elf, vaddr, false, &off, &there) || there < bytes)
+		return -ENOENT;
+	return gs_elf_pread(elf, off, buf, bytes);
 }

@@ -12,7 +12,7 @@
  * from, of the user, and those that PYTHONPATH names. Rather too many than too few: a file in which
  * a probe never fires costs nothing.
  */
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/foreign.h"
-#include "base/mem.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
 
 #define MAX_CFG_BYTES 16384u
 

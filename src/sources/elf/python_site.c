@@ -14,13 +14,13 @@
  * own; all are told. gcc's link-time optimization of a whole program, as conda's builds have it,
  * appends ".lto_priv.0".
  */
-#include "elf/python_site.h"
+#include "sources/elf/python_site.h"
 
-#include "base/mem.h"
-#include "elf/elf_int.h"
-#include "elf/object.h"
-#include "model/kernel_side.h"
-#include "model/python.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf_int.h"
+#include "sources/elf/object.h"
+#include "model/trace/kernel_side.h"
+#include "model/trace/python.h"
 
 static const char *const names[][GS_PYTHON_SITE_MAX] = {
 	[GS_PYTHON_COLLECTS] = {"gc_collect_main", "gc_collect_main.constprop.0",

@@ -4,7 +4,7 @@
 #ifndef GS_ELF_PYTHON_SITE_H
 #define GS_ELF_PYTHON_SITE_H
 
-#include "elf/usdt.h"
+#include "sources/elf/usdt.h"
 
 #define GS_PYTHON_SITE_MAX 16
 

@@ -1,6 +1,6 @@
 /* Which Python an interpreter is. File names say nothing: "python3", "app", "libpython3.so". */
-#include "base/mem.h"
-#include "elf/elf.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
 
 uint16_t gs_elf_python_version(struct gs_elf *elf)
 {

@@ -9,11 +9,11 @@
  *
  * the second being what pip writes where a path does not fit into the first line.
  */
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define BLANKS " \t"
 

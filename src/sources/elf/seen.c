@@ -2,7 +2,7 @@
  * A set of files by identity: the ids in an array, and a map from the hash of an id to its place
  * there. Two ids of one hash are told apart by trying the next hash.
  */
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 
 #include <errno.h>
 #include <stdlib.h>

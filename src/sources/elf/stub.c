@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "elf/code.h"
-#include "elf/elf_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/code.h"
+#include "sources/elf/elf_int.h"
 
 #define WINDOW_RELOCATIONS 2730 /* 64 KiB */
 
@@ -216,4 +216,13 @@ int gs_elf_stub_body(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_off, u
 	if (!gs_elf_vaddr_to_off(elf, vaddr, true, ret_off, &left) || left < *ret_bytes)
 		return -ENOENT;
 	return 0;
+}
+
+int gs_elf_function_bytes(struct gs_elf *elf, uint64_t file_off, uint64_t *ret_bytes)
+{
+	uint64_t vaddr;
+
+	if (!off_to_vaddr(elf, file_off, &vaddr))
+		return -ENOENT;
+	return function_bytes(elf, vaddr, ret_bytes);
 }

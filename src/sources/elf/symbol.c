@@ -20,14 +20,14 @@
  *
  * The same two passes serve a .dynsym that has no .gnu.hash.
  */
-#include "elf/elf_int.h"
+#include "sources/elf/elf_int.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "base/mem.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
 
 #define BLOCK_BYTES     (256u << 10)
 #define MAX_NAME_BYTES  4096u

@@ -1,12 +1,12 @@
-#include "elf/torch_name.h"
+#include "sources/elf/torch_name.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "model/kernel_side.h"
+#include "core/base/mem.h"
+#include "model/trace/kernel_side.h"
 
 #define OPS_PREFIX "_ZN2at4_ops"
 #define CALL       "4callE"

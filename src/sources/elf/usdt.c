@@ -8,15 +8,15 @@
  * address that .stapsdt.base had at link time, and what that section has moved by since, the others
  * have moved by as well. The notes are in no segment, so the section headers lead to them.
  */
-#include "elf/usdt.h"
+#include "sources/elf/usdt.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "elf/elf_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf_int.h"
 
 #define MAX_NOTES_BYTES (16u << 20)
 #define MAX_NAMES_BYTES (1u << 20) /* of the section names */

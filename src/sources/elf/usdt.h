@@ -6,7 +6,7 @@
 #ifndef GS_ELF_USDT_H
 #define GS_ELF_USDT_H
 
-#include "elf/elf.h"
+#include "sources/elf/elf.h"
 
 #define GS_USDT_ARG_MAX 12 /* STAP_PROBE12 is the largest of sys/sdt.h */
 

@@ -4,12 +4,12 @@
  * place of each is told by the site's note, and what the description follows from there comes
  * behind it.
  */
-#include "elf/usdt_row.h"
+#include "sources/elf/usdt_row.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "model/record_stack.h"
+#include "model/trace/record_stack.h"
 
 /* The value of a site's argument: where it is, and as wide as it is. */
 static const char *place_arg(struct gs_user_value *v, const struct gs_usdt_arg *a)

@@ -2,8 +2,8 @@
 #ifndef GS_ELF_USDT_ROW_H
 #define GS_ELF_USDT_ROW_H
 
-#include "elf/usdt.h"
-#include "model/user_set.h"
+#include "sources/elf/usdt.h"
+#include "model/trace/user_set.h"
 
 /* The row of a described probe in a file: what is the same everywhere, and, of a static probe, how
  * this site passes its arguments (site NULL: a function). ret_names takes GS_USER_VALUE_MAX. NULL,

@@ -1,14 +1,14 @@
 /*
  * Visiting files and folders in which libraries that we trace may lie, each once.
  */
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 static void closedir_p(DIR **dir)
 {

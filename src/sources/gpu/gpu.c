@@ -2,7 +2,7 @@
  * The caller's side: ask the worker, and complete its snapshot with what does not need the driver:
  * the kernel's log, names of processes, users and containers.
  */
-#include "gpu/gpu.h"
+#include "sources/gpu/gpu.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
-#include "place/place.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
+#include "sources/identity/place.h"
 
 #define USERS_MAX 256
 
@@ -183,19 +183,22 @@ static int take_events(struct gs_gpu *gpu, struct gs_gpu_snapshot *s)
 }
 
 /* What was known last, told as such. */
-static struct gs_gpu_snapshot *hung(struct gs_gpu *gpu)
+static struct gs_gpu_snapshot *hung(struct gs_gpu *gpu, uint64_t since_ns)
 {
 	struct gs_gpu_snapshot *s =
 		gpu->last ? gs_gpu_snapshot_copy(gpu->last) : calloc(1, sizeof(*s));
+
+	char what[160];
 
 	if (!s)
 		return NULL;
 	gs_free_p(&s->event);
 	s->n_events = 0;
 	s->state = GS_GPU_STATE_HUNG;
+	gs_gpu_worker_waits_for(gpu->worker, since_ns, what, sizeof(what));
 	snprintf(s->state_text, sizeof(s->state_text),
-		 "a call of the driver does not come back; values are the last known (see dmesg "
-		 "for NVRM messages)");
+		 "NVIDIA's driver does not answer in time: %s; %s (see dmesg for NVRM messages)",
+		 what, s->n_gpus ? "values are the last known" : "nothing is known yet");
 	s->time_ns = gs_clock_boot_ns();
 	s->wall_ns = (int64_t)gs_clock_wall_ns();
 	s->read_ns = 0;
@@ -211,10 +214,11 @@ int gs_gpu_read(struct gs_gpu *gpu, struct gs_gpu_snapshot **ret)
 int gs_gpu_read_groups(struct gs_gpu *gpu, unsigned groups, struct gs_gpu_snapshot **ret)
 {
 	struct gs_gpu_snapshot *s = NULL;
+	uint64_t since_ns = gs_clock_mono_ns();
 	int r = gs_gpu_worker_read(gpu->worker, groups, &s);
 
 	if (r == -ETIMEDOUT) {
-		s = hung(gpu);
+		s = hung(gpu, since_ns);
 		r = s ? 0 : -ENOMEM;
 	} else if (r == 0) {
 		name_processes(gpu, s);

@@ -13,21 +13,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "node/gpu.h"
+#include "core/base/err.h"
+#include "model/node/gpu.h"
 
 struct gs_gpu;
 
-enum gs_gpu_group { /* what is read; ored */
-		    GS_GPU_READ_BASIC =
-			    1, /* utilisation, memory, temperature, power, energy, clocks */
-		    GS_GPU_READ_PROCESSES = 2,
-		    GS_GPU_READ_HEALTH =
-			    4, /* ECC, remaps, recovery, PCIe link and replays, limits */
-		    GS_GPU_READ_LINKS = 8,   /* NVLink */
-		    GS_GPU_READ_GPM = 16,    /* SM, tensor, DRAM, ...: Hopper and newer */
-		    GS_GPU_READ_EVENTS = 32, /* XIDs of NVML and of the kernel's log */
-		    GS_GPU_READ_ALL = 63,
+/* What is read; ored. */
+enum gs_gpu_group {
+	GS_GPU_READ_BASIC = 1, /* utilisation, memory, temperature, power, energy, clocks */
+	GS_GPU_READ_PROCESSES = 2,
+	GS_GPU_READ_HEALTH = 4,  /* ECC, remaps, recovery, PCIe link and replays, limits */
+	GS_GPU_READ_LINKS = 8,   /* NVLink */
+	GS_GPU_READ_GPM = 16,    /* SM, tensor, DRAM, ...: Hopper and newer */
+	GS_GPU_READ_EVENTS = 32, /* XIDs of NVML and of the kernel's log */
+	GS_GPU_READ_ALL = 63,
 };
 
 struct gs_gpu_options {
@@ -46,6 +45,10 @@ struct gs_gpu_options {
 	bool accounting;        /* ask for processes that ended between two samples */
 	uint64_t retry_ns;      /* between two attempts to find the library; 0: 1 s, then longer */
 	uint64_t leave_out;     /* bits of enum gs_gpu_part: what is never read */
+	/* A reading has lasted a second, or ten more: what it waits for. Called by the thread that
+	 * reads; text is lent for the call. NULL: not wanted. */
+	void (*on_slow)(void *ctx, const char *text);
+	void *on_slow_ctx;
 	/* Of one processor's time, for all GPUs of NVML together: what costs more is read less
 	 * often, which gs_gpu_sample.part_ns tells. 0: no limit, everything asked for is read. */
 	double budget;

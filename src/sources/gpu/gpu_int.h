@@ -22,11 +22,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "base/map.h"
-#include "base/pci.h"
-#include "gpu/gpu.h"
-#include "gpu/nvml_calls.h"
+#include "core/base/err.h"
+#include "core/base/map.h"
+#include "core/base/pci.h"
+#include "sources/gpu/gpu.h"
+#include "sources/gpu/nvml_calls.h"
 
 #define GS_GPU_MAX         512  /* GPUs and their parts; more are not shown */
 #define GS_GPU_PROCESS_MAX 4096 /* on one GPU; more are not shown */
@@ -35,6 +35,8 @@
 /* What the caller's side watches of the worker: since when the call it makes has lasted. */
 struct gs_gpu_watch {
 	_Atomic uint64_t call_since_ns; /* monotonic; 0: in no call */
+	_Atomic unsigned call;          /* enum nvml_call: the last one */
+	_Atomic uint64_t n_calls;       /* so far */
 	_Atomic uint64_t failed_calls;
 	_Atomic bool accounting_off; /* of a GPU, though it was asked for */
 };
@@ -124,6 +126,7 @@ struct gs_nvml_device {
 	uint64_t next_slow_ns;
 	uint64_t pcie_high[2], pcie_last[2];      /* a 32-bit counter made 64 bits wide */
 	uint64_t bytes_last[4], bytes_time_ns[4]; /* for rates where there is no GPM */
+	uint64_t pcie_measured_ns; /* monotonic: when NVML measured rates of PCIe; 0 never */
 	struct nvml_gpm_sample *gpm[2];
 	uint64_t gpm_time_ns;
 	uint8_t rate_from_gpm; /* bits: rates of bytes that GPM tells, in the order of bytes_last */
@@ -169,15 +172,16 @@ struct gs_nvml {
 	unsigned plans_due;                 /* turns at which the intervals are found anew */
 	uint64_t slow_cpu_ns;               /* for slow parts in this turn */
 	uint32_t slow_owed, slow_owed_next; /* device and part whose turn this and the next are */
+	bool pcie_measured;                 /* of one device again, in this turn */
 	struct nvml_process *process_room;  /* owned, GS_GPU_PROCESS_MAX */
 	struct nvml_gpm_metrics *gpm_room;  /* owned */
 };
 
 /* Make a call, watched; NVML_FUNCTION_NOT_FOUND when the library has none of its names. */
 #define NVML(nv, member, ...)                                                                      \
-	(!(nv)->library->api.member                                                                \
-		 ? NVML_FUNCTION_NOT_FOUND                                                         \
-		 : (gs_nvml_enter(nv), gs_nvml_leave((nv), NVML_CALL_##member,                     \
+	(!(nv)->library->api.member ? NVML_FUNCTION_NOT_FOUND                                      \
+				    : (gs_nvml_enter((nv), NVML_CALL_##member),                    \
+				       gs_nvml_leave((nv), NVML_CALL_##member,                     \
 						     (nv)->library->api.member(__VA_ARGS__))))
 
 /* The same for a device: a call that it does not support is not made again before its slow values
@@ -187,9 +191,11 @@ struct gs_nvml {
 		 ? NVML_NOT_SUPPORTED                                                              \
 		 : gs_nvml_note((nv), (dev), NVML_CALL_##member, NVML(nv, member, __VA_ARGS__)))
 
-void gs_nvml_enter(struct gs_nvml *nv);
+/* NVML_CALL_COUNT: what opening the library does. */
+void gs_nvml_enter(struct gs_nvml *nv, enum nvml_call call);
 nvml_return gs_nvml_leave(struct gs_nvml *nv, enum nvml_call call, nvml_return r);
-const char *gs_nvml_call_name(enum nvml_call call); /* the newest name of the function */
+/* The newest name of the function; of NVML_CALL_COUNT what that stands for. */
+const char *gs_nvml_call_name(enum nvml_call call);
 bool gs_nvml_skip(const struct gs_nvml_device *dev, enum nvml_call call);
 nvml_return gs_nvml_note(struct gs_nvml *nv, struct gs_nvml_device *dev, enum nvml_call call,
 			 nvml_return r);
@@ -315,6 +321,9 @@ void gs_gpu_worker_set_budget(struct gs_gpu_worker *worker, double budget);
 int gs_gpu_worker_read(struct gs_gpu_worker *worker, unsigned groups,
 		       struct gs_gpu_snapshot **ret_snapshot);
 int gs_gpu_worker_release(struct gs_gpu_worker *worker, bool release);
+/* What it waits for since a reading began: a call that has not come back, or many that are slow. */
+void gs_gpu_worker_waits_for(const struct gs_gpu_worker *worker, uint64_t since_ns, char *ret_text,
+			     size_t room);
 struct gs_gpu_events *gs_gpu_worker_events(struct gs_gpu_worker *worker); /* borrowed */
 uint64_t gs_gpu_worker_failed_calls(const struct gs_gpu_worker *worker);
 bool gs_gpu_worker_accounting_off(const struct gs_gpu_worker *worker);

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 #define RECORD_BYTES 8192 /* the kernel's own limit (CONSOLE_EXT_LOG_MAX) */
 

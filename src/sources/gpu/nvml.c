@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 #define RETRY_FIRST_NS 1000000000ull
 #define RETRY_MAX_NS   60000000000ull
@@ -44,15 +44,17 @@ static const struct symbol {
 #undef ROW
 };
 
-void gs_nvml_enter(struct gs_nvml *nv)
+void gs_nvml_enter(struct gs_nvml *nv, enum nvml_call call)
 {
 	gs_nvml_part_begin(&nv->in_call);
+	atomic_store(&nv->watch->call, (unsigned)call);
+	atomic_fetch_add(&nv->watch->n_calls, 1);
 	atomic_store(&nv->watch->call_since_ns, nv->in_call.wall_ns);
 }
 
 const char *gs_nvml_call_name(enum nvml_call call)
 {
-	return symbols[call].names[0];
+	return call < NVML_CALL_COUNT ? symbols[call].names[0] : "opening its library";
 }
 
 nvml_return gs_nvml_leave(struct gs_nvml *nv, enum nvml_call call, nvml_return r)
@@ -179,7 +181,7 @@ static void *open_at(struct gs_nvml *nv, const char *path)
 {
 	void *handle;
 
-	gs_nvml_enter(nv);
+	gs_nvml_enter(nv, NVML_CALL_COUNT);
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	atomic_store(&nv->watch->call_since_ns, 0);
 	return handle;

@@ -204,6 +204,11 @@ enum { /* nvmlClockType_t */
        NVML_CLOCK_VIDEO = 3,
 };
 
+enum { /* nvmlPcieUtilCounter_t */
+       NVML_PCIE_TX = 0,
+       NVML_PCIE_RX = 1,
+};
+
 enum { /* nvmlTemperatureThresholds_t */
        NVML_THRESHOLD_SHUTDOWN = 0,
        NVML_THRESHOLD_SLOWDOWN = 1,

@@ -2,7 +2,7 @@
 #ifndef GS_GPU_NVML_CALLS_H
 #define GS_GPU_NVML_CALLS_H
 
-#include "gpu/nvml_abi.h"
+#include "sources/gpu/nvml_abi.h"
 
 /*
  * The calls: member of struct nvml_api, arguments, names from the newest to the oldest that takes
@@ -72,6 +72,8 @@
 	X(OPTIONAL, pcie_width, (nvml_dev, unsigned *), "nvmlDeviceGetCurrPcieLinkWidth")          \
 	X(OPTIONAL, pcie_width_max, (nvml_dev, unsigned *), "nvmlDeviceGetMaxPcieLinkWidth")       \
 	X(OPTIONAL, pcie_replay, (nvml_dev, unsigned *), "nvmlDeviceGetPcieReplayCounter")         \
+	X(OPTIONAL, pcie_throughput, (nvml_dev, unsigned, unsigned *),                             \
+	  "nvmlDeviceGetPcieThroughput")                                                           \
 	X(OPTIONAL, ecc_mode, (nvml_dev, unsigned *, unsigned *), "nvmlDeviceGetEccMode")          \
 	X(OPTIONAL, ecc_total, (nvml_dev, unsigned, unsigned, unsigned long long *),               \
 	  "nvmlDeviceGetTotalEccErrors")                                                           \

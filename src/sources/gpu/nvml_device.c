@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 #define UTIL_UNSUPPORTED GS_GPU_WHY_NOT_READ
 

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 #define WAIT_MS      250u
 #define STOP_WAIT_MS 600u

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 #define APART_NS 100000000ull
 
@@ -107,9 +107,11 @@ static void compute(struct gs_nvml *nv, struct gs_nvml_device *dev)
 			v = 1;
 		if (each == NVML_OK || !has_other_source(metrics[i].field))
 			gs_nvml_put(dev, metrics[i].field, each, v);
-		if (each == NVML_OK && has_other_source(metrics[i].field))
+		if (each == NVML_OK && has_other_source(metrics[i].field)) {
 			dev->rate_from_gpm |=
 				(uint8_t)(1u << (metrics[i].field - GS_GPU_PCIE_TX_BPS));
+			dev->sample.part_ns[gs_gpu_part_of(metrics[i].field)] = gs_clock_boot_ns();
+		}
 		/* Both are the share of the time in which a kernel ran (nvml.h). */
 		if (metrics[i].field == GS_GPU_GR_ACTIVE && dev->util_from_gpm) {
 			gs_nvml_put(dev, GS_GPU_UTIL, each, v);

@@ -5,9 +5,9 @@
  */
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 static const uint16_t count_ids[GS_GPU_LINK_COUNTS] = {
 	[GS_GPU_LINK_MALFORMED] = NVML_FI_NVLINK_MALFORMED,

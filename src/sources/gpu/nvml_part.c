@@ -12,9 +12,9 @@
  */
 #include <math.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 #define TRIES             2 /* of each way */
 #define PLAN_NS           5000000000ull
@@ -73,6 +73,8 @@ static const struct rule rules[GS_GPU_PARTS] = {
 	CALL(STATE, BASIC, 1, 30, false, false, gs_nvml_read_state),
 	CALL(FAN, BASIC, 0.2, LONG_S, false, false, gs_nvml_read_fan),
 	FIELDS(PCIE, BASIC, 0.2, LONG_S, false, gs_nvml_read_pcie),
+	/* With GPM, counters, or by this call when neither is there: at times of its own. */
+	CALL(PCIE_RATE, 0, 0, 0, false, false, NULL),
 	FIELDS(THROTTLE, BASIC, 0.5, LONG_S, false, gs_nvml_read_throttle),
 	CALL(PROCESSES, GS_GPU_READ_PROCESSES, 4, 10, false, true, NULL),
 	CALL(SHARES, GS_GPU_READ_PROCESSES, 1, 30, false, false, NULL),
@@ -340,6 +342,7 @@ void gs_nvml_part_turn(struct gs_nvml *nv, unsigned groups, uint64_t now_ns)
 {
 	note_budget(nv);
 	nv->slow_cpu_ns = 0;
+	nv->pcie_measured = false;
 	nv->slow_owed = nv->slow_owed_next;
 	nv->slow_owed_next = 0;
 	for (unsigned i = 0; i < GS_NVML_GROUPS; i++) {
@@ -355,5 +358,5 @@ const char *gs_nvml_part_way(const struct gs_nvml_device *dev, unsigned part)
 {
 	if (part == GS_GPU_PART_UTILIZATION && dev->util_from_gpm)
 		return "gpm";
-	return rules[part].group ? rules[part].way[dev->part[part].way] : "";
+	return rules[part].way[0] ? rules[part].way[dev->part[part].way] : "";
 }

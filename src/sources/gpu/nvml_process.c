@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 #define SHARES_APART_NS 950000000ull
 #define SECOND_US       1000000ull

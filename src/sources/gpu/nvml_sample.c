@@ -2,14 +2,18 @@
  * The values of one GPU that change from moment to moment, part by part (nvml_part.c tells when). A
  * field that the GPU does not have is not asked for again before the slow values are due.
  *
- * nvmlDeviceGetPcieThroughput is never called: it measures for 20 ms in each direction while its
- * caller waits (nvml.h says so). Bytes over PCIe come from counters, or from GPM.
+ * Bytes over PCIe come from counters, or from GPM. nvmlDeviceGetPcieThroughput measures for 20 ms
+ * in each direction while its caller waits (nvml.h says so): it is called only for a GPU that has
+ * neither, seldom, and for one GPU in a turn.
  */
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
+
+/* Two calls of 20 ms each: 0.4 % of the time in which others of this GPU could be read. */
+#define PCIE_EVERY_NS 10000000000ull
 
 static const struct gs_nvml_row power_rows[] = {
 	{NVML_FI_POWER_AVERAGE, GS_GPU_POWER, 1e-3, false},
@@ -296,6 +300,52 @@ void gs_nvml_read_throttle(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	gs_nvml_read_rows(nv, dev, throttle_rows, GS_ARRAY_LEN(throttle_rows));
 }
 
+/* Whether the rates of PCIe can be had in no cheaper way, and their time has come. */
+static bool pcie_due(const struct gs_nvml *nv, const struct gs_nvml_device *dev, uint64_t now_ns)
+{
+	bool gpm_asked = nv->options->groups & GS_GPU_READ_GPM &&
+			 !(nv->options->leave_out >> GS_GPU_PART_GPM & 1);
+
+	if (dev->parent || nv->options->leave_out >> GS_GPU_PART_PCIE_RATE & 1 ||
+	    dev->sample.why[GS_GPU_PCIE_TX] != GS_GPU_WHY_NOT_SUPPORTED ||
+	    dev->sample.why[GS_GPU_PCIE_RX] != GS_GPU_WHY_NOT_SUPPORTED)
+		return false;
+	/* GPM is read after this: in the first turn it is not known yet whether there is one. */
+	if (gpm_asked && dev->gpm_state != 2)
+		return false;
+	if (!dev->pcie_measured_ns)
+		return true;
+	return !nv->pcie_measured && now_ns - dev->pcie_measured_ns >= PCIE_EVERY_NS;
+}
+
+static void measure_pcie(struct gs_nvml *nv, struct gs_nvml_device *dev)
+{
+	static const struct {
+		unsigned counter;
+		enum gs_gpu_field field;
+	} rates[] = {{NVML_PCIE_TX, GS_GPU_PCIE_TX_BPS}, {NVML_PCIE_RX, GS_GPU_PCIE_RX_BPS}};
+	uint64_t now_ns = gs_clock_mono_ns();
+	struct gs_nvml_meter meter;
+
+	if (!pcie_due(nv, dev, now_ns))
+		return;
+	nv->pcie_measured |= dev->pcie_measured_ns != 0;
+	dev->pcie_measured_ns = now_ns;
+	dev->sample.pcie_measured = 0;
+	gs_nvml_part_begin(&meter);
+	for (size_t i = 0; i < GS_ARRAY_LEN(rates); i++) {
+		unsigned kib = 0; /* a second */
+		nvml_return r =
+			NVML_OF(nv, dev, pcie_throughput, dev->handle, rates[i].counter, &kib);
+
+		if (r == NVML_OK && kib == UINT32_MAX)
+			r = NVML_NO_DATA;
+		gs_nvml_put(dev, rates[i].field, r, kib * 1024.0);
+		dev->sample.pcie_measured |= r == NVML_OK;
+	}
+	gs_nvml_part_end(nv, dev, GS_GPU_PART_PCIE_RATE, 0, &meter);
+}
+
 void gs_nvml_read_pcie(struct gs_nvml *nv, struct gs_nvml_device *dev)
 {
 	uint64_t now_ns;
@@ -304,6 +354,7 @@ void gs_nvml_read_pcie(struct gs_nvml *nv, struct gs_nvml_device *dev)
 	now_ns = gs_clock_boot_ns();
 	gs_nvml_put_rate(dev, GS_GPU_PCIE_TX_BPS, GS_GPU_PCIE_TX, 0, now_ns);
 	gs_nvml_put_rate(dev, GS_GPU_PCIE_RX_BPS, GS_GPU_PCIE_RX, 1, now_ns);
+	measure_pcie(nv, dev);
 }
 
 void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum gs_gpu_field counter,
@@ -325,10 +376,12 @@ void gs_nvml_put_rate(struct gs_nvml_device *dev, enum gs_gpu_field rate, enum g
 	now = (uint64_t)s->value[counter];
 	if (!before_ns)
 		s->why[rate] = keep ? s->why[rate] : GS_GPU_WHY_NOT_READ;
-	else if (now >= dev->bytes_last[slot] && !keep) /* else: reset in between */
+	else if (now >= dev->bytes_last[slot] && !keep) { /* else: reset in between */
 		gs_gpu_set_checked(s, rate,
 				   (double)(now - dev->bytes_last[slot]) * 1e9 /
 					   (double)(now_ns - before_ns));
+		s->part_ns[gs_gpu_part_of(rate)] = now_ns;
+	}
 	dev->bytes_last[slot] = now;
 	dev->bytes_time_ns[slot] = now_ns;
 }

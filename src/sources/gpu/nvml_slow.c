@@ -1,8 +1,8 @@
 /*
  * Values that change slowly: limits, errors of memory and their repair, the PCIe link.
  */
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 static const struct gs_nvml_row repair_rows[] = {
 	{NVML_FI_RETIRED_PENDING, GS_GPU_RETIRED_PENDING, 1, false},

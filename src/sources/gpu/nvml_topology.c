@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 const char *const gs_nvml_topology_names[] = {
 	"",     "X",    "PIX",  "PXB",  "PHB",  "NODE", "SYS",  "NV1",  "NV2",

@@ -1,4 +1,4 @@
-#include "gpu/select.h"
+#include "sources/gpu/select.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/pci.h"
+#include "core/base/pci.h"
 
 #define PIECE_MAX     127
 #define BEGINNING_MIN 5 /* "GPU-" alone begins all of them */

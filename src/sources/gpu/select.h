@@ -2,8 +2,8 @@
 #ifndef GS_GPU_SELECT_H
 #define GS_GPU_SELECT_H
 
-#include "base/err.h"
-#include "node/gpu.h"
+#include "core/base/err.h"
+#include "model/node/gpu.h"
 
 /* Leave only the GPUs that the list names, and their processes. Pieces with commas between them:
  * - an index, or a PCI bus id ("3b:00.0", "0000:3B:00", "00000000:3B:00.0"): with the parts of a

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "amd/amd.h"
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "sources/amdgpu/amd.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 struct gs_gpu_worker {
 	pthread_mutex_t lock;
@@ -45,6 +45,8 @@ struct gs_gpu_worker {
 	unsigned n_mends;
 };
 
+#define SLOW_FIRST_NS 1000000000ull
+#define SLOW_AGAIN_NS 10000000000ull
 /* A driver that always says that something changed must not be opened anew at each sample. */
 #define MENDS_MAX   5
 #define MENDS_IN_NS 10000000000ull
@@ -336,6 +338,32 @@ static bool wait_or_hang(struct gs_gpu_worker *w, uint64_t since_ns)
 	return false;
 }
 
+void gs_gpu_worker_waits_for(const struct gs_gpu_worker *w, uint64_t since_ns, char *text,
+			     size_t room)
+{
+	uint64_t call_ns = atomic_load(&w->watch.call_since_ns), now_ns = gs_clock_mono_ns();
+	const char *name = gs_nvml_call_name(atomic_load(&w->watch.call));
+
+	if (call_ns && now_ns > call_ns && call_ns <= since_ns + (now_ns - since_ns) / 2)
+		snprintf(text, room, "%s has not come back for %.1f s", name,
+			 (double)(now_ns - call_ns) / 1e9);
+	else
+		snprintf(text, room, "it answers slowly: %.1f s so far, the last call is %s",
+			 (double)(now_ns - since_ns) / 1e9, name);
+}
+
+/* Without the lock, when it is time: say what a reading waits for, after a second and each ten
+ * seconds from then on.
+ */
+static void say_slow(struct gs_gpu_worker *w, uint64_t since_ns, uint64_t *next_ns)
+{
+	char text[160];
+
+	*next_ns += SLOW_AGAIN_NS;
+	gs_gpu_worker_waits_for(w, since_ns, text, sizeof(text));
+	w->options.on_slow(w->options.on_slow_ctx, text);
+}
+
 void gs_gpu_worker_set_budget(struct gs_gpu_worker *w, double budget)
 {
 	pthread_mutex_lock(&w->lock);
@@ -343,21 +371,35 @@ void gs_gpu_worker_set_budget(struct gs_gpu_worker *w, double budget)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* The same for who wants to hear that it lasts. */
+static bool wait_for_answer(struct gs_gpu_worker *w, uint64_t since_ns, uint64_t *slow_ns)
+{
+	/* First: who was stopped for long hears it too before the driver is said to hang. */
+	if (w->options.on_slow && gs_clock_mono_ns() >= *slow_ns) {
+		pthread_mutex_unlock(&w->lock);
+		say_slow(w, since_ns, slow_ns);
+		pthread_mutex_lock(&w->lock);
+		if (!w->busy && !w->want_read)
+			return false;
+	}
+	return wait_or_hang(w, since_ns);
+}
+
 int gs_gpu_worker_read(struct gs_gpu_worker *w, unsigned groups, struct gs_gpu_snapshot **ret)
 {
-	uint64_t since_ns = gs_clock_mono_ns();
+	uint64_t since_ns = gs_clock_mono_ns(), slow_ns = since_ns + SLOW_FIRST_NS;
 	int r;
 
 	pthread_mutex_lock(&w->lock);
 	while (w->busy || w->want_read)
-		if (wait_or_hang(w, since_ns))
+		if (wait_for_answer(w, since_ns, &slow_ns))
 			goto hung;
 	gs_gpu_snapshot_free(&w->result);
 	w->want_read = true;
 	w->want_groups = groups & w->options.groups;
 	pthread_cond_broadcast(&w->cond);
 	while (w->busy || w->want_read)
-		if (wait_or_hang(w, since_ns))
+		if (wait_for_answer(w, since_ns, &slow_ns))
 			goto hung;
 	*ret = gs_take(w->result);
 	r = w->result_r;

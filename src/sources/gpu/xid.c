@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "gpu/gpu_int.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu_int.h"
 
 #define TOGETHER_NS 2000000000ull
 

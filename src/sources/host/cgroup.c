@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "host/host_int.h"
-#include "host/work.h"
+#include "core/base/mem.h"
+#include "sources/host/host_int.h"
+#include "sources/host/work.h"
 
 #define PATH_BYTES 1024
 /* Version 1 writes "no limit" as the largest multiple of a page (mm/page_counter.c). */

@@ -2,7 +2,7 @@
  * The machine's own values. Its files are opened once and read again from their beginning: procfs
  * makes their text anew at each read from offset 0.
  */
-#include "host/host.h"
+#include "sources/host/host.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 
-#include "base/clock.h"
-#include "host/room_int.h"
+#include "core/base/clock.h"
+#include "sources/host/room_int.h"
 
 #define TEXT_MAX_BYTES (4u << 20)
 

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/buf.h"
-#include "base/err.h"
-#include "node/host.h"
+#include "core/base/buf.h"
+#include "core/base/err.h"
+#include "model/node/host.h"
 
 struct gs_host;
 

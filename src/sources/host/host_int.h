@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/host.h"
+#include "model/node/host.h"
 
 struct gs_host_stat { /* /proc/PID/stat */
 	char comm[16];

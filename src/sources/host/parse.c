@@ -1,12 +1,12 @@
 /* Texts of /proc, taken apart. The name of a task may hold blanks, parentheses and newlines. */
-#include "host/host_int.h"
+#include "sources/host/host_int.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/pidns.h"
+#include "core/base/pidns.h"
 
 static bool take_number(const char **at, const char *end, uint64_t *ret)
 {

@@ -1,13 +1,13 @@
 /* Pressure stall information, of the machine and of cgroups. */
-#include "host/pressure.h"
+#include "sources/host/pressure.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "host/host_int.h"
+#include "core/base/mem.h"
+#include "sources/host/host_int.h"
 
 int64_t gs_host_parse_stalls(const char *text, const char *word)
 {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/job_usage.h"
+#include "model/node/job_usage.h"
 
 struct gs_host_stalls {
 	int64_t total_us[GS_STALL_COUNT]; /* since the start; -1 unknown */

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
-#include "host/room_int.h"
+#include "core/base/clock.h"
+#include "sources/host/room_int.h"
 
 #define PROCESS_MAX  65536
 #define ANCESTOR_MAX 64

@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 
-#include "base/buf.h"
-#include "base/map.h"
-#include "host/host.h"
-#include "host/host_int.h"
+#include "core/base/buf.h"
+#include "core/base/map.h"
+#include "sources/host/host.h"
+#include "sources/host/host_int.h"
 
 #define HOST_MAX_USERS 65536
 

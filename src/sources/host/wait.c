@@ -2,7 +2,7 @@
  * What a thread waits for: the system call it is in, and the file that the call is about. Numbers
  * are those of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl), named by the C library's header.
  */
-#include "host/wait.h"
+#include "sources/host/wait.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define POLL_LOOK 8 /* of a call that waits for many files, so many are looked at */
 

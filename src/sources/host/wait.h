@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "model/work.h"
+#include "model/trace/work.h"
 
 struct host_syscall { /* /proc/PID/task/TID/syscall */
 	long nr;      /* -1: in none (a page fault) */

@@ -4,7 +4,7 @@
  * as counted, the rest to what it was found waiting for. So the parts sum to the thread's wall
  * time.
  */
-#include "host/work.h"
+#include "sources/host/work.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,11 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/map.h"
-#include "host/host_int.h"
-#include "host/wait.h"
-#include "node/job_usage.h"
+#include "core/base/clock.h"
+#include "core/base/map.h"
+#include "sources/host/host_int.h"
+#include "sources/host/wait.h"
+#include "model/node/job_usage.h"
 
 #define PROCESS_MAX     65536
 #define STATUS_EVERY_NS 1000000000ull /* switches are read this often */

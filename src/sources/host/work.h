@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "model/work.h"
+#include "core/base/err.h"
+#include "model/trace/work.h"
 
 enum gs_host_work_known {                             /* ored */
 			  GS_WORK_KNOWS_TIME = 1,     /* on CPU, and off it */

@@ -12,12 +12,12 @@
  *   lxc.payload.NAME  lxc.payload/NAME  lxc/NAME      lxc
  *   apptainer-PID.scope  singularity-PID.scope        apptainer, when it has a group at all
  */
-#include "place/place.h"
+#include "sources/identity/place.h"
 
 #include <stdbool.h>
 #include <string.h>
 
-#include "place/place_int.h"
+#include "sources/identity/place_int.h"
 
 #define ID_HEX_LEN 64
 

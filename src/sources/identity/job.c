@@ -8,17 +8,17 @@
  * the key, and processes that are left of the old run keep the old one. Entries without processes
  * are given up when room is wanted.
  */
-#include "place/job.h"
+#include "sources/identity/job.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/mem.h"
-#include "place/job_table_int.h"
-#include "place/place.h"
-#include "place/place_int.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_table_int.h"
+#include "sources/identity/place.h"
+#include "sources/identity/place_int.h"
 
 #define SMALL_BYTES    16384
 #define YOUNG_NS       5000000000ull

@@ -18,9 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "node/gpu.h"
-#include "node/job.h"
+#include "core/base/err.h"
+#include "model/node/gpu.h"
+#include "model/node/job.h"
 
 struct gs_jobs;
 

@@ -14,10 +14,10 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "place/job_table_int.h"
-#include "place/place_int.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_table_int.h"
+#include "sources/identity/place_int.h"
 
 #define PAUSE_NS   60000000000ull
 #define NO_NODE_NS (10 * PAUSE_NS) /* no slurmd here, or none that runs */

@@ -10,7 +10,7 @@
  * then a unit, then whatever group there is. Only some controllers may name the job, the others
  * stand at "/".
  */
-#include "place/job_cgroup.h"
+#include "sources/identity/job_cgroup.h"
 
 #include <ctype.h>
 #include <stdio.h>

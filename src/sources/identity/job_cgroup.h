@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "node/job.h"
+#include "model/node/job.h"
 
 /* Whose folder a group is. What root alone can have made is proof of what it is called. */
 enum gs_job_owner {

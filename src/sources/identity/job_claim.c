@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "place/job_table_int.h"
+#include "sources/identity/job_table_int.h"
 
 #define CLAIMS_MAX      128
 #define CLAIMS_USER_MAX 16

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/clock.h"
-#include "place/job_int.h"
+#include "core/base/clock.h"
+#include "sources/identity/job_int.h"
 
 #define PIECE_BYTES 16384
 #define PATH_BYTES  4096

@@ -14,9 +14,9 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "place/job_int.h"
-#include "place/place_int.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_int.h"
+#include "sources/identity/place_int.h"
 
 #define MIB 1048576.0
 

@@ -8,9 +8,9 @@
  */
 #include <string.h>
 
-#include "base/mem.h"
-#include "place/job_int.h"
-#include "place/place_int.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_int.h"
+#include "sources/identity/place_int.h"
 
 /* Numbers of steps (slurm.h: SLURM_BATCH_SCRIPT, SLURM_EXTERN_CONT, SLURM_INTERACTIVE_STEP). */
 #define STEP_INTERACTIVE 4294967290

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/mem.h"
-#include "place/job_int.h"
-#include "place/place_int.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_int.h"
+#include "sources/identity/place_int.h"
 
 #define TEXT_BYTES 4096
 #define OPEN_MAX   8192 /* descriptors of one process that are looked at */

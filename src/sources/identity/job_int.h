@@ -10,9 +10,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buf.h"
-#include "node/gpu.h"
-#include "node/job.h"
+#include "core/base/buf.h"
+#include "model/node/gpu.h"
+#include "model/node/job.h"
+#include "sources/identity/job_command.h"
 
 #define GS_JOB_GPUS_MAX 64
 
@@ -123,34 +124,5 @@ bool gs_job_parse_drop(const char *name, const char *text, size_t bytes,
 
 /* The GPUs whose device files the process has open. */
 uint64_t gs_job_gpus_open(int process_fd, const struct gs_job_gpus *gpus);
-
-/* --- commands --- */
-
-struct gs_command {
-	pid_t pid; /* 0: none runs */
-	int fd;    /* of its standard output */
-	uint64_t end_ns;
-	struct gs_buf out;
-	bool has_ended, is_long;
-};
-
-#define GS_COMMAND_INIT(max) ((struct gs_command){.fd = -1, .out = GS_BUF_INIT(max)})
-
-enum gs_command_state {
-	GS_COMMAND_RUNS = 1,
-	GS_COMMAND_DONE = 2, /* status 0, all it wrote is in out */
-	GS_COMMAND_FAILED = 3,
-	GS_COMMAND_LATE = 4, /* it was ended */
-	GS_COMMAND_LONG = 5, /* it wrote more than out's maximum, and was ended */
-};
-
-/* The program's path in one of the folders, false when there is none to be executed. */
-bool gs_command_find(const char *folders, const char *program, char *out, size_t bytes);
-
-/* Start it without a shell, with nothing of our environment and no input. 0 or an error. */
-int gs_command_start(struct gs_command *command, char *const argv[], char *const envp[],
-		     uint64_t limit_ns);
-enum gs_command_state gs_command_poll(struct gs_command *command, uint64_t wait_ns);
-void gs_command_fini(struct gs_command *command);
 
 #endif

@@ -6,8 +6,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "place/job_table_int.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_table_int.h"
 
 struct listing {
 	struct gs_jobs_process *process; /* job: the process's place in the table */

@@ -1,7 +1,7 @@
 /*
  * The table of jobs: its options, its entries, and what follows when several sources tell of one.
  */
-#include "place/job_table_int.h"
+#include "sources/identity/job_table_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "base/pidns.h"
-#include "place/place.h"
-#include "place/place_int.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "core/base/pidns.h"
+#include "sources/identity/place.h"
+#include "sources/identity/place_int.h"
 
 #define COMMAND_BYTES   (8u << 20)
 #define CACHE_NS        30000000000ull

@@ -7,11 +7,11 @@
 
 #include <sys/stat.h>
 
-#include "base/buf.h"
-#include "base/map.h"
-#include "place/job.h"
-#include "place/job_cgroup.h"
-#include "place/job_int.h"
+#include "core/base/buf.h"
+#include "core/base/map.h"
+#include "sources/identity/job.h"
+#include "sources/identity/job_cgroup.h"
+#include "sources/identity/job_int.h"
 
 #define JOBS_MAX    4096
 #define GROUPS_MAX  8

@@ -4,8 +4,8 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "place/job_int.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_int.h"
 
 #define NODES_MAX  100000
 #define STEPS_MAX  (2 * NODES_MAX)

@@ -9,16 +9,16 @@
  * A pid is only ever compared by its start time: after its process has ended (exit), or when it
  * could never be read, each lookup looks whether another process has taken the pid.
  */
-#include "place/place.h"
+#include "sources/identity/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/map.h"
-#include "place/place_int.h"
+#include "core/base/buf.h"
+#include "core/base/map.h"
+#include "sources/identity/place_int.h"
 
 #define PROCESS_MAX      65536
 #define TEXT_MAX_BYTES   (1u << 20) /* status names every supplementary group: up to 65,536 */

@@ -32,7 +32,7 @@ struct gs_place_process {
 /* What is kept of the arguments of processes. One choice for the whole program, made at its start:
  * whoever reads a command line later cannot show more of it. */
 enum gs_place_commands {
-	GS_PLACE_COMMANDS_SCRUBBED = 0, /* without secrets (scrub/scrub.h): the default */
+	GS_PLACE_COMMANDS_SCRUBBED = 0, /* without secrets (core/scrub/scrub.h): the default */
 	GS_PLACE_COMMANDS_NAME = 1,     /* nothing: cmdline is "" */
 	GS_PLACE_COMMANDS_FULL = 2,
 };

@@ -2,14 +2,14 @@
  * The texts of /proc/PID, taken apart. The name of a task is chosen by the task: it may hold
  * blanks, parentheses and newlines, and nothing may be found by looking for these before its end.
  */
-#include "place/place_int.h"
+#include "sources/identity/place_int.h"
 
 #include <string.h>
 
-#include "base/mem.h"
-#include "base/pidns.h"
-#include "scrub/scrub.h"
-#include "place/place.h"
+#include "core/base/mem.h"
+#include "core/base/pidns.h"
+#include "core/scrub/scrub.h"
+#include "sources/identity/place.h"
 
 void gs_place_copy_clean(char *out, size_t out_bytes, const char *text, size_t bytes)
 {

@@ -2,7 +2,7 @@
  * Only the functions that the figures need have probes: launches and what NCCL offers. Calls of
  * processes that were never told of (children of a job's) count for the job of their parent.
  */
-#include "launch/launch.h"
+#include "sources/launches/launch.h"
 
 #include <errno.h>
 #include <math.h>
@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "model/class.h"
-#include "model/func.h"
-#include "probe/probe.h"
-#include "reader/reader.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "model/trace/class.h"
+#include "model/trace/func.h"
+#include "sources/uprobe/probe.h"
+#include "core/reader/reader.h"
 
 #define RESCAN_NS 1000000000ull
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "node/job_usage.h"
+#include "model/node/job_usage.h"
 
 struct gs_launches;
 

@@ -1,11 +1,11 @@
-#include "budget/budget.h"
+#include "sources/overhead/budget.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "base/mem.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
 
 #define MIN_INTERVAL_NS 40e6 /* a shorter one says nothing of the program */
 #define IDLE_PART       0.1  /* of a processor: who used less counts as having used that */

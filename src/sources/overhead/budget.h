@@ -3,11 +3,12 @@
  * more than a part of its processor time in probes. Knows nothing of the kernel: it is given hits,
  * processor time and the clock, and answers with steps. One thread.
  *
- * The cost of a hit is its price (probe/price.h) in the mode that the function has, and that of the
- * single steps it took. A share is cost over time on processors, as the kernel counts it: a thread
- * that waits for a processor does not look cheap by that. Three shares have the same limit: that of
- * each thread (a loop that is slowed down runs in one thread), of each process and of all. Who used
- * less than a tenth of a processor counts as having used that: what sleeps is not slowed down.
+ * The cost of a hit is its price (sources/uprobe/price.h) in the mode that the function has, and
+ * that of the single steps it took. A share is cost over time on processors, as the kernel counts
+ * it: a thread that waits for a processor does not look cheap by that. Three shares have the same
+ * limit: that of each thread (a loop that is slowed down runs in one thread), of each process and
+ * of all. Who used less than a tenth of a processor counts as having used that: what sleeps is not
+ * slowed down.
  *
  * Each of them has what the limit grants for BURST_NS to spend at once, and then the limit's part
  * of its time. Who has spent more makes the functions that cost most in the interval go down, one
@@ -22,8 +23,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "model/kernel_side.h"
-#include "model/price.h"
+#include "model/trace/kernel_side.h"
+#include "model/trace/price.h"
 
 #define GS_BUDGET_MAX_UNITS 4096 /* threads and processes at one time; others count in the sum */
 #define GS_BUDGET_BURST_NS  1e9

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/record_stack.h"
-#include "probefile/probefile_int.h"
+#include "model/trace/record_stack.h"
+#include "sources/probefile/probefile_int.h"
 
 #define MAX_NESTING 32
 

@@ -6,8 +6,8 @@
 #ifndef GS_PROBEFILE_PROBEFILE_H
 #define GS_PROBEFILE_PROBEFILE_H
 
-#include "base/err.h"
-#include "model/user_set.h"
+#include "core/base/err.h"
+#include "model/trace/user_set.h"
 
 /* Add what the file describes to set. 0, -EINVAL with "FILE:LINE:COLUMN: what is wrong", or another
  * negative errno with a text. Probes before the wrong one have been added. One that

@@ -2,7 +2,7 @@
 #ifndef GS_PROBEFILE_INT_H
 #define GS_PROBEFILE_INT_H
 
-#include "probefile/probefile.h"
+#include "sources/probefile/probefile.h"
 
 /* Where in a text something is wrong; the caller knows where the text begins in the file. */
 struct fault {

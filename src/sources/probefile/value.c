@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/class.h"
-#include "model/record_stack.h"
-#include "probefile/probefile_int.h"
+#include "model/trace/class.h"
+#include "model/trace/record_stack.h"
+#include "sources/probefile/probefile_int.h"
 
 #define MAX_ARG 12
 #define REG_AX  10 /* of struct pt_regs, asm/ptrace.h */

@@ -11,9 +11,9 @@
 
 #include <yaml.h>
 
-#include "base/yaml_depth.h"
-#include "model/class.h"
-#include "probefile/probefile_int.h"
+#include "core/base/yaml_depth.h"
+#include "model/trace/class.h"
+#include "sources/probefile/probefile_int.h"
 
 #define MAX_FILE_BYTES (4u << 20)
 

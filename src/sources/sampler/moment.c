@@ -1,15 +1,15 @@
 /* host reads, place names. */
-#include "moment/moment.h"
+#include "sources/sampler/moment.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "host/host.h"
-#include "place/job.h"
-#include "place/place.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/host/host.h"
+#include "sources/identity/job.h"
+#include "sources/identity/place.h"
 
 #define NAME_TURNS 16 /* readings after which the name of an unchanged process is asked anew */
 

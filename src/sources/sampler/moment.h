@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-#include "base/err.h"
-#include "node/host.h"
+#include "core/base/err.h"
+#include "model/node/host.h"
 
 struct gs_moment;
 

@@ -1,10 +1,10 @@
-#include "watch/pyfunc_set.h"
+#include "sources/sideband/pyfunc_set.h"
 
 #include <stdlib.h>
 
-#include "base/map.h"
-#include "base/mem.h"
-#include "model/event.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "model/trace/event.h"
 
 struct given { /* a number that is in use */
 	uint64_t code;

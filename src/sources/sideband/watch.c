@@ -17,7 +17,7 @@
  * When a thread other than the first runs a new program, the kernel first ends the first one: EXIT
  * and then EXEC with the same pid.
  */
-#include "watch/watch.h"
+#include "sources/sideband/watch.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
@@ -28,9 +28,9 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-#include "base/buf.h"
-#include "base/log.h"
-#include "base/mem.h"
+#include "core/base/buf.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
 
 #define RING_BYTES  ((size_t)64 << 10)
 #define MAX_CPUS    8192

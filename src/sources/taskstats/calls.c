@@ -2,11 +2,11 @@
  * What each system call means to the work probes, by name, so that the three numberings need one
  * table: why a thread sleeps in it, and what its result says of a file.
  */
-#include "work/work_int.h"
+#include "sources/taskstats/work_int.h"
 
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 static const struct {
 	const char *name;

@@ -10,10 +10,10 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/pidns.h"
-#include "work/work_int.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/pidns.h"
+#include "sources/taskstats/work_int.h"
 #include "work.skel.h"
 
 struct prog {

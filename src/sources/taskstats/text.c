@@ -1,10 +1,10 @@
 /* Texts of /proc that tell what device numbers are. */
-#include "work/work_int.h"
+#include "sources/taskstats/work_int.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 size_t work_gpu_majors(const char *text, uint32_t *majors, size_t max)
 {

@@ -2,7 +2,7 @@
  * Reading what the work probes added up, and who is followed. The counters are mapped: a read asks
  * the kernel for nothing.
  */
-#include "work/work_int.h"
+#include "sources/taskstats/work_int.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -12,7 +12,7 @@
 
 #include <bpf/bpf.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 
 #define FOLLOW_AT_ONCE 2048 /* half of what the map holds */
 #define TORN_TRIES     1000

@@ -1,6 +1,6 @@
 /*
  * What the kernel does for processes and cgroups: time by state, system calls, I/O, network. All is
- * added up in the kernel (model/work.h), so that a reader may come as seldom as it likes.
+ * added up in the kernel (model/trace/work.h), so that a reader may come as seldom as it likes.
  *
  * One thread at a time may use a probe. Nothing is pinned: when the process ends, the probes go.
  */
@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/err.h"
-#include "model/work.h"
-#include "model/work_rows.h"
+#include "core/base/err.h"
+#include "model/trace/work.h"
+#include "model/trace/work_rows.h"
 
 /* "all", "syscall", "sched", "io", "net" or several with commas, ored into *ret_families.
  * -EINVAL with words that name the bad one. */

@@ -2,8 +2,8 @@
 #ifndef GS_WORK_WORK_INT_H
 #define GS_WORK_WORK_INT_H
 
-#include "model/work_side.h"
-#include "work/work.h"
+#include "model/trace/work_side.h"
+#include "sources/taskstats/work.h"
 
 struct gs_work_bpf;
 struct bpf_link;

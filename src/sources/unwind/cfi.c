@@ -1,12 +1,12 @@
 /* The instructions of a function's entry, run up to one address: what holds there. */
-#include "stack/cfi.h"
+#include "sources/unwind/cfi.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "stack/cfi_int.h"
+#include "core/base/mem.h"
+#include "sources/unwind/cfi_int.h"
 
 #define MAX_REMEMBERED 16
 

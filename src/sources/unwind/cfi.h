@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "elf/elf.h"
+#include "sources/elf/elf.h"
 
 enum { /* DWARF's numbers of registers (System V ABI for x86-64, 3.6.2) */
        GS_REG_RBX = 3,

@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-#include "elf/code.h"
-#include "stack/cfi.h"
+#include "sources/elf/code.h"
+#include "sources/unwind/cfi.h"
 
 /* Bytes of a table; a read past the end gives zeros and sets bad. */
 struct gs_cursor {

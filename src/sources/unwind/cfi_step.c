@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "stack/cfi_int.h"
+#include "sources/unwind/cfi_int.h"
 
 #define MAX_EXPR_STEPS 2048u
 #define EXPR_STACK     64u

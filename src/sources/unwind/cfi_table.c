@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "stack/cfi_int.h"
+#include "core/base/mem.h"
+#include "sources/unwind/cfi_int.h"
 
 #define MAX_ENTRY_BYTES (64u << 10)  /* of one CIE or FDE */
 #define MAX_SCAN_BYTES  (256u << 20) /* of a section without an index */

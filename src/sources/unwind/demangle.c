@@ -8,7 +8,7 @@
  * through a callback, and when the buffer is full the demangler is left by a jump: in this mode it
  * owns no memory but its stack.
  */
-#include "stack/demangle.h"
+#include "sources/unwind/demangle.h"
 
 #include <ctype.h>
 #include <setjmp.h>

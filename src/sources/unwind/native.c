@@ -4,18 +4,18 @@
  * pointer. Memory beyond the copy is known where a frame pointer led there (links[]): the two words
  * at it. A return address that a probe has replaced is put right before it is used.
  */
-#include "stack/native.h"
+#include "sources/unwind/native.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "elf/code.h"
-#include "stack/native_int.h"
-#include "stack/python.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/elf/code.h"
+#include "sources/unwind/native_int.h"
+#include "sources/unwind/python.h"
 
 int gs_native_new(struct gs_reader *reader, struct gs_native **ret_native)
 {

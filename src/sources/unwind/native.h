@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "model/event.h"
-#include "reader/reader.h"
+#include "model/trace/event.h"
+#include "core/reader/reader.h"
 
 #define GS_NATIVE_MAX_OPEN    192
 #define GS_NATIVE_INDEX_BYTES (24u << 20)

@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/foreign.h"
-#include "base/mem.h"
-#include "elf/code.h"
-#include "stack/native_int.h"
-#include "stack/native_wire.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+#include "sources/elf/code.h"
+#include "sources/unwind/native_int.h"
+#include "sources/unwind/native_wire.h"
 
 static struct gs_wire_out begin_request(struct gs_native *n, enum native_request request,
 					uint32_t which)
@@ -20,12 +20,14 @@ static struct gs_wire_out begin_request(struct gs_native *n, enum native_request
 	return out;
 }
 
-/* fd -1: none goes with it. */
-static int send_request(struct gs_native *n, const struct gs_wire_out *out, int fd,
+/* fd -1: none goes with it. What the answer costs is the owner's of the file, of which the question
+ * is (0: of none). */
+static int send_request(struct gs_native *n, const struct gs_wire_out *out, uint32_t file, int fd,
 			struct gs_wire_in *ret_in)
 {
 	int r = out->r;
 
+	gs_reader_set_owner(n->reader, file ? n->files[file - 1].uid : 0);
 	if (r == 0)
 		r = gs_reader_ask(n->reader, GS_READER_NATIVE, &n->request, &fd, fd >= 0, &n->reply,
 				  NULL);
@@ -48,7 +50,7 @@ int native_ask_open(struct gs_native *n, uint32_t file, int fd, struct native_an
 	int r;
 
 	gs_wire_put_text(&out, n->files[file - 1].path);
-	r = send_request(n, &out, fd, &in);
+	r = send_request(n, &out, file, fd, &in);
 	if (r < 0)
 		return r;
 	is_good = native_take_segments(&in, &ret->segments);
@@ -78,7 +80,7 @@ int native_ask_row(struct gs_native *n, uint32_t file, uint64_t vaddr, struct gs
 	int r, found;
 
 	gs_wire_put_u64(&out, vaddr);
-	r = send_request(n, &out, -1, &in);
+	r = send_request(n, &out, file, -1, &in);
 	if (r < 0)
 		return r;
 	found = (int)gs_wire_u32(&in);
@@ -98,7 +100,7 @@ int native_ask_debug(struct gs_native *n, uint32_t file, const char *path, bool 
 	gs_wire_put_u8(&out, by_build_id);
 	gs_wire_put_u8(&out, strncmp(path, "/usr/lib/debug/", 15) == 0);
 	gs_wire_put_text(&out, path);
-	r = send_request(n, &out, fd, &in);
+	r = send_request(n, &out, file, fd, &in);
 	if (r < 0)
 		return r;
 	*ret_taken = gs_wire_u8(&in);
@@ -124,7 +126,7 @@ int native_ask_name(struct gs_native *n, uint32_t file, uint64_t vaddr, char *re
 	int r;
 
 	gs_wire_put_u64(&out, vaddr);
-	r = send_request(n, &out, -1, &in);
+	r = send_request(n, &out, file, -1, &in);
 	if (r < 0)
 		return r;
 	take_bytes(n, file, gs_wire_u64(&in));
@@ -137,7 +139,7 @@ void native_ask_drop(struct gs_native *n, uint32_t file)
 	struct gs_wire_in in;
 
 	take_bytes(n, file, 0);
-	(void)send_request(n, &out, -1, &in);
+	(void)send_request(n, &out, 0, -1, &in);
 }
 
 void native_ask_close(struct gs_native *n, uint32_t file)
@@ -146,7 +148,7 @@ void native_ask_close(struct gs_native *n, uint32_t file)
 	struct gs_wire_in in;
 
 	take_bytes(n, file, 0);
-	(void)send_request(n, &out, -1, &in);
+	(void)send_request(n, &out, 0, -1, &in);
 }
 
 int native_ask_made(struct gs_native *n, uint32_t pid, uint64_t pc, uint64_t now_ns, int fd,
@@ -158,7 +160,7 @@ int native_ask_made(struct gs_native *n, uint32_t pid, uint64_t pc, uint64_t now
 
 	gs_wire_put_u64(&out, pc);
 	gs_wire_put_u64(&out, now_ns);
-	r = send_request(n, &out, fd, &in);
+	r = send_request(n, &out, 0, fd, &in);
 	if (r < 0)
 		return r;
 	return take_name(n, &in, ret_name, bytes);
@@ -169,5 +171,5 @@ void native_ask_forget(struct gs_native *n, uint32_t pid)
 	struct gs_wire_out out = begin_request(n, NATIVE_FORGET, pid);
 	struct gs_wire_in in;
 
-	(void)send_request(n, &out, -1, &in);
+	(void)send_request(n, &out, 0, -1, &in);
 }

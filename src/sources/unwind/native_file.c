@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "stack/native_int.h"
-#include "stack/symbolize.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/unwind/native_int.h"
+#include "sources/unwind/symbolize.h"
 
 static struct native_file *file_at(struct gs_native *n, uint32_t file)
 {
@@ -117,6 +117,7 @@ uint32_t native_file_of(struct gs_native *n, uint32_t pid, const struct gs_mappe
 	f = &n->files[file - 1];
 	f->id = mapped->id;
 	f->pid = pid;
+	f->uid = mapped->uid;
 	return file;
 }
 

@@ -5,13 +5,13 @@
 
 #include <limits.h>
 
-#include "base/buf.h"
-#include "base/map.h"
-#include "elf/code.h"
-#include "elf/library.h"
-#include "reader/reader.h"
-#include "stack/cfi.h"
-#include "stack/native.h"
+#include "core/base/buf.h"
+#include "core/base/map.h"
+#include "sources/elf/code.h"
+#include "sources/elf/library.h"
+#include "core/reader/reader.h"
+#include "sources/unwind/cfi.h"
+#include "sources/unwind/native.h"
 
 #define NATIVE_ROWS      4096u /* of unwind tables that are kept; a power of two */
 #define NATIVE_MAX_FILES 16384u
@@ -25,6 +25,7 @@ struct native_file {
 	char *path;                /* owned; as the process names it */
 	char *open_path;           /* owned */
 	uint32_t pid;              /* whose root it is seen from */
+	uint32_t uid;              /* of its owner */
 	bool is_vdso, cannot_open; /* tried, and never again */
 	bool is_open, asked_debug; /* in the reader; its debug file was looked for */
 	unsigned generation;       /* of the reader that has it open */

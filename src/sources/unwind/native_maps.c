@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/foreign.h"
-#include "base/mem.h"
-#include "stack/native_int.h"
-#include "stack/perf_map.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+#include "sources/unwind/native_int.h"
+#include "sources/unwind/perf_map.h"
 
 /* A library that was unloaded and another that took its place are noticed so late at most; maps
  * that do not have an address are read at once, but a stack that leads nowhere must not have them

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
-#include "base/mem.h"
-#include "elf/code.h"
-#include "elf/elf.h"
-#include "stack/native_int.h"
-#include "stack/native_wire.h"
-#include "stack/perf_map.h"
-#include "stack/symbolize.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "sources/elf/code.h"
+#include "sources/elf/elf.h"
+#include "sources/unwind/native_int.h"
+#include "sources/unwind/native_wire.h"
+#include "sources/unwind/perf_map.h"
+#include "sources/unwind/symbolize.h"
 
 struct served_file {
 	struct gs_elf *elf; /* owned */

@@ -1,4 +1,4 @@
-#include "stack/native_wire.h"
+#include "sources/unwind/native_wire.h"
 
 #include <string.h>
 

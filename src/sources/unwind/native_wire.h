@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "elf/code.h"
-#include "reader/wire.h"
-#include "stack/cfi.h"
+#include "sources/elf/code.h"
+#include "core/reader/wire.h"
+#include "sources/unwind/cfi.h"
 
 enum native_request {                  /* the first byte of a request */
 		      NATIVE_OPEN = 1, /* file, name, and the file itself: segments, whether it has

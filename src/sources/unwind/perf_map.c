@@ -1,4 +1,4 @@
-#include "stack/perf_map.h"
+#include "sources/unwind/perf_map.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,10 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/clock.h"
-#include "base/foreign.h"
-#include "base/mem.h"
+#include "core/base/buf.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
 
 #define MAX_NAME_BYTES 1024
 #define READ_BYTES     65536
@@ -329,13 +329,18 @@ int gs_perf_map_open(uint32_t pid, struct gs_foreign *ret_file)
 	return -EPERM;
 }
 
+/* Lines are never in a hole, of which a file can have any length. */
 static void read_content(struct gs_perf_maps *all, struct content *c, struct gs_foreign *file,
 			 char *text)
 {
 	while (!c->full) {
-		ssize_t n = gs_foreign_read(file, c->read_off, text, READ_BYTES);
-		size_t used = n > 0 ? parse_text(all, c, text, (size_t)n) : 0;
+		ssize_t n;
+		size_t used;
 
+		if (c->read_off < file->bytes)
+			c->read_off = gs_foreign_skip_hole(file, c->read_off, file->bytes);
+		n = gs_foreign_read(file, c->read_off, text, READ_BYTES);
+		used = n > 0 ? parse_text(all, c, text, (size_t)n) : 0;
 		if (!used && n == READ_BYTES) /* a line longer than that: passed over */
 			used = READ_BYTES;
 		if (!used)

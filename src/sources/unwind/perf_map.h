@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/foreign.h"
+#include "core/base/foreign.h"
 
 #define GS_PERF_MAPS_BYTES      (24u << 20)
 #define GS_PERF_MAPS_USER_BYTES (8u << 20) /* root may use all */

@@ -1,6 +1,6 @@
 /*
  * Python from outside: where an interpreter keeps its threads and frames, and what the raw parts
- * of a code object say. The kernel side reads the frames (bpf/python.bpf.h).
+ * of a code object say. The kernel side reads the frames (bpf/calls/python.bpf.h).
  *
  * CPython 3.8 to 3.14, on x86-64, as released: system, conda, pyenv, uv; in the executable or in
  * libpython; a free-threaded build from 3.13 on.
@@ -13,9 +13,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
-#include "model/python.h"
-#include "reader/reader.h"
+#include "core/base/err.h"
+#include "model/trace/python.h"
+#include "core/reader/reader.h"
 
 /* Finds interpreters and remembers what each file said. One thread. */
 struct gs_pythons;

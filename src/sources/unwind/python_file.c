@@ -1,17 +1,17 @@
 /*
- * What a file says of an interpreter in it, read by a process without rights (reader/reader.h). The
- * answer is a few addresses: with false ones the process that maps the file is read at other places
- * of its own memory, and nothing is found there.
+ * What a file says of an interpreter in it, read by a process without rights
+ * (core/reader/reader.h). The answer is a few addresses: with false ones the process that maps the
+ * file is read at other places of its own memory, and nothing is found there.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "elf/elf.h"
-#include "elf/object.h"
-#include "reader/reader.h"
-#include "stack/native_wire.h"
-#include "stack/python_int.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
+#include "sources/elf/object.h"
+#include "core/reader/reader.h"
+#include "sources/unwind/native_wire.h"
+#include "sources/unwind/python_int.h"
 
 static void read_interpreter(struct gs_elf *elf, struct python_file *f)
 {

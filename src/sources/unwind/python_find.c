@@ -4,7 +4,7 @@
  * variable itself from 3.13 on, by Py_Version from 3.11 on, and before by which functions of the
  * documented interface there are. File names say nothing: "python3", "app", "libpython3.so".
  */
-#include "stack/python.h"
+#include "sources/unwind/python.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,13 +13,13 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#include "base/foreign.h"
-#include "base/foreign.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "elf/code.h"
-#include "elf/library.h"
-#include "stack/python_int.h"
+#include "core/base/foreign.h"
+#include "core/base/foreign.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "sources/elf/code.h"
+#include "sources/elf/library.h"
+#include "sources/unwind/python_int.h"
 
 #define FILES_MAX 4096
 
@@ -213,19 +213,25 @@ static bool may_be_python(const struct mapping *m, unsigned nth)
 
 int gs_pythons_find(struct gs_pythons *p, pid_t pid, struct gs_py_proc *ret, struct gs_err *err)
 {
+	GS_CLEANUP(gs_guard_end) struct gs_guard_work work = {0};
 	GS_FCLOSE FILE *maps = NULL;
 	uint64_t image;
 	int image_r = gs_python_image(pid, &image);
 	struct mapping m;
 	char name[32], line[4200];
 	unsigned nth = 0;
-	int r = -ENOENT;
+	int r;
 
+	snprintf(line, sizeof(line), "mappings of process %d", (int)pid);
+	r = gs_guard_begin(&work, gs_foreign_process_uid(pid), line);
+	if (r < 0)
+		return r;
+	r = -ENOENT;
 	snprintf(name, sizeof(name), "/proc/%d/maps", (int)pid);
 	maps = fopen(name, "re");
 	if (!maps)
 		return errno == ENOENT ? -ESRCH : -errno;
-	while (!gs_guard_stopped() && fgets(line, sizeof(line), maps)) {
+	while (gs_guard_step(&work) == 0 && fgets(line, sizeof(line), maps)) {
 		const struct python_file *f;
 		struct gs_mapped_file where;
 		uint64_t bias;

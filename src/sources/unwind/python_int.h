@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "elf/code.h"
-#include "stack/python.h"
+#include "sources/elf/code.h"
+#include "sources/unwind/python.h"
 
 struct python_file {
 	uint64_t runtime;    /* address in the file; 0: no interpreter */

@@ -9,12 +9,12 @@
  * For 3.8 to 3.12 the offsets are those of the released headers on LP64, the same for every build
  * of a version: Include/cpython and Include/internal of each.
  */
-#include "stack/python.h"
+#include "sources/unwind/python.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define NONE GS_PY_NONE
 

@@ -9,7 +9,7 @@
  *   3.11 on    co_linetable: entries that begin with a byte of 0x80 | code << 3 | (units - 1), a
  *              unit being two bytes of code; the code says how the line is written
  */
-#include "stack/python.h"
+#include "sources/unwind/python.h"
 
 #include <stdbool.h>
 

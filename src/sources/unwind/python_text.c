@@ -1,5 +1,5 @@
 /* A str's characters as UTF-8. */
-#include "stack/python.h"
+#include "sources/unwind/python.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "stack/symbolize.h"
+#include "sources/unwind/symbolize.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -8,9 +8,9 @@
 
 #include <zlib.h>
 
-#include "base/mem.h"
-#include "elf/code.h"
-#include "stack/demangle.h"
+#include "core/base/mem.h"
+#include "sources/elf/code.h"
+#include "sources/unwind/demangle.h"
 
 #define MAX_SYMBOLS     (2u << 20) /* of one file: 16 MiB of index */
 #define LOOK_BACK       32         /* symbols before an address that may cover it */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "elf/elf.h"
+#include "sources/elf/elf.h"
 
 struct gs_symbols;
 

@@ -14,10 +14,10 @@
 
 #include <bpf/bpf.h>
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "probe/link_create.h"
-#include "probe/probe_int.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/uprobe/link_create.h"
+#include "sources/uprobe/probe_int.h"
 
 /* include/uapi/linux/capability.h */
 enum { CAP_SYS_ADMIN_BIT = 21, CAP_SYS_PTRACE_BIT = 19, CAP_PERFMON_BIT = 38, CAP_BPF_BIT = 39 };

@@ -11,14 +11,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "elf/torch_name.h"
-#include "model/func.h"
-#include "plan/remote.h"
-#include "probe/probe_int.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/elf/torch_name.h"
+#include "model/trace/func.h"
+#include "sources/attach_plan/remote.h"
+#include "sources/uprobe/probe_int.h"
 
 #define MAX_FILES   65536u
 #define USER_FILES  256u   /* that have probes, of one user, */
@@ -234,7 +234,7 @@ void files_tell_price(struct gs_probe *probe, const struct gs_plan_place *p,
 		hit.n_texts = row->n_texts;
 	} else if (p->family == GS_FAMILY_PYCALL) {
 		hit.kind = GS_PRICE_PYTHON;
-	} else if (p->family != GS_FAMILY_CUDA && p->family != GS_FAMILY_NCCL) {
+	} else if (p->family > GS_FAMILY_MPI) {
 		hit.kind = GS_PRICE_SCOPE;
 	}
 	probe->options.on_function(probe->options.ctx, p->func, &hit);

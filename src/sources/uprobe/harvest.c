@@ -13,15 +13,14 @@
 
 #include <bpf/bpf.h>
 
-#include "base/clock.h"
-#include "model/func.h"
-#include "probe/probe_int.h"
+#include "core/base/clock.h"
+#include "model/trace/func.h"
+#include "sources/uprobe/probe_int.h"
 
-static unsigned n_handed_out(const uint32_t *n, unsigned max)
+/* May that place be touched? It may have been handed out since they were counted. */
+static bool has_thread(const struct kernel_side *k, uint32_t slot)
 {
-	unsigned v = __atomic_load_n(n, __ATOMIC_ACQUIRE) + 1;
-
-	return v < max ? v : max;
+	return slot && gs_window_reach(k->thread_window, slot + 1) > slot;
 }
 
 /* The name of a Python function is in the ring since before its cell was made, but perhaps not
@@ -45,7 +44,7 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 	struct gs_cell *before = &probe->before[idx], now;
 	uint32_t slot = cell->thread_slot;
 
-	if (!slot || slot >= GS_THREAD_MAX)
+	if (!has_thread(&probe->kernel, slot))
 		return;
 	if (cell->calls == before->calls && cell->inner == before->inner &&
 	    cell->skipped == before->skipped && cell->refused == before->refused &&
@@ -129,7 +128,7 @@ static void hand_over_hits(struct gs_probe *probe, const struct gs_probe_handler
 	struct gs_hits *before = &probe->hits_before[idx], now = {.func = c->func}, more;
 	uint32_t slot = c->thread_slot;
 
-	if (!h->hits || !slot || slot >= GS_THREAD_MAX)
+	if (!h->hits || !has_thread(&probe->kernel, slot))
 		return;
 	now.traced = c->calls + c->refused;
 	now.counted = c->inner + c->skipped;
@@ -160,7 +159,7 @@ static void release_dynamic_cells(struct gs_probe *probe, const struct gs_probe_
 				  uint32_t slot)
 {
 	struct kernel_side *k = &probe->kernel;
-	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
+	unsigned n_cells = cells_reach(k);
 
 	for (uint32_t idx = 1; idx < n_cells; idx++) {
 		const struct gs_cell *c = &k->cells[idx];
@@ -215,7 +214,7 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 	for (unsigned func = 1; func < GS_FUNC_FIXED; func++) {
 		uint32_t idx = t->cell[func];
 
-		if (!idx || idx >= probe->n_cells)
+		if (!idx || gs_window_reach(k->cell_window, idx + 1) <= idx)
 			continue;
 		hand_over_hits(probe, h, idx);
 		hand_over_cell(probe, h, idx, true);
@@ -231,8 +230,8 @@ static void release_thread(struct gs_probe *probe, const struct gs_probe_handler
 void gs_probe_glance(struct gs_probe *probe, const struct gs_probe_handler *h)
 {
 	struct kernel_side *k = &probe->kernel;
-	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
-	unsigned n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
+	unsigned n_cells = cells_reach(k);
+	unsigned n_threads = threads_reach(k);
 
 	for (unsigned i = 1; i < n_cells; i++)
 		hand_over_hits(probe, h, i);
@@ -241,16 +240,39 @@ void gs_probe_glance(struct gs_probe *probe, const struct gs_probe_handler *h)
 	users_harvest(probe, h);
 }
 
+static void hand_over_mpi(struct gs_probe *probe, const struct gs_probe_handler *h)
+{
+	const struct gs_mpi_row *rows = probe->kernel.mpi_rows;
+	uint64_t n;
+
+	if (!h->mpi || !rows || !gs_window_reach(probe->kernel.mpi_window, 1))
+		return;
+	n = __atomic_load_n(&rows[0].calls, __ATOMIC_ACQUIRE) + 1;
+	n = gs_window_reach(probe->kernel.mpi_window,
+			    n < GS_MPI_ROW_MAX ? (unsigned)n : GS_MPI_ROW_MAX);
+	for (uint64_t i = 1; i < n; i++) {
+		struct gs_mpi_row *before = &probe->mpi_before[i], now;
+
+		if (rows[i].calls == before->calls)
+			continue;
+		memcpy(&now, &rows[i], sizeof(now));
+		h->mpi(h->ctx, before, &now);
+		*before = now;
+	}
+}
+
 void gs_probe_harvest(struct gs_probe *probe, const struct gs_probe_handler *h)
 {
 	struct kernel_side *k = &probe->kernel;
-	unsigned n_cells = n_handed_out(&k->state->n_cells, probe->n_cells);
-	unsigned n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
+	unsigned n_cells = cells_reach(k);
+	unsigned n_threads = threads_reach(k);
 
 	gs_probe_glance(probe, h);
 	for (unsigned i = 1; i < n_cells; i++)
 		hand_over_cell(probe, h, i, probe->kernel.state->stopped);
+	hand_over_mpi(probe, h);
 	pycalls_harvest(probe);
+	account_harvest(probe, h, probe->kernel.state->stopped);
 	for (unsigned i = 1; i < n_threads; i++)
 		if (k->threads[i].ended)
 			release_thread(probe, h, i);
@@ -264,12 +286,13 @@ void gs_probe_stop(struct gs_probe *probe, const struct gs_probe_handler *h)
 
 	/* From here on no frame is opened or closed: what is open stays as it is to be read. A
 	 * program that is just past its look at the flag finishes within the ring's last drain. */
+	account_walk(probe);
 	__atomic_store_n(&k->state->stopped, 1, __ATOMIC_SEQ_CST);
 	now_ns = gs_clock_mono_ns();
 	while (gs_probe_poll(probe, h) > 0)
 		;
 	gs_probe_harvest(probe, h);
-	n_threads = n_handed_out(&k->state->n_threads, GS_THREAD_MAX);
+	n_threads = threads_reach(k);
 	for (unsigned i = 1; i < n_threads; i++)
 		if (k->threads[i].pid)
 			hand_over_open(probe, h, &k->threads[i], now_ns);

@@ -9,14 +9,15 @@
 
 #include <bpf/bpf.h>
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "model/func.h"
-#include "probe/link_create.h"
-#include "probe/probe_int.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "sources/uprobe/link_create.h"
+#include "sources/uprobe/probe_int.h"
 
-/* The skeletons use the types of model/event.h without naming it. */
+/* The skeletons use the types of model/trace/event.h without naming it. */
 #include "cuda.skel.h"
+#include "mpi.skel.h"
 #include "nccl.skel.h"
 #include "pycall.skel.h"
 #include "pyspan.skel.h"
@@ -26,18 +27,21 @@
 #include "torch.skel.h"
 #include "unwind.skel.h"
 #include "uscope.skel.h"
-#include "model/user_probe.h"
+#include "model/trace/user_probe.h"
 #include "user.skel.h"
 
 static const char *const shared_maps[] = {
-	"gs_ring",         "gs_state",      "gs_threads",   "gs_cells",
-	"gs_free_threads", "gs_free_cells", "gs_procs",     "gs_marks",
-	"gs_marks_by_tid", "gs_cgroup",     "gs_cell_of",   "gs_py_procs",
-	"gs_py_scratch",   "gs_py_codes",   "gs_stack_ids", "gs_modes"};
+	"gs_ring",       "gs_state",    "gs_threads",       "gs_cells",        "gs_free_threads",
+	"gs_free_cells", "gs_procs",    "gs_marks",         "gs_marks_by_tid", "gs_cgroup",
+	"gs_cell_of",    "gs_py_procs", "gs_py_scratch",    "gs_py_codes",     "gs_stack_ids",
+	"gs_modes",      "gs_accounts", "gs_free_accounts", "gs_account_marks"};
 
 /* Room for Python stacks: made small when none are asked for. */
 static const char *const python_maps[] = {"gs_py_procs", "gs_py_codes", "gs_stack_ids",
 					  "gs_py_scratch"};
+
+/* Made small when threads have no account. */
+static const char *const account_maps[] = {"gs_accounts", "gs_free_accounts"};
 
 /* One entry for each cell. */
 static const char *const cell_maps[] = {"gs_cells", "gs_cell_of", "gs_free_cells"};
@@ -71,8 +75,12 @@ static void choose_site_program(const struct features *f, struct bpf_program *si
 
 static void fill_descriptions(volatile struct gs_func_desc *desc)
 {
-	for (unsigned id = 1; id <= gs_func_count(); id++)
-		*(struct gs_func_desc *)&desc[id] = gs_func_by_id(id)->desc;
+	for (unsigned id = 1; id <= gs_func_count(); id++) {
+		struct gs_func_desc *d = (struct gs_func_desc *)&desc[id];
+
+		*d = gs_func_by_id(id)->desc;
+		d->inside = (uint8_t)gs_func_inside(gs_func_by_id(id));
+	}
 }
 
 static int prepare_maps(struct bpf_object *object, const struct features *f,
@@ -96,6 +104,12 @@ static int prepare_maps(struct bpf_object *object, const struct features *f,
 		if (map)
 			r = bpf_map__set_max_entries(map, 1);
 	}
+	if (r == 0 && !config->account)
+		r = bpf_map__set_autocreate(
+			bpf_object__find_map_by_name(object, "gs_account_marks"), false);
+	for (size_t i = 0; r == 0 && !config->account && i < GS_ARRAY_LEN(account_maps); i++)
+		r = bpf_map__set_max_entries(bpf_object__find_map_by_name(object, account_maps[i]),
+					     1);
 	/* Before Linux 6.1 a timer's program may not use a map that allocates. */
 	if (r == 0 && config->sample_period_ns)
 		r = bpf_map__set_map_flags(procs, 0);
@@ -111,6 +125,12 @@ static int prepare_maps(struct bpf_object *object, const struct features *f,
 			r = bpf_map__reuse_fd(to, bpf_map__fd(from));
 	}
 	return r;
+}
+
+int kernel_share_maps(struct kernel_side *k, struct bpf_object *object, const struct features *f,
+		      const struct gs_kernel_config *config, uint32_t ring_bytes)
+{
+	return prepare_maps(object, f, config, ring_bytes, k->cuda->obj);
 }
 
 static int load_cuda(struct kernel_side *k, const struct gs_kernel_config *config,
@@ -147,9 +167,7 @@ static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *confi
 	fill_descriptions(s->rodata->gs_desc);
 	choose_programs(f, s->progs.gs_nccl_session, s->progs.gs_nccl_enter,
 			s->progs.gs_nccl_leave);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_nccl_bpf__load(s);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_nccl_bpf__load(s);
 	if (r < 0) {
 		gs_nccl_bpf__destroy(s);
 		return r;
@@ -158,6 +176,29 @@ static int load_nccl(struct kernel_side *k, const struct gs_kernel_config *confi
 	k->session[GS_FAMILY_NCCL] = f->session ? s->progs.gs_nccl_session : NULL;
 	k->enter[GS_FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_enter;
 	k->leave[GS_FAMILY_NCCL] = f->session ? NULL : s->progs.gs_nccl_leave;
+	return 0;
+}
+
+static int load_mpi(struct kernel_side *k, const struct gs_kernel_config *config,
+		    const struct features *f, uint32_t ring_bytes)
+{
+	struct gs_mpi_bpf *s = gs_mpi_bpf__open();
+	int r;
+
+	if (!s)
+		return -errno;
+	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
+	fill_descriptions(s->rodata->gs_desc);
+	choose_programs(f, s->progs.gs_mpi_session, s->progs.gs_mpi_enter, s->progs.gs_mpi_leave);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_mpi_bpf__load(s);
+	if (r < 0) {
+		gs_mpi_bpf__destroy(s);
+		return r;
+	}
+	k->mpi = s;
+	k->session[GS_FAMILY_MPI] = f->session ? s->progs.gs_mpi_session : NULL;
+	k->enter[GS_FAMILY_MPI] = f->session ? NULL : s->progs.gs_mpi_enter;
+	k->leave[GS_FAMILY_MPI] = f->session ? NULL : s->progs.gs_mpi_leave;
 	return 0;
 }
 
@@ -172,9 +213,7 @@ static int load_torch(struct kernel_side *k, const struct gs_kernel_config *conf
 	k->torch = s;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	choose_site_program(f, s->progs.gs_torch_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_torch_bpf__load(s);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_torch_bpf__load(s);
 	k->enter[GS_FAMILY_TORCH] = s->progs.gs_torch_site;
 	return r;
 }
@@ -190,9 +229,7 @@ static int load_span(struct kernel_side *k, const struct gs_kernel_config *confi
 	k->span = s;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	choose_site_program(f, s->progs.gs_span_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_span_bpf__load(s);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_span_bpf__load(s);
 	k->enter[GS_FAMILY_SPAN] = s->progs.gs_span_site;
 	return r;
 }
@@ -209,9 +246,7 @@ static int load_unwind(struct kernel_side *k, const struct gs_kernel_config *con
 	k->unwind = s;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	choose_site_program(f, s->progs.gs_unwind_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_unwind_bpf__load(s);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_unwind_bpf__load(s);
 	k->enter[GS_FAMILY_UNWIND] = s->progs.gs_unwind_site;
 	return r;
 }
@@ -227,9 +262,7 @@ static int load_pyspan(struct kernel_side *k, const struct gs_kernel_config *con
 	k->pyspan = s;
 	*(struct gs_kernel_config *)&s->rodata->gs_config = *config;
 	choose_site_program(f, s->progs.gs_pyspan_site);
-	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj);
-	if (r == 0)
-		r = gs_pyspan_bpf__load(s);
+	r = prepare_maps(s->obj, f, config, ring_bytes, k->cuda->obj) ?: gs_pyspan_bpf__load(s);
 	k->enter[GS_FAMILY_PYSPAN] = s->progs.gs_pyspan_site;
 	return r;
 }
@@ -398,14 +431,26 @@ static void *map_shared(struct bpf_map *map, bool writable)
 	return p == MAP_FAILED ? NULL : p;
 }
 
+static int open_window(const struct bpf_map *map, struct gs_window **ret_window, void *ret_base)
+{
+	return gs_window_open(bpf_map__fd(map), bpf_map__max_entries(map), bpf_map__value_size(map),
+			      ret_window, ret_base);
+}
+
 static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *ctx)
 {
+	int r = open_window(k->cuda->maps.gs_threads, &k->thread_window, &k->threads);
+
+	if (r == 0)
+		r = open_window(k->cuda->maps.gs_cells, &k->cell_window, &k->cells);
+	if (r == 0 && k->mpi)
+		r = open_window(k->mpi->maps.gs_mpi_rows, &k->mpi_window, &k->mpi_rows);
+	if (r < 0)
+		return r;
 	k->state = map_shared(k->cuda->maps.gs_state, true);
-	k->threads = map_shared(k->cuda->maps.gs_threads, true);
-	k->cells = map_shared(k->cuda->maps.gs_cells, true);
 	k->ring = ring_buffer__new(bpf_map__fd(k->cuda->maps.gs_ring), on_event, ctx, NULL);
 	k->modes = map_shared(k->cuda->maps.gs_modes, true);
-	if (!k->state || !k->threads || !k->cells || !k->modes || !k->ring)
+	if (!k->state || !k->modes || !k->ring)
 		return -errno;
 	k->py_procs_fd = bpf_map__fd(k->cuda->maps.gs_py_procs);
 	k->procs_fd = bpf_map__fd(k->cuda->maps.gs_procs);
@@ -414,6 +459,18 @@ static int map_all(struct kernel_side *k, ring_buffer_sample_fn on_event, void *
 	k->free_cells_fd = bpf_map__fd(k->cuda->maps.gs_free_cells);
 	k->cell_of_fd = bpf_map__fd(k->cuda->maps.gs_cell_of);
 	return 0;
+}
+
+unsigned threads_reach(const struct kernel_side *k)
+{
+	return gs_window_reach(k->thread_window,
+			       __atomic_load_n(&k->state->n_threads, __ATOMIC_ACQUIRE) + 1);
+}
+
+unsigned cells_reach(const struct kernel_side *k)
+{
+	return gs_window_reach(k->cell_window,
+			       __atomic_load_n(&k->state->n_cells, __ATOMIC_ACQUIRE) + 1);
 }
 
 static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
@@ -440,6 +497,11 @@ int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 	r = load_nccl(k, config, f, ring_bytes);
 	if (r < 0)
 		gs_log(1, "the kernel refused the NCCL programs (%s): NCCL is not traced",
+		       strerror(-r));
+	if ((options->layers ? options->layers : GS_LAYERS_DEFAULT) >> GS_LAYER_MPI & 1)
+		r = load_mpi(k, config, f, ring_bytes);
+	if (r < 0)
+		gs_log(1, "the kernel refused the MPI programs (%s): MPI is not traced",
 		       strerror(-r));
 	if (config->scopes) {
 		r = load_scopes(k, options, config, f, ring_bytes, err);
@@ -541,11 +603,13 @@ void kernel_unload(struct kernel_side *k)
 	if (!k->cuda)
 		return;
 	sample_stop(k);
+	account_unload(k);
 	ring_buffer__free(k->ring);
 	unmap(k->state, k->cuda->maps.gs_state);
-	unmap(k->threads, k->cuda->maps.gs_threads);
-	unmap(k->cells, k->cuda->maps.gs_cells);
+	gs_window_close(&k->thread_window);
+	gs_window_close(&k->cell_window);
 	unmap(k->modes, k->cuda->maps.gs_modes);
+	gs_window_close(&k->mpi_window);
 	for (size_t i = 0; i < GS_ARRAY_LEN(k->task_links); i++)
 		bpf_link__destroy(k->task_links[i]);
 	gs_sample_bpf__destroy(k->sample);
@@ -557,6 +621,7 @@ void kernel_unload(struct kernel_side *k)
 	gs_uscope_bpf__destroy(k->uscope);
 	gs_span_bpf__destroy(k->span);
 	gs_pyspan_bpf__destroy(k->pyspan);
+	gs_mpi_bpf__destroy(k->mpi);
 	gs_nccl_bpf__destroy(k->nccl);
 	gs_cuda_bpf__destroy(k->cuda);
 	*k = (struct kernel_side){0};

@@ -15,10 +15,10 @@
 
 #include <bpf/bpf.h>
 
-#include "base/foreign.h"
-#include "base/mem.h"
-#include "probe/link_create.h"
-#include "probe/probe_int.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+#include "sources/uprobe/link_create.h"
+#include "sources/uprobe/probe_int.h"
 
 #define CLOSERS            256u
 #define CLOSER_STACK_BYTES (128u << 10)

@@ -1,4 +1,4 @@
-#include "probe/price.h"
+#include "sources/uprobe/price.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,10 +11,10 @@
 
 #include <bpf/bpf.h>
 
-#include "base/mem.h"
-#include "model/func.h"
-#include "model/record_stack.h"
-#include "probe/probe_int.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "model/trace/record_stack.h"
+#include "sources/uprobe/probe_int.h"
 
 #include "user.skel.h"
 

@@ -6,8 +6,8 @@
 #ifndef GS_PROBE_PRICE_H
 #define GS_PROBE_PRICE_H
 
-#include "base/err.h"
-#include "model/price.h"
+#include "core/base/err.h"
+#include "model/trace/price.h"
 
 struct gs_price_options {
 	unsigned avoid; /* as of struct gs_probe_options */

@@ -1,5 +1,5 @@
 /* A probe's life: what the header promises, put together from the other files of this room. */
-#include "probe/probe.h"
+#include "sources/uprobe/probe.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -15,12 +15,12 @@
 
 #include <bpf/bpf.h>
 
-#include "base/clock.h"
-#include "base/fmt.h"
-#include "base/foreign.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "probe/probe_int.h"
+#include "core/base/clock.h"
+#include "core/base/fmt.h"
+#include "core/base/foreign.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/uprobe/probe_int.h"
 
 #define FIRST_TURNS 4u /* of each user, before tracing begins */
 #define DROPPED_NS  2000000000ull
@@ -138,6 +138,16 @@ static int choose(struct gs_probe *probe, struct gs_err *err)
 	return r;
 }
 
+static void load_account(struct gs_probe *probe, const struct gs_kernel_config *config)
+{
+	uint32_t ring_bytes = probe->options.ring_bytes ? probe->options.ring_bytes : 16u << 20;
+	int r = account_load(probe, config, &probe->features, ring_bytes);
+
+	if (r < 0)
+		gs_log(1, "no wall-clock account: the kernel refused its programs (%s)",
+		       strerror(-r));
+}
+
 static int start(struct gs_probe *probe, struct gs_err *err)
 {
 	const struct gs_probe_options *o = &probe->options;
@@ -156,17 +166,21 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 		r = target_fill_maps(probe, err);
 	if (r < 0)
 		return r;
+	if (config.account)
+		load_account(probe, &config);
 	if (o->modes)
 		memset(probe->kernel.modes->mode, o->default_mode,
 		       sizeof(probe->kernel.modes->mode));
 	probe->n_cells = config.n_cells;
 	probe->before = calloc(probe->n_cells, sizeof(*probe->before));
+	probe->mpi_before =
+		probe->kernel.mpi ? calloc(GS_MPI_ROW_MAX, sizeof(*probe->mpi_before)) : NULL;
 	probe->hits_before = calloc(probe->n_cells, sizeof(*probe->hits_before));
 	probe->cpu_before_ns = calloc(GS_THREAD_MAX, sizeof(*probe->cpu_before_ns));
 	probe->files = files_new();
 	probe->turns = turns_new();
-	if (!probe->before || !probe->hits_before || !probe->cpu_before_ns || !probe->files ||
-	    !probe->turns)
+	if ((probe->kernel.mpi && !probe->mpi_before) || !probe->before || !probe->hits_before ||
+	    !probe->cpu_before_ns || !probe->files || !probe->turns)
 		return -ENOMEM;
 	r = users_new(probe, &probe->users);
 	if (r == 0)
@@ -182,6 +196,9 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 	gs_log(1, "engine: %s; %u functions chosen", probe->engine, probe->selection.n);
 	for (size_t i = 0; i < o->n_pids && r == 0; i++)
 		r = gs_probe_follow(probe, probe->pids[i]);
+	/* Those that run already get their accounts when they are attached to; a command that waits
+	 * for its start gets one when it becomes its program. */
+	probe->account_stale = true;
 	return r;
 }
 
@@ -250,8 +267,10 @@ void gs_probe_free(struct gs_probe **ref)
 	free(probe->comm);
 	free(probe->cgroup);
 	free(probe->before);
+	free(probe->mpi_before);
 	free(probe->hits_before);
 	free(probe->cpu_before_ns);
+	free(probe->account_handed_ns);
 	gs_map_fini(&probe->descent);
 	free(probe);
 	*ref = NULL;
@@ -292,6 +311,7 @@ int gs_probe_follow(struct gs_probe *probe, pid_t pid)
 		return -errno;
 	__atomic_fetch_add(&probe->kernel.state->filter_gen, 1, __ATOMIC_RELEASE);
 	note_followed(probe, pid);
+	probe->account_stale = true;
 	return 0;
 }
 
@@ -389,10 +409,16 @@ int gs_probe_attach_running(struct gs_probe *probe)
 {
 	int r;
 
+	account_rescan(probe);
 	users_attach_paths(probe);
 	r = find_running(probe);
 	turns_serve(probe, FIRST_TURNS);
 	return r;
+}
+
+bool gs_probe_has_account(const struct gs_probe *probe)
+{
+	return probe->kernel.accounts;
 }
 
 bool gs_probe_saw_target(const struct gs_probe *probe)
@@ -554,6 +580,7 @@ static void find_dropped(struct gs_probe *probe)
 void gs_probe_rescan(struct gs_probe *probe)
 {
 	target_follow_cgroup_v1(probe);
+	account_rescan(probe);
 	files_sweep(probe);
 	find_dropped(probe);
 }

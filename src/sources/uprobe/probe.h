@@ -5,7 +5,7 @@
  * Two threads may share a probe: a control thread, which attaches (gs_probe_attach_*, _follow,
  * _watch_*, _rescan), and a consumer, which reads (gs_probe_poll, _harvest, _stop). new and free
  * belong to neither: nothing else may run then. What the control thread reads of others' files it
- * reads under its guard (base/foreign.h), which also ends it.
+ * reads under its guard (core/base/foreign.h), which also ends it.
  *
  * Kernel-side life: programs, maps and links live as long as the descriptors in struct gs_probe;
 struct gs_reader;
@@ -19,15 +19,15 @@ struct gs_reader;
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/err.h"
-#include "elf/library.h"
-#include "model/attach.h"
-#include "model/func_set.h"
-#include "model/kernel_side.h"
-#include "model/python.h"
-#include "model/price.h"
-#include "model/user_set.h"
-#include "plan/plan.h"
+#include "core/base/err.h"
+#include "sources/elf/library.h"
+#include "model/trace/attach.h"
+#include "model/trace/func_set.h"
+#include "model/trace/kernel_side.h"
+#include "model/trace/python.h"
+#include "model/trace/price.h"
+#include "model/trace/user_set.h"
+#include "sources/attach_plan/plan.h"
 
 struct gs_probe;
 
@@ -38,6 +38,7 @@ enum gs_avoid { /* kernel features not to be used although they are there: for c
 		GS_AVOID_TASK_STORAGE = 4,
 		GS_AVOID_MOVED_SITES = 8,    /* not a kernel feature: always probe the first byte */
 		GS_AVOID_RETURN_PROBES = 16, /* on functions of CUDA and NCCL */
+		GS_AVOID_ACCOUNT = 32,       /* the wall-clock account of threads */
 };
 
 struct gs_probe_options {
@@ -56,7 +57,7 @@ struct gs_probe_options {
 	const char *cgroup; /* processes below this folder of a cgroup hierarchy; NULL any */
 
 	/* Calls of Python functions (3.8 to 3.10); which: any of the patterns, none: all. Layouts
-	 * of these versions, from GS_PYCALL_FIRST on (stack/python.h). Copied. */
+	 * of these versions, from GS_PYCALL_FIRST on (sources/unwind/python.h). Copied. */
 	bool python_calls;
 	struct gs_py_glob py_globs[GS_PY_GLOB_MAX];
 	size_t n_py_globs;
@@ -131,8 +132,14 @@ struct gs_probe_handler {
 	void (*cpu)(void *ctx, const struct gs_thread *thread, uint64_t cpu_ns);
 	/* What the calls of a user's probe in one thread have grown by. */
 	void (*user_cell)(void *ctx, const struct gs_user_sum *sum);
+	/* What a process has moved to or from a peer, or when it called MPI, since it was handed
+	 * over last (model/trace/mpi.h); may be NULL. */
+	void (*mpi)(void *ctx, const struct gs_mpi_row *before, const struct gs_mpi_row *now);
 	void (*open_scope)(void *ctx, const struct gs_thread *thread, unsigned depth,
 			   uint64_t now_mono_ns); /* thread->scope[depth] */
+	/* The account of a thread so far, not a difference; may be NULL. Told at its end and at
+	 * the end of tracing, and now and then before. */
+	void (*account)(void *ctx, const struct gs_account_reading *reading);
 	void *ctx;
 };
 
@@ -150,6 +157,9 @@ const char *gs_probe_engine(const struct gs_probe *probe);
 
 /* The id whose mode all Python functions have (gs_probe_set_mode()); 0: they are not traced. */
 unsigned gs_probe_python_id(const struct gs_probe *probe);
+
+/* Have threads a wall-clock account? Not where the kernel refuses its programs. */
+bool gs_probe_has_account(const struct gs_probe *probe);
 
 /* Has a process of the selection been seen? For -u, -c and --cgroup, whose processes may come
  * later. One that takes a chosen name after its start (prctl) is seen with its next library only.

@@ -4,13 +4,14 @@
 
 #include <bpf/libbpf.h>
 
-#include "base/map.h"
-#include "code/site.h"
-#include "elf/elf.h"
-#include "elf/library.h"
-#include "probe/probe.h"
-#include "watch/pyfunc_set.h"
-#include "watch/watch.h"
+#include "core/base/map.h"
+#include "core/base/window.h"
+#include "sources/x86/site.h"
+#include "sources/elf/elf.h"
+#include "sources/elf/library.h"
+#include "sources/uprobe/probe.h"
+#include "sources/sideband/pyfunc_set.h"
+#include "sources/sideband/watch.h"
 
 /* --- selftest.c: what probes do to functions here --- */
 
@@ -26,6 +27,8 @@ struct selftest selftest_get(void);
 
 /* Waits for its child, which ends by itself. */
 void selftest_reap(void);
+
+#define ACCOUNT_LINKS 6
 
 /* --- features.c: what this kernel and user can --- */
 
@@ -45,6 +48,7 @@ int features_detect(unsigned avoid, struct features *ret_features, struct gs_err
 struct kernel_side {
 	struct gs_cuda_bpf *cuda;     /* owned */
 	struct gs_nccl_bpf *nccl;     /* owned; NULL when the kernel refused it */
+	struct gs_mpi_bpf *mpi;       /* owned; NULL when not asked for, or refused */
 	struct gs_task_bpf *task;     /* owned; NULL when the kernel refused it */
 	struct gs_sample_bpf *sample; /* owned; NULL unless samples are asked for */
 	struct bpf_link **timers;     /* owned; by processor, NULL where there is none */
@@ -57,6 +61,9 @@ struct kernel_side {
 	struct gs_unwind_bpf *unwind; /* owned; NULL when no layer needs it */
 	struct gs_user_bpf *user;     /* owned; NULL when no probe was described */
 	struct bpf_link *task_links[3];
+	struct gs_account_bpf *account;                /* owned; NULL: threads have no account */
+	struct bpf_link *account_links[ACCOUNT_LINKS]; /* owned */
+	struct gs_account *accounts; /* shared with the kernel side; NULL likewise */
 	/* By family; those that the way of attaching does not use are NULL. Without session and
 	 * leave: only entries are caught. */
 	struct bpf_program *session[GS_N_FAMILIES], *enter[GS_N_FAMILIES], *leave[GS_N_FAMILIES];
@@ -65,16 +72,29 @@ struct kernel_side {
 	struct ring_buffer *ring; /* owned */
 	/* Shared with the kernel side. */
 	struct gs_kernel_state *state;
-	struct gs_thread *threads;
-	struct gs_cell *cells;
+	struct gs_thread *threads; /* to be reached by threads_reach() */
+	struct gs_cell *cells;     /* by cells_reach() */
+	struct gs_window *thread_window, *cell_window, *mpi_window; /* owned: of these */
 	struct gs_modes *modes;
-	bool *group_used; /* owned, by number; NULL: no function is ever taken off */
+	struct gs_mpi_row *mpi_rows; /* by mpi_window; NULL without mpi */
+	bool *group_used;            /* owned, by number; NULL: no function is ever taken off */
 };
+
+/* --- kernel.c --- */
+
+/* Of the threads, or cells, that the kernel side has handed out so far: the number behind the last
+ * that may be touched. */
+unsigned threads_reach(const struct kernel_side *k);
+unsigned cells_reach(const struct kernel_side *k);
 
 int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
 		const struct gs_kernel_config *config, const struct features *features,
 		ring_buffer_sample_fn on_event, void *ctx, struct gs_err *err);
 void kernel_unload(struct kernel_side *k);
+
+/* Hands the maps that all families share over to one more object, before it is loaded. */
+int kernel_share_maps(struct kernel_side *k, struct bpf_object *object, const struct features *f,
+		      const struct gs_kernel_config *config, uint32_t ring_bytes);
 
 /* --- sample.c: the timer --- */
 
@@ -196,6 +216,20 @@ void turns_add(struct gs_probe *probe, pid_t pid, const struct gs_mapped_file *f
 bool turns_serve(struct gs_probe *probe, unsigned n);
 size_t turns_n_waiting(const struct turns *turns);
 
+/* --- account.c: where the time of threads goes --- */
+
+/* Negative errno: this kernel refuses the programs, nothing is left, and there is no account. */
+int account_load(struct gs_probe *probe, const struct gs_kernel_config *config,
+		 const struct features *f, uint32_t ring_bytes);
+void account_unload(struct kernel_side *k);
+
+/* Give accounts to chosen threads that have none yet, and read all names again. */
+void account_walk(struct gs_probe *probe);
+void account_rescan(struct gs_probe *probe); /* the same, where it is of use */
+
+/* Hand over accounts: of ended threads, of others from time to time, or (last) of all. */
+void account_harvest(struct gs_probe *probe, const struct gs_probe_handler *handler, bool last);
+
 struct file_table; /* by identity (and pid, where links are made by process) */
 
 struct gs_probe {
@@ -217,9 +251,12 @@ struct gs_probe {
 	struct gs_pyfunc_set *pycalls;          /* NULL: none; the consumer's */
 	struct gs_watch *watch;                 /* NULL: not available */
 	uint32_t n_cells;                       /* at most, of the kernel side */
+	struct gs_mpi_row *mpi_before;          /* owned: rows as handed over last; NULL: none */
 	struct gs_cell *before;                 /* owned: cells as handed over last */
 	struct gs_hits *hits_before;            /* owned: by cell, as of the last glance */
 	uint64_t *cpu_before_ns;                /* owned: by slot, likewise */
+	uint64_t *account_handed_ns;            /* owned: by account, when it was handed over */
+	bool account_stale;                     /* processes were chosen since the last walk */
 	const struct gs_probe_handler *handler; /* during gs_probe_poll() */
 	int n_polled;
 	uint64_t n_dropped;         /* notices, when processes were looked through for that last */

@@ -1,15 +1,15 @@
 /*
  * Calls of Python functions: what their programs know from the start, and the numbers that the
- * kernel side gives them (bpf/pycall.bpf.c), taken back when their process has ended.
+ * kernel side gives them (bpf/calls/pycall.bpf.c), taken back when their process has ended.
  */
 #include <errno.h>
 #include <string.h>
 
 #include <bpf/bpf.h>
 
-#include "base/mem.h"
-#include "model/func.h"
-#include "probe/probe_int.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "sources/uprobe/probe_int.h"
 
 #include "pycall.skel.h"
 
@@ -75,7 +75,9 @@ static bool has_no_threads(void *ctx, uint32_t pid)
 {
 	const struct gs_probe *probe = ctx;
 
-	for (unsigned i = 1; i < GS_THREAD_MAX; i++)
+	unsigned n = threads_reach(&probe->kernel);
+
+	for (unsigned i = 1; i < n; i++)
 		if (probe->kernel.threads[i].pid == pid && !probe->kernel.threads[i].ended)
 			return false;
 	return true;

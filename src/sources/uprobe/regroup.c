@@ -21,11 +21,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/mem.h"
-#include "model/func.h"
-#include "probe/probe_int.h"
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "sources/uprobe/probe_int.h"
 
 #define PATIENCE_NS 2000000000ull
 #define GOING_NS    50000000ull /* the same of functions that go: they cost while they stay */
@@ -35,7 +35,7 @@ enum phase { STEADY, WAITING, BOTH, NEW, STUCK };
 
 static bool is_exit(const struct gs_plan_place *p)
 {
-	return p->family != GS_FAMILY_USER && p->cookie & GS_COOKIE_EXIT;
+	return p->cookie & GS_COOKIE_EXIT;
 }
 
 static bool is_going(const struct gs_probe *probe, const struct gs_plan_place *p)
@@ -110,9 +110,9 @@ static bool is_open(const struct gs_probe *probe, const struct link_group *g, ui
 		    bool going)
 {
 	const struct kernel_side *k = &probe->kernel;
-	unsigned n = __atomic_load_n(&k->state->n_threads, __ATOMIC_ACQUIRE) + 1;
+	unsigned n = threads_reach(k);
 
-	for (unsigned i = 1; i < n && i < GS_THREAD_MAX; i++) {
+	for (unsigned i = 1; i < n; i++) {
 		const struct gs_thread *t = &k->threads[i];
 
 		if (!t->pid || t->ended)

@@ -1,13 +1,13 @@
-/* The timer's events: one on each processor, which run the program of bpf/sample.bpf.c. */
+/* The timer's events: one on each processor, which run the program of bpf/calls/sample.bpf.c. */
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/mem.h"
-#include "probe/probe_int.h"
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "sources/uprobe/probe_int.h"
 
 static int open_timer(int cpu, uint64_t period_ns)
 {

@@ -1,7 +1,8 @@
 /*
  * Which processes are followed. The kernel side decides by the map of processes and by criteria
- * (model/event.h, enum gs_filter); here these are made from the options, and the one criterion that
- * the kernel side cannot see, a cgroup of an old (v1) hierarchy, is turned into processes.
+ * (model/trace/event.h, enum gs_filter); here these are made from the options, and the one
+ * criterion that the kernel side cannot see, a cgroup of an old (v1) hierarchy, is turned into
+ * processes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,10 +16,10 @@
 
 #include <bpf/bpf.h>
 
-#include "base/foreign.h"
-#include "base/mem.h"
-#include "base/pidns.h"
-#include "probe/probe_int.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+#include "core/base/pidns.h"
+#include "sources/uprobe/probe_int.h"
 
 #define CGROUP_MAX_DEPTH 16
 
@@ -64,6 +65,7 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 		.span_first = probe->selection.span_first,
 		.n_cells = probe->selection.py_func ? GS_CELL_MAX_PYTHON : GS_CELL_MAX,
 		.py_func = probe->selection.py_func,
+		.account = probe->features.task_storage && !(o->avoid & GS_AVOID_ACCOUNT),
 		.pid_namespace = gs_pid_namespace(),
 	};
 	if (o->all)

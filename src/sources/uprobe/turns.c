@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/clock.h"
-#include "base/foreign.h"
-#include "base/mem.h"
-#include "probe/probe_int.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+#include "sources/uprobe/probe_int.h"
 
 #define AT_ONCE         8u
 #define TURN_COST       1024u /* of what a user gets in one turn; in about 4 us */

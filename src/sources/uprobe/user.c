@@ -12,14 +12,14 @@
 
 #include <bpf/bpf.h>
 
-#include "base/foreign.h"
-#include "base/map.h"
-#include "base/mem.h"
-#include "elf/elf.h"
-#include "elf/usdt_row.h"
-#include "model/func.h"
-#include "plan/described.h"
-#include "probe/probe_int.h"
+#include "core/base/foreign.h"
+#include "core/base/map.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
+#include "sources/elf/usdt_row.h"
+#include "model/trace/func.h"
+#include "sources/attach_plan/described.h"
+#include "sources/uprobe/probe_int.h"
 
 #include "user.skel.h"
 
@@ -84,7 +84,7 @@ void users_free(struct users **users)
 struct match {
 	struct gs_plan_place place;
 	size_t spec;
-	uint64_t from; /* of a scope: where the function begins */
+	uint64_t from; /* where the function begins */
 	char *name;    /* owned: for failures */
 };
 
@@ -177,21 +177,17 @@ static struct match *match_new(struct search *s)
 	return &s->matches[s->n];
 }
 
-static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint64_t file_off,
-		     const struct gs_usdt_site *site, bool is_stepped)
+/* The probes of a function, or of a static one, at such places. */
+static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint64_t from,
+		     const struct gs_usdt_site *site, const struct gs_plan_place *places, size_t n)
 {
 	const struct gs_user_spec *spec = gs_user_set_spec(s->users->set, spec_idx);
 	const char *name = spec->name ? spec->name : symbol;
-	struct match *m;
 	uint16_t func;
-	int r;
-
-	m = match_new(s);
-	if (!m)
-		return -ENOMEM;
-	r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class, name, &func);
+	int r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class, name,
+				&func);
 	if (r == 0)
-		r = row_for(s, spec_idx, file_off, func, site, symbol);
+		r = row_for(s, spec_idx, from, func, site, symbol);
 	if (r == -EINVAL) /* told */
 		return 0;
 	if (r < 0) {
@@ -204,27 +200,26 @@ static int add_match(struct search *s, size_t spec_idx, const char *symbol, uint
 		s->users->told[spec_idx] = true;
 		return 0;
 	}
-	*m = (struct match){.place = {.file_off = file_off,
-				      .ref_ctr_off = site ? site->ref_ctr_off : 0,
-				      .cookie = (uint64_t)r,
-				      .func = func,
-				      .family = GS_FAMILY_USER,
-				      .has_return = spec->row.flags & GS_USER_RETURN,
-				      .is_stepped = is_stepped},
-			    .spec = spec_idx,
-			    .name = strdup(symbol)};
-	if (!m->name)
-		return -ENOMEM;
-	s->n++;
+	for (size_t i = 0; i < n; i++) {
+		struct match *m = match_new(s);
+
+		if (!m)
+			return -ENOMEM;
+		*m = (struct match){
+			.place = places[i], .spec = spec_idx, .from = from, .name = strdup(symbol)};
+		m->place.cookie |= (uint64_t)r;
+		m->place.func = func;
+		if (!m->name)
+			return -ENOMEM;
+		s->n++;
+	}
 	return 0;
 }
 
-static bool has_match(const struct search *s, size_t spec, uint64_t from, uint64_t off)
+static bool has_match(const struct search *s, size_t spec, uint64_t from)
 {
-	/* The place may be some bytes in. */
 	for (size_t i = 0; i < s->n; i++)
-		if (s->matches[i].spec == spec &&
-		    (s->matches[i].place.file_off == off || s->matches[i].place.file_off == from))
+		if (s->matches[i].spec == spec && s->matches[i].from == from)
 			return true;
 	return false;
 }
@@ -236,9 +231,13 @@ static bool is_plain(const struct gs_user_spec *spec)
 	       !(spec->row.flags & (GS_USER_NATIVE_STACK | GS_USER_PY_STACK));
 }
 
-static bool is_cpp(const char *name)
+/* What is read at the end is there at the ret alone, and so is the stack of the caller. */
+static bool needs_ret(const struct gs_user_spec *spec)
 {
-	return strncmp(name, "_Z", 2) == 0;
+	for (unsigned i = 0; i < spec->row.n_values; i++)
+		if (spec->row.values[i].when != GS_WHEN_ENTRY)
+			return true;
+	return spec->row.flags & GS_USER_NATIVE_STACK;
 }
 
 bool users_may_throw(const struct gs_user_set *set)
@@ -267,9 +266,8 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_descri
 		     -EOPNOTSUPP);
 		return 0;
 	}
-	for (size_t i = 0; i < s->n; i++)
-		if (s->matches[i].spec == spec_idx && s->matches[i].from == f->file_off)
-			return 0;
+	if (has_match(s, spec_idx, f->file_off))
+		return 0;
 	r = gs_func_set_add(s->probe->options.funcs, spec->layer, spec->func_class,
 			    spec->name ? spec->name : f->name, &func);
 	if (r < 0) {
@@ -297,11 +295,21 @@ static int place_scope(struct search *s, size_t spec_idx, const struct gs_descri
 	return 0;
 }
 
+/* One of which values are read, at its entry and where it is left. */
+static int place_call(struct search *s, size_t spec, const struct gs_described_function *f)
+{
+	if (has_match(s, spec, f->file_off) || !f->plan->n) /* that is told */
+		return 0;
+	s->n_moved += f->plan->n_moved;
+	s->n_stepped += f->plan->n_stepped;
+	s->n_found[spec]++;
+	return add_match(s, spec, f->name, f->file_off, NULL, f->plan->places, f->plan->n);
+}
+
 static int place_function(struct search *s, size_t spec, const struct gs_described_function *f)
 {
 	const struct gs_user_spec *described = gs_user_set_spec(s->users->set, spec);
-	uint64_t off = f->file_off;
-	bool is_stepped;
+	struct gs_plan_place place = {.file_off = f->file_off, .family = GS_FAMILY_USER};
 
 	if (f->indirect) {
 		tell(s, f->name,
@@ -310,28 +318,20 @@ static int place_function(struct search *s, size_t spec, const struct gs_describ
 		return 0;
 	}
 	if (f->has_scope)
-		return place_scope(s, spec, f);
-	if (described->row.flags & GS_USER_RETURN && is_cpp(f->name)) {
-		tell(s, f->name,
-		     "a C++ function: with values, a filter or a sum its return can only be seen "
-		     "in a way that ends a program that throws through it (return: false sees its "
-		     "calls)",
-		     -EOPNOTSUPP);
-		return 0;
-	}
+		return is_plain(described) ? place_scope(s, spec, f) : place_call(s, spec, f);
 	if (f->site.kind == GS_SITE_REFUSED) {
 		tell(s, f->name, f->site.reason, -EOPNOTSUPP);
 		return 0;
 	}
 	if (f->site.kind == GS_SITE_MOVED && !s->probe->plan.first_byte)
-		off += f->site.offset_bytes;
-	if (has_match(s, spec, f->file_off, off))
+		place.file_off += f->site.offset_bytes;
+	if (has_match(s, spec, f->file_off))
 		return 0;
-	s->n_moved += off != f->file_off;
-	is_stepped = off == f->file_off && f->site.kind != GS_SITE_EMULATED;
-	s->n_stepped += is_stepped;
+	s->n_moved += place.file_off != f->file_off;
+	place.is_stepped = place.file_off == f->file_off && f->site.kind != GS_SITE_EMULATED;
+	s->n_stepped += place.is_stepped;
 	s->n_found[spec]++;
-	return add_match(s, spec, f->name, off, NULL, is_stepped);
+	return add_match(s, spec, f->name, f->file_off, NULL, &place, 1);
 }
 
 static int on_function(void *ctx, const struct gs_described_function *f)
@@ -344,6 +344,9 @@ static int on_function(void *ctx, const struct gs_described_function *f)
 static int on_site(void *ctx, const struct gs_described_site *d)
 {
 	const struct gs_usdt_site *site = d->site;
+	const struct gs_plan_place place = {.file_off = site->file_off,
+					    .ref_ctr_off = site->ref_ctr_off,
+					    .family = GS_FAMILY_USER};
 	struct search *s = ctx;
 	size_t spec = s->spec_of[d->want];
 	char name[300];
@@ -357,7 +360,7 @@ static int on_site(void *ctx, const struct gs_described_site *d)
 		     -EOPNOTSUPP);
 		return 0;
 	}
-	return add_match(s, spec, name, site->file_off, site, false);
+	return add_match(s, spec, name, site->file_off, site, &place, 1);
 }
 
 /* Which descriptions to look for in the file. */
@@ -373,7 +376,9 @@ static void choose_wants(struct search *s)
 			.function = spec->function,
 			.is_glob = spec->library != NULL,
 			.if_defined = !spec->library && !s->file->is_exe,
-			.scope = spec->row.flags & GS_USER_RETURN && is_plain(spec),
+			.scope = spec->row.flags & GS_USER_RETURN,
+			.values = !is_plain(spec),
+			.by_ret = needs_ret(spec),
 			.provider = spec->provider,
 			.probe = spec->probe,
 		};
@@ -425,7 +430,9 @@ static unsigned link_matches(struct search *s, struct links *links, pid_t only_p
 			    s->file->open_path, only_pid, places, n, status);
 	for (size_t i = 0; i < n; i++) {
 		const struct gs_user_row *row =
-			family == GS_FAMILY_USER ? &s->users->rows[places[i].cookie] : NULL;
+			family == GS_FAMILY_USER
+				? &s->users->rows[places[i].cookie & (GS_USER_ROW_MAX - 1)]
+				: NULL;
 
 		if (status[i] < 0)
 			tell(s, s->matches[which[i]].name, files_reason_of(status[i]), status[i]);

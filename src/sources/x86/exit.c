@@ -1,10 +1,10 @@
-#include "code/exit.h"
+#include "sources/x86/exit.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "code/insn.h"
+#include "core/base/mem.h"
+#include "sources/x86/insn.h"
 
 #define MAX_FRAME_BYTES 65528u
 
@@ -58,7 +58,7 @@ struct steps {
 	size_t bytes;    /* of the function */
 	size_t *stack;   /* owned; of walks: each instruction twice at most */
 	size_t *members; /* owned */
-	bool has_other_jump;
+	bool has_other_jump, has_syscall;
 	bool is_loop;    /* gs_exit_around.is_loop */
 	bool is_unclear; /* so, or there are jumps that are not understood */
 	uint32_t frame_bytes;
@@ -211,6 +211,9 @@ static int take_own(struct steps *s, const uint8_t *code)
 		one.is_nop = in.encoding == ENC_LEGACY && ((in.map == 1 && in.opcode == 0x1f) ||
 							   (in.map == 0 && in.opcode == 0x90));
 		s->has_other_jump |= one.flow == FLOW_OTHER_JUMP;
+		s->has_syscall |=
+			in.encoding == ENC_LEGACY &&
+			((in.map == 1 && in.opcode == 0x05) || (in.map == 0 && in.opcode == 0xcd));
 		frame += take_stack(code + at, &in, &one);
 		r = append(s, &one);
 		s->index[at] = (uint32_t)s->n;
@@ -563,6 +566,16 @@ int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_arou
 	return n ? (int)n : -EILSEQ;
 }
 
+static void add_tail(struct gs_returns *found, int64_t target)
+{
+	for (unsigned i = 0; i < found->n_tails && i < GS_TAILS_MAX; i++)
+		if (found->tails[i] == target)
+			return;
+	if (found->n_tails < GS_TAILS_MAX)
+		found->tails[found->n_tails] = target;
+	found->n_tails++;
+}
+
 int gs_returns_x86_64(const uint8_t *code, size_t bytes, struct gs_exit *ret_exits, size_t max,
 		      struct gs_returns *ret_returns)
 {
@@ -572,13 +585,19 @@ int gs_returns_x86_64(const uint8_t *code, size_t bytes, struct gs_exit *ret_exi
 	size_t n = 0;
 	int r = take_steps(&s, code);
 
+	found.alone = !s.has_syscall && !s.has_other_jump;
 	for (size_t i = 0; r == 0 && i < s.n_own; i++) {
 		const struct step *one = &s.items[i];
 		/* With the stack as at the entry it is no switch within. */
 		bool indirect = one->flow == FLOW_OTHER_JUMP && one->depth <= 0;
+		bool tail = is_tail_jump(&s, one);
 
 		found.calls |= one->flow == FLOW_CALL;
-		n_jumps += indirect || is_tail_jump(&s, one);
+		found.alone &=
+			one->flow != FLOW_CALL && !(is_jump(one) && !is_own(&s, one->target));
+		n_jumps += indirect || tail;
+		if (tail)
+			add_tail(&found, one->target);
 		if (indirect)
 			found.indirect_jump = one->at;
 		if (one->flow != FLOW_RET)

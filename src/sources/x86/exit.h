@@ -1,6 +1,6 @@
 /*
- * Where a function is left, without return probes (src/bpf/scope.bpf.h tells why): the cheapest set
- * of instructions of which each call that returns passes exactly one. A ret itself is
+ * Where a function is left, without return probes (src/bpf/calls/scope.bpf.h tells why): the
+ * cheapest set of instructions of which each call that returns passes exactly one. A ret itself is
  * single-stepped by the kernel, which costs ten times a probe in a virtual machine. But jumps and
  * direct calls are emulated. So, of each ret, the smallest part of the function is taken that
  *
@@ -58,10 +58,16 @@ struct gs_exit_around {
 int gs_exits_x86_64(const uint8_t *code, size_t bytes, const struct gs_exit_around *around,
 		    struct gs_exit *ret_exits, size_t max);
 
+#define GS_TAILS_MAX 4
+
 struct gs_returns {
 	bool jumps; /* it may also be left by a jump to a function that returns for it */
 	bool calls; /* it calls others; if not, nothing is left of it after such a jump */
+	bool alone; /* it calls nothing, makes no system call and runs no code that lies apart */
 	int64_t indirect_jump; /* the only one of them, when it is indirect; else -1 */
+	/* Where the others lead, from the function's first byte; each once. */
+	int64_t tails[GS_TAILS_MAX];
+	unsigned n_tails; /* more than GS_TAILS_MAX: not all are here */
 };
 
 /* Its ret instructions alone, where the result is known and the stack pointer is as at the entry.

@@ -1,6 +1,6 @@
-#include "code/insn.h"
+#include "sources/x86/insn.h"
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 
 #define INSN_MAX_BYTES 15
 
@@ -112,6 +112,7 @@ static void take_modrm(struct cursor *c, struct insn *in)
 
 	in->has_modrm = 1;
 	in->mod = modrm >> 6;
+	in->of_rip = in->mod == 0 && rm == 5;
 	in->group = modrm >> 3 & 7;
 	in->reg = in->group | (in->rex & 4 ? 8 : 0);
 	in->rm = rm | (in->rex & 1 ? 8 : 0);

@@ -30,11 +30,12 @@ struct insn {
 	uint8_t opcode;   /* the last opcode byte */
 	uint8_t wide;     /* REX.W */
 	uint8_t has_modrm;
-	uint8_t mod;   /* 3: rm is a register, else memory */
-	uint8_t group; /* the three bits of reg, where they extend the opcode */
-	uint8_t reg;   /* 0-15 (0-31 with EVEX, where it is a vector) */
-	uint8_t rm;    /* 0-15, only when mod is 3 */
-	int32_t rel;   /* of relative branches */
+	uint8_t mod;    /* 3: rm is a register, else memory */
+	uint8_t of_rip; /* memory at a distance from the instruction: a variable of the file */
+	uint8_t group;  /* the three bits of reg, where they extend the opcode */
+	uint8_t reg;    /* 0-15 (0-31 with EVEX, where it is a vector) */
+	uint8_t rm;     /* 0-15, only when mod is 3 */
+	int32_t rel;    /* of relative branches */
 };
 
 /* False, and *ret_in untouched, when the bytes are cut off or are no instruction. */

@@ -14,7 +14,7 @@
  * branch_setup_xol_ops() and push_setup_xol_ops() are the emulated ones, uprobe_init_insn() with
  * its tables good_insns_64 and is_prefix_bad() the refused ones (5.8 to 6.18 agree but for nops).
  */
-#include "code/site.h"
+#include "sources/x86/site.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -23,8 +23,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "base/mem.h"
-#include "code/insn.h"
+#include "core/base/mem.h"
+#include "sources/x86/insn.h"
 
 #define WALK_MAX_INSNS 8
 #define WALK_MAX_BYTES 32
@@ -280,11 +280,32 @@ static enum effect effect_of_three_byte(const struct insn *in)
 	return EFFECT_UNKNOWN;
 }
 
+/* A lock prefix stores. What it counts up or down in a variable of the library's own is nothing
+ * that a probe reads; the old value may go to a register. */
+static enum effect effect_of_locked(const struct insn *in)
+{
+	uint8_t op = in->opcode;
+
+	if (!in->of_rip || in->encoding != ENC_LEGACY || in->prefixes & PFX_67)
+		return EFFECT_STORE;
+	if ((in->map == 0 && op == 0x87) || (in->map == 1 && op == 0xc1))
+		return to_reg(in->reg); /* xchg; xadd */
+	if ((in->map == 0 && op == 0x86) || (in->map == 1 && op == 0xc0))
+		return to_reg8(in, in->reg);
+	if (in->map == 0)
+		return EFFECT_NONE;
+	/* cmpxchg changes rax; bts, btr, btc */
+	return in->map == 1 && (op == 0xb0 || op == 0xb1 || op == 0xab || op == 0xb3 ||
+				op == 0xbb || op == 0xba)
+		       ? EFFECT_NONE
+		       : EFFECT_STORE;
+}
+
 static enum effect effect_of(const struct insn *in)
 {
-	/* A lock prefix stores; a segment override on a nop or a load changes nothing. */
+	/* A segment override on a nop or a load changes nothing. */
 	if (in->prefixes & PFX_LOCK)
-		return EFFECT_STORE;
+		return effect_of_locked(in);
 	switch (in->map) {
 	case 0:
 		return effect_of_one_byte(in);

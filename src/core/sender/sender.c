@@ -1,0 +1,151 @@
+/* Starting and ending senders, what they give up, and why they ended. */
+#include "core/sender/sender.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include "core/base/mem.h"
+
+#define SENDER_ARGUMENT "--send-for-parent" /* argv[1]; the work follows */
+
+#define MAX_MEMORY_BYTES (1ull << 30)
+#define MAX_CPU_S        3600 /* then it is replaced; one that loops is ended long before */
+#define MAX_FILES        256
+
+int gs_sender_start(const char *work, const int *fds, unsigned n_fds, struct gs_sender_process *ret,
+		    struct gs_err *err)
+{
+	/* libcurl: "Environment variables" of libcurl-env(3); the C library: resolv.conf(5),
+	 * hostname(7). */
+	static const char *const variables[] = {
+		"http_proxy=",  "https_proxy=",   "HTTPS_PROXY=",
+		"all_proxy=",   "ALL_PROXY=",     "no_proxy=",
+		"NO_PROXY=",    "SSL_CERT_FILE=", "SSL_CERT_DIR=",
+		"LOCALDOMAIN=", "RES_OPTIONS=",   "HOSTALIASES=",
+		NULL,
+	};
+	char *argv[] = {(char *)(uintptr_t) "gpuscope", (char *)(uintptr_t)SENDER_ARGUMENT,
+			(char *)(uintptr_t)work, NULL};
+	int ends[2], files[GS_SANDBOX_FILES_MAX], r;
+
+	*ret = (struct gs_sender_process){.fd = -1};
+	if (n_fds >= GS_SANDBOX_FILES_MAX)
+		return -EINVAL;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
+		return gs_err_set(err, -errno, "cannot make a socket for the sender: %s",
+				  strerror(errno));
+	files[0] = ends[1];
+	for (unsigned i = 0; i < n_fds; i++)
+		files[i + 1] = fds[i];
+	r = gs_sandbox_spawn(argv, files, n_fds + 1, variables, &ret->pid);
+	close(ends[1]);
+	if (r < 0) {
+		close(ends[0]);
+		ret->pid = 0;
+		return gs_err_set(
+			err, r, "cannot start a sender from /proc/self/exe: %s; is /proc mounted?",
+			strerror(-r));
+	}
+	ret->fd = ends[0];
+	return 0;
+}
+
+int gs_sender_end(struct gs_sender_process *process)
+{
+	int status = 0;
+	pid_t r;
+
+	gs_close_p(&process->fd);
+	if (!process->pid)
+		return 0;
+	r = waitpid(process->pid, &status, WNOHANG);
+	/* Where that is not permitted (another user, no CAP_KILL) it ends when it finds its socket
+	 * closed, and is not waited for. */
+	if (r == 0 && kill(process->pid, SIGKILL) == 0)
+		while ((r = waitpid(process->pid, &status, 0)) < 0 && errno == EINTR)
+			;
+	process->pid = 0;
+	return r > 0 ? status : 0;
+}
+
+static _Atomic uint64_t losses[GS_SENDER_N_LOSSES];
+
+const char *gs_sender_lost(int r, int status, char *text, size_t bytes)
+{
+	enum gs_sender_loss loss = r == -ETIME     ? GS_SENDER_HUNG
+				   : r == -EBADMSG ? GS_SENDER_LIED
+						   : GS_SENDER_DIED;
+
+	losses[loss]++;
+	if (loss == GS_SENDER_HUNG)
+		snprintf(text, bytes, "did not answer and was ended");
+	else if (loss == GS_SENDER_LIED)
+		snprintf(text, bytes, "sent what it may not send and was ended");
+	else if (WIFSIGNALED(status))
+		snprintf(text, bytes, "was ended by signal %d", WTERMSIG(status));
+	else
+		snprintf(text, bytes, "ended with status %d", WEXITSTATUS(status));
+	return text;
+}
+
+void gs_sender_losses(uint64_t ret[GS_SENDER_N_LOSSES])
+{
+	for (unsigned i = 0; i < GS_SENDER_N_LOSSES; i++)
+		ret[i] = losses[i];
+}
+
+const char *gs_sender_loss_name(enum gs_sender_loss loss)
+{
+	static const char *const names[GS_SENDER_N_LOSSES] = {"died", "hung", "lied"};
+
+	return loss < GS_SENDER_N_LOSSES ? names[loss] : "unknown";
+}
+
+/* --- in the sender --- */
+
+bool gs_sender_is_called(int argc, char **argv, const char *work)
+{
+	return argc == 3 && strcmp(argv[1], SENDER_ARGUMENT) == 0 && strcmp(argv[2], work) == 0;
+}
+
+unsigned gs_sender_confine(void)
+{
+	/* Where names of hosts, certificates of authorities and the libraries of both are. The
+	 * files of a name server's daemon are links from /etc/resolv.conf. */
+	static const struct gs_sandbox_path paths[] = {
+		{"/etc", GS_SANDBOX_READ},
+		{"/usr", GS_SANDBOX_READ | GS_SANDBOX_EXECUTE},
+		{"/lib", GS_SANDBOX_READ | GS_SANDBOX_EXECUTE},
+		{"/lib64", GS_SANDBOX_READ | GS_SANDBOX_EXECUTE},
+		{"/run/systemd/resolve", GS_SANDBOX_READ},
+		{"/run/NetworkManager", GS_SANDBOX_READ},
+		{"/run/resolvconf", GS_SANDBOX_READ},
+		{"/run/connman", GS_SANDBOX_READ},
+		{"/run/netconfig", GS_SANDBOX_READ},
+		{"/run/nscd", GS_SANDBOX_READ},
+		{"/var/lib/sss", GS_SANDBOX_READ},
+		{"/var/lib/ca-certificates", GS_SANDBOX_READ},
+		{"/dev/urandom", GS_SANDBOX_READ},
+		{"/dev/null", GS_SANDBOX_READ | GS_SANDBOX_WRITE},
+	};
+	static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE};
+	const struct gs_sandbox box = {.profile = GS_SANDBOX_SENDER,
+				       .own_user = true,
+				       .paths = paths,
+				       .n_paths = GS_ARRAY_LEN(paths),
+				       .tcp = true,
+				       .max_bytes = MAX_MEMORY_BYTES,
+				       .max_cpu_s = MAX_CPU_S,
+				       .max_files = MAX_FILES};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	prctl(PR_SET_NAME, "gpuscope-sender");
+	return gs_sandbox_enter(&box);
+}

@@ -1,0 +1,151 @@
+/*
+ * Private to the room. A link has two halves:
+ *
+ *   holder.c  in the program: the spool, and the thread that starts the sender, answers what it
+ *             asks of the spool, and starts another when it ends
+ *   line.c    in the sender, a process without rights: connects and waits; node.c and gswarm.c
+ *             speak with a head; supply.c asks the holder
+ *
+ * The spool is the truth: what a sender that dies had under way is sent again by the next one.
+ */
+#ifndef GS_LINK_LINK_INT_H
+#define GS_LINK_LINK_INT_H
+
+#include "core/base/buf.h"
+#include "net/uplink/link.h"
+#include "net/grpc/rpc_client.h"
+#include "core/sender/sender.h"
+#include "core/queue/spool.h"
+
+#define LINK_WORK "link"
+
+/* At most so much is on its way to a head without an acknowledgement. */
+#define LINK_FLIGHT_BATCHES 512
+#define LINK_FLIGHT_BYTES   (4u << 20)
+
+/* --- messages; as the holder and the sender are the same program, they have no version --- */
+
+enum link_message {
+	/* of the sender; the holder answers none of these */
+	LINK_HELLO = 1, /* what protects it */
+	LINK_STATE,     /* link_put_state(): when it changes, and after a PING */
+	LINK_SAY,       /* a line for who runs the program */
+	LINK_WISH,      /* what the head wants */
+	LINK_DONE,      /* everything is delivered, or the time is up */
+	/* and asked: the holder answers with REPLY. A number each. */
+	LINK_BEGIN,   /* 0: the stream and the number of the attempt to deliver it */
+	LINK_WAITING, /* 0: what waits */
+	LINK_GET,     /* gs_spool_get() */
+	LINK_SENT,    /* gs_spool_sent(): before it goes out */
+	LINK_ACK,     /* gs_spool_ack() */
+	LINK_RESUME,  /* gs_spool_resume() */
+	LINK_DROP,    /* gs_spool_drop() */
+	LINK_RENEW,   /* gs_spool_renew() */
+	LINK_CONNECT, /* to the socket of this machine that is address number N */
+	/* of the holder */
+	LINK_START,
+	LINK_NEWS, /* something waits, or the end has come: stopping, ended, until when */
+	LINK_PING,
+	LINK_REPLY, /* link_put_reply() */
+};
+
+#define LINK_MESSAGE_MAX 4096 /* of the sender */
+
+struct link_reply {
+	int r;
+	uint64_t stream, attempt;
+	uint64_t first_seq, next_seq, opened_seq, n_batches; /* as of struct gs_spool_stats */
+	uint64_t wall_ns, boot_ns;                           /* the clocks of who measures */
+	uint64_t sent_seq; /* the highest of the stream that any sender of this run sent */
+	struct gs_spool_batch batch; /* of LINK_GET; data lent */
+};
+
+struct link_news {
+	bool stopping, ended;
+	uint64_t drain_until_ns;
+};
+
+struct link_state {     /* of one sender */
+	unsigned state; /* enum gs_link_state */
+	bool gswarm;
+	char head[128], trouble[256];
+	uint64_t retry_ns; /* monotonic; when it connects next, UINT64_MAX: not now */
+	uint64_t connects, sent_batches, sent_bytes, acked_batches;
+};
+
+void link_put_reply(struct gs_wire_out *out, const struct link_reply *reply);
+bool link_take_reply(struct gs_wire_in *in, struct link_reply *ret);
+void link_put_state(struct gs_wire_out *out, const struct link_state *state);
+/* False: a count fell, or what cannot be. */
+bool link_take_state(struct gs_wire_in *in, const struct link_state *before,
+		     struct link_state *ret);
+void link_put_wish(struct gs_wire_out *out, const struct gs_link_wish *wish);
+bool link_take_wish(struct gs_wire_in *in, struct gs_link_wish *ret);
+
+#define LINK_WISH_MOST_NS 3600000000000ull
+
+/* --- in the sender --- */
+
+struct link_line;
+
+struct link_protocol {
+	/* The connection stands: begin. */
+	void (*begin)(struct link_line *l);
+	/* Send what can be sent. Called after every event. */
+	void (*pump)(struct link_line *l);
+	/* Nothing more will come; called when the drain is over. */
+	void (*end)(struct link_line *l);
+};
+
+struct link_line {
+	enum gs_link_kind kind;
+	char machine_id[64], instance[64], hostname[65], title[256];
+	uint64_t run; /* of Hello */
+	struct gs_rpc_client *client;
+	struct gs_rpc_request *request; /* the stream; NULL not there */
+	const struct link_protocol *protocol;
+	struct gs_rpc_backoff backoff;
+	uint64_t connected_ns; /* since when; 0 it is not */
+	uint64_t next_send;    /* number of the next batch to send */
+	uint64_t max_batch;    /* bytes of records that the head takes in one; 0 it does not say */
+	uint64_t flight_bytes, flight_batches;
+	uint64_t blamed_seq; /* the stream ended at this one, as wrong, */
+	unsigned n_blamed;   /* so often */
+	bool welcomed, blocked, ended_sent, left;
+	struct gs_buf out; /* of a message to the head that is being made */
+	struct link_state state, told;
+	bool pinged; /* the state is to be told even if it is the same */
+	struct link_news news;
+	struct link_given_up {
+		uint64_t n, seq; /* how many, the last one's number */
+		char why[200];
+	} given_up;            /* not told yet */
+	struct gs_buf in, ask; /* to and from the holder */
+};
+
+extern const struct link_protocol link_node, link_gswarm;
+
+void link_say(struct link_line *l, const char *fmt, ...) GS_PRINTF(2, 3);
+
+/* The stream ended: connect again later, or, final, not at all. */
+void link_failed(struct link_line *l, enum gs_rpc_status status, const char *text, bool final);
+
+/* The head will never take this batch: it is counted as lost, and told. */
+void link_give_up(struct link_line *l, uint64_t seq, const char *why);
+
+/* Try the other protocol on the same connection. */
+void link_switch(struct link_line *l, const struct link_protocol *protocol);
+
+/* --- supply.c: the holder's spool, asked; the process ends when the holder is gone --- */
+
+/* One of LINK_BEGIN to LINK_RENEW; the reply's r. A batch's data are lent until the next call. */
+int link_ask(struct link_line *l, enum link_message what, uint64_t number, struct link_reply *ret);
+/* A connected socket to the address, as gs_rpc_client_options.connect_local. */
+int link_ask_socket(void *line, size_t address);
+void link_tell(struct link_line *l, enum link_message what); /* STATE, DONE */
+void link_tell_text(struct link_line *l, const char *text);
+void link_tell_wish(struct link_line *l, const struct gs_link_wish *wish);
+/* What the holder says without having been asked. */
+void link_listen(struct link_line *l);
+
+#endif

@@ -1,0 +1,120 @@
+/* The sender's side of the socket to the holder. What is asked is waited for: the holder has a
+ * thread for it. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "net/uplink/link_int.h"
+
+#define REPLY_MAX (GS_SPOOL_BATCH_MAX + 4096)
+
+static const struct gs_sender_wait forever = {.until_ns = UINT64_MAX};
+
+static void send_out(struct gs_wire_out *out)
+{
+	if (out->r < 0 || gs_sender_send(GS_SENDER_SOCKET, out->buf, -1, &forever) < 0)
+		_exit(0); /* the holder is gone, or would wait for nothing */
+}
+
+/* The next message; NEWS and PING are taken here. */
+static enum link_message next_message(struct link_line *l, int *ret_fd)
+{
+	uint32_t kind;
+	struct gs_wire_in in;
+
+	if (gs_sender_receive(GS_SENDER_SOCKET, &l->in, REPLY_MAX, &kind, ret_fd, &forever) < 0)
+		_exit(0);
+	in = GS_WIRE_IN(l->in.data, l->in.bytes);
+	if (kind == LINK_PING)
+		l->pinged = true;
+	if (kind == LINK_NEWS) {
+		l->news = (struct link_news){.stopping = gs_wire_u8(&in)};
+		l->news.ended = gs_wire_u8(&in);
+		l->news.drain_until_ns = gs_wire_u64(&in);
+	}
+	return (enum link_message)kind;
+}
+
+static int ask_holder(struct link_line *l, enum link_message what, uint64_t number,
+		      struct link_reply *ret, int *ret_fd)
+{
+	struct gs_wire_out out = {&l->ask, 0};
+	size_t at = gs_sender_begin(&out);
+	struct gs_wire_in in;
+	enum link_message said;
+
+	gs_wire_put_u64(&out, number);
+	gs_sender_close(&out, at, what);
+	send_out(&out);
+	while ((said = next_message(l, ret_fd)) != LINK_REPLY)
+		if (said != LINK_NEWS && said != LINK_PING)
+			_exit(1);
+	in = GS_WIRE_IN(l->in.data, l->in.bytes);
+	if (!link_take_reply(&in, ret))
+		_exit(1);
+	return ret->r;
+}
+
+int link_ask(struct link_line *l, enum link_message what, uint64_t number, struct link_reply *ret)
+{
+	return ask_holder(l, what, number, ret, NULL);
+}
+
+int link_ask_socket(void *line, size_t address)
+{
+	struct link_reply reply;
+	int fd = -1, r = ask_holder(line, LINK_CONNECT, address, &reply, &fd);
+
+	if (r == 0 && fd < 0)
+		return -ECONNREFUSED;
+	return r < 0 ? r : fd;
+}
+
+void link_tell(struct link_line *l, enum link_message what)
+{
+	struct gs_wire_out out = {&l->ask, 0};
+	size_t at = gs_sender_begin(&out);
+
+	if (what == LINK_STATE) {
+		link_put_state(&out, &l->state);
+		l->told = l->state;
+		l->pinged = false;
+	}
+	gs_sender_close(&out, at, what);
+	send_out(&out);
+}
+
+void link_tell_text(struct link_line *l, const char *text)
+{
+	struct gs_wire_out out = {&l->ask, 0};
+	size_t at = gs_sender_begin(&out);
+
+	gs_wire_put_text(&out, text);
+	gs_sender_close(&out, at, LINK_SAY);
+	send_out(&out);
+}
+
+void link_tell_wish(struct link_line *l, const struct gs_link_wish *wish)
+{
+	struct gs_wire_out out = {&l->ask, 0};
+	size_t at = gs_sender_begin(&out);
+
+	link_put_wish(&out, wish);
+	gs_sender_close(&out, at, LINK_WISH);
+	send_out(&out);
+}
+
+void link_listen(struct link_line *l)
+{
+	struct pollfd p = {GS_SENDER_SOCKET, POLLIN, 0};
+	enum link_message said;
+
+	while (poll(&p, 1, 0) > 0) {
+		said = next_message(l, NULL);
+		if (said != LINK_NEWS && said != LINK_PING)
+			_exit(1);
+	}
+}

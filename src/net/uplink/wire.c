@@ -1,0 +1,113 @@
+/* The messages of link_int.h as bytes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "net/uplink/link_int.h"
+
+#define REPLY_NUMBERS(X)                                                                           \
+	X(stream)                                                                                  \
+	X(attempt)                                                                                 \
+	X(first_seq)                                                                               \
+	X(next_seq)                                                                                \
+	X(opened_seq)                                                                              \
+	X(n_batches)                                                                               \
+	X(wall_ns)                                                                                 \
+	X(boot_ns)                                                                                 \
+	X(sent_seq)                                                                                \
+	X(batch.seq)                                                                               \
+	X(batch.lost_batches)                                                                      \
+	X(batch.lost_samples)                                                                      \
+	X(batch.missed_samples)
+
+void link_put_reply(struct gs_wire_out *out, const struct link_reply *reply)
+{
+	const struct gs_spool_batch *b = &reply->batch;
+
+	gs_wire_put_u32(out, (uint32_t)reply->r);
+#define PUT(field) gs_wire_put_u64(out, reply->field);
+	REPLY_NUMBERS(PUT)
+#undef PUT
+	gs_wire_put_u64(out, (uint64_t)b->first_wall_ns);
+	gs_wire_put_u64(out, (uint64_t)b->last_wall_ns);
+	gs_wire_put_u32(out, b->n_samples);
+	gs_wire_put_u32(out, b->raw_bytes);
+	gs_wire_put_u32(out, b->codec);
+	gs_wire_put_u32(out, (uint32_t)b->bytes);
+	if (b->bytes)
+		gs_wire_put(out, b->data, b->bytes);
+}
+
+bool link_take_reply(struct gs_wire_in *in, struct link_reply *ret)
+{
+	struct gs_spool_batch *b = &ret->batch;
+
+	ret->r = (int)gs_wire_u32(in);
+#define TAKE(field) ret->field = gs_wire_u64(in);
+	REPLY_NUMBERS(TAKE)
+#undef TAKE
+	b->first_wall_ns = (int64_t)gs_wire_u64(in);
+	b->last_wall_ns = (int64_t)gs_wire_u64(in);
+	b->n_samples = gs_wire_u32(in);
+	b->raw_bytes = gs_wire_u32(in);
+	b->codec = gs_wire_u32(in);
+	b->bytes = gs_wire_u32(in);
+	b->data = gs_wire_bytes(in, b->bytes);
+	return gs_wire_is_done(in);
+}
+
+#define STATE_COUNTS(X)                                                                            \
+	X(connects)                                                                                \
+	X(sent_batches)                                                                            \
+	X(sent_bytes)                                                                              \
+	X(acked_batches)
+
+void link_put_state(struct gs_wire_out *out, const struct link_state *s)
+{
+	gs_wire_put_u32(out, s->state);
+	gs_wire_put_u8(out, s->gswarm);
+	gs_wire_put_text(out, s->head);
+	gs_wire_put_text(out, s->trouble);
+	gs_wire_put_u64(out, s->retry_ns);
+#define PUT(field) gs_wire_put_u64(out, s->field);
+	STATE_COUNTS(PUT)
+#undef PUT
+}
+
+bool link_take_state(struct gs_wire_in *in, const struct link_state *before, struct link_state *ret)
+{
+	struct link_state s = {.state = gs_wire_u32(in), .gswarm = gs_wire_u8(in)};
+	const char *head = gs_wire_line(in), *trouble = gs_wire_line(in);
+	bool grows = true;
+
+	s.retry_ns = gs_wire_u64(in);
+#define TAKE(field)                                                                                \
+	s.field = gs_wire_u64(in);                                                                 \
+	grows &= s.field >= before->field && s.field < UINT64_MAX / 2;
+	STATE_COUNTS(TAKE)
+#undef TAKE
+	if (!gs_wire_is_done(in) || !grows || !head || !trouble || s.state < GS_LINK_CONNECTING ||
+	    s.state > GS_LINK_REFUSED)
+		return false;
+	snprintf(s.head, sizeof(s.head), "%s", head);
+	snprintf(s.trouble, sizeof(s.trouble), "%s", trouble);
+	*ret = s;
+	return true;
+}
+
+void link_put_wish(struct gs_wire_out *out, const struct gs_link_wish *wish)
+{
+	gs_wire_put_u64(out, wish->interval_ns);
+	gs_wire_put_u8(out, wish->bandwidth);
+	gs_wire_put_u8(out, wish->nvlink);
+	gs_wire_put_u8(out, wish->processes);
+}
+
+bool link_take_wish(struct gs_wire_in *in, struct gs_link_wish *ret)
+{
+	*ret = (struct gs_link_wish){.interval_ns = gs_wire_u64(in)};
+	ret->bandwidth = gs_wire_u8(in);
+	ret->nvlink = gs_wire_u8(in);
+	ret->processes = gs_wire_u8(in);
+	return gs_wire_is_done(in) && ret->interval_ns <= LINK_WISH_MOST_NS;
+}

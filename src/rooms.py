@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+"""The rooms of src/: the one place that says which room there is, what it is for, and which other rooms it may include.
+
+A room includes its own headers and those of the rooms that its row names, as "folder/room/file.h"; a row may also name single
+headers. Every name stands in a row above: includes go down only. Meson makes one static library of each room and links it with the
+libraries of the same rooms (src/meson.build), tools/include_law.py checks every #include line, and the table in ARCHITECTURE.md is
+printed from here. A new room is one row here, its folder, and a meson.build in it that lists its files.
+
+usage: rooms.py --meson     lines for src/meson.build: name|path|kind|rooms linked|libraries linked
+       rooms.py --table     the table of ARCHITECTURE.md
+       rooms.py --arrows    which folder includes which, with counts of rooms
+"""
+import collections
+import sys
+
+Room = collections.namedtuple("Room", "path includes libraries purpose keeps")
+BASE = "core/base"
+BELOW = "core/base model/trace"
+NODE = "core/base model/trace model/node"
+ROOMS = [
+    Room("core/base", "", "libm libyaml",
+         "errors, log, buffers, maps, clocks, number formats, configuration by tables, Unix sockets, files to write (`output.h`), secrets (`secret.h`), files of traced programs and what reading them may cost (`foreign.h`)",
+         "allocation wrappers, clock conversion, numbers with units, YAML, opening a file that another user can change"),
+    Room("core/sandbox", BASE, "",
+         "turns the calling process into one without rights: user, capabilities, limits, Landlock, seccomp",
+         "lists of system calls; what a process gives up"),
+    Room("core/scrub", BASE, "libjansson",
+         "removes secrets from command lines",
+         "what is a secret: names, options, shapes of tokens"),
+    Room("core/reader", BASE + " core/sandbox", "",
+         "processes without rights that read foreign files for one that has rights: messages, deadlines, replacement",
+         "the frame of that protocol; when a reader is late, dead or not believed"),
+    Room("core/sender", BASE + " core/sandbox core/reader", "",
+         "processes without rights that talk to other servers for one that has rights: start, messages, deadlines, why they ended",
+         "what a sender may do"),
+    Room("core/text", BASE, "libm",
+         "writes text of any format into memory: JSON, YAML, pages, documents, protobuf",
+         "escaping, UTF-8, columns of a terminal, spelling of JSON and YAML"),
+    Room("core/queue", BASE, "libz",
+         "durable queue of batches that no head has acknowledged: numbered, in files, bounded",
+         "the queue's files; what is dropped when it is full"),
+    Room("model/trace", BASE, "",
+         "raw events, records, function table, histogram, summary: plain values and their names",
+         "any struct that crosses kernel and user space or reaches a disk; names of layers, losses, error codes"),
+    Room("model/node", BELOW, "",
+         "one machine at one time: GPUs, host, processes and jobs, as plain values and as records",
+         "which values of a GPU there are (`gpu_field.h`), what an XID means"),
+    Room("bpf/calls", "model/trace/account.h model/trace/class.h model/trace/event.h model/trace/hist.h model/trace/kernel_side.h model/trace/python.h model/trace/user_probe.h", "",
+         "programs in the kernel that trace calls",
+         "sees only what `model/trace` shares with the kernel"),
+    Room("bpf/mpi", "bpf/calls/call.bpf.h bpf/calls/post.bpf.h bpf/calls/session.bpf.h model/trace/mpi.h", "",
+         "programs in the kernel for MPI: what a call moves, to and from whom",
+         "what differs between implementations of MPI; sees `bpf/calls`"),
+    Room("bpf/tasks", "bpf/calls/pidns.bpf.h model/trace/hist.h model/trace/work.h model/trace/work_side.h", "",
+         "programs in the kernel that add up what the kernel does for processes",
+         "sees only `model/trace/work.h`, `work_side.h`, `hist.h` and `bpf/calls/pidns.bpf.h`"),
+    Room("sources/elf", BELOW, "libelf",
+         "files of traced programs: symbols; where libraries are and will be mapped",
+         "ELF, the loader's rules, mount namespaces"),
+    Room("sources/x86", BELOW, "",
+         "machine code: where in a function a probe is cheap and safe, and where the function is left",
+         "decoding of instructions; what the kernel emulates"),
+    Room("sources/attach_plan", BASE + " core/reader model/trace sources/elf sources/x86", "",
+         "from a file to probe sites: which wanted functions, operators and parts of an interpreter it has",
+         "names of operators' symbols; how a return is caught; the default choice"),
+    Room("sources/sideband", BELOW, "",
+         "reports mapped libraries, started and ended programs",
+         "the perf events by which the kernel reports them"),
+    Room("sources/uprobe", BELOW + " sources/elf sources/x86 sources/attach_plan sources/sideband", "libbpf libelf threads",
+         "loads the programs, attaches probes, reads their maps and ring",
+         "libbpf, bpf(2), perf events; which kernel can what"),
+    Room("sources/probefile", BELOW, "libyaml",
+         "descriptions of probes → rows of the kernel's table",
+         "YAML of probes, sites, filters"),
+    Room("sources/overhead", BELOW, "",
+         "decides how closely each function may be traced",
+         "the decisions of `--max-overhead`"),
+    Room("sources/launches", BASE + " core/reader model/trace model/node sources/uprobe", "",
+         "counts kernel launches and time in NCCL by job",
+         "which functions those figures need"),
+    Room("sources/unwind", BASE + " core/reader model/trace sources/elf", "libz libiberty",
+         "stacks: unwinding by tables, names of addresses, frames of Python interpreters",
+         "call frame information, symbol indexes, demangling; offsets of interpreter versions"),
+    Room("sources/taskstats", BELOW, "libbpf",
+         "what the kernel does for processes and cgroups: time by state, calls, I/O, network",
+         "what a system call means, its maps and tracepoints"),
+    Room("sources/host", NODE, "",
+         "figures of the machine and of processes; signals",
+         "procfs counters and their rates"),
+    Room("sources/identity", BASE + " core/scrub model/trace model/node", "libjansson",
+         "names of processes, threads, users, containers; their jobs: Slurm, pods, units",
+         "procfs texts, cgroup paths, Slurm's variables, commands and files"),
+    Room("sources/amdgpu", NODE, "",
+         "AMD GPUs out of sysfs",
+         "names and units of amdgpu's and amdkfd's files, layouts of `gpu_metrics`"),
+    Room("sources/gpu", NODE + " sources/identity sources/amdgpu", "threads dl",
+         "snapshots of GPUs and of the processes on them; selection of GPUs",
+         "NVML's types, numbers and dlopen; XIDs in the kernel log"),
+    Room("sources/sampler", NODE + " sources/host sources/identity", "",
+         "samples the host and its processes beside the GPUs",
+         "when a process name is read again"),
+    Room("pipeline/recording", BELOW, "libzstd",
+         "`.gst` files: written, read, recovered",
+         "file format, checksums, where a torn file ends"),
+    Room("pipeline/correlate", BELOW, "",
+         "what only a run of calls shows: bytes freed, live memory, ranks of communicators, which call waited for which launch",
+         "ledgers of memory and communicators"),
+    Room("pipeline/aggregate", BELOW, "",
+         "totals by function, process, thread",
+         "ranking, percentiles"),
+    Room("pipeline/flamegraph", BELOW, "",
+         "records → a tree of weights by process, thread, Python, operator, native code, call",
+         "nesting of calls that are reported at their return; merging of stacks"),
+    Room("pipeline/ingest", BELOW + " sources/unwind sources/identity", "",
+         "raw events → records, losses, batches",
+         "that conversion"),
+    Room("analysis/rules", BELOW, "libm libyaml",
+         "class, score and advice of a job, from figures",
+         "thresholds, rules and their expressions"),
+    Room("analysis/job_report", BASE + " core/text model/trace model/node analysis/rules", "libm libjansson",
+         "reports of jobs: figures, configuration, formats, comparison",
+         "the keys of reports; robust statistics"),
+    Room("analysis/job_accounting", NODE + " sources/taskstats sources/host sources/identity analysis/rules analysis/job_report", "libm",
+         "running totals of every job of the node",
+         "which process belongs to which job; growth, windows"),
+    Room("analysis/alert", NODE + " analysis/rules", "libm",
+         "alert rules over the values of jobs, GPUs and the node: which message is due when",
+         "hysteresis, cool-down, what outlives a restart; keys of alert configurations"),
+    Room("net/tls", BASE, "libssl",
+         "an OpenSSL context: our certificate and key, trusted authorities, errors in words",
+         "versions, options, passphrases"),
+    Room("net/http", BASE + " core/sandbox model/trace net/tls core/reader/wire.h", "threads libssl libz",
+         "HTTP server: routes by a table, TLS, tokens; in a thread, or in a process without rights",
+         "HTTP parsing, sockets"),
+    Room("net/grpc", BELOW + " net/tls", "threads libssl libnghttp2",
+         "gRPC over HTTP/2, client and server",
+         "nghttp2, framing, back-off"),
+    Room("net/http_client", BASE + " core/reader core/sender", "threads dl",
+         "requests and e-mail to other servers, by senders",
+         "libcurl, opened at run time"),
+    Room("net/uplink", BASE + " core/reader core/sender core/queue model/trace model/node net/grpc", "proto libzstd libz threads",
+         "the node's connection to a head: batches and acknowledgements in the program, the line itself in a sender; saved traces",
+         "the node's side of proto/"),
+    Room("output/report", BASE + " core/text model/trace model/node", "threads libm",
+         "summaries, GPU values and samples as table, JSON, CSV, YAML",
+         "which keys and columns there are"),
+    Room("output/trace_export", BASE + " core/text model/trace pipeline/flamegraph", "threads libm",
+         "trace files in the formats of other tools",
+         "the text or bytes of each format"),
+    Room("output/metrics", BASE + " core/text model/trace model/node", "libm",
+         "metrics for Prometheus and OpenMetrics, from the table of GPU values",
+         "names of metrics, their escaping, dcgm-exporter's names"),
+    Room("output/metrics_push", BASE + " core/text core/queue model/trace net/http_client output/metrics", "threads dl",
+         "metrics to other servers: remote write or OTLP, through the queue",
+         "both protocols, snappy, the section `push` of configurations"),
+    Room("output/notify", BASE + " core/text model/trace analysis/alert net/http_client", "threads libm",
+         "alert messages: webhook, e-mail, log, each with a queue and a thread",
+         "the form of messages, back-off"),
+    Room("output/plot", NODE, "dl libjansson libm",
+         "samples → figures over time (PDF, SVG, PNG)",
+         "cairo, axes, colours, gswarm's JSON as input"),
+    Room("output/tui", NODE, "ncursesw",
+         "the screen of `gpuscope top`",
+         "ncurses (`term.c` alone); what comes first"),
+    Room("server/openapi", BASE + " core/text", "",
+         "the description of an HTTP API, from tables",
+         "OpenAPI, JSON Schema"),
+    Room("server/store", NODE, "libsqlite libzstd",
+         "what a head keeps: nodes, streams, batches, sessions, job reports",
+         "SQLite, schema and its migrations, retention, downsampling"),
+    Room("server/registry", NODE, "libm",
+         "the nodes of a cluster now and in the last minutes, as immutable views",
+         "which node is healthy or silent; its lock"),
+    Room("server/session_export", BASE + " core/scrub core/text model/trace model/node pipeline/recording server/store", "libm",
+         "a stored session as JSON, CSV, .gst",
+         "frames, clocks of nodes, keys of the files"),
+    Room("server/head", BASE + " core/scrub model/trace model/node analysis/job_report net/grpc output/metrics_push server/store server/registry server/session_export", "proto threads libjansson",
+         "the head: services, the thread that stores, the one that downsamples, push",
+         "the head's side of proto/, its configuration, its own metrics"),
+    Room("server/live", BASE + " core/scrub core/text model/trace model/node net/http server/registry", "threads libm",
+         "a cluster now, over HTTP, for head and agent: documents, events, the page (`web/`)",
+         "their keys; the health of a GPU as the page shows it"),
+    Room("server/api", BASE + " core/scrub core/text model/trace model/node analysis/job_report net/http output/metrics output/plot server/openapi server/store server/session_export server/head server/live", "libjansson threads libm",
+         "a head's HTTP API: sessions, job reports, history, exports, plots, gswarm-profiler's endpoints",
+         "keys and statuses of its answers"),
+    Room("compat/gswarm", NODE + " server/head", "proto libjansson libm",
+         "gswarm-profiler's gRPC interface on a head",
+         "its messages, its clients' versions, its units"),
+    Room("commands/common", BELOW + " output/report", "",
+         "what all commands share: messages, exit statuses, where a summary goes",
+         "the only room beside the commands that prints"),
+    Room("commands/head", BASE + " core/text model/trace model/node sources/identity sources/gpu sources/sampler net/grpc net/http_client net/uplink output/plot server/store server/session_export server/head server/api compat/gswarm commands/common", "",
+         "`gpuscope head`, `connect`, `session`, `gsprof`",
+         "how a command line becomes calls to a head"),
+    Room("commands/trace", BASE + " core/reader core/sandbox core/text model/trace sources/elf sources/attach_plan sources/uprobe sources/probefile sources/overhead sources/unwind sources/identity pipeline/recording pipeline/correlate pipeline/aggregate pipeline/ingest analysis/rules output/report output/trace_export commands/common commands/head", "",
+         "`gpuscope trace`: options, the traced command, from events to files and summaries",
+         "what is connected to what during a trace"),
+    Room("commands/job", NODE + " core/sandbox sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/job_report analysis/alert output/notify commands/common commands/head", "",
+         "`gpuscope job`: selection of processes, reports, comparisons",
+         "recorders in the background"),
+    Room("commands/agent", NODE + " core/reader core/sandbox core/sender sources/host sources/identity sources/gpu sources/sampler analysis/job_report analysis/job_accounting analysis/alert net/http net/http_client net/uplink output/metrics output/metrics_push output/notify server/registry server/live commands/common", "",
+         "`gpuscope agent`, the daemon",
+         "its configuration, schedule and routes"),
+    Room("commands/main", BASE + " core/reader core/sandbox core/sender core/text model/trace model/node sources/elf sources/attach_plan sources/unwind sources/host sources/identity sources/gpu sources/sampler pipeline/recording pipeline/aggregate analysis/job_accounting net/http net/http_client net/uplink analysis/rules output/report output/trace_export output/plot output/tui commands/common commands/head commands/job", "",
+         "`main` and the commands `gpu`, `top`, `report`, `probes`",
+         "the table of commands"),
+]
+FOLDERS = ("core", "model", "bpf", "sources", "pipeline", "analysis", "net", "output", "server", "compat", "commands")
+
+
+def name_of(path):
+    """The name of a room's library and of its list of files: its last part; commands say so, as `head` and `job` exist below them."""
+    folder, room = path.split("/")
+    return f"{folder}_{room}" if folder in ("commands", "bpf") else room
+
+
+def kind_of(path):
+    folder = path.split("/")[0]
+    return "program" if folder == "commands" and path != "commands/common" else "kernel" if folder == "bpf" else "library"
+
+
+def rooms_in(room):
+    """The rooms that a row names, whole or by single headers."""
+    return [name.rsplit("/", 1)[0] if name.endswith(".h") else name for name in room.includes.split()]
+
+
+def check():
+    """Problems of the declaration itself: a line each."""
+    seen, problems = {}, []
+    for room in ROOMS:
+        folder = room.path.split("/")[0]
+        if folder not in FOLDERS:
+            problems.append(f"{room.path}: no folder of src/rooms.py")
+            continue
+        for target in rooms_in(room):
+            if target not in seen:
+                problems.append(f"{room.path}: {target} does not stand above it")
+            elif FOLDERS.index(target.split("/")[0]) > FOLDERS.index(folder):
+                problems.append(f"{room.path}: {target} is in a folder above")
+        seen[room.path] = room
+    return problems
+
+
+def print_meson():
+    kinds = {room.path: kind_of(room.path) for room in ROOMS}
+    for room in ROOMS:
+        linked = [name_of(name) for name in rooms_in(room) if kinds[name] == "library"]
+        print("|".join((name_of(room.path), room.path, kinds[room.path], " ".join(linked), room.libraries)))
+
+
+def print_table():
+    print("| room | what | belongs nowhere else |\n|---|---|---|")
+    for room in ROOMS:
+        print(f"| `{room.path}` | {room.purpose} | {room.keeps} |")
+
+
+def print_arrows():
+    arrows = collections.Counter()
+    for room in ROOMS:
+        for target in {name.split("/")[0] for name in rooms_in(room)} - {room.path.split("/")[0]}:
+            arrows[room.path.split("/")[0], target] += 1
+    for (start, end), count in sorted(arrows.items(), key=lambda a: (FOLDERS.index(a[0][0]), FOLDERS.index(a[0][1]))):
+        print(f"{start} -> {end}: {count}")
+    print(f"{len(arrows)} arrows between {len(FOLDERS)} folders, {len(ROOMS)} rooms")
+
+
+if __name__ == "__main__":
+    found = check()
+    if found:
+        sys.exit("\n".join(found))
+    {"--meson": print_meson, "--table": print_table, "--arrows": print_arrows}.get(sys.argv[1] if len(sys.argv) == 2 else "", lambda: sys.exit(__doc__))()

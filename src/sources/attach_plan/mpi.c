@@ -1,0 +1,90 @@
+/*
+ * Functions of MPI. A file is a library of MPI when it defines PMPI_Init: tools that are put in
+ * front of one define MPI_ names only and call the others, as bindings for Fortran do, so that each
+ * call is seen once, in the library itself. There MPI_X is mostly another name of PMPI_X.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "sources/elf/object.h"
+#include "model/trace/func.h"
+#include "model/trace/mpi.h"
+#include "sources/attach_plan/plan_int.h"
+
+#define NAMES_MAX  384 /* two for each function */
+#define NAME_BYTES 48
+
+/* MPICH, Intel MPI, MVAPICH and Cray's have one ABI: programs refer to this name for MPI_DUP_FN. */
+#define OF_MPICH "MPIR_Dup_fn"
+
+/* Open MPI's datatypes are structs whose size member stands where the built-in ones, as the file
+ * has them, have their sizes (opal_datatype.h: 24 in versions 1.5 to 5.0). */
+static unsigned abi_of_objects(struct gs_elf *elf)
+{
+	static const char *const names[] = {"ompi_mpi_char", "ompi_mpi_int", "ompi_mpi_double"};
+	static const uint64_t sizes[] = {1, 4, 8};
+	uint64_t vaddr[3], words[3][12];
+
+	if (gs_elf_objects(elf, names, 3, vaddr) < 0)
+		return GS_MPI_ABI_UNKNOWN;
+	for (unsigned i = 0; i < 3; i++)
+		if (!vaddr[i] || gs_elf_object_read(elf, vaddr[i], words[i], sizeof(words[i])) < 0)
+			return GS_MPI_ABI_UNKNOWN;
+	for (unsigned at = GS_MPI_ABI_MIN / 8; at < 12; at++)
+		if (words[0][at] == sizes[0] && words[1][at] == sizes[1] &&
+		    words[2][at] == sizes[2])
+			return at * 8;
+	return GS_MPI_ABI_UNKNOWN;
+}
+
+/* Another name of the same function has been planned: PMPI_X and MPI_X mostly share one. */
+static bool is_alias(const struct gs_elf_symbol *symbols, size_t i)
+{
+	for (size_t k = 2; k < i; k++)
+		if (symbols[k].found && symbols[k].file_off == symbols[i].file_off)
+			return true;
+	return false;
+}
+
+int mpi_plan(struct gs_plan *plan, const struct gs_plan_context *c, bool is_exe, struct gs_err *err)
+{
+	struct gs_elf_symbol symbols[NAMES_MAX];
+	char texts[NAMES_MAX][NAME_BYTES];
+	const char *names[NAMES_MAX];
+	uint16_t ids[NAMES_MAX];
+	unsigned abi;
+	size_t n = 2;
+	int r;
+
+	names[0] = PLAN_MPI_MARKER;
+	names[1] = OF_MPICH;
+	for (unsigned id = 1; id <= gs_func_count(); id++) {
+		const struct gs_func *f = gs_func_by_id(id);
+
+		if (f->desc.layer != GS_LAYER_MPI || !c->selection->wanted[id])
+			continue;
+		for (unsigned i = 0; i < 2 && n < NAMES_MAX; i++) {
+			snprintf(texts[n], NAME_BYTES, "%s%s", i ? "" : "P", f->name);
+			names[n] = texts[n];
+			ids[n++] = (uint16_t)id;
+		}
+	}
+	if (n == 2 ||
+	    (!gs_elf_defines(c->elf, PLAN_MPI_MARKER) && !(is_exe && gs_elf_has_symtab(c->elf))))
+		return 0;
+	r = gs_elf_find(c->elf, names, n, is_exe, symbols, err);
+	if (r < 0 || !symbols[0].found)
+		return r;
+	abi = symbols[1].found ? GS_MPI_ABI_MPICH : abi_of_objects(c->elf);
+	for (size_t i = 2; r == 0 && i < n; i++) {
+		size_t before = plan->n;
+
+		if (!symbols[i].found || is_alias(symbols, i))
+			continue;
+		r = plan_add_fixed(plan, c, &symbols[i], ids[i]);
+		for (size_t k = before; k < plan->n; k++)
+			if (!(plan->places[k].cookie & GS_COOKIE_EXIT))
+				plan->places[k].cookie |= (uint64_t)abi << GS_COOKIE_MPI_SHIFT;
+	}
+	return r;
+}
