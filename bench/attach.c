@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "probe/probe.h"
+#include "core/base/clock.h"
+#include "sources/uprobe/probe.h"
 
 static void on_attach(void *ctx, const struct gs_attach *attach)
 {

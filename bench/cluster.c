@@ -23,11 +23,11 @@
 #include <unistd.h>
 #include <zstd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
 #include "gpuscope.pb-c.h"
-#include "node/record.h"
-#include "rpc/rpc_client.h"
+#include "model/node/record.h"
+#include "net/grpc/rpc_client.h"
 
 #define SECOND_NS    1000000000ull
 #define LATENCIES_MS 60000

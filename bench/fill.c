@@ -18,9 +18,9 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "base/mem.h"
-#include "model/event.h"
-#include "model/func.h"
+#include "core/base/mem.h"
+#include "model/trace/event.h"
+#include "model/trace/func.h"
 
 #include "fill.skel.h"
 

@@ -3,7 +3,7 @@
  * read the clock at both ends. Nothing that measures durations with uprobes can cost less.
  */
 #include "kernel.bpf.h"
-#include "model/hist.h"
+#include "model/trace/hist.h"
 #include "session.bpf.h"
 
 SEC("?uprobe")

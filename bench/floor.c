@@ -19,9 +19,9 @@
 
 #include <bpf/libbpf.h>
 
-#include "base/mem.h"
-#include "elf/elf.h"
-#include "probe/link_create.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
+#include "sources/uprobe/link_create.h"
 
 #include "floor.skel.h"
 

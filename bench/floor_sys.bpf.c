@@ -2,7 +2,7 @@
  * What counting system calls costs at least on this kernel: programs on the return of system calls,
  * or on both ends, that do nothing, find the thread's own memory, read the clock, or count.
  */
-#include "bpfwork/work_kernel.bpf.h"
+#include "bpf/tasks/work_kernel.bpf.h"
 
 struct note {
 	__u64 enter_ns, calls, ns;
@@ -38,6 +38,44 @@ int floor_both(__u64 *ctx)
 
 SEC("?tp_btf/sys_enter")
 int floor_both_enter(__u64 *ctx)
+{
+	return 0;
+}
+
+/* All frequent places at which gpuscope job has programs. */
+
+SEC("?tp_btf/sys_exit")
+int floor_all(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/sys_enter")
+int floor_all_enter(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/sched_switch")
+int floor_all_switch(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/sched_wakeup")
+int floor_all_wakeup(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/task_newtask")
+int floor_all_new(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/sched_process_exit")
+int floor_all_end(__u64 *ctx)
 {
 	return 0;
 }
@@ -87,6 +125,19 @@ int floor_time_enter(__u64 *ctx)
 
 	if (n)
 		n->enter_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Switches and wakeups instead of system calls: what a thread's account stands on. */
+SEC("?tp_btf/sched_switch")
+int floor_sched(__u64 *ctx)
+{
+	return 0;
+}
+
+SEC("?tp_btf/sched_wakeup")
+int floor_sched_enter(__u64 *ctx)
+{
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 /*
- * floor_sys PROGRAM: attaches a program of floor_sys.bpf.c (exit, both, count, mark, time), says
- * "ready" and waits for the end of its input.
+ * floor_sys PROGRAM: attaches a program of floor_sys.bpf.c (exit, both, count, mark, time, all),
+ * says "ready" and waits for the end of its input.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -10,6 +10,8 @@
 
 #include "floor_sys.skel.h"
 
+#define N_PARTS 6
+
 static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
 {
 	return 0;
@@ -18,23 +20,24 @@ static int quiet(enum libbpf_print_level level, const char *fmt, va_list ap)
 int main(int argc, char **argv)
 {
 	struct floor_sys_bpf *s = floor_sys_bpf__open();
-	struct bpf_program *program[2];
+	static const char *const parts[] = {"", "_enter", "_switch", "_wakeup", "_new", "_end"};
+	struct bpf_program *program[N_PARTS];
 	char name[64];
 	int r;
 
 	if (argc != 2 || !s) {
-		fprintf(stderr, "floor_sys exit|both|count|mark|time\n");
+		fprintf(stderr, "floor_sys exit|both|count|mark|time|all\n");
 		return 2;
 	}
 	libbpf_set_print(quiet);
-	for (int i = 0; i < 2; i++) {
-		snprintf(name, sizeof(name), "floor_%s%s", argv[1], i ? "_enter" : "");
+	for (int i = 0; i < N_PARTS; i++) {
+		snprintf(name, sizeof(name), "floor_%s%s", argv[1], parts[i]);
 		program[i] = bpf_object__find_program_by_name(s->obj, name);
 		if (program[i])
 			bpf_program__set_autoload(program[i], true);
 	}
 	r = program[0] ? floor_sys_bpf__load(s) : -ENOENT;
-	for (int i = 0; r == 0 && i < 2; i++)
+	for (int i = 0; r == 0 && i < N_PARTS; i++)
 		if (program[i] && !bpf_program__attach(program[i]))
 			r = -errno;
 	if (r < 0) {

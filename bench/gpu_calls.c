@@ -19,8 +19,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/mem.h"
-#include "gpu/nvml_calls.h"
+#include "core/base/mem.h"
+#include "sources/gpu/nvml_calls.h"
 
 static struct nvml_api api;
 static nvml_dev dev;

@@ -8,8 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "gpu/gpu.h"
+#include "core/base/mem.h"
+#include "sources/gpu/gpu.h"
 
 static int by_value(const void *a, const void *b)
 {

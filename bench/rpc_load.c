@@ -10,8 +10,8 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
-#include "base/clock.h"
-#include "rpc/rpc_client.h"
+#include "core/base/clock.h"
+#include "net/grpc/rpc_client.h"
 
 #define UNARY_AT_ONCE 8
 

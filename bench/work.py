@@ -99,6 +99,16 @@ def nothing(pid):
     return lambda: None
 
 
+def with_account(gpuscope, options):
+    def start(pid):
+        proc = subprocess.Popen([gpuscope, 'trace', '-q', '-p', str(pid), *options], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)  # fmt: skip
+        time.sleep(2)  # nothing says that it is ready, and it ends with the process
+        return proc.wait
+
+    return start
+
+
 def measure(start, words, per):
     held = Held(words)
     stop = start(held.pid)
@@ -137,7 +147,11 @@ def main():
             'gpuscope, all families, counts only': with_watch(watch, ['-T']),
             'gpuscope, syscall': with_watch(watch, ['-f', 'syscall']),
             'gpuscope, syscall, counts only': with_watch(watch, ['-T', '-f', 'syscall'])}  # fmt: skip
+    gpuscope = os.path.join(o.build, 'src/gpuscope')
     switches = {'nothing': nothing, 'gpuscope, all families': with_watch(watch, []),
+                'floor: empty, at switches and wakeups': with_floor(floor, 'sched'),
+                'gpuscope trace': with_account(gpuscope, []),
+                'gpuscope trace without an account': with_account(gpuscope, ['--avoid', 'account']),
                 'gpuscope, sched': with_watch(watch, ['-f', 'sched'])}  # fmt: skip
     if shutil.which('bpftrace'):
         ways['bpftrace, the same sums'] = with_bpftrace(BPFTRACE)

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "export/export.h"
+#include "output/trace_export/export.h"
 #include "golden/sample_stream.h"
 
 #define BATCH_CALLS 1000

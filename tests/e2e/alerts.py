@@ -303,7 +303,7 @@ def alertmanager(t):
 
     def alerts():
         try:
-            with urllib.request.urlopen(f'{base}/api/v2/alerts', timeout=10) as r:
+            with urllib.request.urlopen(f'{base}/api/v2/alerts', timeout=300) as r:
                 return json.load(r)
         except OSError:
             return None

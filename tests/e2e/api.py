@@ -266,7 +266,7 @@ def plot(t):
     for bad in ('format=gif', 'panels=x', 'node=x', 'panels=' + 'x' * 200):
         t.equal(bad[:20], h.json('GET', '/api/v1/sessions/a%20b/plot?' + bad)[0], 400)
     t.equal('unknown', h.json('GET', '/api/v1/sessions/none/plot')[0], 404)
-    c = http.client.HTTPConnection(h.http, timeout=60)
+    c = http.client.HTTPConnection(h.http, timeout=300)
     c.request('GET', '/api/v1/sessions/a%20b/plot')
     r = c.getresponse()
     body = r.read()
@@ -284,7 +284,7 @@ def plot(t):
     r = c.getresponse()
     t.equal('a node without samples', (r.status, json.loads(r.read())['error']['code']), (404, 'NOT_FOUND'))
     # More at once than are drawn: each is answered, by a figure or by "later".
-    many = [http.client.HTTPConnection(h.http, timeout=60) for _ in range(12)]
+    many = [http.client.HTTPConnection(h.http, timeout=300) for _ in range(12)]
     for m in many:
         m.request('GET', '/api/v1/sessions/a%20b/plot?format=png')
     t.equal('all are answered', {m.getresponse().status for m in many} - {200, 503}, set())
@@ -398,7 +398,7 @@ def rebinding(t):
 @case('events arrive', timeout=120, needs=None)
 def events(t):
     h = Head(t)
-    c = http.client.HTTPConnection(h.http, timeout=60)
+    c = http.client.HTTPConnection(h.http, timeout=300)
     c.request('GET', '/api/v1/events')
     r = c.getresponse()
     t.equal('type', r.getheader('content-type'), 'text/event-stream')

@@ -53,7 +53,7 @@ class Browser:
             return pages
 
         wait_until(page, 60, 'a page of chromium')
-        self.ws = websocket.create_connection(pages[0]['webSocketDebuggerUrl'], timeout=120)
+        self.ws = websocket.create_connection(pages[0]['webSocketDebuggerUrl'], timeout=300)
         self.n, self.errors, self.requests, self.asked = 0, [], [], []
         for domain in ('Page', 'Runtime', 'Log', 'Network'):
             self.call(f'{domain}.enable')

@@ -64,8 +64,8 @@ def between(t):
 # Calls two functions of one library until the code of the first is as in the file again. Two threads call the
 # second one meanwhile; where a probe stands is read from the file.
 HOT = '''
-import ctypes, json, sys, threading, time
-path, hot_name, cold_name, rounds = sys.argv[1:5]
+import ctypes, json, os, sys, threading, time
+path, hot_name, cold_name, rounds, go = sys.argv[1:6]
 library = ctypes.CDLL(path)
 hot, cold = library[hot_name], library[cold_name]
 argument = ctypes.byref(ctypes.c_long(0))
@@ -82,18 +82,16 @@ def place_of(function):
 places = [place_of(hot), place_of(cold)]
 def has_probe(place):
     return ctypes.string_at(place[0], 64) != place[1]
-end = time.monotonic() + 90
-while not all(map(has_probe, places)) and time.monotonic() < end:
+# A limit for what hangs.
+end = time.monotonic() + 900
+while not os.path.exists(go) and time.monotonic() < end:
     time.sleep(0.01)
 probed = all(map(has_probe, places))
-# The breakpoint of the second one's return is at its entry, and comes first: nothing here shows when the probe of
-# the entry has joined it, which takes some 50 ms with single links.
-time.sleep(2)
 made = {hot_name: 0, cold_name: 0}
 over = threading.Event()
 def other():
     n = 0
-    while not over.wait(0.001):
+    while not over.wait(0.01):
         cold(argument)
         n += 1
     made['other'] = n
@@ -119,8 +117,16 @@ def hot_loop(t, *options, hot='cudaGetDevice', cold='cudaGetDeviceCount', librar
     target = t.path('hot.py')
     with open(target, 'w') as f:
         f.write(HOT)
-    path = library or os.path.join(harness.fake, 'libcudart.so')
-    run = t.trace(*options, command=[sys.executable, target, path, hot, cold, '200'])
+    path, go = library or os.path.join(harness.fake, 'libcudart.so'), t.path('go')
+    live = t.start_trace(*options, command=[sys.executable, target, path, hot, cold, '200', go])
+    # The breakpoint of the second one's return is at its entry, and comes first: only the tracer knows when the
+    # probe of the entry has joined it.
+    live.wait_err(r'libcudart[^ ]*: [0-9]+ probes')
+    with open(go, 'w'):
+        pass
+    run = live.finish(140)
+    os.remove(go)
+    t.equal(f'exit status ({run.err[-300:]})', run.status, 0)
     made = json.loads([x for x in run.out.splitlines() if x.startswith('{"probed"')][0])
     t.true('the breakpoints stood there at first', made['probed'])
     t.true('it is gone at last', made['gone'], run.err[-600:])
@@ -141,7 +147,10 @@ def check_hot(t, run, made, hot, cold):
     t.equal('calls of the other', calls(run, cold) + counted(run, cold), made[cold])
     t.equal('unmatched', losses(run, 'unmatched'), 0)
     t.equal('functions taken off', losses(run, 'taken_off'), 1)
-    t.equal('rows that say so', [f['name'] for f in run.summary['functions'] if f['partial'] and f['calls']], [hot])
+    # On a machine where the other one costs much as well, it may have stepped down for a time, as it says then.
+    stepped = {name.split()[-1] for name in re.findall(r'--max-overhead: (.*?) \(.*?\) is now', run.err)}
+    partial = {f['name'] for f in run.summary['functions'] if f['partial'] and f['calls']}
+    t.true('rows that say so', {hot} <= partial <= {hot} | stepped, (partial, stepped))
 
 
 @case('what costs too much even when it is only counted is taken off, and no call of others is missed', timeout=150)
@@ -189,7 +198,7 @@ def described(t, hot, cold):
 def taken_off_described(t):
     for more in ((), ('--avoid', 'session'), ('-o', t.path('x.json'))):
         options = described(t, {'lib': 'libcudart*', 'function': 'cudaGetDevice', 'args': ['*arg1: i32 device', 'ret: i32 r']},
-                            {'lib': 'libcudart*', 'function': 'cudaGetDeviceCount', 'args': ['ret: i32 r'],
+                            {'lib': 'libcudart*', 'function': 'cudaGetDeviceCount', 'args': ['arg1: ptr p'],
                              'return': True})  # fmt: skip
         run, made = hot_loop(t, *options, '--max-overhead', '5%', *more)
         check_hot(t, run, made, 'cudaGetDevice', 'cudaGetDeviceCount')
@@ -291,11 +300,24 @@ def operators(t):
     t.true('no more unmatched', losses(thin, 'unmatched') <= losses(plain, 'unmatched'))
 
 
+def until_told(t, pattern, command, *options):
+    """A run whose command goes on until gpuscope has said something."""
+    stop = t.path('stop')
+    live = t.start_trace(*options, command=[*command, stop])
+    live.wait_err(pattern, 60)
+    with open(stop, 'w'):
+        pass
+    run = live.finish()
+    os.remove(stop)
+    t.equal(f'exit status ({run.err[-300:]})', run.status, 0)
+    return run
+
+
 @case("PyTorch's allocator steps down too: what is no longer followed is told")
 def allocator(t):
     n = 1000
-    run = t.trace('--layer', 'torchmem', '--max-overhead', '0.01%', command=t.app(str(n), '1', name='torch_blocks'))
-    t.match('a step', '--max-overhead: pytorch:malloc .* is now ', run.err)
+    run = until_told(t, '--max-overhead: pytorch:malloc .* is now ', t.app(str(n), name='torch_blocks'), '--layer', 'torchmem',
+                     '--max-overhead', '0.01%')  # fmt: skip
     made = n * int(run.out) + 3  # and three of another kind
     for name in 'pytorch:malloc', 'pytorch:free':
         got = calls(run, name) + counted(run, name)
@@ -305,18 +327,19 @@ def allocator(t):
 
 
 COLLECT = '''
-import gc, time
+import gc, os, sys
 seen = [0]
 def count(phase, info):
     seen[0] += phase == 'start'
 gc.disable()
 gc.callbacks.append(count)
-end = time.monotonic() + 1
-while time.monotonic() < end:
-    gc.collect(0)
+while True:
+    for i in range(100):
+        gc.collect(0)
+    if os.path.exists(sys.argv[1]):
+        break
 gc.callbacks.clear()
 print('collections', seen[0], flush=True)
-import os
 os._exit(0)
 '''
 
@@ -325,12 +348,11 @@ os._exit(0)
 def python_spans(t):
     for python in glob.glob(os.path.expanduser('~/.pyenv/versions/3.1[0-3]*/bin/python3'))[:1] + ['/usr/bin/python3']:
         # A stripped one has nothing to attach to, which fails where no library of CUDA is either.
-        plain = t.trace('--python-gc', command=[python, '-c', COLLECT], status=None)
+        plain = t.trace('--python-gc', command=[python, '-c', COLLECT, '/'], status=None)
         if not calls(plain, 'gc'):
             continue
         before = calls(plain, 'gc') - int(plain.out.split()[1])
-        run = t.trace('--python-gc', '--max-overhead', '0.01%', command=[python, '-c', COLLECT])
-        t.match('a step', '--max-overhead: gc .* is now ', run.err)
+        run = until_told(t, '--max-overhead: gc .* is now ', [python, '-c', COLLECT], '--python-gc', '--max-overhead', '0.01%')
         got, made = calls(run, 'gc') + counted(run, 'gc'), int(run.out.split()[1]) + before
         if is_off(run, 'gc'):
             t.true('seen and counted until they were taken off', 0 < got <= made, f'{got} of {made}')

@@ -86,6 +86,10 @@ def sessions(t):
     wait_stored(h.data, 25, 'a')
     wait_stored(h.data, 25, 'b')
     h.session('start', 'none', '--nodes', 'other*,x?')
+    # The head's own switches are off; what a session asks for stands in its row.
+    shown = h.session('status').out
+    t.match('with what', r'wide .*  bandwidth, NVLink\n', shown)
+    t.match('with nothing more', r'slow .*  -\n', shown)
     h.session('mark', 'epoch 1', 'loss=0.25', 'step=3')
     stopped = json.loads(h.session('stop', 'wide', '--format', 'json').out)['sessions']
     t.equal('stopped one', [s['name'] for s in stopped], ['wide'])
@@ -200,7 +204,7 @@ def wishes(t):
             pass
 
     with h.channel() as channel:
-        node = Stubs(channel, gp, 'Node').Link(say(), timeout=100)
+        node = Stubs(channel, gp, 'Node').Link(say(), timeout=300)
 
         def listen():
             try:
@@ -212,19 +216,19 @@ def wishes(t):
                 pass
 
         threading.Thread(target=listen, daemon=True).start()
-        t.equal('at first', configs.get(timeout=30), (3600000, False, False))
+        t.equal('at first', configs.get(timeout=300), (3600000, False, False))
         h.session('start', 'x', '--interval', '500', '--nodes', 'gpu?', '--enable-nvlink')
-        t.equal('a session', configs.get(timeout=30), (500, False, True))
+        t.equal('a session', configs.get(timeout=300), (500, False, True))
         h.session('start', 'y', '--interval', '100', '--nodes', 'cpu*', '--enable-bandwidth')
-        t.equal('not of its nodes', configs.get(timeout=30), (500, False, True))
+        t.equal('not of its nodes', configs.get(timeout=300), (500, False, True))
         h.session('start', 'z', '--interval', '2s', '--enable-bandwidth')
-        t.equal('together', configs.get(timeout=30), (500, True, True))
+        t.equal('together', configs.get(timeout=300), (500, True, True))
         h.session('stop', 'x')
-        t.equal('one less', configs.get(timeout=30), (2000, True, False))
+        t.equal('one less', configs.get(timeout=300), (2000, True, False))
         h.session('set', '--interval', '300', '--enable-nvlink')
-        t.equal('switched', configs.get(timeout=30), (300, True, True))
+        t.equal('switched', configs.get(timeout=300), (300, True, True))
         h.session('stop', '--all')
-        t.equal('none', configs.get(timeout=30), (300, False, True))
+        t.equal('none', configs.get(timeout=300), (300, False, True))
         asked.put(None)
     h.stop()
 
@@ -407,7 +411,7 @@ def hostile(t):
         raw = c.stream_stream('/gpuscope.v1.Node/Link')
 
         def speak(*sent):
-            return list(link(iter(sent), timeout=60))
+            return list(link(iter(sent), timeout=300))
 
         refused('no message', lambda: list(raw(iter([b'\xff\xff\xff']), timeout=60)), bad)
         refused('no Hello', lambda: speak(gp.ToHead(batch=gp.Batch(seq=1))), bad)
@@ -421,10 +425,10 @@ def hostile(t):
 
             def sent():
                 yield gp.ToHead(hello=gp.Hello(**{**hello, 'stream': chance.randrange(1, 1 << 60)}))
-                ready.get(timeout=60)
+                ready.get(timeout=300)
                 yield gp.ToHead(batch=gp.Batch(**fields))
 
-            call = link(sent(), timeout=60)
+            call = link(sent(), timeout=300)
             next(call)
             ready.put(1)
             return list(call)
@@ -443,17 +447,17 @@ def hostile(t):
             t.equal('a number of no counting', e.code(), bad)
         refused('20 MiB', lambda: batch(**good, records=bytes(20 << 20), raw_bytes=8 << 20), large)
         metrics = c.stream_unary('/gswarm_profiler.ProfilerService/StreamMetrics')
-        refused('garbage of gswarm', lambda: metrics(iter([b'\x0a\xff']), timeout=60), bad)
+        refused('garbage of gswarm', lambda: metrics(iter([b'\x0a\xff']), timeout=300), bad)
         for name in ('', 'a b', 'x' * 64, 'a\tb'):
-            refused(f'host {name!r:.10}', lambda m=gs.MetricsUpdate(hostname=name): metrics(iter([m.SerializeToString()]), timeout=60), bad)
+            refused(f'host {name!r:.10}', lambda m=gs.MetricsUpdate(hostname=name): metrics(iter([m.SerializeToString()]), timeout=300), bad)
         control = Stubs(c, gp, 'Control')
         for name in ('../x', '/etc/passwd', 'a/b', '.x', '\x1b]0;x\x07', 'x' * 129, '-rf'):
-            refused(f'session {name!r:.12}', lambda x=name: control.StartSession(gp.SessionStart(name=x), timeout=60), bad)
-        refused('two in one', lambda: control.StartSession(gp.SessionStart(name='x', nodes=['a,b']), timeout=60), bad)
-        refused('no such format', lambda: list(control.ExportSession(gp.ExportRequest(session='x', format=9), timeout=60)), bad,
+            refused(f'session {name!r:.12}', lambda x=name: control.StartSession(gp.SessionStart(name=x), timeout=300), bad)
+        refused('two in one', lambda: control.StartSession(gp.SessionStart(name='x', nodes=['a,b']), timeout=300), bad)
+        refused('no such format', lambda: list(control.ExportSession(gp.ExportRequest(session='x', format=9), timeout=300)), bad,
                 grpc.StatusCode.NOT_FOUND)  # fmt: skip
-        refused('a mark of nothing', lambda: control.AddMark(gp.Mark(name=''), timeout=60), bad)
-        refused('not a number', lambda: control.AddMark(gp.Mark(name='x', values={'v': float('nan')}), timeout=60), bad)
+        refused('a mark of nothing', lambda: control.AddMark(gp.Mark(name=''), timeout=300), bad)
+        refused('not a number', lambda: control.AddMark(gp.Mark(name='x', values={'v': float('nan')}), timeout=300), bad)
         t.equal('nothing of it is a session', len(control.ListSessions(gp.SessionQuery()).sessions), 0)
     t.equal('nothing of it is stored', n_stored(h.data, 'evil'), 0)
     before = n_stored(h.data, 'good')
@@ -484,10 +488,10 @@ def tokens(t):
     with h.channel() as c:
         control, theirs = Stubs(c, gp, 'Control'), Stubs(c, gs, 'ProfilerService')
         calls = {
-            'read': lambda m: control.ListSessions(gp.SessionQuery(), metadata=m, timeout=60),
-            'control': lambda m: control.StopSession(gp.SessionName(), metadata=m, timeout=60),
-            'node': lambda m: theirs.Connect(gs.InitialInfo(hostname='x'), metadata=m, timeout=60),
-            'any': lambda m: theirs.GetStatus(gs.Empty(), metadata=m, timeout=60),
+            'read': lambda m: control.ListSessions(gp.SessionQuery(), metadata=m, timeout=300),
+            'control': lambda m: control.StopSession(gp.SessionName(), metadata=m, timeout=300),
+            'node': lambda m: theirs.Connect(gs.InitialInfo(hostname='x'), metadata=m, timeout=300),
+            'any': lambda m: theirs.GetStatus(gs.Empty(), metadata=m, timeout=300),
         }
         may = {'node': {'node', 'any'}, 'read': {'read', 'any'}, 'control': {'read', 'control', 'any'}, 'wrong': set(), None: set()}
         for role, allowed in may.items():
@@ -557,11 +561,11 @@ def gswarm_clients(t):
     h = Head(t, '--freq', '200', '--enable-bandwidth', '--anonymous-control')
 
     class Client:
-        def __init__(self, channel, hostname):
+        def __init__(self, channel, hostname, measures=False):
             self.stub, self.hostname, self.out = Stubs(channel, gs, 'ProfilerService'), hostname, queue.Queue()
-            t.true('Connect', self.stub.Connect(gs.InitialInfo(hostname=hostname, gpus=[gs.GPUInfo(physical_idx=0, name='G')]), timeout=60).success)
+            t.true('Connect', self.stub.Connect(gs.InitialInfo(hostname=hostname, gpus=[gs.GPUInfo(physical_idx=0, name='G')]), timeout=300).success)
             self.call = self.stub.StreamMetrics.future(iter(self.out.get, None))
-            self.measures = False
+            self.measures = measures
 
         def send(self, util, at=0.0, extra=None):
             # Its clients send what the GPU sent as rx, and 0 where they measure nothing, until their settings are read.
@@ -575,7 +579,7 @@ def gswarm_clients(t):
 
         def end(self):
             self.out.put(None)
-            return self.call.result(timeout=60)
+            return self.call.result(timeout=300)
 
     options = [('grpc.use_local_subchannel_pool', 1)]
     with grpc.insecure_channel(h.address, options) as c1, grpc.insecure_channel(h.address, options) as c2:
@@ -603,16 +607,17 @@ def gswarm_clients(t):
         # Ends, and comes back: the same node again.
         a.end()
         wait_until(lambda: len(Stubs(c2, gs, 'ProfilerService').GetStatus(gs.Empty()).connected_clients) == 1, 30, 'one left')
-        a = Client(c1, 'old')
+        # Those that come back measure at once: when they do, and so in which frame, is up to the machine.
+        a = Client(c1, 'old', measures=True)
         a.send(0.1, now + 2.0)
         wait_stored(h.data, 21, 'old')
         t.equal('no new node', len(rows(h.data, 'SELECT id FROM node')), 2)
         # The network took it: it comes back before its old stream has ended. The other one samples on.
         wait_until(lambda: b.send(0.9, time.time()) or time.sleep(0.2) or h.live.proc.poll() is not None or time.time() > now + 8, 30, 'silence')
-        back = Client(c1, 'old')
+        back = Client(c1, 'old', measures=True)
         back.send(0.1, time.time())
         try:
-            a.call.result(timeout=60)
+            a.call.result(timeout=300)
             t.fail('the old stream goes on')
         except grpc.RpcError as e:
             t.equal('the old stream is ended', e.code(), grpc.StatusCode.ABORTED)
@@ -690,8 +695,8 @@ def gswarm_head(t):
     port = server.add_insecure_port('127.0.0.1:0')
     server.start()
     n = Node(t, f'127.0.0.1:{port}', 'x', spool=False)
-    got = [seen.get(timeout=60) for _ in range(5)]
-    t.equal('introduced', asked.get(timeout=60)[0], 'Connect')
+    got = [seen.get(timeout=300) for _ in range(5)]
+    t.equal('introduced', asked.get(timeout=300)[0], 'Connect')
     t.equal('GPUs', {len(m.gpus_metrics) for m in got}, {2})
     t.true('shares', all(0 <= g.gpu_util <= 1 and 0 <= g.mem_util <= 1 for m in got for g in m.gpus_metrics))
     t.true('its own times', got[0].timestamp < got[-1].timestamp and abs(got[0].timestamp - time.time()) < 60)
@@ -704,11 +709,11 @@ def gswarm_head(t):
         return subprocess.run([gsprof, *args], capture_output=True, text=True, timeout=60, cwd=t.tmp)
 
     address = f'127.0.0.1:{port}'
-    t.equal('profile', (prof('profile', address, '--name', 'run').returncode, asked.get(timeout=60)), (0, ('start', 'run')))
-    t.equal('refused', (prof('profile', address, '--name', 'bad').returncode, asked.get(timeout=60)), (1, ('start', 'bad')))
-    t.equal('stop', (prof('stop', address, '--name', 'run').returncode, asked.get(timeout=60)), (0, ('stop', 'run')))
+    t.equal('profile', (prof('profile', address, '--name', 'run').returncode, asked.get(timeout=300)), (0, ('start', 'run')))
+    t.equal('refused', (prof('profile', address, '--name', 'bad').returncode, asked.get(timeout=300)), (1, ('start', 'bad')))
+    t.equal('stop', (prof('stop', address, '--name', 'run').returncode, asked.get(timeout=300)), (0, ('stop', 'run')))
     t.match('status', r'freq: 100 ms(.|\n)*connected clients: 1', prof('status', address).stdout)
-    t.equal('exit', (prof('exit', address).returncode, asked.get(timeout=60)), (0, ('exit', '')))
+    t.equal('exit', (prof('exit', address).returncode, asked.get(timeout=300)), (0, ('exit', '')))
     server.stop(0)
 
 
@@ -716,12 +721,7 @@ def gswarm_head(t):
 def gsprof(t):
     program = os.path.join(t.tmp, 'gsprof')
     os.symlink(harness.gpuscope, program)
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        port = s.getsockname()[1]
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        http_port = s.getsockname()[1]
+    port, http_port = harness.free_port(), harness.free_port()
     # HTTP is where --host is, as its head's.
     address, page = f'127.0.0.2:{port}', f'127.0.0.2:{http_port}'
 

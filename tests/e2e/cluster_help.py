@@ -67,7 +67,7 @@ class Head:
     def __init__(self, t, *args, data=None, env=None):
         self.t, self.args, self.env = t, args, env
         self.data = data or t.path(f'head{t.n_files}')
-        self.port = 0
+        self.port = harness.free_port()
         self.start()
 
     def start(self):

@@ -125,16 +125,27 @@ os.wait()
 '''
 
 
-def job_inside(t, go, out, *options, container=CONTAINER):
-    """A report of a program that makes 25,014 calls once all is in place."""
+def job_inside(t, name, *options, container=CONTAINER, ready=lambda: True):
+    """A report of a program that makes 25,014 calls once all is in place, and ready() is true."""
+    go, out, live = t.path(name + '.go'), t.path(name + '.json'), t.path(name + '.live')
     script = f'''{sys.executable} {t.path('calls.py')} {go} & pid=$!
-        {harness.gpuscope} job {' '.join(options)} -o {out} & meter=$!
-        sleep 3; touch {go}; wait $pid; wait $meter'''
-    done = subprocess.run([*container, 'sh', '-c', script], capture_output=True, text=True, env=t.env, timeout=100)
-    t.equal(f'status ({done.stderr[-300:]})', done.returncode, 0)
+        {harness.gpuscope} job {' '.join(options)} -r -o {out} >{live} & meter=$!
+        wait $pid; kill -TERM $meter; wait $meter'''
+    run = subprocess.Popen([*container, 'sh', '-c', script], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=t.env)
+    # The live table: it is measured.
+    wait_until(lambda: run.poll() is not None or (os.path.exists(live) and os.path.getsize(live) and ready()), 60, 'a live table')
+    with open(go, 'w', encoding='ascii'):
+        pass
+    errors = run.communicate(timeout=100)[1]
+    t.equal(f'status ({errors[-300:]})', run.returncode, 0)
     whole = json.loads(read_text(out))
     t.equal('source', whole['monitoring_session']['sources']['syscalls'], 'counted in the kernel (eBPF)')
     return whole['jobs']
+
+
+def cpu_seconds(pid):
+    words = read_text(f'/proc/{pid}/stat').rpartition(')')[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf('SC_CLK_TCK')
 
 
 @case('a job there is counted by its ids: a process with its children, and everything but what is outside', timeout=240)
@@ -142,15 +153,17 @@ def job(t):
     need_container()
     with open(t.path('calls.py'), 'w', encoding='utf-8') as f:
         f.write(CALLS)
-    only = job_inside(t, t.path('go'), t.path('job.json'), '-p', '$pid', '-d', '60')[0]
+    only = job_inside(t, 'one', '-p', '$pid')[0]
     t.equal('calls of both', only['syscall_breakdown'].get('getppid'), 25014)
     outside = subprocess.Popen([sys.executable, '-c', 'while True: pass'], env=t.env)
     try:
         # With a cgroup namespace of its own there is no group that tells processes apart: all are one tree.
         for extra in ([], ['--cgroup']):
-            jobs = job_inside(t, t.path('go-all' + ''.join(extra)), t.path('all.json'), '-d', '8', container=[*CONTAINER, *extra])
+            began = cpu_seconds(outside.pid)
+            jobs = job_inside(t, 'all' + ''.join(extra), container=[*CONTAINER, *extra],
+                              ready=lambda began=began: cpu_seconds(outside.pid) > began + 6)  # fmt: skip
             t.equal('calls', sum(j['syscall_breakdown'].get('getppid', 0) for j in jobs), 25014)
-            # The one outside takes a processor all the time.
+            # The one outside took six seconds of a processor, most of them while the others were measured.
             cpu = sum(j['thread_seconds']['cpu'] for j in jobs)
             t.true(f'not that outside: {cpu} s', cpu < 2, jobs)
         t.equal('one tree', [j['job_id'] for j in jobs], ['tree of 1'])

@@ -131,7 +131,7 @@ class Web:
         request = urllib.request.Request(url)
         if token:
             request.add_header('Authorization', 'Bearer ' + TOKENS[token])
-        with urllib.request.urlopen(request, timeout=30, context=self.context) as f:
+        with urllib.request.urlopen(request, timeout=300, context=self.context) as f:
             return f.read().decode()
 
     def answers(self, url, token=None):

@@ -44,7 +44,7 @@ class Engine:
             self.proc.wait(30)
 
     def fetch(self, path):
-        with urllib.request.urlopen(f'http://127.0.0.1:{self.port}{path}', timeout=20) as f:
+        with urllib.request.urlopen(f'http://127.0.0.1:{self.port}{path}', timeout=300) as f:
             return f.read()
 
     def answers(self):

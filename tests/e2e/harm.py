@@ -93,13 +93,56 @@ def unwound(t):
     program = build(t, 'unwound', 'unwound.cc', driver)
     env = t.envs({'LD_LIBRARY_PATH': t.tmp})
     wanted = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
-    t.equal('untraced', wanted.split(), 'synchronize released cancelled 1 copy released cancelled 1 leave released caught 200'.split())
+    t.equal('untraced', wanted.split(), [w for x in ('synchronize', 'copy', 'copy_later', 'record', 'allocate')
+                                         for w in (x, 'released', 'cancelled', '1')] + 'leave released caught 200'.split())  # fmt: skip
     for options in ((), ('-o', t.path('out.gst')), ('--avoid', 'session'),
                     ('--avoid', 'return-probes')):  # fmt: skip
         run = t.trace(*options, command=[program], env=env)
         t.equal(f'{options}: its words', run.out, wanted)
         # What is left half-way has no end that could be seen.
         t.equal(f'{options}: calls with an end', run.calls('cuLaunchHostFunc'), 100)
+    # No driver's launch was seen to be a cancellation point, and a return probe is cheap; without one it may be.
+    wanted = subprocess.run([program, 'launch'], env=env, capture_output=True, text=True, check=True).stdout
+    t.equal('a launch, untraced', wanted.split(), 'launch released cancelled 1'.split())
+    run = t.trace('--avoid', 'return-probes', command=[program, 'launch'], env=env)
+    t.equal('a launch, without return probes', run.out, wanted)
+
+
+# What asks for the end of a call, at its very ret or wherever the function is left; what to do without.
+ENDS = {
+    "args: ['arg2: i64 n'], filter: n >= 0, return: true": ('task-storage', 'session', 'session,multi'),
+    "args: ['arg2: i64 n'], filter: duration >= 0ns": ('task-storage',),
+    "args: ['arg2: i64 n', 'ret: i64 got'], filter: got > n": ('task-storage', 'session,multi'),
+    'return: true, stack: native': ('task-storage',),
+}
+ENDED = ('plain', 'guarded', 'c', 'c_loop')
+
+
+@case('callbacks that throw, end and are cancelled inside functions of C and of extern "C" whose end is asked for', timeout=300)
+def through(t):
+    lib = t.path('libthrough.so')
+    flags = ('-O2', '-shared', '-fPIC')
+    build(t, 'c.so', '-xc', 'through_c.c', flags=('-O2', '-c', '-fPIC'))
+    build(t, 'libthrough.so', 'through_cpp.cc', t.path('c.so'), flags=flags)
+    program = build(t, 'through', 'through.cc', lib)
+    env = t.envs({'LD_LIBRARY_PATH': t.tmp})
+    wanted = subprocess.run([program], env=env, capture_output=True, text=True, check=True).stdout
+    t.equal('untraced: caught', wanted.count('caught 33,'), 5)
+    t.equal('untraced: released', wanted.count(' released'), 10)
+    for ends, avoided in ENDS.items():
+        file = t.path('ends.yaml')
+        with open(file, 'w') as f:
+            f.write(f"probes:\n  - {{lib: '{lib}', function: 'through_*', {ends}}}\n")
+        for avoid in avoided:
+            run = t.trace('--layer', 'user', '--probes', file, '-o', t.path('x.gst'), '--avoid', avoid, command=[program], env=env)
+            t.equal(f'{ends} without {avoid}: its words', run.out, wanted)
+            # Of 103 calls 33 are left by an exception, and two with their thread.
+            t.equal(f'{ends} without {avoid}: calls with an end', {n: run.calls(f'through_{n}') for n in ENDED},
+                    dict.fromkeys(ENDED, 68))  # fmt: skip
+            refused = {f['function']: f['reason'] for f in run.summary['attach_failures'] if f['function']}
+            # A jump through a register may lead anywhere.
+            t.match(f'{ends} without {avoid}: refused', 'does not show where it returns.*return: false', refused.get('through_tail', ''))
+            t.equal(f'{ends} without {avoid}: other refused', [f for f in refused if '.' not in f], ['through_tail'])
 
 
 main()

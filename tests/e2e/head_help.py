@@ -23,8 +23,9 @@ def nvml():
 class Head:
     """`gpuscope head`; before: words in front, as to run it in another namespace."""
 
-    def __init__(self, t, listen='127.0.0.1:0', before=(), options=(), data=None):
-        self.t, self.listen, self.before, self.options = t, listen, before, options
+    def __init__(self, t, listen=None, before=(), options=(), data=None):
+        self.t, self.before, self.options = t, before, options
+        self.listen = listen or f'127.0.0.1:{harness.free_port()}'
         self.data = data or t.path('head')
         self.live = None
         self.start()
@@ -121,7 +122,7 @@ class Node:
         return told
 
     def state(self):
-        """The spool's own words: src/spool/spool.c, struct spool_state."""
+        """The spool's own words: src/core/queue/spool.c, struct spool_state."""
         names = ('stream', 'acked_seq', 'next_seq', 'lost_batches', 'lost_samples', 'memory_batches', 'memory_samples')
         try:
             with open(os.path.join(self.spool, 'state'), 'rb') as f:
@@ -131,7 +132,7 @@ class Node:
         return dict(zip(names, struct.unpack('<7Q', data[8:64]))) if len(data) >= 64 else None
 
     def last_seq(self):
-        """The highest number in the spool's files: src/spool/spool_int.h, struct spool_entry."""
+        """The highest number in the spool's files: src/core/queue/spool_int.h, struct spool_entry."""
         last = 0
         for name in os.listdir(self.spool):
             if not name.endswith('.batches'):

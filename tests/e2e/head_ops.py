@@ -15,7 +15,7 @@ import urllib.request
 import harness
 from cluster_help import Head, Node
 from engine_help import Engine
-from harness import Live, case, main, wait_until
+from harness import Live, case, free_port, main, wait_until
 
 KINDS = ('remote_write', 'otlp')
 
@@ -49,7 +49,7 @@ class ConfHead:
     def metrics(self):
         base = self.live.err_text().split('page and API on ')[1].split()[0]
         out = {}
-        with urllib.request.urlopen(base + '/metrics', timeout=30) as f:
+        with urllib.request.urlopen(base + '/metrics', timeout=300) as f:
             for line in f.read().decode().splitlines():
                 if not line.startswith('#'):
                     out[line.rsplit(' ', 1)[0]] = float(line.rsplit(' ', 1)[1])
@@ -76,12 +76,6 @@ class ConfHead:
     def stop(self):
         self.live.interrupt(signal.SIGTERM)
         return self.live.finish()
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 LISTEN = 'nodes:\n  listen: 127.0.0.1:0\nhttp:\n  port: "0"\n'

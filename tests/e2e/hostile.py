@@ -100,6 +100,10 @@ def anon_kib(pid):
     return int(re.search(r'RssAnon:\s+(\d+) kB', harness.read_text(f'/proc/{pid}/status')).group(1))
 
 
+def most_kib(pid):
+    return int(re.search(r'VmHWM:\s+(\d+) kB', harness.read_text(f'/proc/{pid}/status')).group(1))
+
+
 @case('holes of 1 GB as tables of symbols cost nothing', timeout=60)
 def holes(t):
     target = map_files(sparse(os.path.join(own(t, 'p4'), 'libcuda.so.1')))
@@ -191,6 +195,8 @@ def many(t):
     app.let_go()
     line = app.result()[0]
     t.true('memory', anon_kib(live.pid) < 64 << 10, anon_kib(live.pid))
+    # With what is mapped of the kernel's: the ring twice, counters and threads as far as they are in use.
+    t.true('all memory', harness.is_asan() or most_kib(live.pid) < 64 << 10, most_kib(live.pid))
     t.true('still traces', live.proc.poll() is None)
     run = live.finish()
     t.equal('status', run.status, 0)
@@ -204,6 +210,68 @@ def many(t):
     t.true('refused', run.lost('refused') + run.lost('late_attach') >= 1500 - 256, run.summary['lost'])
     t.true('bytes read', kib_read(run) < 256 << 10, kib_read(run))
     t.true('hostile ones live', all(p.poll() is None for p in hostile))
+
+
+DEEP = r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(void)
+{
+	char name[32];
+	int first = open("f", O_RDONLY);
+
+	/* Memory that nothing is read of, under so many names of one file. */
+	for (int i = 0; i < 60000; i++) {
+		int fd;
+
+		snprintf(name, sizeof(name), "n%d", i);
+		if (link("f", name) < 0 && access(name, F_OK) < 0)
+			snprintf(name, sizeof(name), "f");
+		fd = open(name, O_RDONLY);
+		mmap(0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd < 0 ? first : fd, 0);
+		close(fd);
+	}
+	for (int i = 0; i < 31; i++)
+		if (fork() == 0)
+			break;
+	puts("ready");
+	fflush(stdout);
+	pause();
+}
+"""
+
+
+@case('processes of 60,000 mappings have a share of processor time, and others are counted exactly', timeout=300)
+def mappings(t):
+    source, folder = t.path('deep.c'), own(t, 'names')
+    with open(source, 'w') as f:
+        f.write(DEEP)
+    subprocess.run(['gcc', '-O1', '-o', t.path('deep'), source], check=True)
+    for _ in range(30):
+        folder = own(t, os.path.join(folder, 'a' * 100))
+    with open(os.path.join(folder, 'f'), 'wb') as f:
+        f.write(bytes(4096))
+    target = as_nobody(t.path('deep'), cwd=folder, start_new_session=True)
+    try:
+        assert [target.stdout.readline() for _ in range(32)] == 32 * ['ready\n']
+        app = t.start_app('cudaLaunchKernel=101', 'cuMemAlloc_v2=31')
+        live = t.start_trace('-a', '-v', '--layer', 'cuda')
+        live.wait_err('refused: files and processes of a user whose share of processor time is used up')
+        for library in ('libcudart', 'libcuda'):
+            live.wait_err(rf'{re.escape(harness.fake)}/{library}[^ ]*: [0-9]+ probes')
+        app.let_go()
+        line = app.result()[0]
+        live.interrupt()
+        run = live.finish()
+        t.equal('status', run.status, 0)
+        rows = [p for p in run.summary['processes'] if p['pid'] == app.pid]
+        got = {f['name']: f['calls'] for p in rows for f in p['functions'] if f['calls']}
+        t.equal('calls', got, {k: f['calls'] for k, f in line['functions'].items()})
+        t.true('refused', run.lost('refused') >= 1, run.summary['lost'])
+    finally:
+        os.killpg(target.pid, 9)
 
 
 @case('Ctrl-C ends it at once beside 1,500 copies', timeout=60)

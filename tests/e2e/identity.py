@@ -6,13 +6,17 @@ import os
 import pwd
 import signal
 import sqlite3
+import struct
 import subprocess
+import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 
 import harness
 from certs import certificates
-from cluster_help import Head, nvml
+from cluster_help import Head, Stubs, messages, nvml
 from harness import Live, Skip, case, main, wait_until
 
 
@@ -34,7 +38,7 @@ def needs_users():
 def post(address, path, body):
     r = urllib.request.Request(f'http://{address}{path}', json.dumps(body).encode(), {'Content-Type': 'application/json'})
     try:
-        return urllib.request.urlopen(r, timeout=20).status
+        return urllib.request.urlopen(r, timeout=300).status
     except urllib.error.HTTPError as e:
         return e.code
 
@@ -42,7 +46,8 @@ def post(address, path, body):
 @case('without tokens only root and the user of a head control it, others read', timeout=60, needs=None)
 def control(t):
     needs_users()
-    h = Head(t, '--http-port', '18093')
+    page = f'127.0.0.1:{harness.free_port()}'
+    h = Head(t, '--http-port', page.rpartition(':')[2])
     h.session('start', 'one')
     status, said = run_as('nobody', 'session', 'start', 'evil', '--head', h.address)
     t.equal('status of another user', status, 3)
@@ -53,8 +58,8 @@ def control(t):
     socket = f'/run/gpuscope-head/head-{h.port}.sock'
     t.equal('the socket', oct(os.stat(socket).st_mode & 0o777), '0o600')
     t.match('is for its owner', 'Permission denied', run_as('nobody', 'session', 'stop', 'one', '--head', f'unix:{socket}')[1])
-    t.equal('HTTP', post('127.0.0.1:18093', '/api/v1/sessions', {'name': 'evil'}), 403)
-    t.equal("gswarm's HTTP", post('127.0.0.1:18093', '/profiling/start', {'name': 'evil'}), 403)
+    t.equal('HTTP', post(page, '/api/v1/sessions', {'name': 'evil'}), 403)
+    t.equal("gswarm's HTTP", post(page, '/profiling/start', {'name': 'evil'}), 403)
     # Over TCP root too is only an address: a token that the head does not ask for keeps us from its socket.
     token = secret(t, 'token', 'any-token\n')
     t.match('over TCP', 'without tokens', h.session('start', 'evil', '--token-file', token, status=3).err)
@@ -162,6 +167,82 @@ def stolen_certificate(t):
         f.write('nodes:\n  certificate_names: false\n')
     h = Head(t, '--freq', '100', '--config', t.path('head.yaml'), *tls)
     Host(t, h, 'node8', 'm2', *mine).end('connected to the head')
+
+
+S3CRET = 'pass --api-key=S3CRET --rank=0'
+
+
+def deliver(t, head, token=None):
+    """A job's report and a trace, both with a command that its node kept in full."""
+    grpc, gp, _ = messages(t)
+    now = time.time_ns()
+    text = S3CRET.encode()
+    record = struct.pack('<HHIII', (16 + len(text) + 7) // 8 * 8, 2, 0, 1, len(text)) + text
+    report = json.dumps({'delivery': {'report': 'r1', 'state': 'finished', 'source': 'job', 'kind': 'tree', 'begin_wall_ns': now,
+                                      'end_wall_ns': now + 1}, 'jobs': [{'job_id': '1', 'user': 'u', 'command': S3CRET}]})  # fmt: skip
+    for kind, data in ((gp.STREAM_KIND_TRACE, record), (gp.STREAM_KIND_JOBS, report.encode())):
+        data += (b'\0' if kind == gp.STREAM_KIND_TRACE else b' ') * (-len(data) % 8)
+        welcomed, stored = threading.Event(), threading.Event()
+
+        def say():
+            yield gp.ToHead(hello=gp.Hello(protocol=1, machine_id='m', hostname='gpu7', stream=kind, kind=kind))
+            welcomed.wait(60)
+            yield gp.ToHead(batch=gp.Batch(seq=1, first_wall_ns=now, last_wall_ns=now + 1, records=data, raw_bytes=len(data), sample_count=1))
+            stored.wait(60)
+
+        with head.channel() as channel:
+            for m in Stubs(channel, gp, 'Node').Link(say(), timeout=60, metadata=bearer(token)):
+                if m.WhichOneof('body') == 'welcome':
+                    welcomed.set()
+                t.true('it is taken', m.WhichOneof('body') != 'reject', m)
+                if m.WhichOneof('body') == 'ack':
+                    break
+            stored.set()
+
+
+def bearer(token):
+    return [('authorization', f'Bearer {token}')] if token else []
+
+
+def seen(t, head, token=None):
+    """What a caller over TCP gets: the command in the report, bytes of the export, traces left out of it."""
+    _, gp, _ = messages(t)
+    with head.channel() as channel:
+        control = Stubs(channel, gp, 'Control')
+        found = control.ListJobReports(gp.JobReportQuery(), timeout=60, metadata=bearer(token)).reports[0].document
+        parts = list(control.ExportSession(gp.ExportRequest(session='s', format=gp.EXPORT_FORMAT_GST), timeout=60, metadata=bearer(token)))
+    files = [p.file for p in parts if p.file]
+    with open(t.path('out.gst'), 'wb') as f:
+        f.write(b''.join(p.data for p in parts[parts.index(next(p for p in parts if p.file == files[-1])):]))
+    return json.loads(found)['jobs'][0]['command'], len(files), sum(p.traces_left_out for p in parts), gst_texts(t.path('out.gst'))
+
+
+def gst_texts(path):
+    """The texts of a trace file; of the samples' file those that are commands here."""
+    run = subprocess.run([sys.executable, os.path.join(harness.HERE, '..', 'gst.py'), path], capture_output=True, text=True, timeout=60, check=False)
+    return [r['text'] for r in map(json.loads, run.stdout.splitlines()) if r['kind'] == 'STRING' and 'api-key' in r['text']]
+
+
+@case('reports and exports over gRPC: commands as far as the caller is known, traces not to strangers', timeout=120, needs=None)
+def exports(t):
+    scrubbed = 'pass --api-key=*** --rank=0'
+    h = Head(t)
+    h.session('start', 's')
+    deliver(t, h)
+    t.equal('a stranger', seen(t, h), ('', 1, 1, []))
+    h.session('export', 's', '--format', 'gst', '-o', t.path('mine.gst'))
+    t.equal('the user of the head', gst_texts(t.path('s-gpu7-1.gst')), [S3CRET])
+    h.by_network_alone()
+    run = h.session('export', 's', '--format', 'gst', '-o', t.path('theirs.gst'))
+    t.match('it is said', 'left out 1 trace: .*--token-file', run.err)
+    h.stop()
+
+    h = Head(t, '--token-file', secret(t, 'tokens', 'node token-of-node\nread token-of-reader\ncontrol token-of-root\n'))
+    h.session('start', 's')
+    deliver(t, h, 'token-of-node')
+    t.equal('who reads', seen(t, h, 'token-of-reader'), (scrubbed, 2, 0, [scrubbed]))
+    t.equal('who controls', seen(t, h, 'token-of-root'), (S3CRET, 2, 0, [S3CRET]))
+    h.stop()
 
 
 if __name__ == '__main__':

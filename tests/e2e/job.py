@@ -291,9 +291,25 @@ def formats(t):
 def custom_rule(t):
     with Load(t, ['sleep', '60']) as load:
         job = report(t, load, 'classification:\n  custom_rules:\n    - name: "small"\n'
-                     '      condition: "memory_usage < 80 && cores >= 1"\n', seconds='0.5')['jobs'][0]  # fmt: skip
+                     '      condition: "memory_usage < 80 && cores > 0"\n', seconds='0.5')['jobs'][0]  # fmt: skip
     assert job['classification']['type'] == 'small', job['classification']
     assert job['classification']['evidence'][0].startswith('rule: memory_usage < 80'), job['classification']
+
+
+@case("probes go by the names of ebpf-hpc-monitor's README, too")
+def readme_probes(t):
+    path = t.path('c.yaml')
+    with open(path, 'w', encoding='utf-8') as f:
+        f.write('ebpf:\n  buffer_size: 256\n  probes: {scheduling: false, io_events: false, network_events: false}\n')
+    run = t.tool('job', '-c', path, '-p', str(os.getpid()), '-d', '1', '--format', 'json', status=0)
+    t.equal('unread', run.err, f'gpuscope: {path}: no matter of gpuscope job, not read: ebpf.buffer_size (line 2)\n')
+    whole = json.loads(run.out)
+    sources, j = whole['monitoring_session']['sources'], whole['jobs'][0]
+    for part in ('time', 'runqueue', 'switches', 'io', 'network'):
+        t.equal(part, sources[part], 'not asked for (ebpf.probes of the configuration)')
+    t.match('calls', 'counted in the kernel', sources['syscalls'])
+    t.equal('nothing of them', [j['metrics'][k] for k in ('context_switches', 'read_bytes', 'send_bytes')], [None] * 3)
+    t.true('but calls', j['metrics']['total_syscalls'] is not None, j['metrics'])
 
 
 @case('--filter leaves out what was not asked for, and says so', needs=None)

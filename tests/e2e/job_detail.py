@@ -9,7 +9,9 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -491,6 +493,156 @@ def children(t):
     finally:
         os.killpg(proc.pid, 9)
         proc.wait()
+
+
+SLEEPER = """
+import os, sys, time
+with open('/proc/self/comm', 'w') as f: f.write(sys.argv[1])
+print('ready', flush=True)
+sys.stdin.readline()
+for _ in range(400): time.sleep(0.0005)
+cpus = sorted(os.sched_getaffinity(0))
+for i in range(60): os.sched_setaffinity(0, {cpus[i % len(cpus)]})
+os.sched_setaffinity(0, cpus)
+for _ in range(200): sum(range(20000))
+print('done', flush=True)
+sys.stdin.readline()
+"""
+
+
+class Trace:
+    """The kernel's own events of the threads of one name, in an instance of tracefs of our own."""
+
+    def __init__(self, t, comm):
+        self.mount, self.comm = t.path('tracefs'), comm
+        os.makedirs(self.mount)
+        if subprocess.run(['mount', '-t', 'tracefs', 'tracefs', self.mount], capture_output=True).returncode:
+            raise Skip('tracefs cannot be mounted')
+        self.folder = os.path.join(self.mount, 'instances', f'gpuscope{os.getpid()}')
+        try:
+            os.mkdir(self.folder)
+            self.put('trace_clock', 'mono')
+            self.put('buffer_size_kb', '4096')
+            self.put('events/sched/sched_wakeup/filter', f'comm == "{comm}"')
+            self.put('events/sched/sched_migrate_task/filter', f'comm == "{comm}"')
+            self.put('events/sched/sched_switch/filter', f'prev_comm == "{comm}" || next_comm == "{comm}"')
+            for event in ('sched_wakeup', 'sched_migrate_task', 'sched_switch'):
+                self.put(f'events/sched/{event}/enable', '1')
+        except OSError as e:
+            self.close()
+            raise Skip(f'tracefs: {e}') from e
+
+    def put(self, name, text):
+        with open(os.path.join(self.folder, name), 'w') as f:
+            f.write(text)
+
+    def read(self):
+        """How often it was woken and moved, its turns on a processor, and its waits for one in microseconds."""
+        self.put('tracing_on', '0')
+        wakeups = migrations = turns = 0
+        queued, waits = None, []
+        with open(os.path.join(self.folder, 'trace')) as f:
+            text = f.read()
+        for line in text.splitlines():
+            m = re.search(r' (\d+\.\d+): (sched_\w+): (.*)', line)
+            if not m:
+                continue
+            at, event, rest = float(m[1]) * 1e6, m[2], m[3]
+            if event == 'sched_wakeup':
+                wakeups += 1
+                queued = at if queued is None and not self.running else queued
+            elif event == 'sched_migrate_task':
+                migrations += 1
+            elif f'next_comm={self.comm} ' in rest:
+                if queued is not None:
+                    waits.append(at - queued)
+                queued, self.running = None, True
+                turns += 1
+            else:
+                turns += not self.running  # now and then a filtered event is missing
+                self.running = False
+                queued = at if re.search(r'prev_state=R', rest) else None
+        return wakeups, migrations, turns, sorted(waits)
+
+    running = False
+
+    def close(self):
+        if os.path.isdir(self.folder):
+            os.rmdir(self.folder)
+        subprocess.run(['umount', self.mount], check=False)
+
+
+def scheduler_of(pid):
+    """Turns on a processor, moves to another one, and how often it went to sleep, by the kernel's own counters."""
+    turns = int(harness.read_text(f'/proc/{pid}/schedstat').split()[2])
+    moves = re.search(r'nr_migrations\s*:\s*(\d+)', harness.read_text(f'/proc/{pid}/sched'))
+    sleeps = re.search(r'^voluntary_ctxt_switches:\s*(\d+)', harness.read_text(f'/proc/{pid}/status'), re.M)
+    return turns, int(moves[1]), int(sleeps[1])
+
+
+@case("waits for a processor, wake-ups and migrations are the scheduler's own", timeout=600)
+def scheduling(t):
+    comm = f'gs{os.getpid()}'
+    trace = Trace(t, comm)
+    p = subprocess.Popen([sys.executable, '-c', SLEEPER, comm], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        p.stdout.readline()
+        # Asleep at both ends, in read() and off its processor, which this file waits for (wait_task_inactive() in the
+        # kernel): what follows is all that it does meanwhile.
+        asleep = lambda: harness.read_text(f'/proc/{p.pid}/syscall').startswith('0 0x0 ')  # noqa: E731
+        harness.wait_until(asleep, 200, 'it waits')
+        trace.put('trace', '')
+        out = t.path('report.json')
+        watcher = subprocess.Popen([harness.gpuscope, 'job', '-p', str(p.pid), '-r', '-v', '-o', out, '-o', t.path('report.txt'),
+                                    '-o', t.path('report.html'), '-o', t.path('report.csv')],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        watcher.stdout.readline()
+        before = scheduler_of(p.pid)
+        p.stdin.write('\n')
+        p.stdin.flush()
+        p.stdout.readline()
+        harness.wait_until(asleep, 200, 'it waits again')
+        after = scheduler_of(p.pid)
+        wakeups, migrations, turns, waits = trace.read()
+        watcher.send_signal(signal.SIGINT)
+        watcher.communicate(timeout=200)
+        with open(out) as f:
+            j = only(f.read())
+    finally:
+        trace.close()
+        p.kill()
+    got, queue = j['scheduling'], j['scheduling']['run_queue']
+    t.equal("turns: schedstat's", queue['waits'], after[0] - before[0])
+    # The kernel passes over a program at a tracepoint now and then, ours and the trace's: such a wait has no length, and
+    # the trace may lack some of its lines.
+    passed_over = 2 + turns // 20
+    t.true("turns: the trace's", abs(queue['waits'] - turns) <= passed_over, (queue['waits'], turns))
+    turns, timed = queue['waits'], queue['waits_with_length']
+    t.true('most have a length', turns / 2 <= timed <= turns, (timed, turns))
+    t.equal('in the histogram', sum(row['count'] for row in queue['histogram']), timed)
+    # Asleep before and after, it was woken as often as it went to sleep; one woken before it slept has no sleep.
+    sleeps = after[2] - before[2]
+    t.true('wake-ups', sleeps - (turns - timed) <= got['wakeups'] <= sleeps + passed_over, (got, sleeps))
+    t.true("wake-ups: the trace's", abs(sleeps - wakeups) <= passed_over, (sleeps, wakeups))
+    t.true('one a nap', sleeps >= 400, sleeps)
+    t.equal('migrations', got['migrations'], after[1] - before[1])
+    t.true("migrations: the trace's", abs(got['migrations'] - migrations) <= passed_over, (got['migrations'], migrations))
+    t.true('some', got['migrations'] >= (59 if len(os.sched_getaffinity(0)) > 1 else 0), got['migrations'])
+    # The histogram has powers of two, the trace whole microseconds. On a busy machine the trace lacks so many waits that its
+    # percentiles are others.
+    whole = len(waits) >= 0.98 * turns
+    if not whole:
+        t.note(f'percentiles are not compared: the trace has {len(waits)} of {turns} waits')
+    for key, q in (('p50_ns', 0.5), ('p95_ns', 0.95), ('p99_ns', 0.99)) if whole else ():
+        low, high = (waits[min(len(waits) - 1, max(0, int((q + d) * len(waits))))] * 1000 for d in (-0.02, 0.02))
+        t.true(key, (low - 1000) / 2.1 <= queue[key] <= (high + 1000) * 2.1, (low, queue[key], high))
+    total = j['thread_seconds']['runqueue'] * 1e9
+    t.true('mean', abs(queue['mean_ns'] * timed - total) <= 0.01e9 + 0.01 * total, (queue['mean_ns'], total))
+    text = harness.read_text(t.path('report.txt'))
+    t.match('in the table', rf'run queue +{queue["waits"]:,} waits for a CPU, p50 .* p95 .* p99 .*; {got["wakeups"]:,} wake-ups, {migrations} migrations', text)
+    html = harness.read_text(t.path('report.html'))
+    t.match('on the page', r'(?s)Waits for a CPU</h3>.*histogram from', html)
+    t.match('in CSV', rf'scheduling,run_queue,waits,{queue["waits"]}\b', harness.read_text(t.path('report.csv')))
 
 
 if __name__ == '__main__':

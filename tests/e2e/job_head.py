@@ -244,7 +244,7 @@ def hostile(t):
     welcomed, enough = threading.Event(), threading.Event()
     n, refused, acked = len(wrong) + 2, [], 0
     with grpc.insecure_channel(head.grpc) as channel:
-        for m in Stubs(channel, gp, 'Node').Link(say(), timeout=120):
+        for m in Stubs(channel, gp, 'Node').Link(say(), timeout=300):
             kind = m.WhichOneof('body')
             welcomed.set() if kind == 'welcome' else None
             if kind == 'reject':

@@ -59,7 +59,7 @@ def deliver(t, head, documents):
 
     wanted = len(rows(head)) + len(documents)
     with grpc.insecure_channel(head.grpc) as channel:
-        answers = Stubs(channel, gp, 'Node').Link(say(), timeout=60)
+        answers = Stubs(channel, gp, 'Node').Link(say(), timeout=300)
         wait_until(lambda: len(rows(head)) == wanted, 60, 'the reports are stored')
 
 

@@ -31,13 +31,10 @@ class Head:
         self.args = ['--anonymous-control', *args, *(['--tls-cert', t.path('server.pem'), '--tls-key', t.path('server.key')] if tls else [])]
         self.start()
 
-    def start(self, listen='127.0.0.1:0', port='0'):
-        # Port 0 switches HTTP off: the test finds a free one by asking the kernel.
-        import socket
-
-        with socket.socket() as s:
-            s.bind(('127.0.0.1', 0))
-            free = s.getsockname()[1] if port == '0' else int(port)
+    def start(self, listen=None, port='0'):
+        # Port 0 switches HTTP off.
+        listen = listen or f'127.0.0.1:{harness.free_port()}'
+        free = harness.free_port() if port == '0' else int(port)
         with open(self.log, 'wb') as f:
             self.proc = subprocess.Popen([harness.gpuscope, 'head', '--data', self.data, '--listen', listen, '--http-port', str(free), *self.args],
                                          stdout=f, stderr=f, env=self.t.envs())  # fmt: skip
@@ -62,8 +59,8 @@ class Head:
 
     def connection(self):
         if not self.tls:
-            return http.client.HTTPConnection(self.http, timeout=60)
-        return http.client.HTTPSConnection(self.http, timeout=60, context=ssl.create_default_context(cafile=self.t.path('ca.pem')))
+            return http.client.HTTPConnection(self.http, timeout=300)
+        return http.client.HTTPSConnection(self.http, timeout=300, context=ssl.create_default_context(cafile=self.t.path('ca.pem')))
 
     def ask(self, method, path, body=None, headers=None):
         """(status, headers, text)"""

@@ -310,16 +310,23 @@ def throws(t):
                 t.nothing_lost(run)
 
 
-@case('a C++ function of which more than the time is asked for is refused, with the reason')
+@case('values of functions of C++ that throw: calls that return are seen with them, those that throw are counted as lost')
 def throws_values(t):
     program = thrower(t)
-    file = probe_file(t, [{'lib': program, 'function': '_Z9inner*', 'args': ['arg1: i32 n']},
-                          {'lib': program, 'function': '*outermosti', 'args': ['ret: i32 n']}])  # fmt: skip
-    run = t.trace('--layer', 'user', '--probes', file, command=[program, '10'])
-    t.equal('instants', run.calls('_Z9innermosti'), 10)
-    t.equal('refused', [f['function'] for f in run.summary['attach_failures']][:1],
-            ['_Z9outermosti'])  # fmt: skip
-    t.match('reason', 'would end|ends a program that throws', run.summary['attach_failures'][0]['reason'])
+    out = t.path('values.json')
+    for avoid in ('task-storage', 'session', 'session,multi'):
+        file = probe_file(t, [{'lib': program, 'function': '_Z9inner*', 'args': ['arg1: i32 n', 'ret: i32 got']},
+                              {'lib': program, 'function': '*outermosti', 'args': ['arg1: i32 n'], 'filter': 'n >= 100 && duration >= 0ns'}])  # fmt: skip
+        run = t.trace('--layer', 'user', '--probes', file, '-o', out, '--avoid', avoid, command=[program, '1001'])
+        t.equal(f'{avoid}: its words', run.out, f'caught 500, {sum(range(0, 1001, 2)) + 2 * 501}\n')
+        t.equal(f'{avoid}: calls', {f: run.calls(f) for f in ('_Z9innermosti', '_Z9outermosti')},
+                {'_Z9innermosti': 501, '_Z9outermosti': 451})  # fmt: skip
+        t.equal(f'{avoid}: refused', [f['function'] for f in run.summary['attach_failures'] if '.cold' not in f['function']], [])
+        t.equal(f'{avoid}: calls without an end', run.lost('unmatched'), 1000)
+        with open(out) as f:
+            events = json.load(f)['traceEvents']
+        got = {e['args']['n']: e['args']['got'] for e in events if e['name'] == '_Z9innermosti'}
+        t.equal(f'{avoid}: values', got, {n: n for n in range(0, 1001, 2)})
 
 
 @case('other ways of attaching give the same')

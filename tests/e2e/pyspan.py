@@ -152,4 +152,5 @@ def stripped(t):
     t.match('told', r'gc_collect_main.*stripped', run.err.replace('\n', ' '))
 
 
-main()
+if __name__ == '__main__':
+    main()

@@ -10,6 +10,7 @@ import subprocess
 import threading
 
 import harness
+from agent_help import Agent, config_text
 from harness import case, main, wait_until
 
 CALLS = {'cudaLaunchKernel': 101, 'cudaMalloc': 103}
@@ -79,7 +80,7 @@ def run_any(t, live, name):
     """On a machine where many programs start, notices of one may be lost while a reader is waited for."""
     for i in range(4):
         try:
-            run_own(t, live, f'{name}{i}', seconds=15)
+            run_own(t, live, f'{name}{i}', seconds=3)
             return
         except AssertionError:
             pass
@@ -109,6 +110,72 @@ def rights(t):
     for name, count in CALLS.items():
         t.equal(name, run.calls(name), count)
     wait_until(lambda: not os.path.exists(f'/proc/{pid}'), what='its end')
+
+
+# linux/capability.h: what a tracer keeps of root's, wherever it was started (core/sandbox/rights.c).
+KEPT = {'CHOWN': 0, 'DAC_OVERRIDE': 1, 'DAC_READ_SEARCH': 2, 'FOWNER': 3, 'KILL': 5, 'SETGID': 6, 'SETUID': 7, 'SETPCAP': 8,
+        'NET_BIND_SERVICE': 10, 'IPC_LOCK': 14, 'SYS_PTRACE': 19, 'SYS_RESOURCE': 24, 'SYSLOG': 34, 'PERFMON': 38, 'BPF': 39}  # fmt: skip
+SYS_ADMIN = 1 << 21
+
+
+def keeps_little(t, pid, also=0):
+    """Each thread has these capabilities at most, and starts nothing that has more."""
+    for task in os.listdir(f'/proc/{pid}/task'):
+        status = status_of(f'{pid}/task/{task}')
+        for name in ('CapEff', 'CapPrm', 'CapInh', 'CapBnd', 'CapAmb'):
+            more = int(status[name], 16) & ~(sum(1 << n for n in KEPT.values()) | also)
+            t.equal(f'{name} of {status["Name"]}', hex(more), '0x0')
+
+
+@case('a tracer of root keeps what it takes to attach to what comes, and no more', timeout=120)
+def holder(t):
+    live = t.start_trace('-c', NAME)
+    run_own(t, live, 'early')
+    keeps_little(t, live.pid, SYS_ADMIN)  # single uprobes are attached with it
+    run_any(t, live, 'late')
+    live.interrupt()
+    run = live.finish()
+    for name, count in CALLS.items():
+        t.equal(name, run.calls(name), 2 * count)
+
+
+@case('a recorder as the prolog starts it, and an agent from a shell, keep as little', timeout=120)
+def recorder(t):
+    number = t.path('recorder.pid')
+    measured = subprocess.Popen(['sleep', '300'])
+    t.tool('job', '-p', str(measured.pid), '--detach', number, '-o', t.path('report.json'), status=0)
+    try:
+        with open(number, encoding='utf-8') as f:
+            keeps_little(t, int(f.read().split()[0]), SYS_ADMIN)  # of NVIDIA's driver
+    finally:
+        t.tool('job', '--stop', number, status=0)
+        measured.kill()
+        measured.wait()
+    a = Agent(t, config_text(more='jobs:\n  enabled: true\n'))
+    keeps_little(t, a.pid, SYS_ADMIN)
+    a.stop()
+
+
+def children_of(pid):
+    with open(f'/proc/{pid}/task/{pid}/children', encoding='utf-8') as f:
+        return [int(word) for word in f.read().split()]
+
+
+@case('gpuscope probes has files read by a process without rights', timeout=120)
+def probes(t):
+    # More than a pipe holds: until it is read, the process waits.
+    file = os.path.realpath('/proc/self/exe')
+    words = [harness.gpuscope, 'probes', file, file, file]
+    done = subprocess.Popen(words, stdout=subprocess.PIPE, env=t.envs())
+    wait_until(lambda: any(status_of(pid)['Seccomp'] == '2' for pid in children_of(done.pid)), 60, 'the process')
+    status = status_of(children_of(done.pid)[0])
+    for name in ('CapEff', 'CapPrm', 'CapInh', 'CapBnd', 'CapAmb'):
+        t.equal(name, status[name], '0' * 16)
+    t.equal('NoNewPrivs', status['NoNewPrivs'], '1')
+    t.true('not root or nobody', not set(status['Uid'].split()) & {'0', '65534'}, status['Uid'])
+    out = done.communicate()[0]
+    t.equal('status', done.returncode, 0)
+    t.true('the list', out.count(b'\n') > 100, out[:200])
 
 
 @case('the traced command has what it would have had', timeout=60)

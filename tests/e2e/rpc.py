@@ -53,7 +53,7 @@ class Server:
     def line(self, start=''):
         """The next line that begins so, without its beginning."""
         while True:
-            line = self.lines.get(timeout=30)
+            line = self.lines.get(timeout=300)
             if line.startswith(start):
                 return line[len(start) :]
 
@@ -99,9 +99,9 @@ def unary(t):
     s = Server()
     with channel_to(s.address) as c:
         for message in (b'', b'x', b'hello' * 1000, bytes(range(256)) * 4096):
-            t.equal(f'{len(message)} bytes', c.unary_unary('/t.T/Echo')(message, timeout=30), message)
+            t.equal(f'{len(message)} bytes', c.unary_unary('/t.T/Echo')(message, timeout=300), message)
         calls = [c.unary_unary('/t.T/Later').future(b'') for _ in range(200)]
-        t.equal('later', {call.result(timeout=30) for call in calls}, {b'later'})
+        t.equal('later', {call.result(timeout=300) for call in calls}, {b'later'})
     stats = s.stats()
     t.equal('calls', stats['calls'], 204)
     t.equal('status', s.stop(), 0)
@@ -111,14 +111,14 @@ def unary(t):
 def streams(t):
     s = Server()
     with channel_to(s.address) as c:
-        t.equal('client-streaming', c.stream_unary('/t.T/Sum')((b'x' * n for n in range(1000)), timeout=30), b'1000 499500')
-        t.equal('client-streaming, none', c.stream_unary('/t.T/Sum')(iter([]), timeout=30), b'0 0')
-        t.equal('server-streaming', [len(m) for m in c.unary_stream('/t.T/Many')(b'300 5000', timeout=30)], [5000] * 300)
+        t.equal('client-streaming', c.stream_unary('/t.T/Sum')((b'x' * n for n in range(1000)), timeout=300), b'1000 499500')
+        t.equal('client-streaming, none', c.stream_unary('/t.T/Sum')(iter([]), timeout=300), b'0 0')
+        t.equal('server-streaming', [len(m) for m in c.unary_stream('/t.T/Many')(b'300 5000', timeout=300)], [5000] * 300)
         wanted = [b'%d' % n for n in range(500)]
-        t.equal('bidirectional', list(c.stream_stream('/t.T/Talk')(iter(wanted), timeout=30)), wanted)
+        t.equal('bidirectional', list(c.stream_stream('/t.T/Talk')(iter(wanted), timeout=300)), wanted)
         # One after the other: each answer is there before the next message is sent.
         asked, answers = queue.Queue(), []
-        call = c.stream_stream('/t.T/Talk')(iter(asked.get, None), timeout=30)
+        call = c.stream_stream('/t.T/Talk')(iter(asked.get, None), timeout=300)
         for n in range(20):
             asked.put(b'%d' % n)
             answers.append(next(call))
@@ -134,11 +134,11 @@ def large(t):
     s = Server('--max-message', 20 * MIB)
     with channel_to(s.address) as c:
         data = os.urandom(9 * MIB)
-        t.true('9 MiB there and back', c.unary_unary('/t.T/Echo')(data, timeout=60) == data)
-        t.equal('7 of 5 MiB', [len(m) for m in c.unary_stream('/t.T/Many')(b'7 5242880', timeout=60)], [5 * MIB] * 7)
+        t.true('9 MiB there and back', c.unary_unary('/t.T/Echo')(data, timeout=300) == data)
+        t.equal('7 of 5 MiB', [len(m) for m in c.unary_stream('/t.T/Many')(b'7 5242880', timeout=300)], [5 * MIB] * 7)
         fails(t, 'too large', grpc, grpc.StatusCode.RESOURCE_EXHAUSTED, f'a message of {21 * MIB} bytes is larger than the {20 * MIB} that are taken',
-              lambda: c.unary_unary('/t.T/Echo')(bytes(21 * MIB), timeout=60))  # fmt: skip
-        t.equal('the connection lives', c.unary_unary('/t.T/Echo')(b'x', timeout=30), b'x')
+              lambda: c.unary_unary('/t.T/Echo')(bytes(21 * MIB), timeout=300))  # fmt: skip
+        t.equal('the connection lives', c.unary_unary('/t.T/Echo')(b'x', timeout=300), b'x')
     stats = s.stats()
     t.equal('counted', stats['message too large'], 1)
     t.equal('nothing is held', stats['held_bytes_now'], 0)
@@ -154,7 +154,7 @@ def statuses(t):
         for code in grpc.StatusCode:
             if code is not grpc.StatusCode.OK:
                 text = f'100% of {code.name}: \u00e4\u4e2d\U0001f600\ttab'
-                fails(t, code.name, grpc, code, text, lambda n=code.value[0], x=text: fail(f'{n} {x}'.encode(), timeout=30))
+                fails(t, code.name, grpc, code, text, lambda n=code.value[0], x=text: fail(f'{n} {x}'.encode(), timeout=300))
         fails(t, 'unknown method', grpc, grpc.StatusCode.UNIMPLEMENTED, 'there is no such method', lambda: c.unary_unary('/t.T/None')(b''))
         fails(t, 'gzip', grpc, grpc.StatusCode.UNIMPLEMENTED, None,
               lambda: c.unary_unary('/t.T/Echo')(b'x' * 10000, compression=grpc.Compression.Gzip))  # fmt: skip
@@ -199,7 +199,7 @@ def deadlines(t):
             yield b''
             never.wait(30)
 
-        call = hang(one_message(), timeout=3)
+        call = hang(one_message(), timeout=8)
         fails(t, 'deadline', grpc, grpc.StatusCode.DEADLINE_EXCEEDED, None, lambda: next(call))
         t.equal('the handler knew of it', s.line('hanging '), 'a while')
         t.true('and of the end', s.line('ended ') in ('DEADLINE_EXCEEDED', 'CANCELLED'))
@@ -220,10 +220,10 @@ def stopping(t):
     s = Server()
     with channel_to(s.address) as c:
         asked = queue.Queue()
-        talk = c.stream_stream('/t.T/Talk')(iter(asked.get, None), timeout=60)
+        talk = c.stream_stream('/t.T/Talk')(iter(asked.get, None), timeout=300)
         asked.put(b'before')
         t.equal('before', next(talk), b'before')
-        s.tell('stop 30000')
+        s.tell('stop 600000')
 
         def gone():
             with socket.socket() as x:
@@ -232,14 +232,14 @@ def stopping(t):
         wait_until(gone, 20, 'the server listens no more')
         asked.put(b'meanwhile')
         t.equal('goes on', next(talk), b'meanwhile')
-        fails(t, 'a new call', grpc, grpc.StatusCode.UNAVAILABLE, None, lambda: c.unary_unary('/t.T/Echo')(b'', timeout=30))
+        fails(t, 'a new call', grpc, grpc.StatusCode.UNAVAILABLE, None, lambda: c.unary_unary('/t.T/Echo')(b'', timeout=300))
         asked.put(None)
         t.equal('ends well', (list(talk), talk.code()), ([], grpc.StatusCode.OK))
         s.line('stopped')
     s = Server()
     with channel_to(s.address) as c:
         asked = queue.Queue()
-        talk = c.stream_stream('/t.T/Talk')(iter(asked.get, None), timeout=60)
+        talk = c.stream_stream('/t.T/Talk')(iter(asked.get, None), timeout=300)
         asked.put(b'x')
         next(talk)
         s.stop(0)
@@ -252,7 +252,7 @@ def slow_reader(t):
     grpcio()
     s = Server('--max-queue', 100000)
     with channel_to(s.address) as c:
-        call = c.unary_stream('/t.T/Many')(b'20000 10000', timeout=100)
+        call = c.unary_stream('/t.T/Many')(b'20000 10000', timeout=300)
         t.equal('first', len(next(call)), 10000)
         t.true('bounded', s.stats()['queued_bytes_now'] <= 120000)
         t.equal('all', sum(1 for _ in call), 19999)
@@ -264,10 +264,10 @@ def rates(t):
     grpc = grpcio()
     s = Server('--rate', 5)
     with channel_to(s.address) as c:
-        t.equal('a stream gets through', c.stream_unary('/t.T/Sum')((b'x' for _ in range(20)), timeout=60), b'20 20')
+        t.equal('a stream gets through', c.stream_unary('/t.T/Sum')((b'x' for _ in range(20)), timeout=300), b'20 20')
         stats = s.stats()
         t.true('slowed down', stats['throttled'] > 0, stats)
-        refused = [call.exception(timeout=30) for call in [c.unary_unary('/t.T/Echo').future(b'') for _ in range(400)]]
+        refused = [call.exception(timeout=300) for call in [c.unary_unary('/t.T/Echo').future(b'') for _ in range(400)]]
         codes = {e.code() for e in refused if e}
         t.equal('refused', codes, {grpc.StatusCode.RESOURCE_EXHAUSTED})
     t.equal('counted', s.stats()['too many messages a second'], sum(1 for e in refused if e))
@@ -288,17 +288,17 @@ def tls(t):
     for address in s.addresses:
         with channel_to(address, grpc.ssl_channel_credentials(ca)) as c:
             data = os.urandom(3 * MIB)
-            t.true('3 MiB', c.unary_unary('/t.T/Echo')(data, timeout=60) == data)
+            t.true('3 MiB', c.unary_unary('/t.T/Echo')(data, timeout=300) == data)
     with channel_to(s.address) as c:
-        fails(t, 'without TLS', grpc, grpc.StatusCode.UNAVAILABLE, None, lambda: c.unary_unary('/t.T/Echo')(b'', timeout=20))
+        fails(t, 'without TLS', grpc, grpc.StatusCode.UNAVAILABLE, None, lambda: c.unary_unary('/t.T/Echo')(b'', timeout=300))
     t.true('counted', s.stats()['handshake failed'] >= 1)
     s.stop()
     s = Server('--cert', t.path('server.pem'), '--key', t.path('server.key'), '--ca', t.path('ca.pem'))
     both = grpc.ssl_channel_credentials(ca, read('client.key'), read('client.pem'))
     with channel_to(s.address, both) as c:
-        t.true('identity', b'identity=client\n' in c.unary_unary('/t.T/Meta')(b'', timeout=30))
+        t.true('identity', b'identity=client\n' in c.unary_unary('/t.T/Meta')(b'', timeout=300))
     with channel_to(s.address, grpc.ssl_channel_credentials(ca)) as c:
-        fails(t, 'no certificate', grpc, grpc.StatusCode.UNAVAILABLE, None, lambda: c.unary_unary('/t.T/Echo')(b'', timeout=20))
+        fails(t, 'no certificate', grpc, grpc.StatusCode.UNAVAILABLE, None, lambda: c.unary_unary('/t.T/Echo')(b'', timeout=300))
     s.stop()
 
 
@@ -310,7 +310,7 @@ def peer_name(t, address, **context):
         warnings.simplefilter('ignore', DeprecationWarning)
         c.maximum_version = context.get('version', ssl.TLSVersion.TLSv1_3)
     host, port = address.split(':')
-    with socket.create_connection((host, int(port)), timeout=30) as plain, c.wrap_socket(plain, server_hostname=host) as x:
+    with socket.create_connection((host, int(port)), timeout=300) as plain, c.wrap_socket(plain, server_hostname=host) as x:
         return dict(pair[0] for pair in x.getpeercert()['subject'])['commonName']
 
 

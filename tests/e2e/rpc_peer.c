@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "rpc/rpc_client.h"
+#include "core/base/clock.h"
+#include "net/grpc/rpc_client.h"
 
 static uint32_t sum(const uint8_t *data, size_t bytes)
 {

@@ -9,9 +9,9 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "place/job.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/identity/job.h"
 
 #define LIMIT_NS 20000000000ull
 #define STEP_NS  100000000ull

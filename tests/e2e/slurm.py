@@ -20,6 +20,7 @@ class Jobs:
     """show_jobs: what gpuscope knows, again at each .read()."""
 
     def __init__(self, slurm, *args, conf=True):
+        self.first = slurm.first_job
         words = [os.path.join(harness.fake, 'show_jobs'), 'watch', *args]
         if conf:
             words.append(f'--conf={slurm.conf}')
@@ -31,7 +32,7 @@ class Jobs:
         line = self.proc.stdout.readline()
         assert line, f'show_jobs ended: {self.proc.poll()}'
         self.all = json.loads(line)
-        self.jobs = [j for j in self.all['jobs'] if j['kind'] == SLURM]
+        self.jobs = [j for j in self.all['jobs'] if j['kind'] == SLURM and self.first <= j['job_id'] < self.first + 100000]
         return self.jobs
 
     def job(self, job_id):
@@ -252,10 +253,10 @@ def gpu(t):
         # The stand-in's process is the one that asks.
         words = [harness.gpuscope, 'gpu', '--nvml', library, '--window', '0.1', '--format']
         done = s.run('srun', '-n1', *words, 'json')
-        t.equal('JSON', {p['job'] for p in json.loads(done.stdout)['processes']}, {'1'})
-        t.match('table', r'\[job 2\]', s.run('srun', '-n1', *words, 'table').stdout)
+        t.equal('JSON', {p['job'] for p in json.loads(done.stdout)['processes']}, {str(s.first_job)})
+        t.match('table', rf'\[job {s.first_job + 1}\]', s.run('srun', '-n1', *words, 'table').stdout)
         rows = list(csv.DictReader(s.run('srun', '-n1', *words, 'csv', '--processes').stdout.splitlines()))
-        t.equal('CSV', {r['job'] for r in rows}, {'3'})
+        t.equal('CSV', {r['job'] for r in rows}, {str(s.first_job + 2)})
         outside = json.loads(t.tool(*words[1:], 'json').out)
         t.true('outside of a job', all(not p['job'] for p in outside['processes']), outside['processes'])
 

@@ -3,13 +3,15 @@ free ports, with node names of its own, beside any Slurm that may run here."""
 
 import os
 import pwd
+import random
 import shutil
 import socket
 import stat
 import subprocess
 import time
 
-from harness import Skip, read_text, wait_until
+import harness
+from harness import Skip, free_port, read_text, wait_until
 
 PROGRAMS = ('munged', 'slurmctld', 'slurmd', 'scontrol', 'sbatch', 'srun', 'squeue', 'scancel')
 GPUS = 4
@@ -17,12 +19,6 @@ GPUS = 4
 
 def find(program):
     return shutil.which(program, path=os.environ.get('PATH', '') + ':/usr/sbin:/sbin')
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 def has_cgroup1():
@@ -47,6 +43,8 @@ class Slurm:
         self.ports = [free_port() for _ in range(3)]
         os.makedirs(self.root, exist_ok=True)
         os.chmod(self.root, 0o755)
+        # Job numbers of its own: another Slurm on this machine, or what one left, may have the first ones.
+        self.first_job = random.randrange(1000000, 60000000)
         self.conf = os.path.join(self.root, 'slurm.conf')
         self.env = {k: v for k, v in os.environ.items() if not k.startswith('SLURM_')}
         self.env['SLURM_CONF'] = self.conf
@@ -73,6 +71,7 @@ ClusterName=testers
 SlurmctldHost={self.host}(127.0.0.1)
 SlurmctldPort={self.ports[0]}
 SlurmUser=root
+FirstJobId={self.first_job}
 AuthType=auth/munge
 AuthInfo=socket={self.path('munge', 'socket')}
 CredType=cred/munge
@@ -208,7 +207,7 @@ PartitionName=long Nodes=ALL MaxTime=INFINITE State=UP
         """Its jobs first, so that their groups go away."""
         for user in ('root', 'games', 'nobody'):
             self.run('scancel', f'--user={user}', check=False)
-        end = time.monotonic() + 20
+        end = time.monotonic() + 20 * harness.PATIENCE
         while time.monotonic() < end and self.run('squeue', '-h', check=False).stdout.strip():
             time.sleep(0.1)
         for hierarchy in os.listdir('/sys/fs/cgroup'):

@@ -72,7 +72,7 @@ class Machine:
                                          stdout=f, stderr=f)  # fmt: skip
         self.first = None
         try:
-            wait_until(self.is_up, 60, 'a container with systemd')
+            wait_until(self.is_up, 20, 'a container with systemd')
         except AssertionError as e:
             raise Skip(f'systemd does not start in a container here: {read_text(self.log)[-300:].strip() or e}')
 

@@ -73,7 +73,7 @@ class Screen:
 
     def wait(self, pattern, seconds=20, absent=False):
         """Until the pattern is (not) on the screen; the screen."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + seconds * harness.PATIENCE
         while bool(re.search(pattern, text := self.text())) == absent:
             assert time.monotonic() < end, (
                 f'{"still" if absent else "no"} {pattern!r} on the screen:\n{text}\n'
@@ -435,6 +435,14 @@ def refusals(t):
     t.match('no recording', 'not a .gst file', t.tool('top', '--replay', t.path('x.gst'), status=1).err)
     t.match('no such GPU', 'no GPU "9"', t.tool('top', '--once', '--nvml', nvml(), '-i', '9', status=2).err)
     t.match('a full disk', '/dev/full', t.tool('top', '--once', '--nvml', nvml(), '--record', '/dev/full', status=1).err)
+
+
+@case('gpuscope gpu says what it waits for, and that the driver hangs', timeout=60, needs=None)
+def slow_driver(t):
+    run = t.tool('gpu', '--timeout', '5', '--nvml', nvml(), env={'FAKE_NVML': 'gpus=2,hang=Init_v2'}, status=1)
+    t.match('waits', "waiting for NVIDIA's driver: .*nvmlInit_v2", run.err)
+    t.match('ends', 'does not answer in time: .*nvmlInit_v2.*nothing is known yet', run.err)
+    t.tool('gpu', '--timeout', '0.01', '--nvml', nvml(), status=2)
 
 
 if __name__ == '__main__':

@@ -41,8 +41,9 @@ def near(t, what, got, wanted, share):
 
 
 def most(t, row, state, share=0.9):
-    total = row['wall_ns']
-    t.true(f'most time in {state}', row['time'][state] >= share * total, row['time'])
+    """Of the time that it did not run; how long it waits for a processor is up to others."""
+    total = row['wall_ns'] - row['time']['cpu'] - row['time']['runqueue']
+    t.true(f'most time in {state}', row['time'][state] >= share * total > 0, row['time'])
 
 
 def calls_of(row, name):
@@ -150,8 +151,9 @@ def uring(t):
 
 @case('a thread that computes is on a processor or waits for one')
 def burner(t):
+    begin = time.monotonic_ns()
     row = only(t, watch(t, load=('burn', 1)))
-    near(t, 'wall', row['wall_ns'], 1e9, 0.05)
+    t.true('wall', 1e9 <= row['wall_ns'] <= time.monotonic_ns() - begin, row['wall_ns'])
     t.true('cpu and run queue', row['time']['cpu'] + row['time']['runqueue'] > 0.98 * row['wall_ns'], row['time'])
 
 
@@ -173,21 +175,26 @@ def sleeper(t):
 
 @case('a pipe ping-pong: switches, and waits for the pipe')
 def pingpong(t):
+    subprocess.run([program(), 'pingpong', '1'], check=True)  # from now on nothing of it waits for the disk
     rows = watch(t, load=('pingpong', 2000))['rows']
     t.equal('processes', len(rows), 2)
     for row in rows:
         t.equal('bytes', row['io']['pipe']['write_bytes'], 2000)
         t.equal('reads', row['io']['pipe']['read_bytes'], 2001 if row['calls'].get('execve') else 2000)
         for state in ('disk', 'network', 'gpu', 'sleep'):
-            t.true(f'no {state}', row['time'][state] < 0.02 * row['wall_ns'], row['time'])
+            t.true(f'no {state}', row['time'][state] < 0.02 * row['wall_ns'] or row['time'][state] < 0.1 * row['time']['pipe'], row['time'])
         t.true('switches', row['voluntary'] + row['forced'] >= 1000, row)
 
 
 @case('a thread that waits for a mutex waits for a lock')
 def lock(t):
-    row = only(t, watch(t, load=('lock', 0.5)))
-    near(t, 'lock', row['time']['lock'], 0.5e9, 0.05)
-    near(t, 'sleep', row['time']['sleep'], 0.5e9, 0.05)
+    done = subprocess.run([harness.gpuscope, program(), 'lock', '0.5'], capture_output=True, text=True, check=True)
+    row = only(t, json.loads(done.stdout))
+    # What the thread itself took for it: part of that it may have waited for a processor.
+    took, at_most = row['time']['lock'], float(done.stderr) * 1e9
+    at_least = at_most - row['time']['cpu'] - row['time']['runqueue']
+    t.true('lock', 0.99 * at_least - 1e6 <= took <= 1.01 * at_most, (took, at_least, at_most))
+    t.true('sleep', 0.49e9 <= row['time']['sleep'] <= row['wall_ns'] / 2, row)
     t.equal('threads', (row['started'], row['ended']), (2, 2))
 
 
@@ -240,18 +247,25 @@ def synchronous(t):
             os.fsync(f.fileno())
         if subprocess.run([program(), 'sync', path, '1'], check=False).returncode:
             raise Skip('this file system writes nothing past the page cache')
-        row = only(t, watch(t, load=('sync', path, 100)))
+        found = watch(t, load=('sync', path, 100))
+        row = only(t, found)
         disk = max(row['disks'], key=lambda d: d['writes'], default=None)
         if not disk:
             raise Skip('the file is on no block device')
         cache = harness.read_text(f'/sys/block/{disk["name"]}/queue/write_cache').strip()
-        # The first of them writes the time of the change too. A flush is no write.
-        t.true('writes', 100 <= disk['writes'] <= 105, disk)
-        t.true('their bytes', 100 << 16 <= disk['write_bytes'] <= (100 << 16) + (64 << 10), disk)
-        t.equal('every request is timed', disk['in_hist'], disk['reads'] + disk['writes'])
+        # Each write and each fdatasync may write the time of the change too: as often as the clock of the file
+        # system has gone on by then. A flush is no write.
+        more = disk['writes'] - 100
+        t.true('writes', 0 <= more <= 2 * 100 + 10, disk)
+        t.true('their bytes', 100 << 16 <= disk['write_bytes'] <= (100 << 16) + more * (16 << 10), disk)
+        n = disk['reads'] + disk['writes']
+        # The kernel runs no program at some ends: those are told.
+        untold = n - disk['in_hist'] - found['open'] - found['ends']
+        t.true('every request is timed, or told as not seen to end', untold <= 0 <= n - disk['in_hist'], (disk, found['open'], found['ends']))
+        t.true('most are timed', disk['in_hist'] > n / 2, disk)
         if cache != 'write back':
             raise Skip(f'the write cache of {disk["name"]} is "{cache}": it has nothing to flush')
-        t.true('flushes', 100 <= disk['flushes'] <= 210, disk)
+        t.true('flushes', 100 <= disk['flushes'] <= 2 * 100 + 10 + more, disk)
         t.true('their time', 0 < disk['flush_ns'] < row['wall_ns'], (disk, row['wall_ns']))
         t.true('the waits are in those of the thread', row['time']['disk'] > 0, row['time'])
     finally:
@@ -319,8 +333,10 @@ while c.recv(1 << 20):
 SEND = '''
 import socket, time
 c = socket.create_connection(('10.9.9.2', 5555))
-end = time.monotonic() + 0.5
-while time.monotonic() < end:
+def sent_again():
+    names, values = [x.split() for x in open('/proc/net/snmp') if x.startswith('Tcp:')]
+    return int(values[names.index('RetransSegs')])
+while sent_again() < 3:
     c.sendall(bytes(1 << 20))
 c.shutdown(socket.SHUT_WR)
 c.recv(1)
@@ -344,7 +360,7 @@ def retransmits(t):
     try:
         own = os.readlink('/proc/self/ns/net')
         for _ in range(2):
-            children.append(subprocess.Popen(['unshare', '-n', 'sleep', '60']))
+            children.append(subprocess.Popen(['unshare', '-n', 'sleep', '3600']))
         pids = [str(c.pid) for c in children]
         harness.wait_until(lambda: own not in [os.readlink(f'/proc/{p}/ns/net') for p in pids], 10, 'two namespaces')
         configure('ip', 'link', 'add', 'gs0', 'netns', pids[0], 'type', 'veth', 'peer', 'name', 'gs1', 'netns', pids[1])
@@ -405,10 +421,19 @@ def tree(t):
 @case('time sums to wall time within 1 %: alive, ended, found running', timeout=90)
 def sums(t):
     begin = time.monotonic_ns()
-    loads = [['burn', '30'], ['nap', '90'], ['lock', '30'], ['tty', '30'], ['rate', '0', '30']]
+    loads = [['burn', '900'], ['nap', '2700'], ['lock', '900'], ['tty', '900'], ['rate', '0', '900']]
     children = [subprocess.Popen([program(), *w], stdout=subprocess.DEVNULL) for w in loads]
-    time.sleep(0.5)
+
+    def is_busy(pid, what):
+        """Whether it does by now what it does all the time."""
+        if harness.read_text(f'/proc/{pid}/comm').strip() != 'work_load':
+            return False
+        states = [harness.read_text(f'/proc/{pid}/task/{i}/stat').rpartition(')')[2].split()[0] for i in os.listdir(f'/proc/{pid}/task')]
+        times = harness.read_text(f'/proc/{pid}/stat').rpartition(')')[2].split()
+        return states == ['S'] * (2 if what == 'lock' else 1) if what in ('nap', 'lock', 'tty') else int(times[11]) + int(times[12]) > 5
+
     try:
+        harness.wait_until(lambda: all(is_busy(c.pid, w[0]) for c, w in zip(children, loads)), 30, 'all at work')
         found = watch(t, *[w for c in children for w in ('-p', str(c.pid))], '-s', '2')
     finally:
         for c in children:
@@ -442,17 +467,18 @@ def cgroup(t):
         raise Skip(f'no cgroup can be made: {e}') from None
     ino = os.stat(folder).st_ino
     try:
-        script = f'sleep 0.2; echo $$ > {folder}/cgroup.procs; exec {program()} calls 400'
-        row = only(t, watch(t, '-g', '-c', str(ino), '-s', '1', command=['sh', '-c', script]))
+        script = f'echo $$ > {folder}/cgroup.procs; exec {program()} calls 400'
+        row = only(t, watch(t, '-g', '-c', str(ino), command=['sh', '-c', script]))
         t.equal('id', row['id'], ino)
         t.equal('getppid of who moved in', calls_of(row, 'getppid'), (400, 0))
         # Who is in there when following begins, and what it starts.
-        go = t.path('go')
+        go, done = t.path('go'), t.path('done')
         wait = f'while ! [ -e {go} ]; do sleep 0.01; done; '
-        script = f'echo $$ > {folder}/cgroup.procs; {wait}' + f'{program()} calls 100; ' * 3
+        script = f'echo $$ > {folder}/cgroup.procs; {wait}' + f'{program()} calls 100; ' * 3 + f'touch {done}'
         inside = subprocess.Popen(['sh', '-c', script])
         harness.wait_until(lambda: str(inside.pid) in harness.read_text(f'{folder}/cgroup.procs').split(), 10, 'move')
-        row = only(t, watch(t, '-g', '-c', str(ino), '-s', '1', command=['touch', go]))
+        until = f'touch {go}; while ! [ -e {done} ]; do sleep 0.01; done'
+        row = only(t, watch(t, '-g', '-c', str(ino), command=['sh', '-c', until]))
         inside.wait()
         t.equal('getppid of three programs', calls_of(row, 'getppid')[0], 300)
         t.true('several processes are one row', row['started'] >= 4, row['started'])
@@ -468,9 +494,8 @@ def full(t):
     words = [harness.gpuscope, '-k', '4', program(), 'tree', '40']
     done = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     t.true('loss told', done['losses'][0] > 0, done['losses'])
-    slow = ['sh', '-c', f'for i in $(seq 40); do {program()} calls 10; sleep 0.03; done']
-    done = subprocess.run([harness.gpuscope, '-k', '4', '-r', '120', *slow], capture_output=True, text=True, check=True)
-    t.match('given back', r'forgot [1-9]\d', done.stderr)
+    done = subprocess.run([harness.gpuscope, '-k', '4', '-r', '40', program(), 'calls', '10'], capture_output=True, text=True, check=True)
+    t.equal('given back', done.stderr, 'forgot 39\n')
     t.equal('nothing lost', json.loads(done.stdout)['losses'][:2], [0, 0])
 
 

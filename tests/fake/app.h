@@ -152,7 +152,7 @@ uint64_t app_last(const struct worker *w, enum pool_id id);
 uint64_t app_take(struct worker *w, enum pool_id id);
 
 /* Lists of copies. Every eighth is longer than the tracer adds up (GS_BATCH_MAX, GS_BATCH3D_MAX of
- * model/event.h): it sees the bytes of the first ones. */
+ * model/trace/event.h): it sees the bytes of the first ones. */
 #define APP_BATCH_MAX  130
 #define APP_BATCH_SEEN 128
 #define APP_BOX_MAX    34

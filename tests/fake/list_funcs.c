@@ -2,7 +2,7 @@
  */
 #include <stdio.h>
 
-#include "model/func.h"
+#include "model/trace/func.h"
 
 int main(void)
 {

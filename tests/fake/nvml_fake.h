@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "gpu/nvml_calls.h"
+#include "sources/gpu/nvml_calls.h"
 
 #define GPU_MAX  16
 #define PART_MAX 7

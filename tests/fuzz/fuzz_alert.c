@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "alert/conf.h"
+#include "analysis/alert/conf.h"
 #include "replay_main.h"
 
 static void tell(void *ctx, const struct gs_alert_message *m)

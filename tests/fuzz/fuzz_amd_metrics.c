@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "amd/amd.h"
+#include "sources/amdgpu/amd.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/apart_int.h"
+#include "net/http/apart_int.h"
 #include "replay_main.h"
 
 static void take(struct gs_wire_in *in, uint32_t kind, struct gs_http_stats *counts)

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "http/http_int.h"
+#include "core/base/mem.h"
+#include "net/http/http_int.h"
 #include "replay_main.h"
 
 static unsigned role_of(void *ctx, const char *token)

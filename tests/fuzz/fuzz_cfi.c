@@ -7,9 +7,9 @@
 
 #include <elf.h>
 
-#include "elf/elf.h"
+#include "sources/elf/elf.h"
 #include "replay_main.h"
-#include "stack/cfi.h"
+#include "sources/unwind/cfi.h"
 
 #define AT        0x1000u /* of the section, in the file and in memory */
 #define MAX_BYTES (1u << 20)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "place/job_cgroup.h"
-#include "place/place.h"
+#include "sources/identity/job_cgroup.h"
+#include "sources/identity/place.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "agent/agent.h"
-#include "head/head_conf.h"
+#include "commands/agent/agent.h"
+#include "server/head/head_conf.h"
 #include "replay_main.h"
 
 static void check_error(int r, const struct gs_err *err)

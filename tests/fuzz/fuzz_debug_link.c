@@ -4,9 +4,9 @@
  */
 #include "sparse_file.h"
 
-#include "elf/code.h"
+#include "sources/elf/code.h"
 #include "replay_main.h"
-#include "stack/symbolize.h"
+#include "sources/unwind/symbolize.h"
 
 static bool any_path(void *ctx, const char *path, bool by_build_id)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "replay_main.h"
-#include "stack/demangle.h"
+#include "sources/unwind/demangle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

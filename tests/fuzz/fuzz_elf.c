@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "elf/elf_int.h"
+#include "sources/elf/elf_int.h"
 #include "replay_main.h"
 
 static const char *const names[] = {"main",       "f",          "ab", "cudaMalloc",   "plain_one",

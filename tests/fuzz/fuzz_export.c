@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "export/export.h"
+#include "core/base/mem.h"
+#include "output/trace_export/export.h"
 #include "replay_main.h"
-#include "span/span.h"
-#include "text/text.h"
+#include "pipeline/correlate/span.h"
+#include "core/text/text.h"
 
 #define CHECK(c)                                                                                   \
 	do {                                                                                       \

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probefile/probefile_int.h"
+#include "sources/probefile/probefile_int.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -1,5 +1,5 @@
 /* Sessions of gswarm-profiler, as somebody's file may be. */
-#include "plot/plot.h"
+#include "output/plot/plot.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

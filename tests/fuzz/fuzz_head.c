@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "gpuscope.pb-c.h"
-#include "gswarm/gswarm_int.h"
-#include "head/head_int.h"
+#include "compat/gswarm/gswarm_int.h"
+#include "server/head/head_int.h"
 #include "moment_again.h"
 #include "replay_main.h"
 

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/host_int.h"
-#include "host/pressure.h"
-#include "host/wait.h"
+#include "sources/host/host_int.h"
+#include "sources/host/pressure.h"
+#include "sources/host/wait.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/http_int.h"
+#include "net/http/http_int.h"
 #include "replay_main.h"
 
 static void handler(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "place/job_int.h"
+#include "sources/identity/job_int.h"
 #include "replay_main.h"
 
 static void clean(const char *text, size_t bytes)

@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "journal/journal.h"
-#include "journal/journal_int.h"
-#include "model/dict.h"
+#include "pipeline/recording/journal.h"
+#include "pipeline/recording/journal_int.h"
+#include "model/trace/dict.h"
 #include "replay_main.h"
 
 static void check(bool ok)

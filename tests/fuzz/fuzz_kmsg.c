@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/gpu_int.h"
+#include "sources/gpu/gpu_int.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 #include "replay_main.h"
 
 static void read_cache(const uint8_t *data, size_t bytes)

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "node/record.h"
+#include "core/base/mem.h"
+#include "model/node/record.h"
 #include "moment_again.h"
 #include "replay_main.h"
-#include "store/coarse.h"
-#include "tui/layout.h"
+#include "server/store/coarse.h"
+#include "output/tui/layout.h"
 
 static const struct gs_tui_source source = {.title = "fuzz", .wake_fd = -1, .is_replay = true};
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "replay_main.h"
-#include "stack/perf_map.h"
+#include "sources/unwind/perf_map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

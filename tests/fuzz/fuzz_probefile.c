@@ -2,7 +2,7 @@
  */
 #include <stdlib.h>
 
-#include "probefile/probefile.h"
+#include "sources/probefile/probefile.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

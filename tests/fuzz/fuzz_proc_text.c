@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "work/work_int.h"
+#include "sources/taskstats/work_int.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

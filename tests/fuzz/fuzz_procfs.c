@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "place/place_int.h"
+#include "sources/identity/place_int.h"
 #include "replay_main.h"
 
 static void check_text(const char *text, size_t max_bytes)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "replay_main.h"
-#include "stack/python.h"
+#include "sources/unwind/python.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "model/func.h"
-#include "plan/described.h"
-#include "plan/remote.h"
+#include "model/trace/func.h"
+#include "sources/attach_plan/described.h"
+#include "sources/attach_plan/remote.h"
 #include "replay_main.h"
-#include "stack/native_wire.h"
-#include "stack/python_int.h"
+#include "sources/unwind/native_wire.h"
+#include "sources/unwind/python_int.h"
 
 #define FILE_BYTES 100000
 

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "flame/flame.h"
+#include "core/base/mem.h"
+#include "pipeline/flamegraph/flame.h"
 #include "replay_main.h"
-#include "span/span.h"
-#include "view/view.h"
+#include "pipeline/correlate/span.h"
+#include "pipeline/aggregate/view.h"
 
 static void through_flame(const uint8_t *data, size_t bytes, enum gs_flame_by by)
 {

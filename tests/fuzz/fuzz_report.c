@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "job/compare.h"
+#include "analysis/job_report/compare.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

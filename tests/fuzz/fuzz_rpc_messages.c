@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "replay_main.h"
-#include "rpc/rpc_int.h"
+#include "net/grpc/rpc_int.h"
 
 /* A number made of all messages and how it ended. */
 static uint64_t run(const uint8_t *data, size_t bytes, size_t piece, bool late)

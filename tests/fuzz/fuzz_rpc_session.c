@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "replay_main.h"
-#include "rpc/server_int.h"
+#include "net/grpc/server_int.h"
 
 static unsigned n_open;
 

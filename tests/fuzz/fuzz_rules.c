@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "replay_main.h"
-#include "verdict/expr.h"
-#include "verdict/verdict.h"
+#include "analysis/rules/expr.h"
+#include "analysis/rules/verdict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scrub/scrub.h"
+#include "core/scrub/scrub.h"
 #include "replay_main.h"
 
 /* The input, and then an option whose value must go, whatever came before. */

@@ -1,14 +1,14 @@
 /*
  * Any bytes as a function: byte 0 the rules (two bits) and whether a size is known, byte 1 the
- * size, the rest the code. Aborts where the answer breaks a promise of code/site.h.
+ * size, the rest the code. Aborts where the answer breaks a promise of sources/x86/site.h.
  */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "code/exit.h"
-#include "code/site.h"
+#include "sources/x86/exit.h"
+#include "sources/x86/site.h"
 #include "replay_main.h"
 
 #define REQUIRE(cond)                                                                              \

@@ -4,13 +4,13 @@
  */
 #include "sparse_file.h"
 
-#include "elf/code.h"
-#include "elf/elf.h"
-#include "elf/object.h"
-#include "elf/usdt.h"
+#include "sources/elf/code.h"
+#include "sources/elf/elf.h"
+#include "sources/elf/object.h"
+#include "sources/elf/usdt.h"
 #include "replay_main.h"
-#include "stack/cfi.h"
-#include "stack/symbolize.h"
+#include "sources/unwind/cfi.h"
+#include "sources/unwind/symbolize.h"
 
 static const char *const names[] = {"cudaFree", "cuLaunchKernel", "ncclSend", "f"};
 

@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "render/summary.h"
-#include "text/text.h"
-#include "model/record.h"
+#include "core/base/mem.h"
+#include "output/report/summary.h"
+#include "core/text/text.h"
+#include "model/trace/record.h"
 #include "replay_main.h"
 
 #define CHECK(c)                                                                                   \

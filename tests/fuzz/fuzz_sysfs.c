@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "amd/amd.h"
-#include "base/pci.h"
+#include "sources/amdgpu/amd.h"
+#include "core/base/pci.h"
 #include "replay_main.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

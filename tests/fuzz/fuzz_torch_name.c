@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elf/torch_name.h"
+#include "sources/elf/torch_name.h"
 #include "replay_main.h"
 
 /* Up to the first zero a pattern, behind it a name. */

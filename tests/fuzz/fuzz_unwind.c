@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "elf/code.h"
+#include "sources/elf/code.h"
 #include "replay_main.h"
-#include "stack/cfi.h"
-#include "stack/symbolize.h"
+#include "sources/unwind/cfi.h"
+#include "sources/unwind/symbolize.h"
 
 static bool read_any(void *ctx, uint64_t addr, uint64_t *ret_value)
 {

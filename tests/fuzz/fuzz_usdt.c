@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "elf/python_site.h"
-#include "model/kernel_side.h"
+#include "sources/elf/python_site.h"
+#include "model/trace/kernel_side.h"
 #include "replay_main.h"
 
 static int on_site(void *ctx, const struct gs_usdt_site *site)

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "node/record.h"
+#include "model/node/record.h"
 
 /* Encoded and decoded again it is one moment, which the caller owns. */
 static struct gs_node_snapshot *again(const struct gs_node_snapshot *node)

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/foreign.h"
+#include "core/base/foreign.h"
 
 #define SPARSE_MAX_BYTES (8ull << 30)
 #define SPARSE_CHUNKS    24u
@@ -25,6 +25,7 @@ struct sparse_file {
 	int fd;
 	char path[32];
 	uint64_t bytes;
+	uint64_t at[SPARSE_CHUNKS]; /* where they begin */
 	unsigned n_chunks;
 };
 
@@ -52,6 +53,7 @@ static inline void sparse_open(struct sparse_file *f, const uint8_t *data, size_
 		off = page * (uint64_t)SPARSE_PAGE % SPARSE_MAX_BYTES;
 		if (pwrite(f->fd, data + at + 6, n, (off_t)off) != n)
 			abort();
+		f->at[f->n_chunks] = off;
 		if (off + n > f->bytes)
 			f->bytes = off + n;
 	}

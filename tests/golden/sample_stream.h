@@ -14,10 +14,10 @@
 
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "model/func.h"
-#include "model/record.h"
+#include "core/base/buf.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "model/trace/record.h"
 
 #define SAMPLE_START_NS           5000000000000ull      /* 5,000 s after boot */
 #define SAMPLE_WALL_MINUS_BOOT_NS 1767225600123456789ll /* boot: 2026-01-01T00:00:00.123456789Z */

@@ -4,8 +4,9 @@
  * what became of the thread and of the object in its outermost frame. Needs nothing to build but a
  * compiler: libraries are opened at run time, the kernel that keeps the GPU busy is PTX.
  *
- *   harm CASE       one line and an exit status; `harm list` names the cases
- *   harm price      ns a call of some functions, without waiting
+ *   harm CASE       one line and an exit status; `harm list` names the cases, `harm points` those
+ * that tell which functions that queue work, or ask, are cancellation points harm price      ns a
+ * call of some functions, without waiting
  */
 #include <cstdio>
 #include <cstdlib>
@@ -234,6 +235,108 @@ static int callback(const char *name, void (*fn)(void *))
 	_exit(0);
 }
 
+/* ---- points: a cancellation is pending all the time; the thread ends where it is looked at ----
+ */
+
+#define POINT_CALLS 4000
+
+struct point {
+	const char *name;
+	void *kernel, *graph, *device, *host, *pinned;
+	volatile int n_calls, n_failed;
+};
+
+static void *point_thread(void *arg)
+{
+	typedef int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+			      unsigned, void *, void **, void **);
+	typedef int (*copy)(void *, void *, size_t, void *);
+	typedef int (*copy_rt)(void *, void *, size_t, int, void *);
+	typedef int (*fill)(void *, unsigned char, size_t, void *);
+	typedef int (*fill_rt)(void *, int, size_t, void *);
+	typedef int (*get)(void **, size_t, void *);
+	struct point *p = (struct point *)arg;
+	unsigned long long ns = 20000;
+	void *args[] = {&ns}, *made = nullptr;
+	bool runtime_function = !strncmp(p->name, "cuda", 4);
+	void *f = function(runtime_function ? runtime : driver, p->name);
+	lock l;
+
+	pthread_cancel(pthread_self());
+	for (; p->n_calls < POINT_CALLS; p->n_calls = p->n_calls + 1) {
+		int r = 0;
+
+		if (!strcmp(p->name, "cuLaunchKernel"))
+			r = ((launch)f)(p->kernel, 1, 1, 1, 1, 1, 1, 0, stream, args, nullptr);
+		else if (!strcmp(p->name, "cuGraphLaunch"))
+			r = ((fn2)f)(p->graph, stream);
+		else if (strstr(p->name, "EventRecord"))
+			r = ((fn2)f)(event, stream);
+		else if (strstr(p->name, "EventQuery"))
+			((fn1)f)(event);
+		else if (strstr(p->name, "StreamQuery"))
+			((fn1)f)(stream);
+		else if (!strcmp(p->name, "cuStreamWaitEvent"))
+			r = ((int (*)(void *, void *, unsigned))f)(stream, event, 0);
+		else if (!strcmp(p->name, "cuMemcpyHtoDAsync_v2"))
+			r = ((copy)f)(p->device, p->n_calls % 2 ? p->host : p->pinned, 1 << 16,
+				      stream);
+		else if (!strcmp(p->name, "cuMemcpyDtoHAsync_v2"))
+			r = ((copy)f)(p->n_calls % 2 ? p->host : p->pinned, p->device, 1 << 16,
+				      stream);
+		else if (!strcmp(p->name, "cudaMemcpyAsync"))
+			r = ((copy_rt)f)(p->device, p->host, 1 << 16, 1, stream);
+		else if (!strcmp(p->name, "cuMemsetD8Async"))
+			r = ((fill)f)(p->device, 1, 1 << 16, stream);
+		else if (!strcmp(p->name, "cudaMemsetAsync"))
+			r = ((fill_rt)f)(p->device, 1, 1 << 16, stream);
+		else if (strstr(p->name, "AllocAsync") || strstr(p->name, "MallocAsync"))
+			r = ((get)f)(&made, 1 << 16, stream);
+		else
+			r = -1;
+		if (r)
+			p->n_failed = p->n_failed + 1;
+	}
+	return nullptr;
+}
+
+static int point(const char *name, bool first)
+{
+	struct point p = {};
+	void *module, *graph, *result = nullptr;
+	struct timespec until;
+	pthread_t thread;
+	int r;
+
+	p.name = name;
+	if (!first) {
+		begin(true);
+		check("cuModuleLoadData",
+		      DRIVER(fn2, "cuModuleLoadData")(&module, (void *)spin_ptx));
+		check("cuModuleGetFunction",
+		      DRIVER(fn3, "cuModuleGetFunction")(&p.kernel, module, (void *)"spin"));
+		check("cuGraphCreate",
+		      DRIVER(int (*)(void **, unsigned), "cuGraphCreate")(&graph, 0));
+		check("cuGraphInstantiateWithFlags",
+		      DRIVER(int (*)(void **, void *, unsigned long long),
+			     "cuGraphInstantiateWithFlags")(&p.graph, graph, 0));
+		check("cudaMalloc",
+		      RUNTIME(int (*)(void **, size_t), "cudaMalloc")(&p.device, 1 << 20));
+		check("cudaMallocHost",
+		      RUNTIME(int (*)(void **, size_t), "cudaMallocHost")(&p.pinned, 1 << 20));
+		p.host = malloc(1 << 20);
+		check("cudaEventRecord", RUNTIME(fn2, "cudaEventRecord")(event, stream));
+	}
+	pthread_create(&thread, nullptr, point_thread, &p);
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += 20;
+	r = pthread_timedjoin_np(thread, &result, &until);
+	printf("joined %d after %d calls (%d failed): %s\n", r, p.n_calls, p.n_failed,
+	       result == PTHREAD_CANCELED ? "a cancellation point" : "passed");
+	fflush(stdout);
+	_exit(0);
+}
+
 static double now_ns()
 {
 	struct timespec t;
@@ -279,6 +382,11 @@ static const char *const waits[] = {"cuCtxSynchronize", "cuStreamSynchronize",
 				    "cudaDeviceSynchronize", "cudaStreamSynchronize",
 				    "cudaEventSynchronize"};
 static const char *const entries[] = {"cudaFree", "cudaMalloc", "cudaMemcpy"};
+static const char *const points[] = {
+	"cuLaunchKernel",  "cuGraphLaunch",     "cuEventRecord",        "cuEventQuery",
+	"cuStreamQuery",   "cuStreamWaitEvent", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
+	"cuMemsetD8Async", "cuMemAllocAsync",   "cudaMemcpyAsync",      "cudaMemsetAsync",
+	"cudaEventRecord", "cudaEventQuery",    "cudaStreamQuery",      "cudaMallocAsync"};
 static const char *const callbacks[] = {"cuLaunchHostFunc", "cudaLaunchHostFunc"};
 
 int main(int argc, char **argv)
@@ -292,10 +400,20 @@ int main(int argc, char **argv)
 		puts(name);                                                                        \
 	else if (!strcmp(wanted, name))
 
-	if (strcmp(wanted, "list"))
+	if (strcmp(wanted, "list") && strcmp(wanted, "points"))
 		open_libraries();
 	if (!strcmp(wanted, "price"))
 		return price();
+	for (auto f : points)
+		for (int first = 0; first < 2; first++) {
+			snprintf(name, sizeof(name), "point:%s:%s", f, first ? "first" : "later");
+			if (!strcmp(wanted, "points") && !(first && f[2] != 'd'))
+				puts(name);
+			else if (!strcmp(wanted, name))
+				return point(f, first);
+		}
+	if (!strcmp(wanted, "points"))
+		return 0;
 	for (auto f : waits)
 		for (int i = 0; i < 4; i++) {
 			CASE("cancel:%s:%s:%s", f, i & 1 ? "blocking" : "spinning",

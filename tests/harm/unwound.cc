@@ -1,6 +1,9 @@
 /*
  * Threads that are cancelled, end, or throw inside functions of a stand-in for NVIDIA's driver
  * (driver.c). Prints what became of each; run without and with probes, it has to print the same.
+ *
+ *   unwound          in functions that were seen to be cancellation points, or call back
+ *   unwound launch   in a launch
  */
 #include <cstdio>
 #include <pthread.h>
@@ -10,9 +13,13 @@
 extern "C" {
 int cuCtxSynchronize(void);
 int cuMemcpyDtoH_v2(void *to, unsigned long long from, size_t bytes);
+int cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t bytes, void *stream);
+int cuEventRecord(void *event, void *stream);
+int cuMemAllocAsync(unsigned long long *at, size_t bytes, void *stream);
+int cuLaunchKernel(void);
 int cuLaunchHostFunc(void *stream, void (*fn)(void *), void *arg);
 int cuStreamAddCallback(void *stream, void (*fn)(void *, int, void *), void *arg, unsigned flags);
-extern volatile int driver_waits;
+extern volatile int driver_waits, driver_launch_waits;
 }
 
 struct lock {
@@ -37,6 +44,40 @@ static void *copy(void *)
 	int word;
 
 	cuMemcpyDtoH_v2(&word, 0, sizeof(word));
+	return nullptr;
+}
+
+static void *copy_later(void *)
+{
+	lock l{"copy_later"};
+	int word;
+
+	cuMemcpyDtoHAsync_v2(&word, 0, sizeof(word), nullptr);
+	return nullptr;
+}
+
+static void *record(void *)
+{
+	lock l{"record"};
+
+	cuEventRecord(nullptr, nullptr);
+	return nullptr;
+}
+
+static void *allocate(void *)
+{
+	lock l{"allocate"};
+	unsigned long long at;
+
+	cuMemAllocAsync(&at, 8, nullptr);
+	return nullptr;
+}
+
+static void *launch(void *)
+{
+	lock l{"launch"};
+
+	cuLaunchKernel();
 	return nullptr;
 }
 
@@ -81,13 +122,21 @@ static void cancel(void *(*fn)(void *))
 	std::printf("cancelled %d\n", result == PTHREAD_CANCELED);
 }
 
-int main()
+int main(int argc, char **argv)
 {
 	pthread_t thread;
 	int n_caught = 0;
 
+	if (argc > 1) {
+		driver_launch_waits = 1;
+		cancel(launch);
+		return 0;
+	}
 	cancel(synchronize);
 	cancel(copy);
+	cancel(copy_later);
+	cancel(record);
+	cancel(allocate);
 	pthread_create(&thread, nullptr, leave, nullptr);
 	pthread_join(thread, nullptr);
 	for (int i = 0; i < 100; i++) {

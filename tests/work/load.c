@@ -8,9 +8,8 @@
  *   burn S         one thread computes for S seconds
  *   nap S          sleeps by nanosleep, poll of nothing, select of nothing: a third each
  *   pingpong N     two processes, a byte through two pipes N times
- *   lock S         a second thread waits for a mutex that is held for S seconds
- *   direct FILE    reads FILE past the page cache
- *   cached FILE    reads FILE through it, twice
+ *   lock S         a second thread waits for a mutex that is held for S seconds; says how long it
+ * did direct FILE    reads FILE past the page cache cached FILE    reads FILE through it, twice
  *   sync FILE N    N writes of 64 KiB past the page cache that end on the medium, then N fdatasync
  *   aio FILE N W   N times 64 operations of 4 KiB by libaio past the page cache; W: writes
  *   tcp N          N times 1000 bytes over loopback, to a child that waits S = 0.3 seconds first
@@ -27,6 +26,8 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -188,9 +189,15 @@ static int pingpong(long n)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
+static atomic_bool is_waiting;
+
 static void *wait_for_mutex(void *none)
 {
+	double begin = now();
+
+	is_waiting = true;
 	pthread_mutex_lock(&mutex);
+	fprintf(stderr, "%.9f\n", now() - begin);
 	return NULL;
 }
 
@@ -200,6 +207,8 @@ static int lock(double s)
 
 	pthread_mutex_lock(&mutex);
 	pthread_create(&t, NULL, wait_for_mutex, NULL);
+	while (!is_waiting)
+		sched_yield();
 	nap(s);
 	pthread_mutex_unlock(&mutex);
 	pthread_join(t, NULL);

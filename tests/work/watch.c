@@ -3,10 +3,11 @@
  * JSON: the front end that tests and the bench use.
  *
  * usage: work_watch [-f FAMILIES] [-g] [-n] [-a] [-T] [-e N] [-p PID] [-c CGROUP_ID] [-s SECONDS]
- *                   [-k MAX_KEYS] [-m GPU_MAJOR] [-r FORGET_TIMES] [-q] [COMMAND...]
+ *                   [-k MAX_KEYS] [-m GPU_MAJOR] [-r TIMES] [-q] [COMMAND...]
  *   -g by cgroup; -n do not follow children; -a all processes; -T count calls, do not time them;
  *   -e time one of N calls that do not sleep;
- *   -q no output but "ready" (the bench: until stdin ends); -r read and forget so often meanwhile
+ *   -q no output but "ready" (the bench: until stdin ends); -r run the command so many times, one
+ * after the other, and forget each before the next one
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "work/work.h"
+#include "sources/taskstats/work.h"
 
 static void put_io(const struct gs_work_io_count *io)
 {
@@ -122,12 +123,12 @@ static void put(const struct gs_work_snapshot *s, const struct gs_work_probe *p)
 	       s->mono_ns - s->begun_ns);
 	for (size_t i = 0; gs_work_probe_missing(p, i); i++)
 		printf("%s\"%s\"", i ? "," : "", gs_work_probe_missing(p, i));
-	printf("],\"missed\":%" PRIu64 ",\"ends\":%" PRIu64 ",\"open_bytes\":%" PRIu64
-	       ",\"losses\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64
-	       "],\"rows\":[",
-	       s->losses.missed, s->losses.ends, s->open_bytes, s->losses.keys_full,
-	       s->losses.cells_full, s->losses.threads, s->losses.requests, s->losses.torn,
-	       s->losses.aio);
+	printf("],\"missed\":%" PRIu64 ",\"ends\":%" PRIu64 ",\"open\":%" PRIu64
+	       ",\"open_bytes\":%" PRIu64 ",\"losses\":[%" PRIu64 ",%" PRIu64 ",%" PRIu64
+	       ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 "],\"rows\":[",
+	       s->losses.missed, s->losses.ends, s->open_requests, s->open_bytes,
+	       s->losses.keys_full, s->losses.cells_full, s->losses.threads, s->losses.requests,
+	       s->losses.torn, s->losses.aio);
 	for (size_t i = 0; i < s->n_rows; i++) {
 		const struct gs_work_row *r = &s->rows[i];
 
@@ -165,6 +166,39 @@ static pid_t start(char **argv, int *ret_go)
 	return pid;
 }
 
+/* Reads and forgets until one that has ended was given back: its last switch comes after wait(). */
+static size_t forget_one(struct gs_work_probe *p, struct gs_err *err)
+{
+	struct gs_work_snapshot *s;
+	size_t n = 0;
+
+	for (int i = 0; n == 0 && i < 5000 && gs_work_probe_read(p, &s, err) == 0; i++) {
+		n = gs_work_probe_forget_ended(p, s);
+		gs_work_snapshot_free(s);
+		if (n == 0)
+			usleep(2000);
+	}
+	return n;
+}
+
+/* The command once more, followed from before its first instruction. */
+static int run_again(struct gs_work_probe *p, char **argv, struct gs_err *err)
+{
+	int go, status, r;
+	pid_t child = start(argv, &go);
+
+	if (child < 0)
+		return -errno;
+	r = gs_work_probe_follow_pid(p, (uint32_t)child, err);
+	if (r == 0 && write(go, "", 1) != 1)
+		r = -errno;
+	if (r < 0)
+		kill(child, SIGKILL);
+	close(go);
+	waitpid(child, &status, 0);
+	return r;
+}
+
 static int fail(int r, const struct gs_err *err)
 {
 	fprintf(stderr, "work_watch: %s\n", gs_err_text(err, r));
@@ -180,7 +214,7 @@ int main(int argc, char **argv)
 	struct gs_work_probe *p;
 	struct gs_err err = {""};
 	double seconds = 0;
-	long forget = 0;
+	long times = 0;
 	bool quiet = false;
 	pid_t child = -1;
 	size_t gone = 0;
@@ -214,7 +248,7 @@ int main(int argc, char **argv)
 		if (opt == 'k')
 			o.max_keys = (uint32_t)atol(optarg);
 		if (opt == 'r')
-			forget = atol(optarg);
+			times = atol(optarg);
 		if (opt == 'm') {
 			major = (uint32_t)atol(optarg);
 			o.gpu_majors = &major;
@@ -241,23 +275,30 @@ int main(int argc, char **argv)
 			;
 	}
 	if (child > 0 && write(go, "", 1) == 1) {
-		while (forget-- > 0) {
-			if (gs_work_probe_read(p, &s, &err) == 0) {
-				gone += gs_work_probe_forget_ended(p, s);
-				gs_work_snapshot_free(s);
-			}
-			usleep(20000);
-		}
 		if (seconds == 0)
 			waitpid(child, &status, 0);
+		for (long i = 1; i < times; i++) {
+			gone += forget_one(p, &err);
+			r = run_again(p, argv + optind, &err);
+			if (r < 0)
+				return fail(r, &err);
+		}
 	}
 	if (seconds > 0)
 		usleep((useconds_t)(seconds * 1e6));
-	/* A process' last switch comes after its parent has been told of the end. */
-	usleep(20000);
-	r = gs_work_probe_read(p, &s, &err);
-	if (r < 0)
-		return fail(r, &err);
+	/*
+	 * A process' last switch comes after its parent has been told of the end, and requests that
+	 * it has made end when the device likes.
+	 */
+	for (int i = 0; i < 100; i++) {
+		usleep(20000);
+		r = gs_work_probe_read(p, &s, &err);
+		if (r < 0)
+			return fail(r, &err);
+		if (s->open_requests == 0 || i == 99)
+			break;
+		gs_work_snapshot_free(s);
+	}
 	if (!quiet)
 		put(s, p);
 	if (gone)

@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "model/func.h"
-#include "model/record.h"
+#include "core/base/buf.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "model/trace/record.h"
 
 struct stream {
 	struct gs_buf buf;

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "model/record_stack.h"
+#include "model/trace/record_stack.h"
 #include "records.h"
-#include "view/view.h"
+#include "pipeline/aggregate/view.h"
 
 static void put_frame(struct stream *s, uint32_t id, const char *file, const char *function,
 		      uint32_t line)

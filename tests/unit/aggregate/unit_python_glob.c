@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "view/python_glob.h"
+#include "pipeline/aggregate/python_glob.h"
 
 static void names_and_files(void **state)
 {

@@ -8,10 +8,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "model/hist.h"
-#include "model/record_stack.h"
-#include "unit/view/records.h"
-#include "view/view.h"
+#include "model/trace/hist.h"
+#include "model/trace/record_stack.h"
+#include "unit/aggregate/records.h"
+#include "pipeline/aggregate/view.h"
 
 #define N_PROCESSES 3
 #define N_THREADS   7 /* thread t is of process 1 + t % N_PROCESSES; ids from 1 */

@@ -7,10 +7,10 @@
 
 #include <cmocka.h>
 
-#include "model/record_stack.h"
+#include "model/trace/record_stack.h"
 #include "records.h"
-#include "view/python_glob.h"
-#include "view/under.h"
+#include "pipeline/aggregate/python_glob.h"
+#include "pipeline/aggregate/under.h"
 
 enum { WANTED = 1, OTHER, LAUNCH };
 

@@ -1,4 +1,4 @@
-/* One outcome of view/view.h by test. */
+/* One outcome of pipeline/aggregate/view.h by test. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "unit/view/malloc_count.h"
-#include "unit/view/records.h"
-#include "view/view.h"
+#include "unit/aggregate/malloc_count.h"
+#include "unit/aggregate/records.h"
+#include "pipeline/aggregate/view.h"
 
 #define RT   GS_LAYER_CUDA_RUNTIME
 #define DRV  GS_LAYER_CUDA_DRIVER

@@ -14,8 +14,8 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "alert/alert.h"
-#include "base/mem.h"
+#include "analysis/alert/alert.h"
+#include "core/base/mem.h"
 
 #define S       1000000000ull
 #define WALL_NS 1700000000000000000ll /* of the test's second 0 */

@@ -1,7 +1,7 @@
 /* The configuration of alerts: what is read, and what each mistake is told as. */
 #include "alert_test.h"
 
-#include "alert/conf.h"
+#include "analysis/alert/conf.h"
 
 #define RULES "alerts:\n  rules:\n    - "
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "amd/amd.h"
+#include "sources/amdgpu/amd.h"
 
 /* Members in the order of the kernel's kgd_pp_interface.h behind the header of four bytes: a letter
  * for the width (b 1, h 2, w 4, q 8 bytes), a name, and of how many. Aligned as C does. */

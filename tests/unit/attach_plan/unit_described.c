@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "elf/elf.h"
-#include "plan/described.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
+#include "sources/attach_plan/described.h"
 
 int described_one(int a);
 int described_two(int a);

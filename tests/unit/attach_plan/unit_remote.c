@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "model/func.h"
-#include "plan/remote.h"
+#include "core/base/mem.h"
+#include "model/trace/func.h"
+#include "sources/attach_plan/remote.h"
 
 /* What a file with functions of CUDA and NCCL defines; and one that cannot be probed. */
 int cudaLaunchKernel(int a);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "core/base/buf.h"
 
 static void grows_and_keeps(void **state)
 {

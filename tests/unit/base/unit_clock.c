@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 
 static uint64_t kernel_ns(clockid_t id)
 {

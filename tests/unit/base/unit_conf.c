@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/conf.h"
-#include "base/conf_int.h"
+#include "core/base/conf.h"
+#include "core/base/conf_int.h"
 
 struct whole {
 	struct {

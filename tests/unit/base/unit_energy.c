@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#include "base/energy.h"
+#include "core/base/energy.h"
 
 #define S    1000000000ll
 #define FROM (1000 * S)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/err.h"
+#include "core/base/err.h"
 
 static void set_and_prefix(void **state)
 {

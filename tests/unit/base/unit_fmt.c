@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/fmt.h"
-#include "base/mem.h"
+#include "core/base/fmt.h"
+#include "core/base/mem.h"
 
 struct value {
 	uint64_t in;

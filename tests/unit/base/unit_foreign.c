@@ -8,12 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "base/foreign.h"
+#include "core/base/clock.h"
+#include "core/base/foreign.h"
 
 static char folder[] = "/tmp/gs_foreign_XXXXXX";
 
@@ -184,10 +186,67 @@ static void who_asks_for_the_end_gets_it(void **state)
 	assert_false(gs_guard_stopped());
 }
 
+static void a_user_has_a_share_of_time(void **state)
+{
+	const struct gs_guard_options o = {.size = sizeof(o)};
+	GS_CLEANUP(gs_guard_free) struct gs_guard *g = NULL;
+	struct gs_guard_work w;
+	char what[64];
+	int r = 0;
+
+	assert_int_equal(gs_guard_charge_time(7, 1ull << 40, NULL),
+			 0); /* without a guard: no limit */
+	assert_int_equal(gs_guard_new(&o, &g), 0);
+	gs_guard_enter(g);
+	assert_int_equal(gs_guard_charge_time(7, 5000000000u, "x"), 0);
+	assert_true(gs_guard_time_ns(g) == 5000000000u);
+	assert_int_equal(gs_guard_begin(&w, 7, "mappings of process 5"), 0);
+	/* Some may have grown back since, where others have the processor. */
+	while (r == 0) {
+		assert_int_equal(gs_guard_charge_time(7, 1ull << 40, NULL), -EDQUOT);
+		r = gs_guard_step(&w);
+	}
+	gs_guard_end(&w);
+	assert_int_equal(r, -EDQUOT);
+	assert_int_equal(gs_guard_charge_time(7, 1ull << 40, NULL), -EDQUOT);
+	assert_int_equal(gs_guard_refused(g, GS_REFUSED_USER_TIME, what, sizeof(what)), 1);
+	assert_string_equal(what, "mappings of process 5");
+	/* Others have theirs, and root more. */
+	assert_int_equal(gs_guard_begin(&w, 8, "x"), 0);
+	assert_int_equal(gs_guard_charge_time(0, 100000000000u, "x"), 0);
+	gs_guard_enter(NULL);
+	assert_int_equal(gs_foreign_process_uid(getpid()), getuid());
+}
+
+/* One that cannot be dumped: its folder in /proc is root's. */
+static void whose_a_process_is(void **state)
+{
+	int ends[2], status;
+	char byte = 0;
+	pid_t pid;
+
+	if (getuid())
+		skip();
+	assert_int_equal(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		_exit(setuid(65534) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0 ||
+		      write(ends[1], &byte, 1) != 1 || pause());
+	}
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(gs_foreign_process_uid(pid), 65534);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_regular_files),
+		cmocka_unit_test(a_user_has_a_share_of_time),
+		cmocka_unit_test(whose_a_process_is),
 		cmocka_unit_test(reads_what_is_there),
 		cmocka_unit_test(holes_are_passed_over),
 		cmocka_unit_test(a_file_has_a_share),

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/map.h"
+#include "core/base/map.h"
 
 static void put_get_del(void **state)
 {

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/output.h"
+#include "core/base/output.h"
 
 #define OTHER 65534
 

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "base/schedule.h"
+#include "core/base/schedule.h"
 
 #define MS 1000000ull
 #define S  1000000000ull

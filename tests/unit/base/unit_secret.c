@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/secret.h"
+#include "core/base/secret.h"
 
 static int read_of(const char *text, char *out, size_t bytes, struct gs_err *err)
 {

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/share.h"
+#include "core/base/share.h"
 
 #define ASK(owner) gs_shares_ask(&s, (owner), &victim)
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "base/shrink.h"
+#include "core/base/mem.h"
+#include "core/base/shrink.h"
 
 #define PAGE 4096
 

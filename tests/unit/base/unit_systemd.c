@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/systemd.h"
+#include "core/base/systemd.h"
 
 /* A socket of that name ('@': the abstract namespace), which NOTIFY_SOCKET tells. */
 static int hear(const char *name)

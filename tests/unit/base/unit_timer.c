@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/timer.h"
+#include "core/base/timer.h"
 
 #define N 1000
 

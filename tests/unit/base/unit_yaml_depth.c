@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/yaml_depth.h"
+#include "core/base/yaml_depth.h"
 
 static int check(const char *text, struct gs_err *err)
 {

@@ -6,9 +6,9 @@
 
 #include <errno.h>
 
-#include "model/dict.h"
-#include "span/span.h"
-#include "unit/view/records.h"
+#include "model/trace/dict.h"
+#include "pipeline/correlate/span.h"
+#include "unit/aggregate/records.h"
 
 struct collect {
 	struct gs_sink sink;

@@ -1,11 +1,11 @@
-/* What span/span.h says of communicators that were split or shrunk. */
+/* What pipeline/correlate/span.h says of communicators that were split or shrunk. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "unit/span/collect.h"
+#include "unit/correlate/collect.h"
 
 #define ROOT_HASH 0xfeedull
 #define ROOT(p)   (0x1000ull + (p)) /* handle of process p's root communicator */

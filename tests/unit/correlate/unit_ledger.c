@@ -7,10 +7,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "model/dict.h"
-#include "span/ledger.h"
-#include "span/span.h"
+#include "core/base/mem.h"
+#include "model/trace/dict.h"
+#include "pipeline/correlate/ledger.h"
+#include "pipeline/correlate/span.h"
 
 #define LEDGER GS_CLEANUP(ledger_fini) struct ledger
 

@@ -1,12 +1,12 @@
-/* What span/span.h says of memory, and of passing records on. */
+/* What pipeline/correlate/span.h says of memory, and of passing records on. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "unit/span/collect.h"
-#include "unit/view/malloc_count.h"
+#include "unit/correlate/collect.h"
+#include "unit/aggregate/malloc_count.h"
 
 enum function {
 	MALLOC = 1,

@@ -1,12 +1,12 @@
-/* Which call waited for which launch: what span/sync.h says, call by call. */
+/* Which call waited for which launch: what pipeline/correlate/sync.h says, call by call. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "span/sync.h"
-#include "unit/span/collect.h"
+#include "pipeline/correlate/sync.h"
+#include "unit/correlate/collect.h"
 
 enum function {
 	LAUNCH = 1,

@@ -8,7 +8,7 @@
 
 #include <elf.h>
 
-#include "elf/elf_int.h"
+#include "sources/elf/elf_int.h"
 
 #define ELF_CLOSE GS_CLEANUP(gs_elf_close)
 

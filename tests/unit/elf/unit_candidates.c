@@ -5,7 +5,7 @@
  */
 #include "unit/elf/workshop.h"
 
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 
 /* An environment with PATH of the folder's bin; up to six more. */
 struct env {

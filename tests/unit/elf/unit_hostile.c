@@ -6,8 +6,8 @@
 
 #include <elf.h>
 
-#include "base/foreign.h"
-#include "elf/elf.h"
+#include "core/base/foreign.h"
+#include "sources/elf/elf.h"
 
 #define GIB  (1ull << 30)
 #define BASE 8192

@@ -10,10 +10,10 @@
 
 #include <sys/sdt.h>
 
-#include "elf/object.h"
-#include "elf/python_site.h"
-#include "model/kernel_side.h"
-#include "model/python.h"
+#include "sources/elf/object.h"
+#include "sources/elf/python_site.h"
+#include "model/trace/kernel_side.h"
+#include "model/trace/python.h"
 
 uint64_t _PyRuntime[80] __attribute__((used)) = {1};
 const unsigned long Py_Version __attribute__((used)) = 0x030b02f0;

@@ -4,7 +4,7 @@
  */
 #include "unit/elf/workshop.h"
 
-#include "elf/library_int.h"
+#include "sources/elf/library_int.h"
 
 /* ---- maps ---- */
 

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "elf/torch_name.h"
-#include "model/kernel_side.h"
+#include "core/base/mem.h"
+#include "sources/elf/torch_name.h"
+#include "model/trace/kernel_side.h"
 
 static void assert_part(const char *symbol, const char *wanted)
 {

@@ -12,7 +12,7 @@ static unsigned short gs_unit_guarded_semaphore __attribute__((section(".probes"
 static unsigned short gs_unit_plain_semaphore __attribute__((section(".probes"), used));
 #include <sys/sdt.h>
 
-#include "elf/usdt.h"
+#include "sources/elf/usdt.h"
 
 static __attribute__((noinline)) int marked(int a, long b, char c)
 {

@@ -23,8 +23,8 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "elf/library.h"
+#include "core/base/mem.h"
+#include "sources/elf/library.h"
 
 static char shop_dir[PATH_MAX]; /* real path, so that it compares with what maps says */
 

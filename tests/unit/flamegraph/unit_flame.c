@@ -1,4 +1,5 @@
-/* What flame/flame.h says: each case is a stream and the lines that its tree makes. */
+/* What pipeline/flamegraph/flame.h says: each case is a stream and the lines that its tree makes.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,8 +7,8 @@
 #include <cmocka.h>
 #include <errno.h>
 
-#include "flame/flame.h"
-#include "unit/view/records.h"
+#include "pipeline/flamegraph/flame.h"
+#include "unit/aggregate/records.h"
 
 enum { LAUNCH = 1, COPY, LINEAR, ADDMM, BACKWARD, STEP, ALLREDUCE, MALLOC };
 

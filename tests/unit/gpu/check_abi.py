@@ -42,6 +42,7 @@ NUMBERS = {
     "NVML_LIB_RM_VERSION_MISMATCH": "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
     "NVML_FI_PERF_POLICY_POWER": "NVML_FI_DEV_PERF_POLICY_POWER", "NVML_FI_MEMORY_TEMP": "NVML_FI_DEV_MEMORY_TEMP",
     "NVML_FI_ENERGY": "NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "NVML_FI_PCIE_REPLAY": "NVML_FI_DEV_PCIE_REPLAY_COUNTER",
+    "NVML_PCIE_TX": "NVML_PCIE_UTIL_TX_BYTES", "NVML_PCIE_RX": "NVML_PCIE_UTIL_RX_BYTES",
     "NVML_FI_RETIRED_PENDING": "NVML_FI_DEV_RETIRED_PENDING",
     "NVML_FI_NVLINK_DATA_TX": "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX",
     "NVML_FI_NVLINK_DATA_RX": "NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX",
@@ -98,7 +99,7 @@ def evaluate(include, expressions):
 
 def main():
     header = find_header()
-    calls = open(ROOT + "/src/gpu/nvml_calls.h").read()
+    calls = open(ROOT + "/src/sources/gpu/nvml_calls.h").read()
     names = re.findall(r'"(nvml\w+)"', calls)
     bad = [n for n in names if names.count(n) > 1]
     if bad or len(names) < 80:
@@ -114,7 +115,7 @@ def main():
     ours = [f"sizeof({k})" for k in types] + [f"offsetof({t}, {m})" for t, m in OFFSETS] + list(numbers)
     theirs = [f"sizeof({v})" for v in types.values()] + [f"offsetof({t}, {m})" for t, m in OFFSETS.values()]
     theirs += list(numbers.values())
-    a = evaluate('#include "gpu/nvml_abi.h"', ours)
+    a = evaluate('#include "sources/gpu/nvml_abi.h"', ours)
     b = evaluate(f'#include "{header}"', theirs)
     wrong = [f"{o} is {x}, {t} is {y}" for o, t, x, y in zip(ours, theirs, a, b) if x != y]
     # Functions that only old libraries have are in no new header; most of the table must be.

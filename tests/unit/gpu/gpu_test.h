@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu.h"
-#include "gpu/gpu_int.h"
+#include "sources/gpu/gpu.h"
+#include "sources/gpu/gpu_int.h"
 
 static char pretend_path[64];
 

@@ -2,7 +2,7 @@
  */
 #include "gpu_test.h"
 
-#include "amd/amd.h"
+#include "sources/amdgpu/amd.h"
 
 static void test_tree(void **state)
 {

@@ -225,7 +225,7 @@ static void test_processes(void **state)
 	}
 
 	/* One that has just ended. */
-	pretend("gpus=1,pids=4194302");
+	pretend("gpus=1,pids=5000000");
 	s = read_one(gpu);
 	assert_int_equal(s->n_processes, 1);
 	assert_true(s->process[0].gone);

@@ -1,4 +1,5 @@
 /* What is read when, and at which price: counted by the calls that the reader says it made. */
+#include "core/base/clock.h"
 #include "gpu_test.h"
 
 static struct gs_gpu_cost cost_of(struct gs_gpu *gpu, enum gs_gpu_cost_by by, const char *name)
@@ -44,6 +45,68 @@ static void test_without_budget(void **state)
 	assert_int_equal(calls(gpu, "nvmlDeviceGetUtilizationRates"), 20);
 	assert_int_equal(calls(gpu, "nvmlDeviceGetPowerUsage"), 0);
 	assert_int_equal(calls(gpu, "nvmlDeviceGetPcieThroughput"), 0);
+	gs_gpu_close(&gpu);
+}
+
+/* A GPU with neither counters nor GPM: NVML measures, seldom, and the values say how old they are.
+ */
+static void test_pcie_is_measured(void **state)
+{
+	struct gs_gpu_snapshot *s, *later;
+	uint64_t start_ns = gs_clock_mono_ns();
+	struct gs_gpu *gpu;
+	unsigned most;
+
+	pretend("gpus=2,board=t4");
+	gpu = open_with(FAKE_NVML_OLD, (struct gs_gpu_options){0});
+	/* The first reading finds that there is no GPM. */
+	skip_one(gpu);
+	s = read_one(gpu);
+	assert_why(&s->sample[0], PCIE_TX, NOT_SUPPORTED);
+	assert_value(&s->sample[0], PCIE_TX_BPS, 1000 * 1024.0);
+	assert_value(&s->sample[1], PCIE_RX_BPS, 2001 * 1024.0);
+	assert_true(s->sample[1].pcie_measured);
+	read_times(gpu, 20);
+	later = read_one(gpu);
+	most = 4 + 4 * (unsigned)((gs_clock_mono_ns() - start_ns) / 10000000000ull);
+	assert_in_range(calls(gpu, "nvmlDeviceGetPcieThroughput"), 4, most);
+	assert_string_equal(cost_of(gpu, GS_GPU_COST_BY_PART, "pcie_rate").way, "call");
+	assert_value(&later->sample[1], PCIE_RX_BPS, 2001 * 1024.0);
+	if (calls(gpu, "nvmlDeviceGetPcieThroughput") == 4)
+		assert_int_equal(later->sample[0].time_ns -
+					 gs_gpu_age_ns(&later->sample[0], GS_GPU_PCIE_RX_BPS),
+				 s->sample[0].part_ns[GS_GPU_PART_PCIE_RATE]);
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_snapshot_free(&later);
+	gs_gpu_close(&gpu);
+
+	gpu = open_with(FAKE_NVML_OLD,
+			(struct gs_gpu_options){.leave_out = 1ull << GS_GPU_PART_PCIE_RATE});
+	read_times(gpu, 3);
+	assert_int_equal(calls(gpu, "nvmlDeviceGetPcieThroughput"), 0);
+	gs_gpu_close(&gpu);
+}
+
+/* A rate from counters is as old as their reading, whatever else was read since. */
+static void test_age_of_rates(void **state)
+{
+	struct gs_gpu_snapshot *s, *later;
+	struct gs_gpu *gpu;
+
+	pretend("gpus=1,board=a100");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){0});
+	read_times(gpu, 2);
+	s = read_one(gpu);
+	assert_true(gs_gpu_has(&s->sample[0], GS_GPU_PCIE_TX_BPS));
+	usleep(2000);
+	assert_int_equal(gs_gpu_read_groups(gpu, GS_GPU_READ_GPM | GS_GPU_READ_PROCESSES, &later),
+			 0);
+	assert_true(later->sample[0].time_ns > s->sample[0].time_ns);
+	assert_int_equal(later->sample[0].time_ns -
+				 gs_gpu_age_ns(&later->sample[0], GS_GPU_PCIE_TX_BPS),
+			 s->sample[0].part_ns[GS_GPU_PART_PCIE_RATE]);
+	gs_gpu_snapshot_free(&s);
+	gs_gpu_snapshot_free(&later);
 	gs_gpu_close(&gpu);
 }
 
@@ -283,6 +346,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_without_budget),
+		cmocka_unit_test(test_pcie_is_measured),
+		cmocka_unit_test(test_age_of_rates),
 		cmocka_unit_test(test_costly_parts_wait),
 		cmocka_unit_test(test_budget_that_changes),
 		cmocka_unit_test(test_cheap_parts_do_not_wait),

@@ -1,7 +1,7 @@
 /* Which GPUs a person means: each way to write it, what is not there, and what could be several. */
 #include "gpu_test.h"
 
-#include "gpu/select.h"
+#include "sources/gpu/select.h"
 
 /* GPU 0 is divided into three parts, two of one GPU instance; 1 and 2 differ in the domain. */
 static struct gs_gpu_snapshot *machine(void)

@@ -1,7 +1,7 @@
 /* When things are not as they should be: absent, old, failing, lost, hanging, let go of. */
 #include "gpu_test.h"
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 
 static void test_no_library(void **state)
 {
@@ -258,35 +258,57 @@ static void test_lost(void **state)
 	gs_gpu_close(&gpu);
 }
 
+#define HANG_NS  500000000ull
+#define N_HANGS  60
+#define SETTLE_N 10000
+
+/* Until a reading is made, on a machine that stands still at any moment; *missed: those that were
+ * not. */
+static struct gs_gpu_snapshot *read_until_ok(struct gs_gpu *gpu, uint64_t *missed)
+{
+	struct gs_gpu_snapshot *s = read_one(gpu);
+
+	for (int i = 0; s->state != GS_GPU_STATE_OK && i < SETTLE_N; i++) {
+		++*missed;
+		usleep(10000);
+		gs_gpu_snapshot_free(&s);
+		s = read_one(gpu);
+	}
+	assert_int_equal(s->state, GS_GPU_STATE_OK);
+	return s;
+}
+
 static void test_hang(void **state)
 {
 	struct gs_gpu_snapshot *s;
-	uint64_t start_ns;
+	uint64_t start_ns, missed = 0;
 	struct gs_gpu *gpu;
 
 	pretend("gpus=2");
-	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){.hang_ns = 200000000});
-	skip_one(gpu);
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){.hang_ns = HANG_NS});
+	s = read_until_ok(gpu, &missed);
+	assert_int_equal(s->missed_samples, missed);
+	gs_gpu_snapshot_free(&s);
 	pretend("gpus=2,hang=DeviceGetUtilizationRates");
 	s = read_one(gpu);
 	assert_int_equal(s->state, GS_GPU_STATE_HUNG);
-	assert_int_equal(s->missed_samples, 1);
+	assert_int_equal(s->missed_samples, ++missed);
 	assert_int_equal(s->n_gpus, 2);
 	assert_value(&s->sample[0], UTIL, 0.07);
 	gs_gpu_snapshot_free(&s);
-	/* Not waited for again. */
+	/* Not waited for again: that would take all of them HANG_NS each. */
 	start_ns = gs_clock_mono_ns();
-	s = read_one(gpu);
-	assert_int_equal(s->state, GS_GPU_STATE_HUNG);
-	assert_int_equal(s->missed_samples, 2);
-	assert_true(gs_clock_mono_ns() - start_ns < 150000000);
-	gs_gpu_snapshot_free(&s);
+	for (int i = 0; i < N_HANGS; i++) {
+		s = read_one(gpu);
+		assert_int_equal(s->state, GS_GPU_STATE_HUNG);
+		assert_int_equal(s->missed_samples, ++missed);
+		gs_gpu_snapshot_free(&s);
+	}
+	assert_true(gs_clock_mono_ns() - start_ns < N_HANGS * HANG_NS);
 	/* The call comes back. */
 	pretend("gpus=2");
-	usleep(100000);
-	s = read_one(gpu);
-	assert_int_equal(s->state, GS_GPU_STATE_OK);
-	assert_int_equal(s->missed_samples, 2);
+	s = read_until_ok(gpu, &missed);
+	assert_int_equal(s->missed_samples, missed);
 	assert_value(&s->sample[1], POWER, 301);
 	gs_gpu_snapshot_free(&s);
 	/* Closed while a call hangs: the worker is left behind and ends when it can. */
@@ -299,9 +321,38 @@ static void test_hang(void **state)
 	usleep(300000);
 }
 
+static void note_text(void *ctx, const char *text)
+{
+	snprintf(ctx, 160, "%s", text);
+}
+
+/* Who waits longer than a second hears what for. */
+static void test_waiting_is_said(void **state)
+{
+	char text[160] = "";
+	struct gs_gpu_snapshot *s;
+	struct gs_gpu *gpu;
+
+	pretend("gpus=2");
+	gpu = open_with(FAKE_NVML, (struct gs_gpu_options){.hang_ns = 2500000000ull,
+							   .on_slow = note_text,
+							   .on_slow_ctx = text});
+	skip_one(gpu);
+	pretend("gpus=2,hang=DeviceGetUtilizationRates");
+	s = read_one(gpu);
+	assert_int_equal(s->state, GS_GPU_STATE_HUNG);
+	assert_non_null(strstr(text, "nvmlDeviceGetUtilizationRates"));
+	assert_non_null(strstr(s->state_text, "nvmlDeviceGetUtilizationRates"));
+	assert_non_null(strstr(s->state_text, "values are the last known"));
+	gs_gpu_snapshot_free(&s);
+	pretend("gpus=2");
+	gs_gpu_close(&gpu);
+}
+
 static void test_hang_in_init(void **state)
 {
 	struct gs_gpu_snapshot *s;
+	uint64_t missed = 0;
 	struct gs_gpu *gpu;
 
 	pretend("gpus=2,hang=Init_v2");
@@ -311,8 +362,7 @@ static void test_hang_in_init(void **state)
 	assert_int_equal(s->n_gpus, 0);
 	gs_gpu_snapshot_free(&s);
 	pretend("gpus=2");
-	usleep(100000);
-	s = read_one(gpu);
+	s = read_until_ok(gpu, &missed);
 	assert_int_equal(s->n_gpus, 2);
 	gs_gpu_snapshot_free(&s);
 	gs_gpu_close(&gpu);
@@ -356,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_blank),
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_hang),
+		cmocka_unit_test(test_waiting_is_said),
 		cmocka_unit_test(test_hang_in_init),
 		cmocka_unit_test(test_release),
 	};

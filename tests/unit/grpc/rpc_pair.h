@@ -11,8 +11,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "rpc/rpc_client.h"
+#include "core/base/clock.h"
+#include "net/grpc/rpc_client.h"
 
 #define MS 1000000ULL
 

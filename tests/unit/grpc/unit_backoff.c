@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "rpc/rpc_int.h"
+#include "net/grpc/rpc_int.h"
 
 /* Delays of an attempt: none above the bound, and the largest random number reaches it. */
 static void backoff(void **state)

@@ -171,11 +171,14 @@ static void pings(void **state)
 	struct gs_rpc_server_options o = {OPTIONS, .min_ping_ns = 3600ULL * 1000000000};
 	struct gs_rpc_server *s = start(&o);
 	int fd = dial(s);
+	char many[(GS_RPC_PING_STRIKES + 2) * 17];
 
 	(void)state;
 	put(fd, hello, HELLO_BYTES);
-	for (int i = 0; i < GS_RPC_PING_STRIKES + 3; i++)
-		put(fd, "\0\0\x8\6\0\0\0\0\0abcdefgh", 17);
+	/* No byte may come after it has closed: that would take its last words away. */
+	for (size_t at = 0; at < sizeof(many); at += 17)
+		memcpy(many + at, "\0\0\x8\6\0\0\0\0\0abcdefgh", 17);
+	put(fd, many, sizeof(many));
 	assert_int_equal(last_frame(fd), 7 /* GOAWAY */);
 	assert_int_equal(stats_of(s).refused[GS_RPC_REFUSED_FLOOD], 1);
 	gs_rpc_server_stop(&s, 0);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "rpc/rpc_int.h"
+#include "net/grpc/rpc_int.h"
 
 static void percent(void **state)
 {

@@ -10,10 +10,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "head/head_conf.h"
-#include "head/head_push.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "server/head/head_conf.h"
+#include "server/head/head_push.h"
 
 #define S       1000000000ll
 #define N_NODES 1250

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "host/host_int.h"
-#include "host/pressure.h"
-#include "host/work.h"
+#include "sources/host/host_int.h"
+#include "sources/host/pressure.h"
+#include "sources/host/work.h"
 #include "tree.h"
 
 #define V1_JOB "/slurm/uid_1001/job_4711"

@@ -10,8 +10,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "host/host.h"
-#include "host/host_int.h"
+#include "sources/host/host.h"
+#include "sources/host/host_int.h"
 
 #define TAIL                                                                                       \
 	" S 7 7 7 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 3 0 12345 1000000 250 "                     \

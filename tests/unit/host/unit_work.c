@@ -8,13 +8,15 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "host/wait.h"
-#include "host/work.h"
+#include "sources/host/wait.h"
+#include "sources/host/work.h"
 
 static void calls(void **state)
 {
@@ -53,6 +55,19 @@ static void pause_ms(long ms)
 	nanosleep(&t, NULL);
 }
 
+static char state_of(pid_t pid)
+{
+	char path[64], state = '?';
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%*d %*s %c", &state), 1);
+	fclose(f);
+	return state;
+}
+
 /* A child that sleeps: its time is there, and sums to the time that it was looked at. */
 static void a_sleeper(void **state)
 {
@@ -64,9 +79,12 @@ static void a_sleeper(void **state)
 
 	(void)state;
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			pause_ms(10000);
 	}
+	while (state_of(pid) != 'S')
+		pause_ms(1);
 	assert_int_equal(gs_host_work_open("/proc", &w, NULL), 0);
 	assert_int_equal(gs_host_work_add(w, 3, (uint32_t)pid, false), 0);
 	assert_true(gs_host_work_watches(w, (uint32_t)pid));

@@ -16,12 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "http/apart_int.h"
+#include "core/base/clock.h"
+#include "net/http/apart_int.h"
 
 static char folder[] = "/tmp/gs-apart-XXXXXX";
-static unsigned n_served;
-static volatile bool holds;
+static _Atomic unsigned n_served;
+static _Atomic bool holds;
 
 static void serve(void *ctx, const struct gs_http_request *q, struct gs_http_reply *reply)
 {

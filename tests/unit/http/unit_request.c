@@ -9,7 +9,7 @@
 #include <ctype.h>
 #include <unistd.h>
 
-#include "http/http_int.h"
+#include "net/http/http_int.h"
 
 static struct gs_http_request q;
 static char text[70000];

@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "place/place.h"
+#include "core/base/mem.h"
+#include "sources/identity/place.h"
 
 #define TICK_NS (1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK))
 

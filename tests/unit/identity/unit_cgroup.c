@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "place/place.h"
+#include "core/base/mem.h"
+#include "sources/identity/place.h"
 
 #define A    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define B    "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "place/job_cgroup.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_cgroup.h"
 
 struct want {
 	const char *text;

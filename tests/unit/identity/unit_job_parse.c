@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "place/job_int.h"
+#include "core/base/mem.h"
+#include "sources/identity/job_int.h"
 
 static const char *folder;
 

@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
-#include "place/place.h"
-#include "unit/place/fake_proc.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "sources/identity/place.h"
+#include "unit/identity/fake_proc.h"
 
 static void reads_everything(void **state)
 {
@@ -321,7 +321,7 @@ static void real_process(void **state)
 	assert_int_equal(p->parent_pid, getppid());
 	assert_int_equal(p->uid, getuid());
 	assert_string_equal(p->exe, exe);
-	assert_non_null(strstr(p->cmdline, "unit_place"));
+	assert_non_null(strstr(p->cmdline, "unit_identity_place"));
 	assert_true(p->start_ns > 0 && p->start_ns <= gs_clock_boot_ns());
 	gs_place_free(&place);
 }

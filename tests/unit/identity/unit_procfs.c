@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "place/place_int.h"
+#include "sources/identity/place_int.h"
 
 #define REST " S 7 42 42 0 -1 4 1 0 0 0 1 2 3 4 20 0 1 0 123456 0 0\n"
 

@@ -7,10 +7,10 @@
 
 #include <errno.h>
 
-#include "feed/feed.h"
-#include "model/dict.h"
-#include "model/func.h"
-#include "unit/place/fake_proc.h"
+#include "pipeline/ingest/feed.h"
+#include "model/trace/dict.h"
+#include "model/trace/func.h"
+#include "unit/identity/fake_proc.h"
 
 #define BOOT_MINUS_MONO_NS 7000000000ll
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "model/record_stack.h"
-#include "base/clock.h"
+#include "model/trace/record_stack.h"
+#include "core/base/clock.h"
 #include "feed_test.h"
 
 static void a_call_is_copied(void **state)
@@ -332,7 +332,7 @@ static struct gs_rec_call open_call(struct fixture *x, const char *function, str
 static void open_calls_have_an_age(void **state)
 {
 	struct fixture *x = *state;
-	struct gs_frame frame = {.start_ns = 1000, .cpu = 9, .flags = GS_CALL_DRIVER_SEEN};
+	struct gs_frame frame = {.start_ns = 1000, .flags = GS_CALL_DRIVER_SEEN};
 	const struct gs_thread thread = {.pid = 3, .tid = 4}, nobody = {0};
 	struct gs_rec_call c = open_call(x, "cudaDeviceSynchronize", &frame);
 
@@ -340,7 +340,6 @@ static void open_calls_have_an_age(void **state)
 	assert_int_equal(c.dur_ns, 4000);
 	assert_int_equal(c.call_flags, GS_CALL_UNFINISHED | GS_CALL_DRIVER_SEEN);
 	assert_int_equal(c.depth, 1);
-	assert_int_equal(c.cpu, 9);
 	assert_int_equal(c.ret, 0);
 	assert_int_equal(c.failed, 0);
 	assert_int_equal(c.function, func_id("cudaDeviceSynchronize"));

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/clock.h"
+#include "core/base/clock.h"
 #include "feed_test.h"
 
 static void options_are_checked(void **state)

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "feed_test.h"
-#include "model/python.h"
+#include "model/trace/python.h"
 
 /* No process has this id, so nothing is read from one. */
 #define PID 0x3ffffff0u

@@ -9,11 +9,16 @@
 
 #include <cmocka.h>
 
-#include "account/account_int.h"
-#include "unit/place/fake_proc.h"
+#include "analysis/job_accounting/account_int.h"
+#include "unit/identity/fake_proc.h"
 
 #define GROUP "system.slice/slurmstepd.scope/job_12"
 #define MS    1000000ull
+/*
+ * Above the largest number that the kernel gives (PID_MAX_LIMIT, 2^22, in include/linux/threads.h):
+ * probes see the processes of the machine, and none of them may be taken for one of these.
+ */
+#define NO_PID 5000000u
 
 static void growth_never_steps_back(void **state)
 {
@@ -99,13 +104,13 @@ static void claims_take_no_place_of_a_job(void **state)
 		int n = snprintf(environ, sizeof(environ), "SLURM_JOB_ID=%u", 5000 + i);
 		int m = snprintf(status, sizeof(status), "Uid:\t%u\t0\t0\t0\n", 7000 + i % 3);
 
-		fake_put_stat(f, 5000 + i, "sleep", 1, 100);
-		fake_put(f, 5000 + i, "cgroup", "0::/\n", 5);
-		fake_put(f, 5000 + i, "status", status, (size_t)m);
-		fake_put(f, 5000 + i, "environ", environ, (size_t)n + 1);
+		fake_put_stat(f, NO_PID + 1 + i, "sleep", 1, 100);
+		fake_put(f, NO_PID + 1 + i, "cgroup", "0::/\n", 5);
+		fake_put(f, NO_PID + 1 + i, "status", status, (size_t)m);
+		fake_put(f, NO_PID + 1 + i, "environ", environ, (size_t)n + 1);
 	}
 	gs_job_accounts_free(&(struct gs_job_accounts *){read_all(a, NULL)});
-	put_process(f, 4000);
+	put_process(f, NO_PID);
 	now = read_all(a, NULL);
 	for (uint32_t i = 0; i < now->n_accounts; i++) {
 		n_claimed += now->account[i].job.is_claimed;
@@ -129,7 +134,7 @@ static void a_job_comes_and_goes(void **state)
 
 	assert_int_equal(now->n_accounts, 0);
 	gs_job_accounts_free(&now);
-	put_process(f, 4000);
+	put_process(f, NO_PID);
 	put_file(f, "memory.current", "1000\n");
 	put_file(f, "memory.max", "5000\n");
 	put_file(f, "cpu.pressure",
@@ -169,7 +174,7 @@ static void a_job_comes_and_goes(void **state)
 	assert_int_equal(now->account[0].pressure_ns[GS_PRESSURE_CPU][1], 100000);
 	gs_job_accounts_free(&now);
 
-	assert_int_equal(fake_run("rm -rf %s/4000", f->root), 0);
+	assert_int_equal(fake_run("rm -rf %s/5000000", f->root), 0);
 	now = read_all(a, NULL);
 	/* Told once more, or gone already when the clock went on between the two. */
 	assert_true(now->n_accounts <= 1);
@@ -189,7 +194,7 @@ static void what_it_does_not_want_is_left_out(void **state)
 		begin(f, &(struct gs_account_options){.kinds = 1u << GS_JOB_POD, .max_jobs = 1});
 	struct gs_job_accounts *now;
 
-	put_process(f, 4000);
+	put_process(f, NO_PID);
 	now = read_all(a, NULL);
 	assert_int_equal(now->n_accounts, 0);
 	assert_int_equal(now->trouble.jobs_left_out, 0);
@@ -214,7 +219,7 @@ static struct gs_gpu_snapshot *gpus(double util, double energy)
 	gs_gpu_set(&g->sample[1], GS_GPU_UTIL, util);
 	gs_gpu_set(&g->sample[1], GS_GPU_ENERGY, energy);
 	g->n_processes = 1;
-	g->process[0] = (struct gs_gpu_process){.gpu = 1, .pid = 4000, .used_bytes = 77};
+	g->process[0] = (struct gs_gpu_process){.gpu = 1, .pid = NO_PID, .used_bytes = 77};
 	return g;
 }
 
@@ -226,7 +231,7 @@ static void gpus_of_a_job(void **state)
 	struct gs_job_accounts *now;
 	const struct gs_job_account *j;
 
-	put_process(f, 4000);
+	put_process(f, NO_PID);
 	now = read_all(a, g);
 	j = &now->account[0];
 	assert_int_equal(j->gpu_mask, 2);

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "job/compare.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/compare.h"
 
 static void add(struct gs_job_comparison *c, int day, const char *user, double score, double io)
 {

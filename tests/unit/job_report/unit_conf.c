@@ -11,8 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "job/conf.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/conf.h"
 
 static const struct {
 	const char *text, *message;

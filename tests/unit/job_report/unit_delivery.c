@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "job/compare.h"
-#include "job/delivery.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/compare.h"
+#include "analysis/job_report/delivery.h"
 
 static struct gs_job_delivery delivery(void)
 {

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/mem.h"
-#include "job/report.h"
+#include "core/base/mem.h"
+#include "analysis/job_report/report.h"
 
 #define S 1000000000ull
 /* Ends whatever it stands in: an element, an attribute, a style, a comment. */

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "live/live_int.h"
+#include "server/live/live_int.h"
 
 #define N_GPUS 8
 #define SECOND 1000000000ll

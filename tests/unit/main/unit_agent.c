@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "agent/agent.h"
+#include "commands/agent/agent.h"
 
 #define MS 1000000ULL
 #define S  (1000 * MS)

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "jobcmd/job_id.h"
+#include "commands/job/job_id.h"
 
 static void ids(void **state)
 {

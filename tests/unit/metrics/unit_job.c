@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "prom/job.h"
+#include "output/metrics/job.h"
 
 static char text[1 << 20];
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "prom/prom.h"
+#include "output/metrics/prom.h"
 
 static char text[1 << 20];
 

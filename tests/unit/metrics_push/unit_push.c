@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/mem.h"
-#include "fetch/fetch.h"
-#include "push/push_int.h"
+#include "core/base/mem.h"
+#include "net/http_client/fetch.h"
+#include "output/metrics_push/push_int.h"
 
 /* --- the text --- */
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "../tui/sample.h"
-#include "node/record.h"
+#include "model/node/record.h"
 
 /* Decodes all of buf; how many moments there were, the last of them in *ret. */
 static int decode_all(const struct gs_buf *buf, struct gs_node_snapshot **ret, uint64_t *ret_torn)

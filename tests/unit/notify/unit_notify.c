@@ -16,10 +16,12 @@
 #include <curl/curl.h>
 #endif
 
-#include "base/mem.h"
-#include "base/secret.h"
-#include "fetch/curl_abi.h"
-#include "notify/notify_int.h"
+#include "core/base/mem.h"
+#include "core/base/secret.h"
+#include "net/http_client/curl_abi.h"
+#include "net/http_client/fetch.h"
+#include "output/notify/notify_int.h"
+#include "core/sender/sender.h"
 
 static struct gs_alert_message message(void)
 {
@@ -276,7 +278,7 @@ static void numbers_are_libcurls(void **state)
 #endif
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(json_of_ours),
@@ -289,5 +291,7 @@ int main(void)
 		cmocka_unit_test(numbers_are_libcurls),
 	};
 
+	if (gs_sender_is_called(argc, argv, "fetch"))
+		return gs_fetch_sender_main();
 	return cmocka_run_group_tests_name("notify", tests, NULL, NULL);
 }

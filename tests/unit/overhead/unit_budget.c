@@ -1,4 +1,4 @@
-/* What budget/budget.h decides, with a clock of our own. */
+/* What sources/overhead/budget.h decides, with a clock of our own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,8 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "budget/budget.h"
+#include "core/base/mem.h"
+#include "sources/overhead/budget.h"
 
 #define MS 1000000ull
 

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "plot/plot_int.h"
+#include "core/base/mem.h"
+#include "output/plot/plot_int.h"
 
 #define START 1790000000000000000ll
 #define S     1000000000ll

@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "model/class.h"
-#include "model/record_stack.h"
-#include "probefile/probefile.h"
+#include "model/trace/class.h"
+#include "model/trace/record_stack.h"
+#include "sources/probefile/probefile.h"
 
 static struct gs_user_set *parsed(const char *text)
 {

@@ -17,8 +17,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "base/mem.h"
-#include "spool/spool.h"
+#include "core/base/mem.h"
+#include "core/queue/spool.h"
 
 struct folder {
 	char path[64];

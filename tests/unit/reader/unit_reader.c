@@ -17,10 +17,10 @@
 
 #include <cmocka.h>
 
-#include "base/foreign.h"
-#include "base/mem.h"
-#include "reader/reader_int.h"
-#include "sandbox/sandbox.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+#include "core/reader/reader_int.h"
+#include "core/sandbox/sandbox.h"
 
 enum deed { ECHO, PREAD, REFUSE, SPIN, DIE, LIE, COUNT, SAY_PID, TOO_MUCH };
 
@@ -129,7 +129,7 @@ static struct gs_reader *make(const struct gs_reader_options *options)
 
 static const struct gs_reader_options plain = {.name = "tests"};
 static const struct gs_reader_options hasty = {.name = "tests", .late_ms = 300};
-static const struct gs_reader_options patient = {.name = "tests", .late_ms = 3000};
+static const struct gs_reader_options patient = {.name = "tests", .late_ms = 8000};
 
 static void test_answers(void **state)
 {
@@ -170,6 +170,36 @@ static void test_late(void **state)
 	assert_int_equal(ask_more(reader, SPIN, NULL, 0, NULL, 0, &reply, &err), -ETIME);
 	assert_int_equal(gs_reader_stats(reader)->n_late, 1);
 	assert_int_equal(gs_reader_generation(reader), 1);
+}
+
+/* What the reader's process takes counts for the owner of what it reads, until he has no share. */
+static void test_processor_time(void **state)
+{
+	const struct gs_guard_options limits = {.size = sizeof(limits)};
+	GS_CLEANUP(gs_reader_free) struct gs_reader *reader = make(&patient);
+	GS_CLEANUP(gs_reader_free) struct gs_reader *spins = make(&hasty);
+	GS_CLEANUP(gs_guard_free) struct gs_guard *guard = NULL;
+	GS_CLEANUP(gs_buf_fini) struct gs_buf reply = GS_BUF_INIT(4096);
+	char what[64];
+	int r = 0;
+
+	assert_int_equal(gs_guard_new(&limits, &guard), 0);
+	gs_guard_enter(guard);
+	gs_reader_set_owner(reader, 1234);
+	/* Where others have the processor it may get none in its time. */
+	for (unsigned i = 0; !gs_guard_time_ns(guard) && i < 100; i++)
+		assert_int_equal(ask_more(spins, SPIN, NULL, 0, NULL, 0, &reply, NULL), -ETIME);
+	assert_true(gs_guard_time_ns(guard) > 0);
+	/* Some may grow back in between. */
+	while (r != -EDQUOT) {
+		assert_int_equal(gs_guard_charge_time(1234, 1ull << 40, NULL), -EDQUOT);
+		r = ask_more(reader, ECHO, "x", 1, NULL, 0, &reply, NULL);
+	}
+	assert_int_equal(gs_guard_refused(guard, GS_REFUSED_USER_TIME, what, sizeof(what)), 1);
+	assert_string_equal(what, "a file of user 1234");
+	gs_reader_set_owner(reader, 1235);
+	assert_int_equal(ask_more(reader, ECHO, "x", 1, NULL, 0, &reply, NULL), 0);
+	gs_guard_enter(NULL);
 }
 
 static void test_stopped_by_a_signal(void **state)
@@ -316,6 +346,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_processor_time),
 		cmocka_unit_test(test_stopped_by_a_signal),
 		cmocka_unit_test(test_killed_between_requests),
 		cmocka_unit_test(test_dies_of_its_request),

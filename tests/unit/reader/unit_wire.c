@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "reader/wire.h"
+#include "core/base/mem.h"
+#include "core/reader/wire.h"
 
 static void put_sample(struct gs_buf *buf)
 {

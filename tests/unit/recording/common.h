@@ -17,9 +17,9 @@
 
 #include <cmocka.h>
 
-#include "journal/journal.h"
-#include "journal/journal_int.h"
-#include "model/dict.h"
+#include "pipeline/recording/journal.h"
+#include "pipeline/recording/journal_int.h"
+#include "model/trace/dict.h"
 
 #define KIND_OF_THE_FUTURE 999
 

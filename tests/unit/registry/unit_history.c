@@ -9,8 +9,8 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "base/mem.h"
-#include "cluster/cluster.h"
+#include "core/base/mem.h"
+#include "server/registry/cluster.h"
 
 #define SECOND 1000000000ll
 

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "verdict/expr.h"
+#include "analysis/rules/expr.h"
 
 static double value(const char *text)
 {

@@ -10,8 +10,8 @@
 #include <errno.h>
 #include <math.h>
 
-#include "base/mem.h"
-#include "verdict/verdict.h"
+#include "core/base/mem.h"
+#include "analysis/rules/verdict.h"
 
 struct figure {
 	enum gs_figure id;

@@ -1,6 +1,7 @@
 /* What a process can still do after gs_sandbox_enter(), asked of the kernel in a child each. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -19,8 +20,8 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "sandbox/sandbox_int.h"
+#include "core/base/mem.h"
+#include "core/sandbox/sandbox_int.h"
 
 static const struct gs_sandbox reader = {
 	.profile = GS_SANDBOX_READER,
@@ -144,13 +145,125 @@ static int try_everything(unsigned held)
 	return 0;
 }
 
+static int write_some(unsigned held)
+{
+	return write(STDERR_FILENO, "", 0) == 0 ? 0 : 1;
+}
+
+/* What a tracer keeps: nothing that root's accidents need, and what attaching takes. */
+static int keep_tracing(unsigned gpu_counters)
+{
+	uint64_t effective, bound;
+
+	gs_sandbox_keep_tracing(gpu_counters);
+	effective = status_hex(getpid(), "CapEff:");
+	bound = status_hex(getpid(), "CapBnd:");
+	if ((effective | bound) & (1ull << 16 | 1ull << 17 | 1ull << 12 | 1ull << 27))
+		return 1; /* SYS_MODULE, SYS_RAWIO, NET_ADMIN, MKNOD */
+	if (geteuid() == 0 && (~effective & (1ull << 39 | 1ull << 38 | 1ull << 19 | 1ull << 2)))
+		return 2; /* BPF, PERFMON, SYS_PTRACE, DAC_READ_SEARCH */
+	return gpu_counters && geteuid() == 0 && !(effective & 1ull << 21) ? 3 : 0;
+}
+
+static void test_what_a_tracer_keeps(void **state)
+{
+	uint64_t had = status_hex(getpid(), "CapEff:");
+
+	if (~had & (1ull << 39 | 1ull << 38 | 1ull << 21 | 1ull << 19 | 1ull << 8 | 1ull << 2))
+		skip(); /* not all that a tracer wants was there */
+	for (int with = 0; with < 2; with++) {
+		pid_t pid = fork();
+		int status;
+
+		assert_true(pid >= 0);
+		if (pid == 0)
+			_exit(keep_tracing((unsigned)with));
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFEXITED(status));
+		assert_int_equal(WEXITSTATUS(status), 0);
+	}
+}
+
 static void test_everything_is_refused(void **state)
 {
 	const char *sanitizer = getenv("ASAN_OPTIONS");
+	struct gs_sandbox printer;
 
 	if (sanitizer)
 		skip(); /* its calls are let in, and these are among them */
 	assert_int_equal(run_inside(&reader, try_everything), 0);
+	printer = reader;
+	printer.profile = GS_SANDBOX_PRINTER;
+	assert_int_equal(run_inside(&printer, try_everything), 0);
+	assert_int_equal(run_inside(&reader, write_some), 1);
+	assert_int_equal(run_inside(&printer, write_some), 0);
+}
+
+static const struct gs_sandbox_path sender_paths[] = {
+	{"/etc", GS_SANDBOX_READ}, {"/usr", GS_SANDBOX_READ | GS_SANDBOX_EXECUTE}};
+static const struct gs_sandbox sender = {
+	.profile = GS_SANDBOX_SENDER,
+	.own_user = true,
+	.paths = sender_paths,
+	.n_paths = GS_ARRAY_LEN(sender_paths),
+	.tcp = true,
+	.max_bytes = 512u << 20,
+	.max_files = 16,
+};
+
+/* The number of the first thing that was not refused; 0 all were. */
+static int try_all_but_sending(unsigned held)
+{
+	char *const argv[] = {(char *)(uintptr_t) "true", NULL};
+	const int file = open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+
+	if (file < 0)
+		return 20; /* that is allowed: names of hosts are in such files */
+	if (!is_refused(open("/etc/passwd", O_RDWR)) || !is_refused(open("/etc/shadow", O_RDONLY)))
+		return 1;
+	if (!is_refused(open("/tmp/x", O_WRONLY | O_CREAT, 0600)))
+		return 2;
+	if ((held & GS_SANDBOX_LANDLOCK) && !is_refused(open("/proc/self/maps", O_RDONLY)))
+		return 3;
+	if (!is_refused(execv("/bin/true", argv)) || !is_refused(fork()))
+		return 4;
+	if (!is_refused(ptrace(PTRACE_ATTACH, getppid(), 0, 0)) || !is_refused(kill(getppid(), 0)))
+		return 5;
+	if (!is_refused(setuid(0)) || !is_refused(mkdir("/tmp/gpuscope-sandbox", 0700)))
+		return 6;
+	if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+		    MAP_FAILED ||
+	    mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE, file, 0) !=
+		    MAP_FAILED)
+		return 7;
+	if (!is_refused(listen(socket(AF_INET, SOCK_STREAM, 0), 1)) ||
+	    !is_refused(socket(AF_INET, SOCK_RAW, 1)) ||
+	    !is_refused(socket(AF_PACKET, SOCK_RAW, 0)))
+		return 8;
+	return 0;
+}
+
+/* What the C library does for a name, and a connection to a port where nobody is. */
+static int send_on(unsigned held)
+{
+	const struct addrinfo wanted = {.ai_socktype = SOCK_STREAM};
+	struct addrinfo *found = NULL;
+	int fd;
+
+	if (getaddrinfo("localhost", "1", &wanted, &found) != 0)
+		return 1;
+	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return 2;
+	return connect(fd, found->ai_addr, found->ai_addrlen) < 0 && errno == ECONNREFUSED ? 0 : 3;
+}
+
+static void test_a_sender_sends_alone(void **state)
+{
+	assert_int_equal(run_inside(&sender, send_on), 0);
+	if (getenv("ASAN_OPTIONS") || geteuid() != 0)
+		skip(); /* as above; without root the user stays */
+	assert_int_equal(run_inside(&sender, try_all_but_sending), 0);
 }
 
 /* What a reader does all day: memory, and descriptors that are open already. */
@@ -252,9 +365,14 @@ static void test_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_status),       cmocka_unit_test(test_everything_is_refused),
-		cmocka_unit_test(test_work_goes_on), cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_paths),        cmocka_unit_test(test_names),
+		cmocka_unit_test(test_status),
+		cmocka_unit_test(test_everything_is_refused),
+		cmocka_unit_test(test_work_goes_on),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_a_sender_sends_alone),
+		cmocka_unit_test(test_what_a_tracer_keeps),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,8 +9,8 @@
 #include <cmocka.h>
 #include <stdio.h>
 
-#include "base/mem.h"
-#include "scrub/scrub.h"
+#include "core/base/mem.h"
+#include "core/scrub/scrub.h"
 
 /* Arguments are parted by '|' here. */
 static const struct {

@@ -18,9 +18,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "archive/archive.h"
-#include "journal/journal.h"
-#include "node/record.h"
+#include "server/session_export/archive.h"
+#include "pipeline/recording/journal.h"
+#include "model/node/record.h"
 
 #define SECOND 1000000000ll
 #define BEGAN  (1700000000ll * SECOND)
@@ -409,6 +409,67 @@ static void gst(void **state)
 	unlink(path);
 }
 
+/* Of the records of the kind STRING, those with this text. */
+static unsigned texts_of(const char *path, const char *wanted)
+{
+	struct gs_journal_reader *reader = NULL;
+	struct gs_batch batch;
+	struct gs_err err;
+	unsigned n = 0;
+
+	if (gs_journal_open(path, &reader, &err) < 0)
+		fail_msg("%s", err.text);
+	while (gs_journal_next(reader, &batch) == 0)
+		gs_records_for_each (&batch, r) {
+			const struct gs_rec_string *s = (const struct gs_rec_string *)r;
+
+			n += r->kind == GS_REC_STRING && s->text_bytes == strlen(wanted) &&
+			     memcmp(s->text, wanted, s->text_bytes) == 0;
+		}
+	gs_journal_reader_close(&reader);
+	return n;
+}
+
+/* A trace's texts for each of those who may ask for it. */
+static void trace_commands(void **state)
+{
+	struct fixture *f = *state;
+	int64_t trace = stream_of(f, "m", "host", GS_STORE_TRACE);
+	struct gs_archive_options o = {
+		.size = sizeof(o), .store = f->store, .session = &f->session};
+	static const char *const text[] = {"train --api-key=S3CRET --rank=0",
+					   "train --api-key=*** --rank=0", "void kernel<int>(int)"};
+	struct gs_store_batch batch = {
+		.seq = 1, .first_wall_ns = BEGAN, .last_wall_ns = BEGAN, .n_samples = 1};
+	struct gs_buf b = GS_BUF_INIT(1 << 20);
+	struct gs_err err = {{0}};
+
+	begin_session(f, SECOND, 100 * SECOND);
+	assert_int_equal(gs_record_put_string(&b, 1, text[0], strlen(text[0])), 0);
+	assert_int_equal(gs_record_put_string(&b, 2, text[2], strlen(text[2])), 0);
+	batch.data = b.data;
+	batch.bytes = b.bytes;
+	batch.raw_bytes = (uint32_t)b.bytes;
+	assert_int_equal(gs_store_begin(f->store), 0);
+	assert_int_equal(gs_store_append(f->store, trace, &batch), 0);
+	assert_int_equal(gs_store_commit(f->store), 0);
+	for (int scrubbed = 0; scrubbed < 2; scrubbed++) {
+		char path[] = "/tmp/unit_archive_trace.XXXXXX";
+		int fd = mkstemp(path);
+
+		o.commands = scrubbed ? GS_ARCHIVE_COMMANDS_SCRUBBED : GS_ARCHIVE_COMMANDS_STORED;
+		assert_int_equal(gs_archive_trace(&o, trace, fd, &err), 0);
+		assert_int_equal(texts_of(path, text[0]), !scrubbed);
+		assert_int_equal(texts_of(path, text[1]), scrubbed);
+		assert_int_equal(texts_of(path, text[2]), 1);
+		close(fd);
+		unlink(path);
+	}
+	o.commands = GS_ARCHIVE_COMMANDS_NONE;
+	assert_int_equal(gs_archive_trace(&o, trace, -1, &err), -EACCES);
+	gs_buf_fini(&b);
+}
+
 static void names(void **state)
 {
 	assert_int_equal(gs_archive_format("json"), GS_ARCHIVE_JSON);
@@ -493,7 +554,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		TEST(jitter), TEST(clocks), TEST(gaps),        TEST(means),   TEST(goldens),
-		TEST(gst),    TEST(names),  TEST(broken_pipe), TEST(moments),
+		TEST(gst),    TEST(names),  TEST(broken_pipe), TEST(moments), TEST(trace_commands),
 #undef TEST
 	};
 

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "model/event.h"
-#include "watch/pyfunc_set.h"
+#include "model/trace/event.h"
+#include "sources/sideband/pyfunc_set.h"
 
 struct taken {
 	unsigned n;

@@ -1,6 +1,6 @@
 /* The watch against rings written by hand, and against the kernel where it allows perf events. The
  * source is included for its records and rings. */
-#include "watch/watch.c"
+#include "sources/sideband/watch.c"
 
 #include <dlfcn.h>
 #include <fcntl.h>

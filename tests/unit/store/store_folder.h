@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "store/store.h"
+#include "core/base/mem.h"
+#include "server/store/store.h"
 
 struct folder {
 	char path[64];

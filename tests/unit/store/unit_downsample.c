@@ -12,10 +12,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/mem.h"
-#include "node/record.h"
-#include "store/coarse.h"
-#include "store/downsample.h"
+#include "core/base/mem.h"
+#include "model/node/record.h"
+#include "server/store/coarse.h"
+#include "server/store/downsample.h"
 #include "store_folder.h"
 
 #define S         1000000000ll

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "store/report.h"
+#include "core/base/mem.h"
+#include "server/store/report.h"
 #include "store_folder.h"
 
 static struct folder *folder; /* of the test that runs */

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <zstd.h>
 
-#include "base/clock.h"
-#include "base/mem.h"
+#include "core/base/clock.h"
+#include "core/base/mem.h"
 #include "store_folder.h"
 
 static int64_t node_of(struct gs_store *s, const char *machine)

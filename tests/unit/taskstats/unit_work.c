@@ -1,5 +1,5 @@
 /* The texts of /proc, the table of system calls, and the options of the work probes. */
-#include "work/work_int.h"
+#include "sources/taskstats/work_int.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "text/json.h"
+#include "core/text/json.h"
 
 static void a_document(void **state)
 {

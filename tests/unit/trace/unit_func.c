@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "model/func.h"
+#include "model/trace/func.h"
 
 #define S(n) (GS_V_STACK + (n))
 
@@ -71,7 +71,8 @@ static void check_low(const struct gs_func *f)
 
 static void rows_are_sound(void **state)
 {
-	static const char *const prefix[GS_LAYER_COUNT] = {NULL, "cuda", "cu", "nccl"};
+	static const char *const prefix[GS_LAYER_COUNT] = {NULL, "cuda", "cu",
+							   "nccl", [GS_LAYER_MPI] = "MPI_"};
 
 	for (unsigned id = 1; id <= gs_func_count(); id++) {
 		const struct gs_func *f = gs_func_by_id(id);
@@ -83,7 +84,7 @@ static void rows_are_sound(void **state)
 		assert_true(d->op < GS_CLASS_COUNT);
 		check_low(f);
 		assert_true(d->post <= GS_POST_LAUNCH_GRID ||
-			    (d->post >= GS_POST_COMM_INIT && d->post <= GS_POST_CALLBACK));
+			    (d->post >= GS_POST_COMM_INIT && d->post <= GS_POST_MPI));
 		check_word(f, d->v_bytes);
 		check_word(f, d->v_bytes2);
 		check_word(f, d->v_stream);
@@ -93,12 +94,18 @@ static void rows_are_sound(void **state)
 			/* Without the type or the count there are no bytes. */
 			assert_true(d->v_bytes != GS_V_NONE && d->v_bytes2 != GS_V_NONE);
 			assert_true(d->layer == GS_LAYER_NCCL && d->not_error == 7);
+		} else if (d->layer == GS_LAYER_MPI) {
+			check_word(f, d->v_aux & 15);
+			assert_true(d->v_aux >> 4 <= GS_MPI_COMM_FREE);
+			assert_int_equal(d->v_bytes == GS_V_NONE, d->v_bytes2 == GS_V_NONE);
 		} else {
 			check_word(f, d->v_aux);
 		}
 		for (unsigned i = 0; i < 4; i++)
 			check_word(f, d->v_arg[i]);
 		/* What the summary adds up needs its argument. */
+		if (d->layer == GS_LAYER_MPI)
+			continue;
 		if (d->op == GS_CLASS_COPY || d->op == GS_CLASS_MEMSET)
 			assert_true(d->v_bytes != GS_V_NONE || d->post != GS_POST_NONE);
 		if (d->op == GS_CLASS_FREE || d->op == GS_CLASS_ALLOC)
@@ -170,6 +177,41 @@ static void arguments_are_where_the_prototypes_say(void **state)
 	assert_false(gs_func_by_name("cuStreamGetCaptureInfo_v3_ptsz")->by_default);
 	assert_false(gs_func_by_name("cudaGetDevice")->by_default);
 	assert_true(gs_func_by_name("cudaLaunchKernel")->by_default);
+}
+
+static void check_mpi(const char *name, unsigned bytes, unsigned type, unsigned peer, unsigned comm,
+		      unsigned shape)
+{
+	const struct gs_func *f = gs_func_by_name(name);
+
+	assert_non_null(f);
+	if (f->desc.v_bytes != bytes || f->desc.v_bytes2 != type || (f->desc.v_aux & 15) != peer ||
+	    f->desc.v_arg[1] != comm || f->desc.v_aux >> 4 != shape)
+		fail_msg("%s: %u %u %u %u %u", name, f->desc.v_bytes, f->desc.v_bytes2,
+			 f->desc.v_aux & 15, f->desc.v_arg[1], f->desc.v_aux >> 4);
+}
+
+/* Against the prototypes of MPI 4.0, counted by hand. */
+static void arguments_of_mpi(void **state)
+{
+	enum { NO = GS_V_NONE };
+
+	check_mpi("MPI_Send", 1, 2, 3, 5, GS_MPI_SEND);
+	check_mpi("MPI_Irecv", 1, 2, 3, 5, GS_MPI_RECV);
+	check_mpi("MPI_Sendrecv", 1, 2, 3, S(4), GS_MPI_SENDRECV);
+	check_mpi("MPI_Sendrecv_replace", 1, 2, 3, S(1), GS_MPI_SENDRECV_REPLACE);
+	check_mpi("MPI_Bcast", 1, 2, 3, 4, GS_MPI_PLAIN);
+	check_mpi("MPI_Reduce", 2, 3, 5, S(0), GS_MPI_PLAIN);
+	check_mpi("MPI_Iallreduce", 2, 3, NO, 5, GS_MPI_PLAIN);
+	check_mpi("MPI_Gatherv", 1, 2, S(1), S(2), GS_MPI_GATHERV);
+	check_mpi("MPI_Scatter", 4, 5, S(0), S(1), GS_MPI_SCATTER);
+	check_mpi("MPI_Scatterv", 5, S(0), S(1), S(2), GS_MPI_SCATTERV);
+	check_mpi("MPI_Alltoallv", 1, 3, NO, S(2), GS_MPI_ALLTOALLV);
+	check_mpi("MPI_Reduce_scatter_block", 2, 3, NO, 5, GS_MPI_PER_RANK);
+	check_mpi("MPI_Put", 1, 2, 3, S(1), GS_MPI_SEND);
+	check_mpi("MPI_Accumulate", 1, 2, 3, S(2), GS_MPI_SEND);
+	check_mpi("MPI_File_write_at", 3, 4, NO, NO, GS_MPI_PLAIN);
+	check_mpi("MPI_Barrier", NO, NO, NO, 0, GS_MPI_PLAIN);
 }
 
 /* Each number of an enum has a word of its own, what lies past the end has none. */
@@ -303,6 +345,7 @@ int main(void)
 		cmocka_unit_test(ids_and_names_match),
 		cmocka_unit_test(rows_are_sound),
 		cmocka_unit_test(arguments_are_where_the_prototypes_say),
+		cmocka_unit_test(arguments_of_mpi),
 		cmocka_unit_test(every_number_has_a_word),
 		cmocka_unit_test(errors_by_name),
 		cmocka_unit_test(arguments_in_words),

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "model/hist.h"
+#include "model/trace/hist.h"
 
 static void log2_of_all_powers(void **state)
 {

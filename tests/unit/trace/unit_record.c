@@ -8,11 +8,13 @@
 
 #include <cmocka.h>
 
-#include "model/dict.h"
-#include "model/event.h"
-#include "model/record_node.h"
-#include "model/record.h"
-#include "model/record_stack.h"
+#include "model/trace/dict.h"
+#include "model/trace/event.h"
+#include "model/trace/record_mpi.h"
+#include "model/trace/record_node.h"
+#include "model/trace/record_account.h"
+#include "model/trace/record.h"
+#include "model/trace/record_stack.h"
 
 static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_SESSION] = sizeof(struct gs_rec_session),
@@ -42,7 +44,9 @@ static const size_t struct_bytes[GS_REC_COUNT] = {
 	[GS_REC_ALLOCATOR] = sizeof(struct gs_rec_allocator),
 	[GS_REC_LEAK] = sizeof(struct gs_rec_leak),
 	[GS_REC_HOST_JOB] = sizeof(struct gs_rec_host_job),
-	[GS_REC_COARSE] = 24, /* a struct of the store (store/coarse.h) */
+	[GS_REC_MPI] = sizeof(struct gs_rec_mpi),
+	[GS_REC_ACCOUNT] = sizeof(struct gs_rec_account),
+	[GS_REC_COARSE] = 24, /* a struct of the store (server/store/coarse.h) */
 };
 
 static struct gs_batch batch_of(const struct gs_buf *b)

@@ -1,5 +1,5 @@
 /* Names and sums of what the kernel did. */
-#include "model/work.h"
+#include "model/trace/work.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -43,6 +43,25 @@ static void times_and_kinds_have_names(void **state)
 	for (unsigned i = 0; i < GS_WORK_IO_KINDS; i++)
 		assert_non_null(gs_work_io_name(i));
 	assert_null(gs_work_io_name(GS_WORK_IO_KINDS));
+}
+
+static void quantiles_of_waits(void **state)
+{
+	struct gs_work w = {0};
+
+	assert_int_equal(gs_work_queue_timed(&w), 0);
+	assert_true(gs_work_queue_quantile_ns(&w, 0.5) != gs_work_queue_quantile_ns(&w, 0.5));
+	w.queue_waits = 103;
+	w.queue_hist[10] = 90; /* 1024 to 2048 ns */
+	w.queue_hist[20] = 10;
+	assert_int_equal(gs_work_queue_timed(&w), 100);
+	assert_true(gs_work_queue_quantile_ns(&w, 0.45) == 1024 * 1.5);
+	assert_true(gs_work_queue_quantile_ns(&w, 0.9) == 2048);
+	assert_true(gs_work_queue_quantile_ns(&w, 0.95) == (1 << 20) * 1.5);
+	assert_true(gs_work_queue_quantile_ns(&w, 1) == 2 << 20);
+	w = (struct gs_work){.queue_hist[0] = 2, .queue_hist[GS_WORK_LOG2 - 1] = 1};
+	assert_true(gs_work_queue_quantile_ns(&w, 1.0 / 3) == 1);
+	assert_true(gs_work_queue_quantile_ns(&w, 0.99) > (double)(1ull << (GS_WORK_LOG2 - 1)));
 }
 
 static void sums(void **state)
@@ -91,9 +110,8 @@ static void wall_and_cache(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(calls_have_names),
-		cmocka_unit_test(times_and_kinds_have_names),
-		cmocka_unit_test(sums),
+		cmocka_unit_test(calls_have_names),   cmocka_unit_test(times_and_kinds_have_names),
+		cmocka_unit_test(quantiles_of_waits), cmocka_unit_test(sums),
 		cmocka_unit_test(wall_and_cache),
 	};
 

@@ -2,9 +2,10 @@
 
 #include <errno.h>
 
-#include "base/mem.h"
-#include "model/func.h"
-#include "model/record.h"
+#include "core/base/mem.h"
+#include "model/trace/mpi.h"
+#include "model/trace/func.h"
+#include "model/trace/record.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -175,6 +176,54 @@ static struct gs_line_stats lines[] = {
 	{.file = "<string>", .function = "", .line = 0, .total_samples = 1, .total_ns = 10101010},
 };
 
+static struct gs_mpi_rank_summary mpi_ranks[] = {
+	{.pid = 4242,
+	 .rank = 0,
+	 .n_ranks = 2,
+	 .comm = "python",
+	 .calls = 321,
+	 .total_ns = 1500000000,
+	 .span_ns = 6000000000,
+	 .sent_calls = 100,
+	 .sent_bytes = 819200,
+	 .received_calls = 90,
+	 .received_bytes = 737280},
+	{.pid = 4243,
+	 .rank = -1,
+	 .n_ranks = -1,
+	 .comm = "~",
+	 .calls = 7,
+	 .received_calls = 5,
+	 .received_bytes = 4000,
+	 .room_calls = 3,
+	 .unsized = 1},
+};
+
+static struct gs_mpi_peer_summary mpi_peers[] = {
+	{.pid = 4242,
+	 .rank = 0,
+	 .peer = 1,
+	 .comm = 0x44000000,
+	 .direction = GS_MPI_SENT,
+	 .calls = 100,
+	 .bytes = 819200},
+	{.pid = 4242,
+	 .rank = 0,
+	 .peer = 1,
+	 .comm = 0x44000000,
+	 .direction = GS_MPI_RECEIVED,
+	 .calls = 90,
+	 .bytes = 737280},
+	{.pid = 4243,
+	 .rank = -1,
+	 .peer = GS_MPI_PEER_ANY,
+	 .comm = 0x55d0c0ffee00,
+	 .direction = GS_MPI_ROOM,
+	 .calls = 3,
+	 .bytes = 4000,
+	 .unsized = 1},
+};
+
 static struct gs_comm_summary comms[] = {
 	{4242, 0, 2, 0x7f12ab34cd00, 0xfedcba9876543210, 0, "ncclCommInitRankConfig", 602,
 	 406159999488},
@@ -196,6 +245,37 @@ static struct gs_python_function functions[] = {
 	 "/opt/lib/python3.10/site-packages/torch/utils/data/dataloader.py", 7, 1201, 1200, 60 * MS,
 	 60 * MS, 1 * MS, 50000, 60000, 70000, 0},
 	{"<string>:\xe4\xb8\xad/0", "<string>", 0, 1, 0, 1000, 1000, 1000, 1000, 1000, 1000, 0},
+};
+
+static struct gs_account_thread account_threads[] = {
+	{.pid = 4242,
+	 .tid = 4242,
+	 .parent_pid = 4240,
+	 .comm = "python",
+	 .process = "python",
+	 .wall_ns = 72000000000,
+	 .start_ns = 300000000,
+	 .time_ns = {[GS_STATE_CPU] = {[GS_INSIDE_NONE] = 9000000000,
+				       [GS_INSIDE_GPU_WAIT] = 20000000000,
+				       [GS_INSIDE_OPERATOR] = 4000000000},
+		     [GS_STATE_RUNQUEUE] =
+			     {[GS_INSIDE_NONE] = 200000000, [GS_INSIDE_CUDA] = 300000000},
+		     [GS_STATE_LOCK] =
+			     {[GS_INSIDE_GPU_WAIT] = 25000000000, [GS_INSIDE_NCCL] = 3500000000},
+		     [GS_STATE_PIPE] = {[GS_INSIDE_NONE] = 9900000000},
+		     [GS_STATE_DISK] = {[GS_INSIDE_NONE] = 100000000}},
+	 .launches = 120000,
+	 .collectives = 420,
+	 .critical = 1},
+	{.pid = 4242,
+	 .tid = 4250,
+	 .comm = "pt_data_pin",
+	 .process = "python",
+	 .wall_ns = 60000000000,
+	 .start_ns = 9000000000,
+	 .time_ns = {[GS_STATE_LOCK] = {[GS_INSIDE_NONE] = 60000000000}},
+	 .ended = 1,
+	 .idle = 1},
 };
 
 struct gs_summary sample_full(void)
@@ -228,12 +308,27 @@ struct gs_summary sample_full(void)
 		.n_uses = GS_ARRAY_LEN(uses),
 		.comms = comms,
 		.n_comms = GS_ARRAY_LEN(comms),
+		.mpi_ranks = mpi_ranks,
+		.n_mpi_ranks = GS_ARRAY_LEN(mpi_ranks),
+		.mpi_peers = mpi_peers,
+		.n_mpi_peers = GS_ARRAY_LEN(mpi_peers),
 		.has_python = 1,
 		.python_lines = lines,
 		.n_python_lines = GS_ARRAY_LEN(lines),
 		.python_functions = functions,
 		.n_python_functions = GS_ARRAY_LEN(functions),
 		.python_bare_samples = 17,
+		.account = {.threads = account_threads,
+			    .n_threads = GS_ARRAY_LEN(account_threads),
+			    .n_rest = 3,
+			    .rest_ns = {[GS_STATE_SLEEP] = {[GS_INSIDE_NONE] = 12345678}}},
+		.verdict = {.class_name = "gpu_bound",
+			    .title = "GPU-bound",
+			    .evidence = "the host waits until the GPU is done",
+			    .advice = "make the GPU's work cheaper",
+			    .command = "gpuscope top",
+			    .share = 0.625,
+			    .confidence = 0.612},
 		.native = {.taken = 12345, .different = 67, .cut = 8, .unnamed = 9},
 	};
 }
@@ -249,6 +344,7 @@ struct gs_summary sample_single(void)
 	s.mode = GS_SESSION_SUMMARY;
 	s.n_errors = s.n_attach_failures = s.n_lost = s.n_open_calls = 0;
 	s.n_comms = 1;
+	s.n_mpi_ranks = s.n_mpi_peers = 0;
 	s.n_uses = s.n_python_functions = 0;
 	return s;
 }

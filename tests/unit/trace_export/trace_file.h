@@ -13,9 +13,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/mem.h"
-#include "export/export.h"
+#include "core/base/buf.h"
+#include "core/base/mem.h"
+#include "output/trace_export/export.h"
 
 /* A path with this suffix in a folder of this test run. */
 GS_UNUSED static const char *test_path(const char *suffix)

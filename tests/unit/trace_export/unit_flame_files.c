@@ -4,8 +4,8 @@
  */
 #include "trace_file.h"
 
-#include "export/export_int.h"
-#include "model/record_stack.h"
+#include "output/trace_export/export_int.h"
+#include "model/trace/record_stack.h"
 #include "golden/sample_stream.h"
 
 enum { STR = 1000, FRAME_STR = 2000 };
@@ -129,6 +129,35 @@ static struct gs_buf file_of(const char *suffix, enum gs_flame_by by, uint64_t m
 #define TRAIN       "<module> (exp/train.py:12);main (exp/train.py:40)"
 #define FORWARD     TRAIN ";Linear.forward (torch/nn/modules/linear.py:125)"
 #define BAD         "\xef\xbf\xbd"
+
+/* Marks that turn text around, and control characters of eight bits: neither in a page nor in a
+ * table of stacks, wherever a name is put. */
+static void marks_are_harmless(void **state)
+{
+	static const char name[] = "ab" /* U+202E, U+2066, U+009B */
+				   "\xe2\x80\xae\xe2\x81\xa6\xc2\x9b"
+				   "cd";
+	static const char *const suffixes[] = {".svg", ".folded"};
+	static const char *const bad[] = {"\xe2\x80\xae", "\xe2\x81\xa6", "\xc2\x9b"};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(suffixes); i++) {
+		GS_CLEANUP(gs_buf_fini) struct gs_buf in = GS_BUF_INIT(64u << 20), got;
+		struct gs_export_options o = {.size = sizeof(o)};
+
+		assert_int_equal(sample_session(&in) || sample_entities(&in), 0);
+		put_function(&in, ODD, GS_LAYER_USER, GS_CLASS_PROBE, name);
+		put_frame(&in, 1, name, name, 12);
+		put_stack(&in, 1, 1);
+		put_call(&in, 1, ODD, 0, 600, 25)->py_stack = 1;
+		write_file(test_path(suffixes[i]), &in, &o);
+		got = read_all(test_path(suffixes[i]));
+		assert_non_null(strstr((char *)got.data, "ab" BAD));
+		assert_non_null(strstr((char *)got.data, BAD "cd"));
+		for (size_t k = 0; k < GS_ARRAY_LEN(bad); k++)
+			assert_null(strstr((char *)got.data, bad[k]));
+		gs_buf_fini(&got);
+	}
+}
 
 static void folded(void **state)
 {
@@ -294,9 +323,10 @@ static int remove_files(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(folded),     cmocka_unit_test(folded_limit),
-		cmocka_unit_test(svg),        cmocka_unit_test(svg_of_nothing),
-		cmocka_unit_test(svg_narrow), cmocka_unit_test(xml_text),
+		cmocka_unit_test(marks_are_harmless), cmocka_unit_test(folded),
+		cmocka_unit_test(folded_limit),       cmocka_unit_test(svg),
+		cmocka_unit_test(svg_of_nothing),     cmocka_unit_test(svg_narrow),
+		cmocka_unit_test(xml_text),
 	};
 
 	if (argc > 1) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "text/pb.h"
+#include "core/text/pb.h"
 
 static uint8_t memory[65536];
 

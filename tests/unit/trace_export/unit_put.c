@@ -10,8 +10,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "export/export_int.h"
+#include "core/base/mem.h"
+#include "output/trace_export/export_int.h"
 
 static char out[65536];
 

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "render/summary.h"
-#include "model/func.h"
-#include "model/record.h"
+#include "core/base/mem.h"
+#include "output/report/summary.h"
+#include "model/trace/func.h"
+#include "model/trace/record.h"
 #include "summary_sample.h"
 
 static const struct gs_summary_style wide = {.size = sizeof(wide)};

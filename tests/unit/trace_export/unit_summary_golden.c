@@ -1,7 +1,7 @@
 /*
  * The four formats against tests/golden/summary_*; GS_GOLDEN_UPDATE=1 writes these files anew (then
  * look at what changed). Whether JSON, YAML and CSV are what their readers take them for is asked
- * of a real reader in tests/unit/export/summary_formats.py.
+ * of a real reader in tests/unit/trace_export/summary_formats.py.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -11,10 +11,10 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "model/event.h"
-#include "render/summary.h"
-#include "text/text.h"
+#include "core/base/mem.h"
+#include "model/trace/event.h"
+#include "output/report/summary.h"
+#include "core/text/text.h"
 #include "summary_sample.h"
 
 static char *render(const struct gs_summary *s, enum gs_summary_format format,

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "text/text.h"
+#include "core/text/text.h"
 
 typedef int (*put_fn)(struct gs_buf *buf, const char *text);
 

@@ -4,8 +4,8 @@
  */
 #include "trace_file.h"
 
-#include "export/export_int.h"
-#include "model/record_stack.h"
+#include "output/trace_export/export_int.h"
+#include "model/trace/record_stack.h"
 #include "golden/sample_stream.h"
 
 enum { OPERATOR = 50, INNER, PROBE, PYTHON };

@@ -5,7 +5,7 @@
  */
 #include "trace_file.h"
 
-#include "export/export_int.h"
+#include "output/trace_export/export_int.h"
 #include "golden/sample_stream.h"
 
 static struct gs_buf sample_file(const char *suffix, size_t split)

@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "export/export_int.h"
+#include "output/trace_export/export_int.h"
 #include "golden/sample_stream.h"
 
 static const char *const suffixes[] = {".pftrace", ".json", ".csv"};

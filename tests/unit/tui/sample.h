@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "node/host.h"
+#include "model/node/host.h"
 
 #define SAMPLE_START_NS 1000000000000ull
 #define SAMPLE_GIB      1073741824.0

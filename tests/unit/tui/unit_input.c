@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "sample.h"
-#include "tui/input.h"
-#include "tui/layout.h"
+#include "output/tui/input.h"
+#include "output/tui/layout.h"
 
 static struct {
 	uint32_t pid;

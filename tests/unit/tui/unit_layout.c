@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "sample.h"
-#include "tui/input.h"
-#include "tui/layout.h"
+#include "output/tui/input.h"
+#include "output/tui/layout.h"
 
 static const struct gs_tui_source live = {.title = "", .wake_fd = -1};
 

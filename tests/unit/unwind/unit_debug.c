@@ -1,9 +1,9 @@
 /* Debug files by their link: which are believed, and how much of them is read. */
 #include "unit/elf/workshop.h"
 
-#include "base/foreign.h"
-#include "elf/code.h"
-#include "stack/symbolize.h"
+#include "core/base/foreign.h"
+#include "sources/elf/code.h"
+#include "sources/unwind/symbolize.h"
 
 static struct gs_guard *guard;
 

@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "elf/elf.h"
-#include "stack/symbolize.h"
+#include "core/base/mem.h"
+#include "sources/elf/elf.h"
+#include "sources/unwind/symbolize.h"
 
 #define N_DYNAMIC  77895u
 #define N_SYMBOLS  541801u

@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "elf/code.h"
-#include "stack/demangle.h"
-#include "stack/symbolize.h"
+#include "core/base/mem.h"
+#include "sources/elf/code.h"
+#include "sources/unwind/demangle.h"
+#include "sources/unwind/symbolize.h"
 
 static void demangles(void **state)
 {

@@ -7,15 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
-#include "base/foreign.h"
-#include "base/mem.h"
-#include "stack/perf_map.h"
+#include "core/base/foreign.h"
+#include "core/base/mem.h"
+#include "sources/unwind/perf_map.h"
 
 static const char *name_of(struct gs_perf_map *m, uint64_t pc)
 {
@@ -166,12 +167,42 @@ static void links_of_one_file_are_one(void **state)
 	gs_perf_maps_free(&all);
 }
 
+/* 8 GiB of nothing before a line and behind it: little is read, and the lines are known. */
+static void holes_cost_nothing(void **state)
+{
+	const off_t hole = 8ll << 30;
+	struct gs_perf_maps *all = gs_perf_maps_new();
+	struct gs_perf_map *m = gs_perf_map_new(all);
+	const struct gs_guard_options o = {.size = sizeof(o)};
+	GS_CLEANUP(gs_guard_free) struct gs_guard *guard = NULL;
+	GS_FOREIGN_CLOSE struct gs_foreign file = GS_FOREIGN_INIT;
+	GS_CLOSE int fd = memfd_create("perf_map", MFD_CLOEXEC);
+	static const char first[] = "1000 10 first\n", second[] = "2000 10 second\n";
+	char path[64];
+
+	assert_int_equal(gs_guard_new(&o, &guard), 0);
+	gs_guard_enter(guard);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (pwrite(fd, first, sizeof(first) - 1, 0) < 0 ||
+	    pwrite(fd, second, sizeof(second) - 1, hole) < 0 || ftruncate(fd, 2 * hole) < 0)
+		skip();
+	assert_int_equal(gs_foreign_open(path, NULL, &file), 0);
+	gs_perf_map_read(m, &file, 1000000000000);
+	assert_string_equal(name_of(m, 0x1000), "first");
+	assert_string_equal(name_of(m, 0x2000), "second");
+	assert_true(gs_guard_bytes_read(guard) < 1u << 20);
+	gs_guard_enter(NULL);
+	gs_perf_map_free(&m);
+	gs_perf_maps_free(&all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lines_are_taken),
 		cmocka_unit_test(a_file_is_read_as_it_grows),
 		cmocka_unit_test(links_of_one_file_are_one),
+		cmocka_unit_test(holes_cost_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

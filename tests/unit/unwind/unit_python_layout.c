@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "stack/python.h"
+#include "sources/unwind/python.h"
 
 /* The first numbers of _PyRuntime of 3.13.0 and of 3.14.10, and of free-threaded builds, as their
  * programs have them. */

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
+#include "core/base/mem.h"
 #include "line_tables.h"
-#include "stack/python.h"
+#include "sources/unwind/python.h"
 
 static void lines_as_the_interpreter_tells_them(void **state)
 {

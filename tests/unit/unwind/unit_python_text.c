@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "stack/python.h"
+#include "sources/unwind/python.h"
 
 static void every_width(void **state)
 {

@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "elf/code.h"
-#include "stack/cfi.h"
-#include "stack/native.h"
+#include "core/base/mem.h"
+#include "sources/elf/code.h"
+#include "sources/unwind/cfi.h"
+#include "sources/unwind/native.h"
 
 #define NOINLINE     __attribute__((noinline, noclone))
 #define COPIED_BYTES 32256

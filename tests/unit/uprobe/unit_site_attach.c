@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "code/site.h"
+#include "core/base/mem.h"
+#include "sources/x86/site.h"
 
 #define N_CALLS 1000
 

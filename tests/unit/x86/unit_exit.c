@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/mem.h"
-#include "code/exit.h"
+#include "core/base/mem.h"
+#include "sources/x86/exit.h"
 
 #define MAX 16
 
@@ -589,6 +589,11 @@ static void returns_and_tail_calls(void **state)
 	/* call; jmp to another function */
 	static const uint8_t tail[] = {0xe8, 0x10, 0, 0, 0, 0xe9, 0x20, 0, 0, 0};
 	static const uint8_t endless[] = {0xeb, 0xfe};
+	/* lea 1(%rdi),%rax; ret */
+	static const uint8_t leaf[] = {0x48, 0x8d, 0x47, 1, 0xc3};
+	static const uint8_t system[] = {0xb8, 0x27, 0, 0, 0, 0x0f, 0x05, 0xc3};
+	/* test; jne to a part apart, which may throw; ret */
+	static const uint8_t apart[] = {0x85, 0xff, 0x0f, 0x85, 0x80, 0, 0, 0, 0xc3};
 	struct gs_returns returns;
 	struct gs_exit x[MAX];
 
@@ -596,7 +601,7 @@ static void returns_and_tail_calls(void **state)
 	assert_int_equal(x[0].offset_bytes, 11);
 	assert_int_equal(x[1].offset_bytes, 13);
 	assert_true(x[0].is_stepped && x[0].frame_bytes == 0);
-	assert_true(returns.calls && !returns.jumps);
+	assert_true(returns.calls && !returns.jumps && !returns.alone);
 	assert_int_equal(gs_returns_x86_64(plain, sizeof(plain), x, 1, &returns), -E2BIG);
 
 	assert_int_equal(gs_returns_x86_64(stub, sizeof(stub), x, MAX, &returns), 1);
@@ -607,6 +612,13 @@ static void returns_and_tail_calls(void **state)
 	assert_int_equal(gs_returns_x86_64(tail, sizeof(tail), x, MAX, &returns), 0);
 	assert_true(returns.calls && returns.jumps);
 	assert_int_equal(returns.indirect_jump, -1);
+
+	assert_int_equal(gs_returns_x86_64(leaf, sizeof(leaf), x, MAX, &returns), 1);
+	assert_true(returns.alone);
+	assert_int_equal(gs_returns_x86_64(system, sizeof(system), x, MAX, &returns), 1);
+	assert_false(returns.alone);
+	assert_int_equal(gs_returns_x86_64(apart, sizeof(apart), x, MAX, &returns), 1);
+	assert_false(returns.alone);
 
 	assert_int_equal(gs_returns_x86_64(endless, sizeof(endless), x, MAX, &returns), -EILSEQ);
 	assert_int_equal(gs_returns_x86_64(plain, 4, x, MAX, &returns), -EILSEQ);

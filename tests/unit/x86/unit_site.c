@@ -1,6 +1,6 @@
 /* The choice of a site from bytes alone; unit_site_attach.c asks the kernel about the same. The
  * source is included for the decoder. */
-#include "code/site.c"
+#include "sources/x86/site.c"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -169,6 +169,14 @@ static void refused(void **state)
 	static const struct sample samples[] = {
 		{"int3", "cc 55", R, 0, "breakpoint is there already"},
 		{"lock cmpxchg", "f00fb117 c3", R, 0, "lock prefix"},
+		{"lock inc of a variable, no push", "f0ff0511223344 c3", R, 0, "lock prefix"},
+		{"lock inc of a variable, then a push", "f0ff0511223344 55 c3", M, 7, NULL},
+		{"lock inc of what an argument points to", "f0ff07 55 c3", R, 0, "lock prefix"},
+		{"lock xadd whose old value is in eax", "f00fc10511223344 53 c3", M, 8, NULL},
+		{"lock xadd whose old value is in edi", "f00fc13d11223344 53 c3", R, 0,
+		 "lock prefix"},
+		{"lock cmpxchg8b changes edx", "f00fc70d11223344 53 c3", R, 0, "lock prefix"},
+		{"a push that is jumped to again", "f0ff0511223344 53 ebfd", R, 0, "lock prefix"},
 		{"hlt", "f4", R, 0, "allows no probe"},
 		{"cli", "fa", R, 0, "allows no probe"},
 		{"in", "ec", R, 0, "allows no probe"},

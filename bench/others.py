@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""What measuring one program costs another that is not measured, and what it costs itself: loads whose
+work is all system calls, switches or forks run in short chunks with nothing, with empty programs on the
+same places of the kernel (the floor: no filter can cost less), and with gpuscope measuring another process
+or them. All take turns, in another order each round, so that whatever else the machine does falls on all
+alike. Processor time of the load by operation: least, quartiles, and what is added to the same quartile
+of "nothing".
+
+usage: bench/others.py BUILD_FOLDER [--rounds 8] [--chunks 8] [--chunk-ms 40]
+"""
+import argparse
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+LOADS = {'dd': 'dd bs=1', 'pipe': 'sched pipe', 'pread': 'pread', 'socket': 'socket pair', 'fork': 'fork loop'}
+NOTHING, FLOOR = 'nothing', 'floor: empty programs'
+
+
+class Load:
+    def __init__(self, build, name):
+        self.proc = subprocess.Popen([os.path.join(build, 'bench/others_load'), name], stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE, text=True)  # fmt: skip
+        assert self.proc.stdout.readline() == 'ready\n'
+        self.pid = self.proc.pid
+
+    def run(self, n):
+        """ns of processor time an operation."""
+        self.proc.stdin.write(f'{n}\n')
+        self.proc.stdin.flush()
+        return int(self.proc.stdout.readline()) / n
+
+    def stop(self):
+        self.proc.stdin.close()
+        self.proc.wait()
+
+
+class Measuring:
+    """Something that measures until stop()."""
+
+    def __init__(self, build, folder):
+        self.build, self.folder = build, folder
+        self.gpuscope = os.path.join(build, 'src/gpuscope')
+        # Measured where the loads are not: it calls now and then.
+        self.decoy = subprocess.Popen(['sh', '-c', 'while sleep 0.2; do :; done'], start_new_session=True)
+
+    def close(self):
+        os.killpg(self.decoy.pid, 15)
+        self.decoy.wait()
+
+    def floor(self, _):
+        proc = subprocess.Popen([os.path.join(self.build, 'bench/floor_sys'), 'all'], stdin=subprocess.PIPE,
+                                stdout=subprocess.PIPE)  # fmt: skip
+        assert proc.stdout.readline() == b'ready\n'
+        return lambda: proc.communicate()
+
+    def job(self, pids):
+        pidfile, report = os.path.join(self.folder, 'pid'), os.path.join(self.folder, 'report.json')
+        subprocess.run([self.gpuscope, 'job', '-p', ','.join(map(str, pids)), '--detach', pidfile, '-o', report],
+                       check=True, capture_output=True)  # fmt: skip
+        return lambda: subprocess.run([self.gpuscope, 'job', '--stop', pidfile], check=True, capture_output=True)
+
+    def trace(self, pids):
+        proc = subprocess.Popen([self.gpuscope, 'trace', '-q', '-v', '-p', ','.join(map(str, pids))],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+        while b'functions chosen' not in (line := proc.stderr.readline()):
+            assert line, 'trace ended'
+        time.sleep(0.5)
+
+        def stop():
+            proc.send_signal(2)
+            proc.communicate()
+
+        return stop
+
+    def ways(self, loads):
+        all_pids, decoy = [load.pid for load in loads.values()], [self.decoy.pid]
+        return {
+            NOTHING: lambda: lambda: None,
+            FLOOR: lambda: self.floor(None),
+            'not watched: job measures another': lambda: self.job(decoy),
+            'not watched: trace measures another': lambda: self.trace(decoy),
+            'watched by trace': lambda: self.trace(all_pids),
+            'watched by job': lambda: self.job(all_pids),
+        }
+
+
+def chunk_sizes(loads, ms):
+    """Operations that take about so long."""
+    sizes = {}
+    for name, load in loads.items():
+        n = 64
+        while load.run(n) * n < 4e6:
+            n *= 2
+        sizes[name] = max(1, int(ms * 1e6 / min(load.run(n) for _ in range(3))))
+    return sizes
+
+
+def quartiles(values):
+    return statistics.quantiles(values, n=4, method='inclusive')
+
+
+def tables(results):
+    for name, title in LOADS.items():
+        rows = results[name]
+        base = quartiles(rows[NOTHING])
+        print(f'\n{title}: ns of processor time an operation\n')
+        print('| | least | quartiles | added to the least | to the median |\n|---|---|---|---|---|')
+        for way, values in rows.items():
+            q = quartiles(values)
+            more = '| |'
+            if way != NOTHING:
+                more = f'{(min(values) / min(rows[NOTHING]) - 1) * 100:+.1f} % | {(q[1] / base[1] - 1) * 100:+.1f} % |'
+            print(f'| {way} | {min(values):.0f} | {q[0]:.0f}, {q[1]:.0f}, {q[2]:.0f} | {more}')
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('build')
+    parser.add_argument('--rounds', type=int, default=8)
+    parser.add_argument('--chunks', type=int, default=8)
+    parser.add_argument('--chunk-ms', type=float, default=40)
+    parser.add_argument('--seed', type=int, default=1)
+    args = parser.parse_args()
+    if os.geteuid() != 0:
+        sys.exit('others.py: needs root: probes are made by the kernel')
+    order = random.Random(args.seed)
+    results = {name: {} for name in LOADS}
+    loads = {name: Load(args.build, name) for name in LOADS}
+    with tempfile.TemporaryDirectory() as folder:
+        measuring = Measuring(args.build, folder)
+        try:
+            sizes = chunk_sizes(loads, args.chunk_ms)
+            ways = measuring.ways(loads)
+            for name in LOADS:
+                results[name] = {way: [] for way in ways}
+            for done in range(args.rounds):
+                for way in order.sample(list(ways), len(ways)):
+                    stop = ways[way]()
+                    for _ in range(args.chunks):
+                        for name in order.sample(list(loads), len(loads)):
+                            results[name][way].append(loads[name].run(sizes[name]))
+                    stop()
+                print(f'round {done + 1} of {args.rounds}', file=sys.stderr)
+        finally:
+            measuring.close()
+            for load in loads.values():
+                load.stop()
+    with open('/proc/loadavg', encoding='ascii') as f:
+        print(f'Linux {os.uname().release}, {os.cpu_count()} processors, load {" ".join(f.read().split()[:3])}, '
+              f'{args.rounds} rounds of {args.chunks} chunks of some {args.chunk_ms:.0f} ms')  # fmt: skip
+    tables(results)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,193 @@
+/* The wall-clock account: what the kernel side added up, settled, and who sets the pace. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/trace/record_account.h"
+#include "records.h"
+#include "pipeline/aggregate/view.h"
+
+#define MS 1000000ull
+
+static uint64_t sum_of(const uint64_t time_ns[GS_STATE_COUNT][GS_INSIDE_COUNT])
+{
+	uint64_t part_ns[GS_PART_COUNT], sum = 0, all = gs_account_parts(time_ns, part_ns);
+
+	for (unsigned i = 0; i < GS_PART_COUNT; i++)
+		sum += part_ns[i];
+	assert_int_equal(sum, all);
+	return all;
+}
+
+/* A thread that ran 70 ms, 40 of them in calls, and waited 30 ms inside of one. */
+static void time_on_processors_is_shared_out(void **state)
+{
+	struct gs_account a = {.pid = 7, .tid = 7, .born_ns = 1000 * MS, .since_ns = 1100 * MS};
+	uint64_t open_ns[GS_INSIDE_COUNT] = {0};
+	struct gs_account_reading r;
+
+	a.time_ns[GS_STATE_CPU][GS_INSIDE_NONE] = 70 * MS;
+	a.time_ns[GS_STATE_LOCK][GS_INSIDE_GPU_WAIT] = 30 * MS;
+	a.busy_ns[GS_INSIDE_GPU_WAIT] = 50 * MS;
+	a.busy_ns[GS_INSIDE_CUDA] = 20 * MS;
+	gs_account_settle(&a, 1110 * MS, open_ns, &r);
+	/* It runs still: ten more. */
+	assert_int_equal(sum_of(r.time_ns), 110 * MS);
+	assert_int_equal(r.time_ns[GS_STATE_CPU][GS_INSIDE_GPU_WAIT], 20 * MS);
+	assert_int_equal(r.time_ns[GS_STATE_CPU][GS_INSIDE_CUDA], 20 * MS);
+	assert_int_equal(r.time_ns[GS_STATE_CPU][GS_INSIDE_NONE], 40 * MS);
+
+	/* An open call counts for as long as it is open, and never for more than there is. */
+	open_ns[GS_INSIDE_NCCL] = 15 * MS;
+	gs_account_settle(&a, 1110 * MS, open_ns, &r);
+	assert_int_equal(r.time_ns[GS_STATE_CPU][GS_INSIDE_NCCL], 15 * MS);
+	open_ns[GS_INSIDE_NCCL] = 500 * MS;
+	gs_account_settle(&a, 1110 * MS, open_ns, &r);
+	assert_int_equal(r.time_ns[GS_STATE_CPU][GS_INSIDE_NCCL], 40 * MS);
+	assert_int_equal(sum_of(r.time_ns), 110 * MS);
+}
+
+/* A call that ended inside of an operator that is still open was taken from it before. */
+static void an_open_operator_may_owe(void **state)
+{
+	struct gs_account a = {.pid = 7, .tid = 7, .since_ns = 100 * MS};
+	uint64_t open_ns[GS_INSIDE_COUNT] = {0};
+	struct gs_account_reading r;
+
+	a.time_ns[GS_STATE_CPU][GS_INSIDE_NONE] = 100 * MS;
+	a.busy_ns[GS_INSIDE_CUDA] = 30 * MS;
+	a.busy_ns[GS_INSIDE_OPERATOR] = (uint64_t) - (int64_t)(30 * MS);
+	gs_account_settle(&a, 100 * MS, open_ns, &r);
+	assert_int_equal(r.time_ns[GS_STATE_CPU][GS_INSIDE_OPERATOR], 0);
+	open_ns[GS_INSIDE_OPERATOR] = 50 * MS;
+	gs_account_settle(&a, 100 * MS, open_ns, &r);
+	assert_int_equal(r.time_ns[GS_STATE_CPU][GS_INSIDE_OPERATOR], 20 * MS);
+	assert_int_equal(r.time_ns[GS_STATE_CPU][GS_INSIDE_CUDA], 30 * MS);
+}
+
+static void an_ended_thread_stands_still(void **state)
+{
+	struct gs_account a = {
+		.pid = 7, .tid = 7, .since_ns = 100 * MS, .ended = 1, .state = GS_STATE_SLEEP};
+	uint64_t open_ns[GS_INSIDE_COUNT] = {0};
+	struct gs_account_reading r;
+
+	a.time_ns[GS_STATE_SLEEP][GS_INSIDE_NONE] = 100 * MS;
+	gs_account_settle(&a, 900 * MS, open_ns, &r);
+	assert_int_equal(sum_of(r.time_ns), 100 * MS);
+	assert_int_equal(r.now_mono_ns, 100 * MS);
+}
+
+static void put_account(struct stream *s, uint32_t pid, uint32_t tid, uint32_t parent_pid,
+			unsigned state, uint64_t ns, bool ended)
+{
+	uint32_t str = put_text(s, "app");
+	struct gs_rec_account *r = put_record(s, GS_REC_ACCOUNT, sizeof(*r),
+					      GS_STATE_COUNT * GS_INSIDE_COUNT * sizeof(uint64_t));
+
+	r->pid = pid;
+	r->tid = tid;
+	r->parent_pid = parent_pid;
+	r->comm_str = r->process_str = str;
+	r->n_states = GS_STATE_COUNT;
+	r->n_insides = GS_INSIDE_COUNT;
+	r->account_flags = ended ? GS_ACCOUNT_ENDED : 0;
+	r->born_ns = 1000;
+	r->time_ns = 1000 + ns;
+	r->ns[state * GS_INSIDE_COUNT] = ns;
+}
+
+static uint32_t critical_of(struct stream *s, size_t *ret_n)
+{
+	struct gs_summary *summary = NULL;
+	struct gs_view *v = NULL;
+	uint32_t tid = 0;
+
+	assert_int_equal(gs_view_new(&v), 0);
+	assert_int_equal(stream_push(s, gs_view_sink(v)), 0);
+	assert_int_equal(gs_view_summary(v, &summary), 0);
+	*ret_n = summary->account.n_threads;
+	for (size_t i = 0; i < *ret_n; i++)
+		if (summary->account.threads[i].critical)
+			tid = summary->account.threads[i].tid;
+	gs_summary_free(&summary);
+	gs_view_free(&v);
+	return tid;
+}
+
+static void the_last_record_of_a_thread_counts(void **state)
+{
+	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+	size_t n;
+
+	put_account(&s, 5, 5, 1, GS_STATE_CPU, 10, false);
+	put_account(&s, 5, 5, 1, GS_STATE_CPU, 30, true);
+	put_account(&s, 5, 6, 1, GS_STATE_CPU, 20, true);
+	assert_int_equal(critical_of(&s, &n), 5);
+	assert_int_equal(n, 2);
+}
+
+/* A shell waits for a launcher, which waits for two: the busier one sets the pace. */
+static void launchers_are_passed_over(void **state)
+{
+	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+	size_t n;
+
+	put_account(&s, 5, 5, 1, GS_STATE_CHILD, 1000, true);
+	put_account(&s, 6, 6, 5, GS_STATE_POLL, 1000, true);
+	put_account(&s, 7, 7, 6, GS_STATE_CPU, 300, true);
+	put_account(&s, 8, 8, 6, GS_STATE_CPU, 500, true);
+	assert_int_equal(critical_of(&s, &n), 8);
+}
+
+static void parked_helpers_decide_nothing(void **state)
+{
+	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+	size_t n;
+
+	put_account(&s, 5, 5, 1, GS_STATE_SLEEP, 1000, true);
+	for (uint32_t tid = 6; tid < 40; tid++)
+		put_account(&s, 5, tid, 1, GS_STATE_LOCK, 1000, true);
+	assert_int_equal(critical_of(&s, &n), 5);
+	assert_int_equal(n, 35);
+}
+
+static void more_states_than_known_are_of_no_reason(void **state)
+{
+	STREAM s = {.buf = GS_BUF_INIT(1 << 20)};
+	struct gs_summary *summary = NULL;
+	struct gs_view *v = NULL;
+	struct gs_rec_account *r = put_record(&s, GS_REC_ACCOUNT, sizeof(*r), 40 * 9 * 8);
+
+	r->pid = r->tid = 5;
+	r->n_states = 40;
+	r->n_insides = 9;
+	r->ns[39 * 9 + 8] = 7;
+	assert_int_equal(gs_view_new(&v), 0);
+	assert_int_equal(stream_push(&s, gs_view_sink(v)), 0);
+	assert_int_equal(gs_view_summary(v, &summary), 0);
+	assert_int_equal(summary->account.threads[0].time_ns[GS_STATE_OTHER][GS_INSIDE_NONE], 7);
+	assert_int_equal(summary->account.threads[0].wall_ns, 7);
+	gs_summary_free(&summary);
+	gs_view_free(&v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(time_on_processors_is_shared_out),
+		cmocka_unit_test(an_open_operator_may_owe),
+		cmocka_unit_test(an_ended_thread_stands_still),
+		cmocka_unit_test(the_last_record_of_a_thread_counts),
+		cmocka_unit_test(launchers_are_passed_over),
+		cmocka_unit_test(parked_helpers_decide_nothing),
+		cmocka_unit_test(more_states_than_known_are_of_no_reason),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

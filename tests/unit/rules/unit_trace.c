@@ -1,0 +1,378 @@
+/* Rules about traced programs: for each one a run that has the trouble, and one that nearly has. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/base/mem.h"
+#include "model/trace/class.h"
+#include "model/trace/event.h"
+#include "analysis/rules/trace.h"
+
+#define MS  1000000ull
+#define RUN 10000 /* ms of every run here */
+
+/* A run in the making: its first thread sets the pace. */
+struct run {
+	struct gs_summary *s;
+	struct gs_account_thread threads[16];
+	struct gs_process_summary process;
+	struct gs_thread_summary made[2]; /* threads that made calls */
+	struct gs_function_stats functions[2][4];
+	struct gs_open_call open;
+};
+
+static void run_begin(struct run *r)
+{
+	memset(r, 0, sizeof(*r));
+	r->s = calloc(1, sizeof(*r->s));
+	assert_non_null(r->s);
+	r->s->end_reason = "the command ended";
+	r->s->duration_ns = RUN * MS;
+	r->s->account.threads = r->threads;
+	r->s->processes = &r->process;
+	r->process.pid = 100;
+	r->process.threads = r->made;
+}
+
+static struct gs_account_thread *add_thread(struct run *r, uint32_t pid, uint32_t tid,
+					    uint32_t parent_pid)
+{
+	struct gs_account_thread *t = &r->threads[r->s->account.n_threads++];
+
+	*t = (struct gs_account_thread){
+		.pid = pid, .tid = tid, .parent_pid = parent_pid, .comm = "app", .process = "app"};
+	t->critical = r->s->account.n_threads == 1;
+	return t;
+}
+
+static void spend(struct gs_account_thread *t, unsigned state, unsigned inside, uint64_t ms)
+{
+	t->time_ns[state][inside] += ms * MS;
+	t->wall_ns += ms * MS;
+}
+
+/* What is left of the run, on the processor. */
+static void rest(struct gs_account_thread *t, unsigned state)
+{
+	spend(t, state, GS_INSIDE_NONE, RUN - t->wall_ns / MS);
+}
+
+static void add_calls(struct run *r, unsigned thread, uint16_t layer, uint16_t func_class,
+		      const char *name, uint64_t calls, uint64_t total_ms)
+{
+	struct gs_thread_summary *t = &r->made[thread];
+	struct gs_function_stats *f = &r->functions[thread][t->functions.n++];
+
+	*f = (struct gs_function_stats){.layer = layer,
+					.func_class = func_class,
+					.name = name,
+					.calls = calls,
+					.total_ns = total_ms * MS};
+	t->tid = r->threads[thread].tid;
+	t->functions.items = r->functions[thread];
+	if (r->process.n_threads <= thread)
+		r->process.n_threads = thread + 1;
+	r->s->n_processes = 1;
+	if (func_class == GS_CLASS_LAUNCH)
+		r->threads[thread].launches += calls;
+}
+
+static void expect(struct run *r, const char *class_name)
+{
+	gs_verdict_trace(r->s);
+	assert_string_equal(r->s->verdict.class_name, class_name);
+	assert_true(r->s->verdict.evidence && r->s->verdict.evidence[0]);
+	assert_true(r->s->verdict.advice && r->s->verdict.command);
+	assert_true(r->s->verdict.confidence <= 0.95);
+	assert_int_equal(r->s->verdict.is_unknown, r->s->verdict.confidence == 0);
+	gs_summary_free(&r->s);
+}
+
+/* One thread that spends so many ms in one state, the rest in another. */
+static void expect_simple(unsigned state, unsigned inside, uint64_t ms, unsigned other,
+			  const char *class_name)
+{
+	struct gs_account_thread *t;
+	struct run r;
+
+	run_begin(&r);
+	t = add_thread(&r, 100, 100, 1);
+	spend(t, state, inside, ms);
+	rest(t, other);
+	expect(&r, class_name);
+}
+
+static void shares_against_thresholds(void **state)
+{
+	static const struct {
+		unsigned state, inside;
+		uint64_t has_ms, nearly_ms;
+		unsigned other;
+		const char *class_name, *nearly;
+	} rows[] = {
+		{GS_STATE_RUNQUEUE, 0, 5500, 4500, GS_STATE_CPU, "cpu_starved", "mixed"},
+		{GS_STATE_LOCK, GS_INSIDE_GPU_WAIT, 5200, 4800, GS_STATE_CPU, "gpu_bound", "mixed"},
+		{GS_STATE_CPU, GS_INSIDE_GPU_WAIT, 5200, 3900, GS_STATE_CPU, "gpu_bound",
+		 "cpu_bound"},
+		{GS_STATE_OTHER, GS_INSIDE_NCCL, 3200, 2800, GS_STATE_CPU, "communication_bound",
+		 "cpu_bound"},
+		{GS_STATE_CPU, GS_INSIDE_MPI, 4200, 3800, GS_STATE_CPU, "mpi_bound", "cpu_bound"},
+		{GS_STATE_FAULT, 0, 2200, 1800, GS_STATE_CPU, "memory_pressure", "cpu_bound"},
+		{GS_STATE_DISK, 0, 4200, 3800, GS_STATE_CPU, "io_bound", "cpu_bound"},
+		{GS_STATE_NETWORK, 0, 5200, 4800, GS_STATE_CPU, "network_bound", "mixed"},
+		{GS_STATE_LOCK, 0, 4200, 3800, GS_STATE_CPU, "lock_bound", "cpu_bound"},
+		{GS_STATE_CHILD, 0, 5200, 4800, GS_STATE_CPU, "waits_for_child", "mixed"},
+		{GS_STATE_SLEEP, 0, 5200, 3900, GS_STATE_CPU, "asleep", "cpu_bound"},
+		{GS_STATE_CPU, 0, 6200, 5800, GS_STATE_OTHER, "cpu_bound", "mixed"},
+		{GS_STATE_CPU, GS_INSIDE_OPERATOR, 6200, 5800, GS_STATE_OTHER, "cpu_bound",
+		 "mixed"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		expect_simple(rows[i].state, rows[i].inside, rows[i].has_ms, rows[i].other,
+			      rows[i].class_name);
+		expect_simple(rows[i].state, rows[i].inside, rows[i].nearly_ms, rows[i].other,
+			      rows[i].nearly);
+	}
+}
+
+static void failures_come_first(void **state)
+{
+	struct gs_account_thread *t;
+	struct run r;
+
+	for (int status = 0; status < 2; status++) {
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		rest(t, GS_STATE_SLEEP);
+		r.s->exit_status = status;
+		expect(&r, status ? "failed" : "asleep");
+	}
+	/* Who stops it knows why it ended. */
+	run_begin(&r);
+	rest(add_thread(&r, 100, 100, 1), GS_STATE_SLEEP);
+	r.s->exit_status = 130;
+	r.s->end_reason = "interrupted (SIGINT)";
+	expect(&r, "asleep");
+	/* Without an account a failure is one all the same. */
+	run_begin(&r);
+	r.s->exit_status = 1;
+	expect(&r, "failed");
+}
+
+static void calls_that_do_not_return(void **state)
+{
+	for (int i = 0; i < 2; i++) {
+		struct run r;
+
+		run_begin(&r);
+		r.s->duration_ns = 15000 * MS;
+		rest(add_thread(&r, 100, 100, 1), GS_STATE_SLEEP);
+		r.open = (struct gs_open_call){.function = "ncclAllReduce",
+					       .comm = "app",
+					       .age_ns = i ? 9000 * MS : 11000 * MS};
+		r.s->open_calls = &r.open;
+		r.s->n_open_calls = 1;
+		expect(&r, i ? "asleep" : "hang");
+	}
+}
+
+static void too_little_says_nothing(void **state)
+{
+	struct run r;
+
+	run_begin(&r);
+	spend(add_thread(&r, 100, 100, 1), GS_STATE_CPU, 0, 999);
+	expect(&r, "too_short");
+	run_begin(&r);
+	spend(add_thread(&r, 100, 100, 1), GS_STATE_CPU, 0, 1001);
+	expect(&r, "cpu_bound");
+	run_begin(&r);
+	expect(&r, "not_known");
+}
+
+static void starved_only_when_nothing_is_larger(void **state)
+{
+	struct gs_account_thread *t;
+	struct run r;
+
+	run_begin(&r);
+	t = add_thread(&r, 100, 100, 1);
+	spend(t, GS_STATE_RUNQUEUE, 0, 3000);
+	spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, 6000);
+	rest(t, GS_STATE_CPU);
+	gs_verdict_trace(r.s);
+	assert_string_equal(r.s->verdict.evidence, "the host waits in synchronising calls and "
+						   "blocking copies until the GPU is done");
+	expect(&r, "gpu_bound");
+}
+
+/* Launches, and how often the host waits for them. */
+static void launches_and_waits(void **state)
+{
+	static const struct {
+		uint64_t launches, waits, wait_ms;
+		const char *class_name;
+	} rows[] = {
+		{50000, 100, 500, "launch_bound"},
+		{30000, 100, 500, "cpu_bound"},  /* 3,000 a second */
+		{50000, 100, 1600, "cpu_bound"}, /* it waits too much */
+		{10000, 3000, 3000, "sync_heavy"},
+		{10000, 1900, 3000, "cpu_bound"}, /* 190 waits a second */
+		{16000, 3000, 3000, "cpu_bound"}, /* more than five launches between two */
+		{10000, 3000, 1900, "cpu_bound"}, /* they do not cost enough */
+		{50000, 500, 6000, "gpu_bound"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, rows[i].wait_ms);
+		spend(t, GS_STATE_CPU, GS_INSIDE_CUDA, 500);
+		rest(t, GS_STATE_CPU);
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel",
+			  rows[i].launches, 500);
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_SYNC, "cudaStreamSynchronize",
+			  rows[i].waits, rows[i].wait_ms);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* A first thread that waits, and two worker processes of which each does so. */
+static void add_workers(struct run *r, unsigned state, uint64_t ms)
+{
+	for (uint32_t pid = 200; pid < 202; pid++) {
+		struct gs_account_thread *w = add_thread(r, pid, pid, 100);
+
+		spend(w, state, 0, ms);
+		rest(w, GS_STATE_PIPE);
+	}
+}
+
+static void input_from_workers(void **state)
+{
+	static const struct {
+		unsigned wait;
+		uint64_t wait_ms;
+		unsigned worker;
+		uint64_t worker_ms;
+		const char *class_name;
+	} rows[] = {
+		{GS_STATE_PIPE, 3200, GS_STATE_SLEEP, 9000, "input_bound"},
+		{GS_STATE_POLL, 3200, GS_STATE_CPU, 9000, "input_bound"},
+		{GS_STATE_PIPE, 2800, GS_STATE_SLEEP, 9000, "cpu_bound"},
+		/* The workers wait too: they are not what is waited for. */
+		{GS_STATE_PIPE, 3900, GS_STATE_CPU, 2000, "cpu_bound"},
+		{GS_STATE_LOCK, 4200, GS_STATE_CPU, 9000, "lock_bound"},
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, rows[i].wait, 0, rows[i].wait_ms);
+		rest(t, GS_STATE_CPU);
+		add_workers(&r, rows[i].worker, rows[i].worker_ms);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* With pinned memory a thread of the process reads the pipe, and the first one waits for that. */
+static void input_through_a_thread(void **state)
+{
+	for (int with_thread = 0; with_thread < 2; with_thread++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_LOCK, 0, 6000);
+		rest(t, GS_STATE_CPU);
+		if (with_thread)
+			rest(add_thread(&r, 100, 101, 1), GS_STATE_PIPE);
+		add_workers(&r, GS_STATE_CPU, 9000);
+		expect(&r, with_thread ? "input_bound" : "lock_bound");
+	}
+}
+
+/* The first thread waits for the one that runs the backward pass, which waits for the GPU. */
+static void a_helper_stands_for_the_wait_for_it(void **state)
+{
+	for (int helps = 0; helps < 2; helps++) {
+		struct gs_account_thread *t, *h;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_LOCK, 0, 6000);
+		rest(t, GS_STATE_CPU);
+		h = add_thread(&r, 100, 101, 1);
+		spend(h, GS_STATE_CPU, GS_INSIDE_GPU_WAIT, 5600);
+		rest(h, GS_STATE_LOCK);
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel", 1000,
+			  10);
+		add_calls(&r, 1, GS_LAYER_CUDA_RUNTIME, GS_CLASS_LAUNCH, "cudaLaunchKernel",
+			  helps ? 300 : 100, 10);
+		expect(&r, helps ? "gpu_bound" : "lock_bound");
+	}
+}
+
+static void the_interpreters_lock_needs_proof(void **state)
+{
+	for (int seen_ms = 2800; seen_ms >= 2200; seen_ms -= 600) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_LOCK, 0, 4500);
+		rest(t, GS_STATE_CPU);
+		t->process = "python3";
+		add_calls(&r, 0, GS_LAYER_PYTHON, GS_CLASS_GIL, "gil", 1000, (uint64_t)seen_ms);
+		expect(&r, seen_ms > 2500 ? "gil_bound" : "lock_bound");
+	}
+}
+
+static void nobody_active_is_idle(void **state)
+{
+	struct gs_account_thread *t;
+	struct run r;
+
+	for (int idle = 0; idle < 2; idle++) {
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_POLL, 0, idle ? 9600 : 5000);
+		rest(t, GS_STATE_CPU);
+		t->idle = idle;
+		expect(&r, idle ? "idle" : "mixed");
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shares_against_thresholds),
+		cmocka_unit_test(failures_come_first),
+		cmocka_unit_test(calls_that_do_not_return),
+		cmocka_unit_test(too_little_says_nothing),
+		cmocka_unit_test(starved_only_when_nothing_is_larger),
+		cmocka_unit_test(launches_and_waits),
+		cmocka_unit_test(input_from_workers),
+		cmocka_unit_test(input_through_a_thread),
+		cmocka_unit_test(a_helper_stands_for_the_wait_for_it),
+		cmocka_unit_test(the_interpreters_lock_needs_proof),
+		cmocka_unit_test(nobody_active_is_idle),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
