@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Everything that must be right before a change is taken, ending in one line of totals. CHECK_PARTS
-# chooses: "style tests asan fuzz release" (all).
+# chooses: "style tests asan tsan fuzz release" (all).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
-parts=${CHECK_PARTS:-style tests asan fuzz release}
+parts=${CHECK_PARTS:-style tests asan tsan fuzz release}
 results=build/check
 mkdir -p "$results"
 rm -f "$results"/*
@@ -51,7 +51,7 @@ suite() {
 	shift 2
 	log="$folder/meson-logs/check_$name.json"
 	rm -f "$log"
-	timeout 2400 meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes 2 "$@"
+	timeout 10800 meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes 2 "$@"
 	status=$?
 	if [ ! -s "$log" ]; then
 		result fail "tests of $name" "(nothing was run)"
@@ -59,7 +59,7 @@ suite() {
 	fi
 	cp "$log" "$results/$name.json"
 	if [ "$status" = 124 ]; then
-		result fail "tests of $name" "(not done after 40 minutes: what is missing was not run)"
+		result fail "tests of $name" "(not done after 3 hours: what is missing was not run)"
 	elif [ "$status" != 0 ] && ! grep -qE '"result": "(FAIL|ERROR|TIMEOUT|INTERRUPT|UNEXPECTEDPASS)"' "$log"; then
 		result fail "tests of $name" "(meson ended with $status)"
 	fi
@@ -72,7 +72,7 @@ again() {
 	mapfile -t tests < <(python3 tools/totals.py --to-run-again "$results/$name.json")
 	[ ${#tests[@]} -gt 0 ] || return
 	echo "once more, alone: ${tests[*]}"
-	timeout 1200 meson test -C "$folder" --no-rebuild --logbase "check_${name}_again" --num-processes 1 "${tests[@]}"
+	timeout 7200 meson test -C "$folder" --no-rebuild --logbase "check_${name}_again" --num-processes 1 --timeout-multiplier 6 "${tests[@]}"
 	cp "$folder/meson-logs/check_${name}_again.json" "$results/$name.again"
 }
 
@@ -89,6 +89,7 @@ if has style; then
 	fi
 	step "law of includes" python3 tools/include_law.py
 	step "reading of files of others" python3 tools/foreign_reads.py
+	step "words" python3 tools/words.py
 	if command -v shellcheck >/dev/null; then
 		step "shell scripts" shell_scripts
 	else
@@ -101,13 +102,14 @@ build_others() {
 	local quiet=(nice -n 19 taskset -c "$(($(nproc) - 1))")
 	has asan && "${quiet[@]}" make --no-print-directory asan
 	has release && "${quiet[@]}" make --no-print-directory release
+	has tsan && "${quiet[@]}" tools/tsan.sh --build
 	has fuzz && "${quiet[@]}" tools/fuzz.sh --build
 }
 
 if has tests; then
 	step "build" make --no-print-directory tests
 	build_others >"$results/other_builds.log" 2>&1 &
-	suite plain build
+	suite plain build --timeout-multiplier 6
 	again plain build
 	wait
 fi
@@ -116,11 +118,12 @@ if has asan; then
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export LSAN_OPTIONS=suppressions=$PWD/tools/lsan.supp:print_suppressions=0
 	step "build with sanitizers" make --no-print-directory asan
-	suite sanitized build-asan --suite unit --suite fuzz --timeout-multiplier 4
+	suite sanitized build-asan --suite unit --suite fuzz --timeout-multiplier 12
 	# Of the whole runs those that pass most of the code: all of them would take another half hour.
-	suite sanitized_runs build-asan e2e/values e2e/selection e2e/probes e2e/flame --timeout-multiplier 4
+	suite sanitized_runs build-asan e2e/values e2e/selection e2e/probes e2e/flame --timeout-multiplier 12
 	unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
 fi
+has tsan && step "data races" make --no-print-directory tsan
 if has fuzz; then
 	# A minute over all targets; `make fuzz` gives each of them one.
 	if command -v clang >/dev/null; then

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Adds up the results in a folder: *.json of meson (a TAP case counts as one) and *.tap. Says why
-something was skipped, what passed only when it was run once more (NAME.again beside NAME.json), then
-what failed with what it said, then one line of totals.
+something was skipped, what each that failed or passed only when it was run once more (NAME.again beside
+NAME.json) said, then a line for each of those, "FLAKY: " or "FAILED: " with its name and the first error,
+then one line of totals: the last lines of a log name all that is wrong.
 
 usage: totals.py FOLDER
        totals.py --to-run-again FILE.json    the tests of it that may run once more, a line each
@@ -17,6 +18,7 @@ import sys
 LINES_MAX = 40  # shown of one case that failed
 AGAIN_MAX = 3  # tests that may run once more: more that fail are no chance
 CASES_MAX = 15  # failed cases that are shown with their lines: a log's end must hold all
+LINE_MAX = 300  # characters of the line that names what failed
 
 Result = collections.namedtuple('Result', 'name outcome reason lines', defaults=('', ()))
 
@@ -104,6 +106,7 @@ def of_checks(path):
 
 
 def show(word, failed):
+    """With what each said."""
     for i, r in enumerate(failed):
         print(f'{word}: {r.name} {r.reason}'.rstrip())
         shown = list(r.lines[:LINES_MAX]) if i < CASES_MAX else []
@@ -111,6 +114,23 @@ def show(word, failed):
             print('    ' + line[:1000])
         if len(r.lines) > len(shown):
             print(f'    ... {len(r.lines) - len(shown)} lines more')
+
+
+def first_error(r):
+    """The line that says most: what a traceback ends with, else the first that speaks of an error, else the first."""
+    lines = [line for line in r.lines if not re.match(r'\s*$|[\d.]+ s$', line)]
+    if lines and lines[0].startswith('Traceback '):
+        lines = [line for line in lines[1:] if not line.startswith(' ')] or lines
+    elif r.reason or not r.name.count(': '):
+        found = [i for i, line in enumerate(lines) if re.search(r'(?i)error\b|assert|SUMMARY:|not ok', line)][:1]
+        lines = [' '.join(line.strip() for line in lines[found[0] : found[0] + 2])] if found else lines
+    text = ' '.join(filter(None, (r.reason, lines[0].strip() if lines else '')))
+    return text[:LINE_MAX] or 'it said nothing'
+
+
+def name_each(word, failed):
+    for r in failed:
+        print(f'{word}: {r.name}: {first_error(r)}')
 
 
 def main():
@@ -129,8 +149,11 @@ def main():
     for r in results:
         if r.outcome == 'skip':
             print(f'skipped: {r.name}: {r.reason}')
-    show('FLAKY (passed when run once more)', flaky)
-    show('FAILED', [r for r in results if r.outcome == 'fail'])
+    failed = [r for r in results if r.outcome == 'fail']
+    show('flaky (passed when run once more)', flaky)
+    show('failed', failed)
+    name_each('FLAKY', flaky)
+    name_each('FAILED', failed)
     n = {o: sum(r.outcome == o for r in results) for o in ('pass', 'fail', 'skip')}
     # That nothing ran is no success.
     if not results:

@@ -27,14 +27,13 @@ main() {
 	# The prolog has said why there is none.
 	[ -e "$pid_file" ] || return
 	stop_job "$pid_file"
-	[ -f "$report.json" ] || return
-	gid=$(id -g "$uid" 2>/dev/null || echo "$uid")
-	for f in "$report.json" "$report.txt"; do
-		# Below a folder of root's nobody can have put a link in its place.
-		chmod "$GPUSCOPE_MODE" "$f"
-		chown "$uid:$gid" "$f"
-	done
-	[ "$GPUSCOPE_AT_END" != yes ] || print_at_end
+	rm -f "${pid_file%.pid}.uid"
+	if [ -f "$report.json" ]; then
+		gid=$(id -g "$uid" 2>/dev/null || echo "$uid")
+		hand_over "$report" "$uid"
+		[ "$GPUSCOPE_AT_END" != yes ] || print_at_end
+	fi
+	sweep
 }
 
 # In a shell of its own: a slip in slurm.conf ends that one.

@@ -14,7 +14,11 @@ main() {
 	(umask 022 && mkdir -p "$GPUSCOPE_REPORTS") || return
 	# What an earlier run of the job (it was requeued) left is not this one's.
 	rm -f "$GPUSCOPE_REPORTS/$job.$node.json" "$GPUSCOPE_REPORTS/$job.$node.txt"
-	start_job "$job" "$GPUSCOPE_RUN/$job.$node.pid" "$GPUSCOPE_REPORTS/$job.$node"
+	# For who hands the report over, should the epilog not come.
+	! is_number "${SLURM_JOB_UID:-}" || echo "$SLURM_JOB_UID" >"$GPUSCOPE_RUN/$job.$node.uid"
+	start_job "$job" "$GPUSCOPE_RUN/$job.$node.pid" "$GPUSCOPE_REPORTS/$job.$node" ||
+		rm -f "$GPUSCOPE_RUN/$job.$node.uid"
+	sweep
 }
 
 # In a shell of its own: a slip in slurm.conf ends that one.

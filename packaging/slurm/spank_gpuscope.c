@@ -314,7 +314,7 @@ static void print_reports(void)
 	globfree(&found);
 }
 
-/* In slurmstepd as root. The last task's end is told to srun only after this: so the report is
+/* In slurmstepd as root. The last task's end is reported to srun only after this: so the report is
  * there when srun looks for it, which it is not yet when slurm_spank_exit() is called (22.05). */
 int slurm_spank_task_exit(spank_t sp, int ac, char **av)
 {
