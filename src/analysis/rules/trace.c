@@ -9,6 +9,7 @@
  */
 #include "analysis/rules/trace.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -25,9 +26,18 @@
 /* The command that shows which lines of Python run or wait. */
 #define PYTHON_LINES "gpuscope trace --layer python -- COMMAND"
 
+#define FASTER_GPU_WORK                                                                            \
+	"make the GPU's work cheaper: lower precision, fused kernels, larger batches; or add GPUs"
+
 /* Thresholds: shares of wall time unless it is said otherwise. */
 #define STARVED        0.25 /* ready without a processor */
 #define GPU_BOUND      0.50
+#define GPU_BEHIND     0.20 /* waiting, after so many launches each time: it was ahead of the GPU */
+#define BEHIND_WORK    50
+#define COPY_BOUND     0.40 /* in calls that copy, */
+#define COPY_RATE      1e9  /* at so many bytes a second: those of a copy that waits are fewer */
+#define CALLBACK_RATE  5    /* functions a second that the GPU's work ends by on the host */
+#define OTHERS_ACTIVE  0.10 /* of one CPU, by the other threads of its process */
 #define SYNC_HEAVY     0.20 /* waiting, in calls that wait: */
 #define SYNC_RATE      200  /* so many a second, */
 #define SYNC_WORK      5    /* with so few launches between two of them */
@@ -56,11 +66,14 @@ struct facts {
 	const struct gs_account_thread *pace; /* NULL: no account */
 	double share[GS_PART_COUNT];          /* of its wall time */
 	double seconds;
-	uint64_t launches, waits; /* calls of the pace setter and its helper */
+	uint64_t launches, waits;             /* calls of the pace setter and its helper */
+	uint64_t callbacks;                   /* host functions that they enqueued */
+	uint64_t copies, copy_ns, copy_bytes; /* of the pace setter alone */
 	uint64_t collectives;
 	size_t n_workers;
 	double worker_share[GS_PART_COUNT]; /* of the workers' time, all together */
 	double cpus;                        /* processors that all traced threads used, mean */
+	double others_active; /* what the other threads of its process did, of one thread's time */
 };
 
 struct rule {
@@ -106,6 +119,19 @@ static bool is_wait(const struct gs_function_stats *f)
 		(f->func_class == GS_CLASS_COPY && !strstr(f->name, "Async")));
 }
 
+static void count_function(struct facts *f, const struct gs_account_thread *t,
+			   const struct gs_function_stats *fn)
+{
+	f->launches += is_launch(fn) ? fn->calls : 0;
+	f->waits += is_wait(fn) ? fn->calls : 0;
+	f->callbacks += strstr(fn->name, "LaunchHostFunc") ? fn->calls : 0;
+	if (t != f->pace || fn->func_class != GS_CLASS_COPY)
+		return;
+	f->copies += fn->calls;
+	f->copy_ns += fn->total_ns;
+	f->copy_bytes += fn->bytes;
+}
+
 static void count_calls(struct facts *f, const struct gs_account_thread *t)
 {
 	const struct gs_summary *s = f->s;
@@ -116,11 +142,8 @@ static void count_calls(struct facts *f, const struct gs_account_thread *t)
 		for (size_t j = 0; p->pid == t->pid && j < p->n_threads; j++) {
 			const struct gs_function_list *list = &p->threads[j].functions;
 
-			for (size_t k = 0; p->threads[j].tid == t->tid && k < list->n; k++) {
-				f->launches +=
-					is_launch(&list->items[k]) ? list->items[k].calls : 0;
-				f->waits += is_wait(&list->items[k]) ? list->items[k].calls : 0;
-			}
+			for (size_t k = 0; p->threads[j].tid == t->tid && k < list->n; k++)
+				count_function(f, t, &list->items[k]);
 		}
 	}
 	f->collectives += t->collectives;
@@ -145,6 +168,15 @@ static void merge_helper(struct facts *f, const struct gs_account_thread *h)
 			continue;
 		f->share[i] += covered * share_of(part_ns[i], active_ns);
 	}
+}
+
+static double active_share(const struct facts *f, const struct gs_account_thread *t)
+{
+	uint64_t part_ns[GS_PART_COUNT];
+
+	gs_account_parts(t->time_ns, part_ns);
+	return share_of(t->wall_ns - gs_account_parked_ns(part_ns) - part_ns[GS_PART_SLEEP],
+			f->pace->wall_ns);
 }
 
 /* Children of its process that live for long and launch nothing. */
@@ -192,6 +224,8 @@ static void gather_facts(struct facts *f)
 	for (size_t i = 0; i < a->n_threads; i++) {
 		const struct gs_account_thread *t = &a->threads[i];
 
+		if (t != f->pace && t->pid == f->pace->pid)
+			f->others_active += active_share(f, t);
 		if (t != f->pace && t->pid == f->pace->pid && t->launches &&
 		    (double)t->launches >= HELPER_WORK * (double)f->pace->launches) {
 			count_calls(f, t);
@@ -302,6 +336,14 @@ static bool holds_sync_heavy(const struct facts *f, struct gs_buf *text, double 
 	return true;
 }
 
+/* Kernels of collectives run on the GPU until the last rank has come. */
+static void say_collectives(const struct facts *f, struct gs_buf *text)
+{
+	if (f->collectives)
+		add_text(text, "; collectives run there too, so part of it may be waiting for "
+			       "another rank");
+}
+
 static bool holds_gpu(const struct facts *f, struct gs_buf *text, double *ret_share)
 {
 	*ret_share = f->share[GS_PART_GPU_WAIT];
@@ -309,9 +351,55 @@ static bool holds_gpu(const struct facts *f, struct gs_buf *text, double *ret_sh
 		return false;
 	add_text(text,
 		 "the host waits in synchronising calls and blocking copies until the GPU is done");
-	if (f->collectives)
-		add_text(text, "; collectives run there too, so part of it may be waiting for "
-			       "another rank");
+	say_collectives(f, text);
+	return true;
+}
+
+/* It launches a step's work, and is done before the GPU is: that it works for much of the time
+ * does not make the GPU wait. */
+static bool holds_gpu_behind(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	char waits[GS_FMT_BYTES];
+
+	*ret_share = f->share[GS_PART_GPU_WAIT];
+	if (*ret_share < GPU_BEHIND || !f->waits || f->launches < BEHIND_WORK * f->waits)
+		return false;
+	add_text(text,
+		 "the host is ahead of the GPU: after some %" PRIu64
+		 " launches each it waits for it, %s times in all",
+		 f->launches / f->waits, gs_fmt_count(waits, f->waits));
+	say_collectives(f, text);
+	return true;
+}
+
+/* JAX waits for a thread of the driver's, which runs a function when the GPU is done. */
+static bool holds_gpu_callbacks(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	char callbacks[GS_FMT_BYTES];
+
+	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_GPU_WAIT];
+	if (*ret_share < GPU_BOUND || f->others_active >= OTHERS_ACTIVE ||
+	    (double)f->callbacks < CALLBACK_RATE * f->seconds)
+		return false;
+	add_text(text,
+		 "the host waits while no thread of its process runs, until the GPU's work ends by "
+		 "functions on the host (%s of them)",
+		 gs_fmt_count(callbacks, f->callbacks));
+	say_collectives(f, text);
+	return true;
+}
+
+static bool holds_copies(const struct facts *f, struct gs_buf *text, double *ret_share)
+{
+	char copies[GS_FMT_BYTES], bytes[GS_FMT_BYTES], rate[GS_FMT_BYTES];
+	double bytes_per_s = f->copy_ns ? (double)f->copy_bytes * 1e9 / (double)f->copy_ns : 0;
+
+	*ret_share = share_of(f->copy_ns, f->pace->wall_ns);
+	if (*ret_share < COPY_BOUND || bytes_per_s < COPY_RATE)
+		return false;
+	add_text(text, "%s calls that copy moved %s while it waited, at %s/s",
+		 gs_fmt_count(copies, f->copies), gs_fmt_bytes(bytes, f->copy_bytes),
+		 gs_fmt_bytes(rate, (uint64_t)bytes_per_s));
 	return true;
 }
 
@@ -491,9 +579,10 @@ static bool holds_idle(const struct facts *f, struct gs_buf *text, double *ret_s
 {
 	*ret_share = f->share[GS_PART_LOCK] + f->share[GS_PART_POLL] + f->share[GS_PART_PIPE] +
 		     f->share[GS_PART_NETWORK] + f->share[GS_PART_CHILD];
-	if (!f->pace->idle)
+	if (!f->pace->idle || f->others_active >= OTHERS_ACTIVE)
 		return false;
-	add_text(text, "no traced thread was active: all wait for others");
+	add_text(text, "no traced thread was active: all wait for others; children of a process "
+		       "given by -p are traced with --follow alone");
 	return true;
 }
 
@@ -558,12 +647,16 @@ static const struct rule rules[] = {
 	{"mpi_bound", "communication-bound (MPI)", MPI_BOUND, holds_mpi,
 	 "compare ranks: the one with the least time in MPI is the one that the others wait for",
 	 "gpuscope trace --format json -- COMMAND"},
+	{"copy_bound", "copies to or from the GPU", COPY_BOUND, holds_copies,
+	 "pin the memory (pin_memory=True) and copy with non_blocking=True beside other work; copy "
+	 "less",
+	 "gpuscope trace -o run.pftrace -- COMMAND"},
 	{"sync_heavy", "synchronises too often", SYNC_HEAVY, holds_sync_heavy,
 	 "remove .item(), .cpu(), print of tensors and synchronise() from the inner loop",
 	 "gpuscope trace --layer torch,python -- COMMAND"},
-	{"gpu_bound", "GPU-bound", GPU_BOUND, holds_gpu,
-	 "make the GPU's work cheaper: lower precision, fused kernels, larger batches; or add GPUs",
-	 "gpuscope top"},
+	{"gpu_bound", "GPU-bound", GPU_BOUND, holds_gpu, FASTER_GPU_WORK, "gpuscope top"},
+	{"gpu_bound", "GPU-bound", GPU_BEHIND, holds_gpu_behind, FASTER_GPU_WORK, "gpuscope top"},
+	{"gpu_bound", "GPU-bound", GPU_BOUND, holds_gpu_callbacks, FASTER_GPU_WORK, "gpuscope top"},
 	{"launch_bound", "launch-bound", LAUNCH_BUSY, holds_launch,
 	 "launch fewer, larger kernels: CUDA graphs, torch.compile, larger batches",
 	 "gpuscope trace --layer torch,python -- COMMAND"},

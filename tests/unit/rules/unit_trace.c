@@ -1,5 +1,6 @@
 /* Rules about traced programs: for each one a run that has the trouble, and one that nearly has. */
 #include <setjmp.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -227,6 +228,9 @@ static void launches_and_waits(void **state)
 		{16000, 3000, 3000, "cpu_bound"}, /* more than five launches between two */
 		{10000, 3000, 1900, "cpu_bound"}, /* they do not cost enough */
 		{50000, 500, 6000, "gpu_bound"},
+		{30000, 100, 2200, "gpu_bound"}, /* it is ahead of the GPU */
+		{30000, 100, 1800, "cpu_bound"}, /* hardly */
+		{4000, 100, 4500, "mixed"},      /* 40 launches between two waits */
 	};
 
 	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
@@ -242,6 +246,63 @@ static void launches_and_waits(void **state)
 			  rows[i].launches, 500);
 		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_SYNC, "cudaStreamSynchronize",
 			  rows[i].waits, rows[i].wait_ms);
+		expect(&r, rows[i].class_name);
+	}
+}
+
+static void copies_are_told_from_waits(void **state)
+{
+	static const struct {
+		uint64_t ms, bytes;
+		const char *class_name;
+	} rows[] = {
+		{4200, 42ull << 30, "copy_bound"},
+		{3800, 42ull << 30, "cpu_bound"},
+		{4200, 3ull << 30, "cpu_bound"}, /* it waits rather than copies */
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_CPU, GS_INSIDE_CUDA, rows[i].ms);
+		rest(t, GS_STATE_CPU);
+		add_calls(&r, 0, GS_LAYER_CUDA_RUNTIME, GS_CLASS_COPY, "cudaMemcpyAsync", 100,
+			  rows[i].ms);
+		r.functions[0][0].bytes = rows[i].bytes;
+		expect(&r, rows[i].class_name);
+	}
+}
+
+/* JAX: the first thread waits in futex, no other one runs, functions on the host end the work. */
+static void waits_for_callbacks(void **state)
+{
+	static const struct {
+		uint64_t callbacks, other_ms;
+		const char *class_name;
+	} rows[] = {
+		{1000, 100, "gpu_bound"},
+		{40, 100, "lock_bound"},    /* four a second */
+		{1000, 2000, "lock_bound"}, /* another thread may be what it waits for */
+	};
+
+	for (size_t i = 0; i < GS_ARRAY_LEN(rows); i++) {
+		struct gs_account_thread *t;
+		struct run r;
+
+		run_begin(&r);
+		t = add_thread(&r, 100, 100, 1);
+		spend(t, GS_STATE_LOCK, 0, 9100);
+		rest(t, GS_STATE_CPU);
+		t = add_thread(&r, 100, 101, 1);
+		spend(t, GS_STATE_CPU, 0, rows[i].other_ms);
+		rest(t, GS_STATE_POLL);
+		add_calls(&r, 0, GS_LAYER_CUDA_DRIVER, GS_CLASS_LAUNCH, "cuLaunchKernelEx", 3000,
+			  100);
+		add_calls(&r, 0, GS_LAYER_CUDA_DRIVER, GS_CLASS_OTHER, "cuLaunchHostFunc",
+			  rows[i].callbacks, 10);
 		expect(&r, rows[i].class_name);
 	}
 }
@@ -343,6 +404,22 @@ static void the_interpreters_lock_needs_proof(void **state)
 	}
 }
 
+static void idle_only_when_no_other_thread_runs(void **state)
+{
+	struct gs_account_thread *t;
+	struct run r;
+
+	run_begin(&r);
+	t = add_thread(&r, 100, 100, 1);
+	spend(t, GS_STATE_LOCK, 0, 9800);
+	rest(t, GS_STATE_CPU);
+	t->idle = true;
+	t = add_thread(&r, 100, 101, 1);
+	spend(t, GS_STATE_CPU, 0, 2500);
+	rest(t, GS_STATE_LOCK);
+	expect(&r, "lock_bound");
+}
+
 static void nobody_active_is_idle(void **state)
 {
 	struct gs_account_thread *t;
@@ -371,6 +448,9 @@ int main(void)
 		cmocka_unit_test(input_through_a_thread),
 		cmocka_unit_test(a_helper_stands_for_the_wait_for_it),
 		cmocka_unit_test(the_interpreters_lock_needs_proof),
+		cmocka_unit_test(copies_are_told_from_waits),
+		cmocka_unit_test(waits_for_callbacks),
+		cmocka_unit_test(idle_only_when_no_other_thread_runs),
 		cmocka_unit_test(nobody_active_is_idle),
 	};
 
