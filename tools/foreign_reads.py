@@ -35,6 +35,7 @@ KERNEL = {
     ("sources/uprobe/target.c", "target_fill_maps"): "a folder of a cgroup hierarchy, that was chosen",
     ("sources/uprobe/target.c", "target_is_named"): "/proc/PID/comm",
     ("sources/uprobe/target.c", "follow_members"): "cgroup.procs",
+    ("sources/uprobe/target.c", "target_follow_children"): "/proc/PID/task/TID/children",
 }
 # Loops that have an end of their own.
 SHORT = {

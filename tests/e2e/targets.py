@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Which processes are traced: those chosen, and no other."""
 
+import json
 import os
 import re
 import pwd
@@ -57,6 +58,24 @@ for options in ([], ['-o', 't.json']):
         t.counts(run, lines)
         t.equal('processes', pids(run), {a.pid, b.pid})
         t.match('reason', 'ended', run.summary['end_reason'])
+
+    @case(f'-p --follow traces children that run already, {mode}')
+    def children(t, options=options):
+        other = t.start_app('cudaMalloc=1009')
+        words = ['sh', '-c', '"$@"; true', 'sh', os.path.join(harness.fake, 'fake_app'), f'--go-file={t.path("go")}', 'cudaMalloc=31']
+        parent = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=t.envs(None))
+        children = f'/proc/{parent.pid}/task/{parent.pid}/children'
+        wait_until(lambda: any('libnccl' in harness.read_text(f'/proc/{pid}/maps') for pid in harness.read_text(children).split()), 120)
+        child = int(harness.read_text(children))
+        live = t.start_trace('-p', str(parent.pid), '--follow', *options)
+        settle(live)
+        other.let_go()
+        other.result()
+        open('go', 'w').close()
+        lines = [json.loads(x) for x in parent.communicate(timeout=300)[0].splitlines()]
+        run = interrupt(live)
+        t.counts(run, lines)
+        t.equal('processes', pids(run), {child})
 
     @case(f'-p without --follow leaves children out, with it they count, {mode}')
     def follow(t, options=options):

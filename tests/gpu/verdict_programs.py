@@ -180,7 +180,8 @@ def tokenise():
     forever(step)
 
 
-@program("gpu_bound", why="copies of 1 GiB of pageable memory, each waited for: the copy is the work")
+# Labelled "gpu_bound" before the first run, when no class named copies.
+@program("copy_bound", why="copies of 1 GiB of pageable memory, each waited for: the copy is the work")
 def pageable_copies():
     import torch
     host = torch.zeros(1 << 28)

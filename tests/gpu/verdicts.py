@@ -29,7 +29,7 @@ def judge(gpuscope, out, name):
         if not wait_ready(child):
             return None, open(f"{out}/{name}.log").read()[-400:]
         time.sleep(1)
-        base = [gpuscope, "trace", "-p", str(child.pid), "--duration", f"{SECONDS}s", "-q"]
+        base = [gpuscope, "trace", "-p", str(child.pid), "--follow", "--duration", f"{SECONDS}s", "-q"]
         done = subprocess.run([*base, "--format", "json", "--summary", f"{out}/{name}.json", "-o", f"{out}/{name}.gst"],
                               capture_output=True, text=True, timeout=120)
         if done.returncode:

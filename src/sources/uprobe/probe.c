@@ -196,6 +196,8 @@ static int start(struct gs_probe *probe, struct gs_err *err)
 	gs_log(1, "engine: %s; %u functions chosen", probe->engine, probe->selection.n);
 	for (size_t i = 0; i < o->n_pids && r == 0; i++)
 		r = gs_probe_follow(probe, probe->pids[i]);
+	for (size_t i = 0; i < o->n_pids && r == 0 && o->follow; i++)
+		target_follow_children(probe, probe->pids[i], 0);
 	/* Those that run already get their accounts when they are attached to; a command that waits
 	 * for its start gets one when it becomes its program. */
 	probe->account_stale = true;

@@ -50,7 +50,7 @@ struct gs_probe_options {
 
 	const pid_t *pids; /* followed processes; more by gs_probe_follow() */
 	size_t n_pids;
-	bool follow;        /* their children too */
+	bool follow;        /* their children too, of pids also those that run already */
 	bool all;           /* every process of the machine */
 	int64_t uid;        /* processes of this user; -1 any */
 	const char *comm;   /* processes of this name; NULL any */

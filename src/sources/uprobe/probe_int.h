@@ -316,6 +316,8 @@ int target_config(struct gs_probe *probe, struct gs_kernel_config *config, struc
 int target_fill_maps(struct gs_probe *probe, struct gs_err *err);
 bool target_may_match(const struct gs_probe *probe, pid_t pid);
 bool target_is_named(const struct gs_probe *probe, pid_t pid); /* when a name was chosen */
+/* The descendants that a followed process has already. */
+void target_follow_children(struct gs_probe *probe, pid_t pid, int depth);
 void target_follow_cgroup_v1(struct gs_probe *probe);
 
 #endif

@@ -21,7 +21,8 @@
 #include "core/base/pidns.h"
 #include "sources/uprobe/probe_int.h"
 
-#define CGROUP_MAX_DEPTH 16
+#define CHILDREN_MAX_DEPTH 32
+#define CGROUP_MAX_DEPTH   16
 
 static int use_cgroup(struct gs_probe *probe, struct gs_kernel_config *config, struct gs_err *err)
 {
@@ -155,6 +156,33 @@ static void follow_members(struct gs_probe *probe, const char *folder, int depth
 	}
 	if (dir)
 		closedir(dir);
+}
+
+/* Its children are read after the kernel follows it: those that it starts meanwhile are followed
+ * already. */
+void target_follow_children(struct gs_probe *probe, pid_t pid, int depth)
+{
+	char path[PATH_MAX];
+	struct dirent *e;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = depth < CHILDREN_MAX_DEPTH ? opendir(path) : NULL;
+	while (!gs_guard_stopped() && tasks && (e = readdir(tasks)) != NULL) {
+		GS_FCLOSE FILE *f = NULL;
+		int child;
+
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
+		f = fopen(path, "re");
+		while (f && !gs_guard_stopped() && fscanf(f, "%d", &child) == 1) {
+			if (child > 0 && gs_probe_follow(probe, child) == 0)
+				target_follow_children(probe, child, depth + 1);
+		}
+	}
+	if (tasks)
+		closedir(tasks);
 }
 
 void target_follow_cgroup_v1(struct gs_probe *probe)
