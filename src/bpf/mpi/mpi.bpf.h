@@ -55,11 +55,16 @@ static __noinline __u32 mpi_row_find(const struct gs_mpi_key *key)
 	return known ? *known : 0;
 }
 
-static __noinline int mpi_add(struct gs_mpi_key *key, __u64 bytes, bool sized)
+/* Not static, as mpi_type_bytes(): the verifier looks at it once, whatever calls it. */
+__noinline int mpi_add(struct gs_mpi_key *key, __u64 bytes, bool sized)
 {
-	__u32 idx = mpi_row_find(key);
-	struct gs_mpi_row *row = idx ? bpf_map_lookup_elem(&gs_mpi_rows, &idx) : NULL;
+	struct gs_mpi_row *row;
+	__u32 idx;
 
+	if (!key)
+		return 0;
+	idx = mpi_row_find(key);
+	row = idx ? bpf_map_lookup_elem(&gs_mpi_rows, &idx) : NULL;
 	if (!row)
 		return 0;
 	__sync_fetch_and_add(&row->calls, 1);
@@ -95,7 +100,7 @@ static __always_inline bool mpi_in_place(__u64 buffer, __u32 abi)
 }
 
 /* The size of a datatype; ~0: not known. */
-static __always_inline __u64 mpi_type_bytes(__u64 type, __u32 abi)
+__noinline __u64 mpi_type_bytes(__u64 type, __u32 abi)
 {
 	/* MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT */
 	const __u64 pairs = 0x14060c0c08;
@@ -162,16 +167,22 @@ static __noinline __u64 mpi_sum_counts(__u64 from, __u32 n)
 
 	if (!n || n > MPI_COUNTS_MAX)
 		return ~0ull;
-	for (int i = 0; i < MPI_COUNTS_MAX / MPI_COUNTS_READ && n; i++) {
+	/* The last read ends the loop by itself. Were n taken down to 0, the verifier, which does not
+	 * know that it is then, would follow the rest of the loop from each iteration again. */
+	for (int i = 0; i < MPI_COUNTS_MAX / MPI_COUNTS_READ; i++) {
 		__u32 v[MPI_COUNTS_READ] = {};
-		__u32 k = n < MPI_COUNTS_READ ? n : MPI_COUNTS_READ;
+		bool last = n <= MPI_COUNTS_READ;
+		__u32 k = last ? n : MPI_COUNTS_READ;
 
-		if (bpf_probe_read_user(v, k * 4, (void *)from))
+		barrier_var(k); /* else the compiler leaves out the bound that the verifier needs */
+		if (k > MPI_COUNTS_READ || bpf_probe_read_user(v, k * 4, (void *)from))
 			return ~0ull;
 		for (int j = 0; j < MPI_COUNTS_READ; j++)
 			sum += v[j];
+		if (last)
+			break;
 		from += sizeof(v);
-		n -= k;
+		n -= MPI_COUNTS_READ;
 	}
 	return sum;
 }
