@@ -387,6 +387,13 @@ def retransmits(t):
             child.wait()
 
 
+@case('many messages by one call: the bytes of all of them')
+def many_messages(t):
+    row = only(t, watch(t, load=('mmsg', 7)))
+    t.equal('calls', (calls_of(row, 'sendmmsg'), calls_of(row, 'recvmmsg')), ((7, 0), (7, 0)))
+    t.equal('bytes', (row['sent'], row['received']), (7 * 5050, 7 * 5050))
+
+
 @case('a connection over loopback: bytes, peers, who waits')
 def tcp(t):
     rows = watch(t, load=('tcp', 200))['rows']

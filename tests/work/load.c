@@ -12,6 +12,7 @@
  * did direct FILE    reads FILE past the page cache cached FILE    reads FILE through it, twice
  *   sync FILE N    N writes of 64 KiB past the page cache that end on the medium, then N fdatasync
  *   aio FILE N W   N times 64 operations of 4 KiB by libaio past the page cache; W: writes
+ *   mmsg N         N times 100 messages by one sendmmsg and one recvmmsg, over loopback
  *   tcp N          N times 1000 bytes over loopback, to a child that waits S = 0.3 seconds first
  *   refused        a connection that nobody takes
  *   tree N         N children one after the other, each with two threads, each of 10 getppid
@@ -286,7 +287,7 @@ static int aio(const char *path, long n, bool write)
 		if (syscall(SYS_io_submit, ring, DEPTH, list) != DEPTH)
 			die("io_submit");
 		while (done < DEPTH) {
-			long r = syscall(SYS_io_getevents, ring, 1, DEPTH, events, NULL);
+			long r = syscall(SYS_io_getevents, ring, DEPTH, DEPTH, events, NULL);
 
 			if (r < 1)
 				die("io_getevents");
@@ -397,6 +398,36 @@ static int rate(double per_s, double s)
 	return 0;
 }
 
+/* Message j of a hundred has 1 + j bytes: 5050 in all. */
+static int many_messages(long n)
+{
+	enum { MESSAGES = 100 };
+	struct mmsghdr out[MESSAGES] = {0}, in[MESSAGES] = {0};
+	struct iovec from[MESSAGES], to[MESSAGES];
+	char buf[MESSAGES] = {0}, got[MESSAGES][MESSAGES];
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t bytes = sizeof(a);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (fd < 0 || bind(fd, (void *)&a, bytes) || getsockname(fd, (void *)&a, &bytes) ||
+	    connect(fd, (void *)&a, bytes))
+		die("socket");
+	for (int j = 0; j < MESSAGES; j++) {
+		from[j] = (struct iovec){buf, (size_t)j + 1};
+		to[j] = (struct iovec){got[j], MESSAGES};
+		out[j].msg_hdr = (struct msghdr){.msg_iov = &from[j], .msg_iovlen = 1};
+		in[j].msg_hdr = (struct msghdr){.msg_iov = &to[j], .msg_iovlen = 1};
+	}
+	for (long i = 0; i < n; i++) {
+		if (sendmmsg(fd, out, MESSAGES, 0) != MESSAGES)
+			die("sendmmsg");
+		if (recvmmsg(fd, in, MESSAGES, 0, NULL) != MESSAGES)
+			die("recvmmsg");
+	}
+	close(fd);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "", *arg = argc > 2 ? argv[2] : "0";
@@ -425,6 +456,8 @@ int main(int argc, char **argv)
 		return aio(arg, argc > 3 ? atol(argv[3]) : 1, argc > 4);
 	if (!strcmp(what, "sync"))
 		return sync_writes(arg, argc > 3 ? atol(argv[3]) : 1);
+	if (!strcmp(what, "mmsg"))
+		return many_messages(atol(arg));
 	if (!strcmp(what, "tcp"))
 		return tcp(atol(arg));
 	if (!strcmp(what, "refused"))

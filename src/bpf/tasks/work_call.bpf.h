@@ -123,17 +123,39 @@ GS_ALONE int count_fd(__u32 fd, __u32 write, long result, __u64 took)
 	return 0;
 }
 
-/* Bytes of the messages that recvmmsg and sendmmsg handled: struct mmsghdr ends with its length,
- * at byte 56 of 64, or 28 of 32 in a 32-bit program (include/linux/socket.h). */
-GS_ALONE long sum_messages(__u64 at, long n, __u32 small)
+/*
+ * Long loops are loops of a function of their own with a short loop: the verifier walks that one
+ * once, and compares each round of a loop with all rounds before it.
+ */
+#define ROUNDS_EACH 32
+
+#define UNREADABLE (1ull << 63)
+
+/* Bytes of some messages: struct mmsghdr ends with its length, at byte 56 of 64, or 28 of 32 in a
+ * 32-bit program (include/linux/socket.h). UNREADABLE is set when the program's memory ended. */
+GS_ALONE __u64 sum_some_messages(__u64 at, __u64 n, __u32 small)
 {
 	__u32 each = small ? 32 : 64, off = small ? 28 : 56, bytes = 0;
-	long sum = 0;
+	__u64 sum = 0;
 
-	for (int i = 0; i < 1024 && i < n; i++) { /* UIO_MAXIOV */
+	for (__u32 i = 0; i < ROUNDS_EACH && i < n; i++) {
 		if (bpf_probe_read_user(&bytes, sizeof(bytes), (void *)(at + i * each + off)))
-			break;
+			return sum | UNREADABLE;
 		sum += bytes;
+	}
+	return sum;
+}
+
+/* Bytes of the messages that recvmmsg and sendmmsg handled. */
+GS_ALONE long sum_messages(__u64 at, __u64 n, __u32 small)
+{
+	__u64 sum = 0, some;
+
+	for (__u32 i = 0; i < 1024 && i < n; i += ROUNDS_EACH) { /* UIO_MAXIOV */
+		some = sum_some_messages(at + i * (small ? 32 : 64), n - i, small);
+		sum += some & ~UNREADABLE;
+		if (some & UNREADABLE)
+			break;
 	}
 	return sum;
 }
@@ -152,14 +174,14 @@ struct aio_block { /* how a struct iocb of linux/aio_abi.h begins */
 	__u32 fd;
 };
 
-/* Operations of libaio that have ended, with the descriptions that the program gave of them: bytes
- * as returned. When they began is not known. */
-GS_ALONE int count_aio(__u64 events, long n)
+/* Some of the operations of libaio that have ended, with the descriptions that the program gave of
+ * them: bytes as returned. When they began is not known. */
+GS_ALONE int count_some_aio(__u64 events, __u64 n)
 {
 	struct aio_event e = {};
 	struct aio_block b = {};
 
-	for (long i = 0; i < AIO_EVENTS && i < n; i++) {
+	for (__u32 i = 0; i < ROUNDS_EACH && i < n; i++) {
 		if (bpf_probe_read_user(&e, sizeof(e), (void *)(events + i * sizeof(e))) ||
 		    bpf_probe_read_user(&b, sizeof(b), (void *)e.block)) {
 			work_lose(GS_WORK_LOST_AIO);
@@ -171,6 +193,13 @@ GS_ALONE int count_aio(__u64 events, long n)
 		else if (b.opcode == 1 || b.opcode == 8)
 			count_fd(b.fd, true, e.result, 0);
 	}
+	return 0;
+}
+
+GS_ALONE int count_aio(__u64 events, __u64 n)
+{
+	for (__u32 i = 0; i < AIO_EVENTS && i < n; i += ROUNDS_EACH)
+		count_some_aio(events + i * sizeof(struct aio_event), n - i);
 	if (n > AIO_EVENTS)
 		work_lose_many(GS_WORK_LOST_AIO, n - AIO_EVENTS);
 	return 0;
