@@ -263,8 +263,9 @@ static bool copy_account(const struct gs_account *a, struct gs_account *ret)
 static void open_times(const struct gs_probe *probe, const struct gs_account *a, uint64_t now_ns,
 		       uint64_t open_ns[GS_INSIDE_COUNT])
 {
-	const struct gs_thread *t =
-		a->thread && a->thread < GS_THREAD_MAX ? &probe->kernel.threads[a->thread] : NULL;
+	const struct gs_thread *t = thread_is_mapped(&probe->kernel, a->thread)
+					    ? &probe->kernel.threads[a->thread]
+					    : NULL;
 	uint32_t span_first = probe->selection.span_first, scopes;
 	uint64_t call_ns = 0;
 

@@ -17,12 +17,6 @@
 #include "model/trace/func.h"
 #include "sources/uprobe/probe_int.h"
 
-/* May that place be touched? It may have been handed out since they were counted. */
-static bool has_thread(const struct kernel_side *k, uint32_t slot)
-{
-	return slot && gs_window_reach(k->thread_window, slot + 1) > slot;
-}
-
 /* The name of a Python function is in the ring since before its cell was made, but perhaps not
  * since before the ring was read. True: it is known, or nothing more can be done for it. */
 static bool is_named(struct gs_probe *probe, const struct gs_probe_handler *h,
@@ -44,7 +38,7 @@ static void hand_over_cell(struct gs_probe *probe, const struct gs_probe_handler
 	struct gs_cell *before = &probe->before[idx], now;
 	uint32_t slot = cell->thread_slot;
 
-	if (!has_thread(&probe->kernel, slot))
+	if (!thread_is_mapped(&probe->kernel, slot))
 		return;
 	if (cell->calls == before->calls && cell->inner == before->inner &&
 	    cell->skipped == before->skipped && cell->refused == before->refused &&
@@ -128,7 +122,7 @@ static void hand_over_hits(struct gs_probe *probe, const struct gs_probe_handler
 	struct gs_hits *before = &probe->hits_before[idx], now = {.func = c->func}, more;
 	uint32_t slot = c->thread_slot;
 
-	if (!h->hits || !has_thread(&probe->kernel, slot))
+	if (!h->hits || !thread_is_mapped(&probe->kernel, slot))
 		return;
 	now.traced = c->calls + c->refused;
 	now.counted = c->inner + c->skipped;

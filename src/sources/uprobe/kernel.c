@@ -467,6 +467,11 @@ unsigned threads_reach(const struct kernel_side *k)
 			       __atomic_load_n(&k->state->n_threads, __ATOMIC_ACQUIRE) + 1);
 }
 
+bool thread_is_mapped(const struct kernel_side *k, uint32_t slot)
+{
+	return slot && gs_window_reach(k->thread_window, slot + 1) > slot;
+}
+
 unsigned cells_reach(const struct kernel_side *k)
 {
 	return gs_window_reach(k->cell_window,

@@ -85,6 +85,8 @@ struct kernel_side {
 /* Of the threads, or cells, that the kernel side has handed out so far: the number behind the last
  * that may be touched. */
 unsigned threads_reach(const struct kernel_side *k);
+/* May that place be touched? It may have been handed out since they were counted. */
+bool thread_is_mapped(const struct kernel_side *k, uint32_t slot);
 unsigned cells_reach(const struct kernel_side *k);
 
 int kernel_load(struct kernel_side *k, const struct gs_probe_options *options,
