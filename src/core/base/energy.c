@@ -44,7 +44,16 @@ static void grow(struct gs_energy *e, struct gs_energy_source *s, int64_t wall_n
 	s->n_changes++;
 	s->joules = joules;
 	s->sum_joules = e->sum_joules;
+	s->before_ns = s->changed_ns;
 	s->changed_ns = wall_ns;
+}
+
+/* Whether b is the better source of a value that both could have. */
+static bool is_better(const struct gs_energy_source *a, const struct gs_energy_source *b)
+{
+	if (a->before_ns > b->changed_ns || b->before_ns > a->changed_ns)
+		return b->changed_ns > a->changed_ns;
+	return b->joules > a->joules;
 }
 
 static void add_counter(struct gs_energy *e, int64_t wall_ns, double joules, double limit_watts)
@@ -53,8 +62,7 @@ static void add_counter(struct gs_energy *e, int64_t wall_ns, double joules, dou
 
 	for (uint32_t i = 0; i < e->n_sources; i++) {
 		s = &e->source[i];
-		if (reaches(e, s, wall_ns, joules, limit_watts) &&
-		    (!best || s->joules > best->joules))
+		if (reaches(e, s, wall_ns, joules, limit_watts) && (!best || is_better(best, s)))
 			best = s;
 	}
 	if (best) {

@@ -6,7 +6,9 @@
  * counter of one source went on, its growth takes the place of that sum.
  *
  * A growth that no power could have made (above the limit, or above half more than was ever seen)
- * is of another source, or of a counter that began anew.
+ * is of another source, or of a counter that started again from 0. When that one passes the value
+ * that it had before, it is still the one that went on since: a source that stood still while
+ * another one changed twice is out of use.
  */
 #ifndef GS_BASE_ENERGY_H
 #define GS_BASE_ENERGY_H
@@ -27,6 +29,7 @@ struct gs_energy {               /* begins as all 0 */
 		double joules;      /* of its counter */
 		double sum_joules;  /* the sum, when it changed last */
 		int64_t changed_ns; /* when that was */
+		int64_t before_ns;  /* and when it changed before that; 0 never */
 		uint32_t n_changes, n_repeats;
 	} source[GS_ENERGY_SOURCES];
 };

@@ -44,6 +44,18 @@ static void counter_alone(void **state)
 	near(gs_energy_joules(&e), 29010, 1e-9);
 }
 
+/* It starts again from 0 and passes the value that it had before: nothing is lost on the way. */
+static void counter_passes_itself(void **state)
+{
+	struct gs_energy e = {0};
+
+	for (int i = 0; i < 10; i++)
+		gs_energy_add(&e, FROM + i * S, 1000 + 300 * i, NAN, NAN, 2 * S);
+	for (int i = 0; i < 30; i++)
+		gs_energy_add(&e, FROM + (10 + i) * S, 250 * i, NAN, NAN, 2 * S);
+	near(gs_energy_joules(&e), 2700 + 29 * 250, 1e-9);
+}
+
 static void power_alone(void **state)
 {
 	struct gs_energy e = {0};
@@ -86,7 +98,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing),     cmocka_unit_test(counter_alone),
 		cmocka_unit_test(power_alone), cmocka_unit_test(slow_counter),
-		cmocka_unit_test(too_much),
+		cmocka_unit_test(too_much),    cmocka_unit_test(counter_passes_itself),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
