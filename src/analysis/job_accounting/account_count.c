@@ -323,10 +323,6 @@ int account_count(struct gs_account *a, uint64_t now_ns, struct gs_err *err)
 	}
 	for (uint32_t i = 0; i < a->n_places; i++)
 		if (a->job[i].used)
-			a->job[i].told.known |=
-				1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
-				1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
-				1u << GS_JOB_KNOWS_SYSCALLS | 1u << GS_JOB_KNOWS_IO |
-				1u << GS_JOB_KNOWS_NET | 1u << GS_JOB_KNOWS_FAULTS;
+			a->job[i].told.known |= gs_job_families_of(GS_WORK_ALL);
 	return count_rows(a, now_ns, err);
 }

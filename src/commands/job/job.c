@@ -151,25 +151,11 @@ static void parse_cgroup(struct job_options *o, const char *arg, struct argp_sta
 
 static void parse_filter(struct job_options *o, const char *arg, struct argp_state *state)
 {
-	char copy[sizeof(o->filter)], *save, *piece;
-
-	snprintf(copy, sizeof(copy), "%s", arg);
-	if (strlen(arg) >= sizeof(copy) || !*arg)
+	if (job_filter_parse(o, arg) < 0)
 		argp_error(state,
 			   "--filter takes all, syscall, sched, io, net, cuda, or several with "
-			   "commas");
-	for (piece = strtok_r(copy, ",", &save); piece; piece = strtok_r(NULL, ",", &save)) {
-		int i = 0;
-
-		while (gs_job_filters[i] && strcmp(gs_job_filters[i], piece) != 0)
-			i++;
-		if (!gs_job_filters[i])
-			argp_error(state,
-				   "--filter takes all, syscall, sched, io, net, cuda, or several "
-				   "with commas, not \"%s\"",
-				   piece);
-	}
-	snprintf(o->filter, sizeof(o->filter), "%s", arg);
+			   "commas, not \"%s\"",
+			   arg);
 	o->filter_given = true;
 }
 
@@ -733,7 +719,8 @@ int gs_cmd_job(int argc, char **argv)
 	if (status != 0 || o->check_config)
 		return status;
 	if (!o->filter_given)
-		snprintf(o->filter, sizeof(o->filter), "%s", gs_job_filters[o->conf.filter]);
+		(void)job_filter_parse(o, gs_job_filters[o->conf.filter]); /* all are right */
+	job_filter_configure(o);
 	if (o->detach && job_detach_fork(o->detach, &status) != 0)
 		return status;
 	gs_sandbox_keep_tracing(true);

@@ -33,9 +33,19 @@ struct job_options {
 	uint32_t launcher;         /* 0 none */
 	uint64_t linger_ns;        /* of a recorder: how long it waits for processes */
 	enum gs_job_format format;
-	char filter[32];
+	char filter[32];   /* as it was given; the two below are what it means */
+	uint32_t families; /* enum gs_work_family, ored */
+	bool cuda;
 	struct gs_job_conf conf;
 };
+
+/* --- job_filter.c --- */
+
+/* Sets filter, families and cuda. -EINVAL: a word that is none, or nothing. */
+int job_filter_parse(struct job_options *options, const char *text);
+
+/* Families whose probes the configuration turned off are not measured. */
+void job_filter_configure(struct job_options *options);
 
 /* --- job_measure.c: who belongs to which job, and what the jobs do --- */
 

@@ -49,44 +49,17 @@ struct job_kernel {
 	char missing[160];
 };
 
-/* "cuda" is no family of the kernel's. */
-static void without_cuda(const char *filter, char *out, size_t bytes)
+int job_kernel_open(uint32_t families, struct job_kernel **ret, struct gs_err *err)
 {
-	size_t n = 0;
-
-	out[0] = '\0';
-	while (*filter) {
-		size_t word = strcspn(filter, ",");
-
-		if (word && (word != 4 || strncmp(filter, "cuda", 4) != 0) && n < bytes)
-			n += (size_t)snprintf(out + n, bytes - n, "%s%.*s", n ? "," : "", (int)word,
-					      filter);
-		filter += word;
-		filter += *filter == ',';
-	}
-}
-
-int job_kernel_open(const char *filter, const bool probes[4], struct job_kernel **ret,
-		    struct gs_err *err)
-{
-	static const uint32_t family[4] = {GS_WORK_SYSCALL, GS_WORK_SCHED, GS_WORK_IO, GS_WORK_NET};
 	GS_FREE struct job_kernel *k = calloc(1, sizeof(*k));
-	struct gs_work_options options = {.size = sizeof(options)};
-	char families[64];
+	struct gs_work_options options = {.size = sizeof(options), .families = families};
 	int r;
 
 	if (!k)
 		return -ENOMEM;
-	without_cuda(filter, families, sizeof(families));
-	r = families[0] ? gs_work_families_parse(families, &k->families, err) : 0;
-	if (r < 0)
-		return r;
-	for (int i = 0; i < 4; i++)
-		if (!probes[i])
-			k->families &= ~family[i];
-	if (!k->families)
+	if (!families)
 		return gs_err_set(err, -ENOTSUP, "every probe is off");
-	options.families = k->families;
+	k->families = families;
 	r = gs_work_probe_new(&options, &k->probe, err);
 	if (r < 0)
 		return r;
@@ -430,16 +403,7 @@ void job_kernel_take(const struct job_kernel *k, uint32_t job, struct gs_job_rep
 	if (report->n_calls)
 		qsort(report->calls, report->n_calls, sizeof(*report->calls), longer);
 	gs_job_tables_sort(&report->tables);
-	if (k->families & GS_WORK_SCHED)
-		u->known |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
-			    1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
-			    1u << GS_JOB_KNOWS_FAULTS;
-	if (k->families & GS_WORK_SYSCALL)
-		u->known |= 1u << GS_JOB_KNOWS_SYSCALLS;
-	if (k->families & GS_WORK_IO)
-		u->known |= 1u << GS_JOB_KNOWS_IO;
-	if (k->families & GS_WORK_NET)
-		u->known |= 1u << GS_JOB_KNOWS_NET;
+	u->known |= gs_job_families_of(k->families);
 }
 
 uint64_t job_kernel_open_bytes(const struct job_kernel *k)

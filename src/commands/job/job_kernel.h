@@ -9,10 +9,9 @@
 
 struct job_kernel;
 
-/* filter: as --filter. probes: of the configuration, in its order. Negative with the reason: not
- * permitted, or not supported by this kernel. */
-int job_kernel_open(const char *filter, const bool probes[4], struct job_kernel **ret_kernel,
-		    struct gs_err *err);
+/* families: enum gs_work_family, ored. Negative with the reason: not permitted, or not supported by
+ * this kernel. */
+int job_kernel_open(uint32_t families, struct job_kernel **ret_kernel, struct gs_err *err);
 void job_kernel_close(struct job_kernel **kernel);
 
 /* The process belongs to this job; its children follow by themselves. It is followed from the next

@@ -352,26 +352,13 @@ size_t job_measure_jobs(const struct job_measure *m)
 	return m->n_members;
 }
 
-/* The families that --filter wants. */
+/* Families of figures that are asked for. */
 static uint32_t wanted(const struct job_options *o)
 {
 	uint32_t all =
 		1u << GS_JOB_KNOWS_MEMORY | 1u << GS_JOB_KNOWS_GPU | 1u << GS_JOB_KNOWS_PRESSURE;
-	bool every = strcmp(o->filter, "all") == 0;
 
-	if ((every || strstr(o->filter, "sched")) && o->conf.probes[1])
-		all |= 1u << GS_JOB_KNOWS_TIME | 1u << GS_JOB_KNOWS_RUNQUEUE |
-		       1u << GS_JOB_KNOWS_CAUSES | 1u << GS_JOB_KNOWS_SWITCHES |
-		       1u << GS_JOB_KNOWS_FAULTS;
-	if ((every || strstr(o->filter, "syscall")) && o->conf.probes[0])
-		all |= 1u << GS_JOB_KNOWS_SYSCALLS;
-	if ((every || strstr(o->filter, "io")) && o->conf.probes[2])
-		all |= 1u << GS_JOB_KNOWS_IO;
-	if ((every || strstr(o->filter, "net")) && o->conf.probes[3])
-		all |= 1u << GS_JOB_KNOWS_NET;
-	if ((every || strstr(o->filter, "cuda")) && o->conf.probe_cuda)
-		all |= 1u << GS_JOB_KNOWS_CUDA;
-	return all;
+	return all | gs_job_families_of(o->families) | (uint32_t)o->cuda << GS_JOB_KNOWS_CUDA;
 }
 
 /* Probes where they are permitted; what procfs tells otherwise. */
@@ -384,7 +371,7 @@ static void open_kernel(struct job_measure *m)
 		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "ebpf.enabled is false");
 		return;
 	}
-	r = job_kernel_open(m->options->filter, m->options->conf.probes, &m->kernel, &err);
+	r = job_kernel_open(m->options->families, &m->kernel, &err);
 	if (r < 0)
 		snprintf(m->why_no_kernel, sizeof(m->why_no_kernel), "%s", gs_err_text(&err, r));
 }

@@ -32,6 +32,10 @@ enum gs_job_family {
 		GS_JOB_KNOWS_COUNT
 };
 
+/* What families of figures the kernel's counters give: families is of enum gs_work_family, the
+ * answer of enum gs_job_family. */
+uint32_t gs_job_families_of(uint32_t families);
+
 /* Time in which some task stalled for want of it; full: all that were not idle did. */
 enum gs_stall {
 	GS_STALL_CPU_SOME,

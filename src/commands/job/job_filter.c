@@ -1,0 +1,58 @@
+/*
+ * What --filter (or ebpf.filter of the configuration) asks for, read once: families of the kernel's
+ * counters, and CUDA's probes, which are none of these.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "commands/job/job.h"
+#include "sources/taskstats/work.h"
+
+/* "cuda" out of a list: whether it was there, and the others. */
+static bool take_cuda(const char *text, char *rest, size_t bytes)
+{
+	bool has = false;
+	size_t n = 0;
+
+	rest[0] = '\0';
+	for (;;) {
+		size_t word = strcspn(text, ",");
+
+		if (word == 4 && strncmp(text, "cuda", 4) == 0)
+			has = true;
+		else
+			n += (size_t)snprintf(rest + n, n < bytes ? bytes - n : 0, "%s%.*s",
+					      n ? "," : "", (int)word, text);
+		if (!text[word])
+			return has;
+		text += word + 1;
+	}
+}
+
+int job_filter_parse(struct job_options *o, const char *text)
+{
+	char rest[sizeof(o->filter)];
+	uint32_t families = 0;
+	struct gs_err ignored;
+	bool cuda;
+
+	if (!*text || strlen(text) >= sizeof(o->filter))
+		return -EINVAL;
+	cuda = take_cuda(text, rest, sizeof(rest));
+	if ((rest[0] || !cuda) && gs_work_families_parse(rest, &families, &ignored) < 0)
+		return -EINVAL;
+	o->families = families;
+	o->cuda = cuda || families == GS_WORK_ALL;
+	snprintf(o->filter, sizeof(o->filter), "%s", text);
+	return 0;
+}
+
+void job_filter_configure(struct job_options *o)
+{
+	static const uint32_t family[] = {GS_WORK_SYSCALL, GS_WORK_SCHED, GS_WORK_IO, GS_WORK_NET};
+
+	for (unsigned i = 0; i < sizeof(family) / sizeof(family[0]); i++)
+		if (!o->conf.probes[i])
+			o->families &= ~family[i];
+	o->cuda &= o->conf.probe_cuda;
+}
