@@ -195,7 +195,7 @@ ROOMS = [
     Room("commands/trace", BASE + " core/reader core/sandbox core/text model/trace sources/elf sources/attach_plan sources/uprobe sources/probefile sources/overhead sources/unwind sources/identity pipeline/recording pipeline/correlate pipeline/aggregate pipeline/ingest analysis/rules output/report output/trace_export commands/common commands/head", "",
          "`gpuscope trace`: options, the traced command, from events to files and summaries",
          "what is connected to what during a trace"),
-    Room("commands/job", NODE + " core/sandbox sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/job_report analysis/alert output/notify commands/common commands/head", "",
+    Room("commands/job", NODE + " core/sandbox sources/launches sources/taskstats sources/host sources/identity sources/gpu analysis/job_report analysis/job_accounting analysis/alert output/notify commands/common commands/head", "",
          "`gpuscope job`: selection of processes, reports, comparisons",
          "recorders in the background"),
     Room("commands/agent", NODE + " core/reader core/sandbox core/sender sources/host sources/identity sources/gpu sources/sampler analysis/job_report analysis/job_accounting analysis/alert net/http net/http_client net/uplink output/metrics output/metrics_push output/notify server/registry server/live commands/common", "",

@@ -230,7 +230,7 @@ static void rates(struct account_job *j)
 {
 	const struct account_mark *n = &j->total, *b = &j->before;
 	struct gs_job_account *t = &j->told;
-	uint64_t ns = n->time_ns - b->time_ns, gpu_ns = n->gpu_ns - b->gpu_ns;
+	uint64_t ns = n->time_ns - b->time_ns;
 
 	t->cpus = t->io_bps = t->net_bps = NAN;
 	if (knows(t, GS_JOB_KNOWS_TIME))
@@ -241,15 +241,10 @@ static void rates(struct account_job *j)
 		t->io_bps = by_second(file_bytes(&n->work), file_bytes(&b->work), ns);
 	if (knows(t, GS_JOB_KNOWS_NET))
 		t->net_bps = by_second(net_bytes(&n->work), net_bytes(&b->work), ns);
-	if (t->n_gpus > 0 && gpu_ns)
-		t->gpu_ratio = (double)(n->gpu_busy_ns - b->gpu_busy_ns) / (double)gpu_ns;
-	else if (t->n_gpus <= 0)
+	if (t->n_gpus <= 0)
 		t->gpu_ratio = NAN;
-}
-
-static double mean(double sum, double before, uint64_t known, uint64_t known_before)
-{
-	return known > known_before ? (sum - before) / (double)(known - known_before) : NAN;
+	else if (n->gpu.held_ns > b->gpu.held_ns)
+		t->gpu_ratio = gs_gpu_use_mean(&n->gpu, &b->gpu, GS_GPU_USE_UTIL);
 }
 
 static void judge(struct gs_account *a, struct account_job *j)
@@ -278,10 +273,10 @@ static void judge(struct gs_account *a, struct account_job *j)
 	if (u.elapsed_ns < YOUNG_NS)
 		return;
 	account_add_growth(&u.work, &last, &n->work);
-	u.gpu_ratio = mean((double)n->gpu_busy_ns, (double)b->gpu_busy_ns, n->gpu_ns, b->gpu_ns);
-	u.sm_ratio = mean(n->sm_ns, b->sm_ns, n->sm_known_ns, b->sm_known_ns);
-	u.tensor_ratio = mean(n->tensor_ns, b->tensor_ns, n->tensor_known_ns, b->tensor_known_ns);
-	u.dram_ratio = mean(n->dram_ns, b->dram_ns, n->dram_known_ns, b->dram_known_ns);
+	u.gpu_ratio = gs_gpu_use_mean(&n->gpu, &b->gpu, GS_GPU_USE_UTIL);
+	u.sm_ratio = gs_gpu_use_mean(&n->gpu, &b->gpu, GS_GPU_USE_SM);
+	u.tensor_ratio = gs_gpu_use_mean(&n->gpu, &b->gpu, GS_GPU_USE_TENSOR);
+	u.dram_ratio = gs_gpu_use_mean(&n->gpu, &b->gpu, GS_GPU_USE_DRAM);
 	u.run_s = t->job.start_s > 0 && now_s > (uint64_t)t->job.start_s
 			  ? (double)(now_s - (uint64_t)t->job.start_s)
 			  : NAN;
@@ -325,11 +320,6 @@ static void finish_job(struct gs_account *a, struct account_job *j, uint64_t now
 	j->total.time_ns = now_ns;
 	rates(j);
 	t->work = j->total.work;
-	t->gpu_ns = j->total.gpu_ns;
-	t->gpu_busy_ns = j->total.gpu_busy_ns;
-	t->sm_ratio = mean(j->total.sm_ns, 0, j->total.sm_known_ns, 0);
-	t->tensor_ratio = mean(j->total.tensor_ns, 0, j->total.tensor_known_ns, 0);
-	t->dram_ratio = mean(j->total.dram_ns, 0, j->total.dram_known_ns, 0);
 	j->before = j->total;
 	/* One that has ended keeps what was said of it last. */
 	if (!t->n_processes)
@@ -444,7 +434,9 @@ int gs_account_read(struct gs_account *a, const struct gs_gpu_snapshot *gpus,
 	for (uint32_t i = 0; i < a->n_places; i++)
 		if (a->job[i].used && a->job[i].told.n_processes)
 			read_group(a, &a->job[i]);
-	account_gpus(a, gpus, now_ns);
+	r = account_gpus(a, gpus, now_ns);
+	if (r < 0)
+		return r;
 	for (uint32_t i = 0; i < a->n_places; i++)
 		finish_job(a, &a->job[i], now_ns);
 	r = tell(a, now_ns, ret);

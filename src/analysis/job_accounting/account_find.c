@@ -80,6 +80,12 @@ static void begin_job(struct account_job *j, const struct gs_job *job, uint64_t 
 					  .gpus_idle = -1,
 					  .gpu_memory_bytes = -1,
 					  .gpu_ratio = NAN,
+					  .gpu_memory_ratio = NAN,
+					  .energy_joules = NAN,
+					  .util_ratio = NAN,
+					  .sm_ratio = NAN,
+					  .tensor_ratio = NAN,
+					  .dram_ratio = NAN,
 					  .cpus = NAN,
 					  .io_bps = NAN,
 					  .net_bps = NAN,
@@ -94,8 +100,6 @@ static void begin_job(struct account_job *j, const struct gs_job *job, uint64_t 
 	for (int p = 0; p < GS_PRESSURE_COUNT; p++)
 		for (int all = 0; all < 2; all++)
 			j->told.pressure_ns[p][all] = j->pressure_last_ns[p][all] = -1;
-	for (size_t i = 0; i < 64; i++)
-		j->energy_last[i] = -1;
 	j->total.time_ns = j->before.time_ns = j->base.time_ns = j->next_base.time_ns = now_ns;
 }
 

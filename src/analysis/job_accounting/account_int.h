@@ -3,6 +3,7 @@
 #define GS_ACCOUNT_ACCOUNT_INT_H
 
 #include "analysis/job_accounting/account.h"
+#include "analysis/job_accounting/gpu_use.h"
 #include "core/base/map.h"
 #include "sources/host/work.h"
 #include "sources/identity/job.h"
@@ -13,10 +14,7 @@
 struct account_mark { /* the totals at a moment: what the last minutes brought is the difference */
 	uint64_t time_ns;
 	struct gs_work work;
-	uint64_t gpu_ns, gpu_busy_ns;
-	/* Time in which each was known, and its integral. */
-	uint64_t sm_known_ns, tensor_known_ns, dram_known_ns;
-	double sm_ns, tensor_ns, dram_ns;
+	struct gs_gpu_use_sums gpu;
 };
 
 struct account_call {
@@ -40,9 +38,7 @@ struct account_job {
 	struct gs_job_rank_count *ranks; /* owned */
 	uint32_t n_ranks, room_ranks;
 	int64_t pressure_last_ns[GS_PRESSURE_COUNT][2]; /* negative: not read yet */
-	uint64_t gpu_used_ns[64];                       /* when each was last seen at work */
-	uint64_t gpu_since_ns[64];                      /* since when it has each; 0 it has not */
-	double energy_last[64];                         /* negative: not read yet */
+	struct gs_gpu_use gpus;
 };
 
 struct account_process { /* one that the probes follow */
@@ -118,7 +114,8 @@ int account_tell_ranks(const struct account_job *j, struct gs_job_account *to);
 
 /* --- account_gpu.c --- */
 
-void account_gpus(struct gs_account *a, const struct gs_gpu_snapshot *gpus, uint64_t now_ns);
+/* 0 or -ENOMEM. */
+int account_gpus(struct gs_account *a, const struct gs_gpu_snapshot *gpus, uint64_t now_ns);
 
 /* What grew since the last reading is added to sum, and last becomes now: a counter that was read
  * lower than before adds nothing. */

@@ -18,6 +18,8 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/map.h"
+#include "core/base/mem.h"
+#include "analysis/job_accounting/gpu_use.h"
 #include "commands/job/job.h"
 #include "commands/job/job_gpu.h"
 #include "commands/job/job_kernel.h"
@@ -45,7 +47,7 @@ struct member { /* a job that is watched */
 	bool is_limited;  /* limits were read, of a group that may hold others too */
 	uint32_t any_pid; /* whose cgroup is read */
 	int64_t cgroup_peak, anonymous_peak, cache_peak, reclaimable_peak; /* -1 unknown */
-	struct job_gpu_sum gpu;
+	struct gs_gpu_use gpu;
 	uint64_t start_ns, last_alive_ns; /* boot clock */
 };
 
@@ -248,6 +250,40 @@ static void use_of_quota(const struct member *x, struct gs_job_usage *u)
 		u->throttled_ns = (uint64_t)(b->throttled_ns - a->throttled_ns);
 }
 
+/* pid -> member, of the processes that live. False: no memory. */
+static bool map_processes(const struct job_measure *m, struct gs_map *job_of)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < m->n_members; i++) {
+		size_t n = gs_host_work_pids(m->work, (uint32_t)i, NULL, 0);
+		GS_FREE uint32_t *pids = calloc(n + 1, sizeof(*pids));
+
+		if (!pids)
+			return false;
+		gs_host_work_pids(m->work, (uint32_t)i, pids, n);
+		for (size_t k = 0; r == 0 && k < n; k++)
+			r = gs_map_put(job_of, pids[k], i);
+	}
+	return r == 0;
+}
+
+static void read_gpus(struct job_measure *m)
+{
+	struct gs_gpu_use *use[GS_HOST_WORK_GROUPS];
+	uint64_t allotted[GS_HOST_WORK_GROUPS];
+	struct gs_map job_of = GS_MAP_INIT(1u << 20);
+
+	for (size_t i = 0; i < m->n_members; i++) {
+		use[i] = &m->member[i].gpu;
+		allotted[i] = m->member[i].job.gpu_mask;
+	}
+	if (map_processes(m, &job_of))
+		gs_gpu_use_read(use, allotted, m->n_members, &job_of, job_gpu_snapshot(m->gpu),
+				gs_clock_boot_ns(), UINT64_MAX);
+	gs_map_fini(&job_of);
+}
+
 static void read_groups(struct job_measure *m)
 {
 	for (size_t i = 0; i < m->n_members; i++) {
@@ -279,13 +315,7 @@ static void read_groups(struct job_measure *m)
 	job_gpu_read(m->gpu);
 	job_who_gpus(m->who, job_gpu_snapshot(m->gpu));
 	job_ranks_look(m->ranks, job_gpu_snapshot(m->gpu), m->kernel ? NULL : m->work);
-	for (size_t i = 0; i < m->n_members; i++) {
-		uint32_t pids[4096];
-		size_t n = gs_host_work_pids(m->work, (uint32_t)i, pids, GS_ARRAY_LEN(pids));
-
-		job_gpu_add(m->gpu, &m->member[i].job, pids,
-			    n < GS_ARRAY_LEN(pids) ? n : GS_ARRAY_LEN(pids), &m->member[i].gpu);
-	}
+	read_gpus(m);
 }
 
 void job_measure_look(struct job_measure *m)
@@ -527,7 +557,7 @@ static void report_one(struct job_measure *m, size_t i, const struct gs_rules *r
 		sysinfo(&machine) == 0 ? (int64_t)machine.totalram * machine.mem_unit : -1;
 	use_of_memory(x, &t, u);
 	use_of_quota(x, u);
-	job_gpu_usage(m->gpu, &x->gpu, u);
+	gs_gpu_use_usage(&x->gpu, u);
 	u->launches = u->nccl_ratio = NAN;
 	if (m->cuda)
 		gs_launches_usage(m->cuda, (uint32_t)i, u);

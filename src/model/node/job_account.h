@@ -43,9 +43,12 @@ struct gs_job_account {
 	struct gs_work work;
 	int64_t pressure_ns[GS_PRESSURE_COUNT][2]; /* some of its tasks, all of them stood still */
 	uint64_t gpu_ns, gpu_busy_ns, gpu_idle_ns; /* of all its GPUs: held, at work, never used */
-	double energy_joules;                      /* of its GPUs */
-	double sm_ratio, tensor_ratio, dram_ratio; /* likewise their means; NAN */
-	struct gs_job_call_count *calls;           /* owned; by time, longest first */
+	uint64_t gpu_seen_mask, gpu_used_mask;     /* held at any time; of these, ever at work */
+	double gpu_memory_ratio;                   /* highest use of a GPU's memory; NAN */
+	double energy_joules;                      /* of its GPUs; NAN unknown */
+	/* Means over the time in which each was known; NAN. */
+	double util_ratio, sm_ratio, tensor_ratio, dram_ratio;
+	struct gs_job_call_count *calls; /* owned; by time, longest first */
 	uint32_t n_calls;
 	struct gs_job_rank_count *ranks; /* owned; of all steps; none without probes */
 	uint32_t n_ranks;
