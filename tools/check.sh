@@ -45,13 +45,17 @@ glibc_only() {
 	[ -z "$odd" ] || { echo "needs more than glibc: $odd"; return 1; }
 }
 
-# suite NAME FOLDER ARGUMENTS...: runs meson's tests and keeps what they said.
+# Whole runs mostly wait (for the kernel, for a server, for a clock), so more of them than processors run
+# side by side; what cannot stand each other says so (`lane` in tests/e2e/harness.py).
+side_by_side=$(($(nproc) + 2))
+
+# suite NAME FOLDER PROCESSES ARGUMENTS...: runs meson's tests and keeps what they said.
 suite() {
-	local name=$1 folder=$2 status log
-	shift 2
+	local name=$1 folder=$2 processes=$3 status log
+	shift 3
 	log="$folder/meson-logs/check_$name.json"
 	rm -f "$log"
-	timeout 10800 meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes 2 "$@"
+	timeout 10800 meson test -C "$folder" --no-rebuild --logbase "check_$name" --print-errorlogs --num-processes "$processes" "$@"
 	status=$?
 	if [ ! -s "$log" ]; then
 		result fail "tests of $name" "(nothing was run)"
@@ -66,7 +70,8 @@ suite() {
 }
 
 # again NAME FOLDER: whole runs share the machine with whatever else it does: few that failed run once
-# more, alone. totals.py counts their second result and shows the first one as FLAKY, with what it said.
+# more, one after the other, when everything else has ended. totals.py counts their second result and
+# shows the first one as FLAKY, with what it said.
 again() {
 	local name=$1 folder=$2 tests
 	mapfile -t tests < <(python3 tools/totals.py --to-run-again "$results/$name.json")
@@ -109,18 +114,18 @@ build_others() {
 if has tests; then
 	step "build" make --no-print-directory tests
 	build_others >"$results/other_builds.log" 2>&1 &
-	suite plain build --timeout-multiplier 6
-	again plain build
+	suite plain build "$side_by_side" --timeout-multiplier 6
 	wait
+	again plain build
 fi
 if has asan; then
 	export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:allocator_may_return_null=1
 	export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 	export LSAN_OPTIONS=suppressions=$PWD/tools/lsan.supp:print_suppressions=0
 	step "build with sanitizers" make --no-print-directory asan
-	suite sanitized build-asan --suite unit --suite fuzz --timeout-multiplier 12
+	suite sanitized build-asan "$(nproc)" --suite unit --suite fuzz --timeout-multiplier 12
 	# Of the whole runs those that pass most of the code: all of them would take another half hour.
-	suite sanitized_runs build-asan e2e/values e2e/selection e2e/probes e2e/flame --timeout-multiplier 12
+	suite sanitized_runs build-asan "$side_by_side" e2e/values e2e/selection e2e/probes e2e/flame --timeout-multiplier 12
 	unset ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
 fi
 has tsan && step "data races" make --no-print-directory tsan

@@ -316,6 +316,14 @@ class Deployment:
         return taken[max(times)], sum(k for at, k in n.items() if at < max(times))
 
 
+def bad_rules(d):
+    """Of vmalert, by their last round; those that had none, too."""
+    groups = json.loads(d.web.get('http://127.0.0.1:8880/api/v1/rules'))['data']['groups']
+    rules = [r for g in groups for r in g['rules']]
+    assert rules
+    return [(r['name'], r.get('lastError')) for r in rules if r.get('lastError') or r['health'] == 'err' or r['lastEvaluation'] < '0002']
+
+
 @case('a cluster by the example files: targets, rules, alerts, dashboards, heads', timeout=900, needs=None)
 def whole(t):
     d = Deployment(t)
@@ -363,9 +371,8 @@ def whole(t):
     t.equal('rules of Prometheus', bad, [])
     d.until(lambda: {('GpuXidError', 'alpha', 'n002', '5'), ('GpuXidError', 'alpha', 'n003', '3')} <= d.pager.alerts(), 'two alerts on the pager')
     t.equal('and no other', {a[0] for a in d.pager.alerts()}, {'GpuXidError'})
-    errors = parse(d.web.get('http://127.0.0.1:8880/metrics'))
-    t.equal('rules of vmalert', [k for k, v in errors.items() if k.startswith(('vmalert_execution_errors_total', 'vmalert_alerts_error',
-            'vmalert_recording_rules_error')) and v], [])  # fmt: skip
+    # A single question may come too late on a busy machine; a rule that is wrong fails each time.
+    d.until(lambda: not bad_rules(d), 'a round of the rules of vmalert without an error')
 
     # --- dashboards, from the engine ---
 

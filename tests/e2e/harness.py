@@ -10,11 +10,18 @@ A test file defines cases and ends with `main()`:
 Each case runs in a process of its own with a folder of its own and its own time limit; whatever it
 leaves running is killed. What a case needs and the machine lacks is a SKIP with the reason.
 
+Test files run side by side, also those of other checkouts on the machine: a case sees processes,
+probes and connections of others. One that cannot stand something of others says of what
+(`alone='jobs'`), and those that make it say so as well (`beside='jobs'`): those run beside each
+other, but not beside one that is alone.
+
 usage of a test file: FILE.py GPUSCOPE FAKE_FOLDER [CASE...]
 """
 
+import contextlib
 import ctypes
 import errno
+import fcntl
 import glob
 import json
 import os
@@ -73,11 +80,11 @@ class Skip(Exception):
     pass
 
 
-def case(title, timeout=60, needs='bpf'):
-    """needs: 'bpf' (root, and a kernel that lets us load programs) or None."""
+def case(title, timeout=60, needs='bpf', alone=None, beside=None):
+    """needs: 'bpf' (root, and a kernel that lets us load programs) or None. alone, beside: a lane."""
 
     def add(function):
-        cases.append((title, timeout, needs, function))
+        cases.append((title, timeout, needs, function, alone, beside))
         return function
 
     return add
@@ -439,11 +446,36 @@ def unlink_dead_sockets(folder='/run/gpuscope-head'):
             pass
 
 
+def lock_file(name):
+    """Open for flock(2); one for all test programs of this user on the machine."""
+    folder = '/run/lock/gpuscope-tests' if os.geteuid() == 0 else f'{tempfile.gettempdir()}/gpuscope-tests-{os.geteuid()}'
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return open(os.path.join(folder, name), 'a', encoding='ascii')
+
+
+@contextlib.contextmanager
+def in_lane(alone, beside):
+    """Whoever waits to be alone holds the gate, so that new ones beside each other cannot keep it waiting for ever."""
+    if not alone and not beside:
+        yield
+        return
+    with lock_file((alone or beside) + '.gate') as gate, lock_file((alone or beside) + '.lane') as lane:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        fcntl.flock(lane, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
+            # Not by closing it: a process that a case has left may have it open.
+            fcntl.flock(lane, fcntl.LOCK_UN)
+
+
 def mounts_below(folder):
     return [line.split()[1] for line in read_text('/proc/mounts').splitlines() if line.split()[1].startswith(folder)]
 
 
-def main():
+def main(alone=None, beside=None):
+    """alone, beside: of all cases that do not say it themselves."""
     global gpuscope, fake
     gpuscope, fake = (os.path.abspath(p) for p in sys.argv[1:3])
     chosen = [c for c in cases if len(sys.argv) < 4 or any(w in c[0] for w in sys.argv[3:])]
@@ -451,13 +483,14 @@ def main():
     unable = tracing_works() if any(c[2] for c in chosen) else None
     print(f'TAP version 13\n1..{len(chosen)}', flush=True)
     bad = 0
-    for number, (title, seconds, needs, function) in enumerate(chosen, 1):
+    for number, (title, seconds, needs, function, *lanes) in enumerate(chosen, 1):
         if needs and unable:
             print(f'ok {number} - {title} # SKIP {unable}', flush=True)
             continue
-        began = time.monotonic()
-        result = perform(title, seconds * PATIENCE * (4 if is_asan() else 1), function)
-        took = time.monotonic() - began
+        with in_lane(*(lanes if any(lanes) else (alone, beside))):
+            began = time.monotonic()
+            result = perform(title, seconds * PATIENCE * (4 if is_asan() else 1), function)
+            took = time.monotonic() - began
         word = 'not ok' if result['failures'] else 'ok'
         bad += bool(result['failures'])
         end = f' # SKIP {result["skip"]}' if result['skip'] and not result['failures'] else ''

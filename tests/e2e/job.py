@@ -410,7 +410,7 @@ def live(t):
     assert f'tree of {load.pid}' in out or 'tree' in out, out
 
 
-@case('of several that were asked for, who is not there is told; the others are reported', needs=None)
+@case('of several that were asked for, who is not there is told; the others are reported', needs=None, beside='jobs')
 def some_missing(t):
     with Load(t, ['sleep', '60']) as load:
         r = gpuscope('job', '-p', f'{load.pid},4194304', '-d', '0.3', '--format', 'json')
@@ -489,7 +489,7 @@ def nothing(t):
     assert 'cannot read the configuration' in gpuscope('job', '-c', t.path('none'), expect=1).stderr
 
 
-@case('a job is found by the environment that Slurm sets, and is shown as claimed', needs=None)
+@case('a job is found by the environment that Slurm sets, and is shown as claimed', needs=None, beside='jobs')
 def by_environment(t):
     env = {**os.environ, 'SLURM_JOB_ID': '987654', 'SLURM_JOB_NAME': 'a,b|c'}
     proc = subprocess.Popen(['sleep', '60'], start_new_session=True, env=env)
@@ -528,7 +528,7 @@ def compare(t):
     assert 'one file at a time' in gpuscope('report', *files, expect=2).stderr
 
 
-@case('a report as a page: whole, quiet, whatever the job is called', timeout=180, needs=None)
+@case('a report as a page: whole, quiet, whatever the job is called', timeout=180, needs=None, beside='jobs')
 def page(t):
     name = '</title><img src=x onerror="document.title=1"><script>document.title=2</script>'
     env = {**os.environ, 'SLURM_JOB_ID': '987655', 'SLURM_JOB_NAME': name, 'SLURM_STEP_ID': '0', 'SLURM_PROCID': '0'}

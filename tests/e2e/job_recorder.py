@@ -160,4 +160,4 @@ def to_head(t):
 
 
 if __name__ == '__main__':
-    main()
+    main(beside='jobs')

@@ -235,4 +235,4 @@ def ends(t):
 
 
 if __name__ == '__main__':
-    main()
+    main(beside='jobs')

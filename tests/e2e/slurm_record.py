@@ -419,4 +419,4 @@ def prefix(t):
 
 
 if __name__ == '__main__':
-    main()
+    main(beside='jobs')

@@ -60,7 +60,7 @@ def services(t):
                 ('success', '0', 'inactive'))  # fmt: skip
 
 
-@case('the agent: active means that values are there; reload; its rights suffice', timeout=240)
+@case('the agent: active means that values are there; reload; its rights suffice', timeout=240, beside='jobs')
 def rights(t):
     m = agent(t, conf('jobs:\n  interval: 500ms\n  controller: false\n'))
     # A job of somebody else, known by its environment alone, which only its owner may read.

@@ -157,7 +157,7 @@ def looks(t):
     s.close()
 
 
-@case('the environment: what is of GPUs and jobs, nothing else', needs=None)
+@case('the environment: what is of GPUs and jobs, nothing else', needs=None, beside='jobs')
 def environment(t):
     a = subprocess.Popen(['sleep', '300'], env={**t.env, 'CUDA_VISIBLE_DEVICES': '3,5', 'SLURM_JOB_ID': '4711',
                                                 'SLURM_JWT': 'eyJ', 'MY_SECRET': 'xyzzy'})  # fmt: skip
